@@ -1,0 +1,52 @@
+"""Numbers as people read them. SI inside the program, pretty only at the edge."""
+
+from __future__ import annotations
+
+__all__ = ["format_bytes", "format_count", "format_duration", "format_rate", "format_share"]
+
+
+def _three_digits(value: float) -> str:
+    """`value` (below 1000) with three significant digits, without an exponent."""
+    if value >= 99.95:
+        return f"{value:.0f}"
+    if value >= 9.995:
+        return f"{value:.1f}"
+    return f"{value:.2f}"
+
+
+def format_duration(seconds: float) -> str:
+    """A duration with three significant digits: `850 ns`, `1.23 ms`, `4.50 s`."""
+    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if abs(seconds) >= factor * 0.9995:
+            return f"{_three_digits(seconds / factor)} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def format_bytes(count: float) -> str:
+    """A size in SI units: `512 B`, `3.41 kB`, `14.0 MB`."""
+    if count < 1000:
+        return f"{count:.0f} B"
+    for factor, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= factor * 0.9995:
+            return f"{_three_digits(count / factor)} {unit}"
+    return f"{count / 1e3:.2f} kB"
+
+
+def format_count(count: float) -> str:
+    """A count in SI units: `512`, `3.50 M`, `4.12 G`."""
+    if count < 1000:
+        return f"{count:.0f}"
+    for factor, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= factor * 0.9995:
+            return f"{_three_digits(count / factor)} {unit}"
+    return f"{count / 1e3:.2f} k"
+
+
+def format_rate(per_second: float) -> str:
+    """A rate: `45.2 /s`, `1234 /s`."""
+    return f"{per_second:.0f} /s" if per_second >= 999.5 else f"{_three_digits(per_second)} /s"
+
+
+def format_share(share: float) -> str:
+    """A share of one as a percentage with one decimal: `12.3 %`."""
+    return f"{share * 100:.1f} %"
