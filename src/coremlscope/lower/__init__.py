@@ -1,1 +1,5 @@
-"""TODO."""
+"""From the intermediate representation to ONNX."""
+
+from coremlscope.lower.program import lower
+
+__all__ = ["lower"]

@@ -1,1 +1,26 @@
-"""TODO."""
+"""The operations of ML Programs: one row each, joined into one explicit table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coremlscope.ops import elementwise
+from coremlscope.ops.spec import OpSpec
+
+__all__ = ["OPS"]
+
+_FAMILIES: tuple[tuple[OpSpec, ...], ...] = (elementwise.OPS,)
+
+
+def _table() -> Mapping[str, OpSpec]:
+    table: dict[str, OpSpec] = {}
+    for family in _FAMILIES:
+        for row in family:
+            if row.name in table:
+                raise ValueError(f"two rows for the operation {row.name}")
+            table[row.name] = row
+    return table
+
+
+#: Every operation that is known, by Apple's name.
+OPS: Mapping[str, OpSpec] = _table()

@@ -1,0 +1,90 @@
+"""What is done to a graph once it is lowered: an ordered list of passes, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+__all__ = ["PASSES", "Pass", "used_names"]
+
+Nodes = list[onnx.NodeProto]
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One rewriting of the node list.
+
+    Attributes:
+        name: What it is called.
+        reason: Why it exists.
+        run: From nodes and the names of the graph's outputs to the new nodes.
+    """
+
+    name: str
+    reason: str
+    run: Callable[[Nodes, Sequence[str]], Nodes]
+
+
+def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+
+
+def used_names(nodes: Sequence[onnx.NodeProto]) -> set[str]:
+    """Every name that the nodes read, those read inside nested graphs included."""
+    names: set[str] = set()
+    for node in nodes:
+        names.update(node.input)
+        for graph in _subgraphs(node):
+            names |= used_names(list(graph.node))
+            names.update(output.name for output in graph.output)
+    names.discard("")
+    return names
+
+
+def _rename_reads(node: onnx.NodeProto, names: dict[str, str]) -> None:
+    for index, name in enumerate(node.input):
+        if name in names:
+            node.input[index] = names[name]
+    for graph in _subgraphs(node):
+        for inner in graph.node:
+            _rename_reads(inner, names)
+
+
+def _name_outputs(nodes: Nodes, outputs: Sequence[str]) -> Nodes:
+    """Lets the node that makes an output carry the output's name, instead of a copy behind it."""
+    made = {name for node in nodes for name in node.output}
+    renamed: dict[str, str] = {}
+    kept = []
+    for node in nodes:
+        copy = node.op_type == "Identity" and node.output[0] in outputs
+        if copy and node.input[0] in made and node.input[0] not in renamed and node.input[0] not in outputs:
+            renamed[node.input[0]] = node.output[0]
+        else:
+            kept.append(node)
+    for node in kept:
+        for index, name in enumerate(node.output):
+            if name in renamed:
+                node.output[index] = renamed[name]
+        _rename_reads(node, renamed)
+    return kept
+
+
+def _drop_dead(nodes: Nodes, outputs: Sequence[str]) -> Nodes:
+    """Drops nodes that nothing reads."""
+    live = set(outputs)
+    kept = []
+    for node in reversed(nodes):
+        if live.intersection(node.output):
+            kept.append(node)
+            live |= used_names([node])
+    return kept[::-1]
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("name-outputs", "a copy behind every output would cost a pass over its memory", _name_outputs),
+    Pass("drop-dead", "ONNX Runtime runs nodes that nothing reads", _drop_dead),
+)

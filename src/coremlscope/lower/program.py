@@ -1,0 +1,191 @@
+"""From a bound function to an ONNX program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import onnx
+from onnx import helper
+
+from coremlscope.errors import UnsupportedOpError
+from coremlscope.ir import DType, Op, StateType, TensorType
+from coremlscope.lower.passes import PASSES, used_names
+from coremlscope.ops import OPS
+from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops.emit import F32, ONNX_OPSET, Emitter, Lowering, NumpyType, Tensor, WeightSlot, carry
+from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram, Port, StatePort
+from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
+
+__all__ = ["lower"]
+
+#: The oldest ONNX file version that knows `ONNX_OPSET`.
+_IR_VERSION = 10
+#: Alignment of each weight in the weight file, so that it can be mapped and used in place.
+_ALIGNMENT = 64
+
+
+def lower(bound: BoundFunction) -> OnnxProgram:
+    """Lowers a bound function.
+
+    Raises:
+        UnsupportedOpError: Names every operation, or form of one, that has no lowering.
+    """
+    lowerer = _Lowerer()
+    graph = bound.graph
+    inputs, given_states = lowerer.inputs(graph)
+    results = lowerer.graph(graph, lowerer.scope)
+    if lowerer.unsupported:
+        raise UnsupportedOpError(lowerer.unsupported)
+    outputs = lowerer.outputs(graph, results)
+    states = [lowerer.updated(state) for state in given_states]
+
+    names = [p.value for p in outputs] + [s.updated for s in states if s.updated is not None]
+    nodes = lowerer.emitter.nodes
+    for pass_ in PASSES:
+        nodes = pass_.run(nodes, names)
+    used = used_names(nodes)
+    slots, weights_bytes = _place([slot for slot in lowerer.emitter.weights if slot.name in used])
+    initializers = [tensor for tensor in lowerer.emitter.initializers if tensor.name in used]
+    model = _model(nodes, initializers, slots, inputs, outputs, states)
+    return OnnxProgram(
+        model, slots, weights_bytes, lowerer.emitter.owners, frozenset(lowerer.folded),
+        tuple(inputs), tuple(outputs), tuple(states),
+    )  # fmt: skip
+
+
+def _place(slots: Sequence[WeightSlot]) -> tuple[tuple[WeightSlot, ...], int]:
+    """Gives each weight its place in the weight file; returns the file's length too."""
+    placed, offset = [], 0
+    for slot in slots:
+        placed.append(replace(slot, offset=offset))
+        offset += -(-slot.nbytes // _ALIGNMENT) * _ALIGNMENT
+    return tuple(placed), offset
+
+
+def _info(name: str, dtype: NumpyType, type_: TensorType | None) -> onnx.ValueInfoProto:
+    shape = None
+    if type_ is not None and type_.shape is not None:
+        shape = [f"{name}_{axis}" if d is None else d for axis, d in enumerate(type_.shape)]
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape)
+
+
+def _model(
+    nodes: Sequence[onnx.NodeProto],
+    initializers: Sequence[onnx.TensorProto],
+    slots: Sequence[WeightSlot],
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+    states: Sequence[StatePort],
+) -> onnx.ModelProto:
+    taken = [_info(p.value, p.dtype, p.type) for p in inputs] + [
+        _info(s.value, s.dtype, s.type) for s in states
+    ]
+    # Shapes of results are left to the engine's own inference: MIL's rank-0 results have rank 1 in places.
+    made = [_info(p.value, p.dtype, None) for p in outputs]
+    made += [_info(s.updated, s.dtype, s.type) for s in states if s.updated is not None]
+    graph = helper.make_graph(nodes, "main", taken, made, initializers)
+    for slot in slots:
+        tensor = graph.initializer.add(
+            name=slot.name, data_type=helper.np_dtype_to_tensor_dtype(slot.dtype), dims=slot.shape
+        )
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in (("location", WEIGHTS_FILE), ("offset", slot.offset), ("length", slot.nbytes)):
+            tensor.external_data.add(key=key, value=str(value))
+    opsets = [helper.make_opsetid("", ONNX_OPSET)]
+    model = helper.make_model(graph, opset_imports=opsets, producer_name="coremlscope")
+    model.ir_version = _IR_VERSION
+    return model
+
+
+class _Lowerer:
+    """Walks a bound graph and lowers one operation after the other, going on after failures."""
+
+    def __init__(self) -> None:
+        self.emitter = Emitter()
+        self.scope: dict[str, Tensor] = {}
+        self.unsupported: list[tuple[str, str, str]] = []
+        self.folded: set[str] = set()
+
+    def inputs(self, graph: BoundGraph) -> tuple[list[Port], list[StatePort]]:
+        ports, states = [], []
+        for value, given in zip(graph.graph.inputs, graph.inputs, strict=True):
+            type_ = given.type.wrapped if isinstance(given.type, StateType) else given.type
+            if not isinstance(type_, TensorType):
+                self.unsupported.append(("input", value.name, "neither a tensor nor a state"))
+                continue
+            tensor = Tensor(self.emitter.unique(value.name), carry(type_.dtype))
+            self.scope[value.name] = tensor
+            if isinstance(given.type, StateType):
+                states.append(StatePort(value.name, tensor.name, type_, tensor.dtype, None))
+            else:
+                ports.append(Port(value.name, tensor.name, type_, tensor.dtype))
+        return ports, states
+
+    def outputs(self, graph: BoundGraph, results: Sequence[Tensor]) -> list[Port]:
+        ports = []
+        for value, bound, tensor in zip(graph.graph.outputs, graph.outputs, results, strict=True):
+            # A classifier's results are a string and a dictionary in MIL; here they are what these come from.
+            type_ = bound.type if isinstance(bound.type, TensorType) and not tensor.labels else None
+            type_ = type_ or TensorType(DType.of(tensor.dtype), None)
+            ports.append(Port(value.name, self.copy(tensor, value.name), type_, tensor.dtype, tensor.labels))
+        return ports
+
+    def updated(self, state: StatePort) -> StatePort:
+        tensor = self.scope[state.name]
+        if tensor.name == state.value:
+            return state
+        return replace(state, updated=self.copy(tensor, f"{state.name}_updated"))
+
+    def copy(self, tensor: Tensor, stem: str) -> str:
+        """A copy under a name of its own; a pass takes it away again wherever it can."""
+        name = self.emitter.unique(stem)
+        self.emitter.nodes.append(helper.make_node("Identity", [tensor.name], [name], f"output/{name}"))
+        self.emitter.owners[name] = self.emitter.owners.get(tensor.name, "")
+        return name
+
+    def graph(self, graph: BoundGraph, scope: dict[str, Tensor]) -> list[Tensor]:
+        for view in graph.ops:
+            if view.outputs and all(bound.constant is not None for bound in view.outputs):
+                self.folded.add(view.op.id)
+                continue
+            tensors = self.op(view, scope)
+            scope.update(zip((v.name for v in view.op.outputs), tensors, strict=False))
+        return [
+            self.known(bound) if bound.constant is not None else scope[value.name]
+            for value, bound in zip(graph.graph.outputs, graph.outputs, strict=True)
+        ]
+
+    def known(self, bound: BoundValue) -> Tensor:
+        assert bound.constant is not None
+        assert isinstance(bound.type, TensorType)
+        return self.emitter.weight(bound.constant, carry(bound.type.dtype))
+
+    def op(self, view: OpView, scope: dict[str, Tensor]) -> Sequence[Tensor]:
+        op = view.op
+        spec = OPS.get(op.type)
+        if spec is None:
+            return self.refuse(op, "")
+        outer, self.emitter.owner = self.emitter.owner, op.id
+
+        def lower_block(block: BoundGraph, inputs: Sequence[Tensor]) -> list[Tensor]:
+            names = (value.name for value in block.graph.inputs)
+            return self.graph(block, {**scope, **dict(zip(names, inputs, strict=True))})
+
+        try:
+            result = spec.lower(Lowering(view, self.emitter, scope, lower_block))
+        except (CannotLower, CannotInfer) as error:
+            return self.refuse(op, str(error))
+        finally:
+            self.emitter.owner = outer
+        return [result] if isinstance(result, Tensor) else result
+
+    def refuse(self, op: Op, reason: str) -> list[Tensor]:
+        """Notes an operation that cannot be lowered; stand-ins let the walk go on and find the others."""
+        self.unsupported.append((op.type, op.id, reason))
+        return [
+            Tensor(
+                self.emitter.unique(v.name), carry(v.type.dtype) if isinstance(v.type, TensorType) else F32
+            )
+            for v in op.outputs
+        ]

@@ -1,0 +1,187 @@
+"""Shapes in, types out: walks a function and binds every value's type, without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from coremlscope.ir import (
+    Argument,
+    Constant,
+    Function,
+    Graph,
+    ListType,
+    Op,
+    Shape,
+    StateType,
+    TensorType,
+    Value,
+    ValueType,
+)
+from coremlscope.ops.spec import OpSpec
+from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
+
+__all__ = ["BoundFunction", "bind"]
+
+#: How often a loop's body is bound anew while its types settle: each pass can only lose dimensions.
+_LOOP_PASSES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class BoundFunction:
+    """A function with bound shapes.
+
+    Attributes:
+        function: The function as the file has it.
+        graph: Its bound body.
+        problems: `(op id, sentence)` where an operation's arguments contradict each other; its results then
+            keep the types that the file declares.
+    """
+
+    function: Function
+    graph: BoundGraph
+    problems: tuple[tuple[str, str], ...]
+
+
+def bind(
+    function: Function, table: Mapping[str, OpSpec], shapes: Mapping[str, Shape] | None = None
+) -> BoundFunction:
+    """Binds the shapes of a function's inputs and infers the types of all values.
+
+    Args:
+        function: The function.
+        table: The operations that are known; results of others keep their declared types.
+        shapes: Shapes of inputs by name, for those whose declared shape leaves something open.
+    """
+    binder = _Binder(table, _opset_number(function.opset))
+    inputs = []
+    for value in function.graph.inputs:
+        type_ = value.type
+        if shapes and value.name in shapes:
+            type_ = _with_shape(type_, shapes[value.name])
+        inputs.append(BoundValue(type_))
+    graph = binder.graph(function.graph, tuple(inputs), {})
+    return BoundFunction(function, graph, tuple(binder.problems))
+
+
+def _opset_number(opset: str) -> int:
+    digits = "".join(c for c in opset if c.isdigit())
+    return int(digits) if digits else 5
+
+
+def _with_shape(type_: ValueType, shape: Shape) -> ValueType:
+    if isinstance(type_, StateType):
+        return StateType(_with_shape(type_.wrapped, shape))
+    return replace(type_, shape=shape) if isinstance(type_, TensorType) else type_
+
+
+Scope = Mapping[str, BoundValue]
+
+
+class _Binder:
+    def __init__(self, table: Mapping[str, OpSpec], opset: int) -> None:
+        self.table = table
+        self.opset = opset
+        self.problems: list[tuple[str, str]] = []
+
+    def graph(self, graph: Graph, inputs: tuple[BoundValue, ...], outer: Scope) -> BoundGraph:
+        scope = dict(outer)
+        scope.update(zip((v.name for v in graph.inputs), inputs, strict=True))
+        views = []
+        for op in graph.ops:
+            view = self.op(op, scope)
+            views.append(view)
+            scope.update(zip((v.name for v in op.outputs), view.outputs, strict=True))
+        outputs = tuple(_look_up(value, scope) for value in graph.outputs)
+        return BoundGraph(graph, inputs, tuple(views), outputs)
+
+    def op(self, op: Op, scope: Scope) -> OpView:
+        arguments = {
+            name: tuple(_look_up(argument, scope) for argument in given) for name, given in op.inputs.items()
+        }
+        view = OpView(op, arguments, self.opset)
+        if op.blocks:
+            self.blocks(view, scope)
+        view.outputs = self.results(view)
+        return view
+
+    def results(self, view: OpView) -> tuple[BoundValue, ...]:
+        op = view.op
+        declared = [value.type for value in op.outputs]
+        if op.constant is not None:
+            return tuple(BoundValue(type_, op.constant) for type_ in declared)
+        spec = self.table.get(op.type)
+        if spec is None:
+            return tuple(map(BoundValue, declared))
+        try:
+            inferred = list(spec.infer(view))
+            if len(inferred) < len(declared):
+                raise CannotInfer(f"has {len(declared)} results, not {len(inferred)}")
+            types = [_merge(i, d) for i, d in zip(inferred, declared, strict=False)]
+            # Rules may look at the results' types while they fold.
+            view.outputs = tuple(map(BoundValue, types))
+            constants = spec.fold(view) if spec.fold else None
+        except (CannotInfer, CannotLower) as error:
+            self.problems.append((op.id, str(error)))
+            return tuple(map(BoundValue, declared))
+        if constants is None:
+            return view.outputs
+        return tuple(BoundValue(c.type, c) for c in constants)
+
+    def blocks(self, view: OpView, scope: Scope) -> None:
+        blocks = view.op.blocks
+        if view.op.type != "while_loop":
+            view.blocks = tuple(
+                self.graph(b, tuple(BoundValue(v.type) for v in b.inputs), scope) for b in blocks
+            )
+            return
+        # What goes round a loop can change from one pass to the next: known content is lost at once, and
+        # dimensions that the body changes are lost when it shows.
+        carried = [BoundValue(b.type) for b in view.inputs.get("loop_vars", ())]
+        problems = len(self.problems)
+        for _ in range(_LOOP_PASSES):
+            del self.problems[problems:]
+            if any(len(block.inputs) != len(carried) for block in blocks):
+                text = "its blocks do not take as many inputs as it has loop variables"
+                self.problems.append((view.op.id, text))
+                carried = [BoundValue(v.type) for v in blocks[0].inputs]
+            view.blocks = tuple(self.graph(block, tuple(carried), scope) for block in blocks)
+            results = view.blocks[-1].outputs
+            joined = [BoundValue(join(c.type, r.type)) for c, r in zip(carried, results, strict=False)]
+            if len(joined) != len(carried) or joined == carried:
+                return
+            carried = joined
+
+
+def _look_up(argument: Argument, scope: Scope) -> BoundValue:
+    if isinstance(argument, Constant):
+        return BoundValue(argument.type, argument)
+    assert isinstance(argument, Value)
+    return scope.get(argument.name) or BoundValue(argument.type)
+
+
+def _merge(inferred: ValueType, declared: ValueType) -> ValueType:
+    """The inferred type, with dimensions that could not be inferred taken from the declared one."""
+    match inferred, declared:
+        case TensorType(dtype, shape), TensorType(_, other):
+            if shape is None:
+                return TensorType(dtype, other)
+            if other is not None and len(other) == len(shape):
+                return TensorType(
+                    dtype, tuple(d if a is None else a for a, d in zip(shape, other, strict=True))
+                )
+        case ListType(element, length), ListType(other_element, other_length):
+            return ListType(_merge(element, other_element), other_length if length is None else length)
+    return inferred
+
+
+def join(a: ValueType, b: ValueType) -> ValueType:
+    """The narrowest type that both fit: dimensions that differ become unknown."""
+    match a, b:
+        case TensorType(dtype, shape), TensorType(_, other):
+            if shape is None or other is None or len(shape) != len(other):
+                return TensorType(dtype, None)
+            return TensorType(dtype, tuple(x if x == y else None for x, y in zip(shape, other, strict=True)))
+        case ListType(element, length), ListType(other_element, other_length):
+            return ListType(join(element, other_element), length if length == other_length else None)
+    return a

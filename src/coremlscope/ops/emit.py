@@ -1,0 +1,396 @@
+"""Writing ONNX: tensors, nodes, weights, nested graphs. What a row's `lower` works with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+from coremlscope.ir import (
+    Array,
+    Constant,
+    Derived,
+    DType,
+    Immediate,
+    ListType,
+    StateType,
+    TensorType,
+    ValueType,
+)
+from coremlscope.ops.view import BoundGraph, CannotLower, OpView
+
+__all__ = ["ONNX_OPSET", "Emitter", "Lowering", "Tensor", "WeightSlot", "carry"]
+
+#: The version of ONNX's default operator set that lowered graphs use.
+ONNX_OPSET = 21
+#: Constants of at least this many bytes are kept outside the graph, in the weight file.
+_EXTERNAL_BYTES = 4096
+
+F32, I32, I64 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.int64)
+BOOL, STRING = np.dtype(np.bool_), np.dtype(object)
+NumpyType = np.dtype[Any]
+
+
+def carry(dtype: DType) -> NumpyType:
+    """The NumPy dtype that stands for a MIL element type in a lowered graph.
+
+    Floats of every width are carried as float32 and integers of every width as int32: ONNX Runtime's CPU
+    kernels for other widths have gaps, and convert to these inside anyway.
+    """
+    if dtype is DType.BOOL:
+        return BOOL
+    if dtype is DType.STRING:
+        return STRING
+    return F32 if dtype.is_float else I32
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A value of the ONNX graph.
+
+    Attributes:
+        name: Its name in the graph.
+        dtype: Its element type in the graph.
+        labels: For a classifier's results: the class labels that the elements stand for.
+    """
+
+    name: str
+    dtype: NumpyType
+    labels: tuple[str | int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightSlot:
+    """A constant kept in the weight file.
+
+    Attributes:
+        name: The initializer's name in the graph.
+        shape: Its shape.
+        dtype: The element type to write.
+        constant: The content, read when the file is written.
+        offset: Where it starts in the weight file, in bytes; given once it is known which slots are used.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: NumpyType
+    constant: Constant
+    offset: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Its length in the weight file."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class Emitter:
+    """Collects the nodes, initializers and owners of one ONNX graph.
+
+    Nested graphs (`subgraph`) share names, weights and owners with their root.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+        self.weights: list[WeightSlot] = []
+        self.owners: dict[str, str] = {}
+        self.owner = ""
+        self.depth = 0
+        self._names: dict[str, int] = {}
+        self._constants: dict[tuple[int, str], Tensor] = {}
+        self._small: dict[tuple[str, tuple[int, ...], bytes], Tensor] = {}
+        self._alive: list[Constant] = []
+
+    def unique(self, stem: str) -> str:
+        """A name not used before in this graph, `stem` itself where that is free."""
+        count = self._names.get(stem)
+        self._names[stem] = (count or 0) + 1
+        if count is None:
+            return stem
+        return self.unique(f"{stem}_{count}")
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        dtypes: Sequence[NumpyType],
+        attributes: Mapping[str, Any],
+    ) -> list[Tensor]:
+        """Adds one node with `len(dtypes)` results."""
+        stem = f"{self.owner}/{op_type}" if self.owner else op_type
+        outputs = [Tensor(self.unique(f"{stem}:{index}"), dtype) for index, dtype in enumerate(dtypes)]
+        names = ["" if tensor is None else tensor.name for tensor in inputs]
+        while names and not names[-1]:
+            names.pop()
+        given = {key: value for key, value in attributes.items() if value is not None}
+        self.nodes.append(
+            helper.make_node(op_type, names, [t.name for t in outputs], outputs[0].name, **given)
+        )
+        for tensor in outputs:
+            self.owners[tensor.name] = self.owner
+        return outputs
+
+    def array(self, array: Array) -> Tensor:
+        """An initializer from an array (equal small ones are shared)."""
+        if array.dtype != STRING and array.nbytes >= _EXTERNAL_BYTES:
+            dtype = DType.of(array.dtype)
+            return self.weight(Constant(TensorType(dtype, array.shape), Immediate(array)), array.dtype)
+        content = repr(array.tolist()).encode() if array.dtype == STRING else array.tobytes()
+        key = (array.dtype.str, array.shape, content)
+        if key not in self._small:
+            name = self.unique(f"const_{len(self._small)}")
+            self.initializers.append(
+                numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+            )
+            self._small[key] = Tensor(name, array.dtype)
+        return self._small[key]
+
+    def weight(self, constant: Constant, dtype: NumpyType, stem: str = "weight") -> Tensor:
+        """An initializer from a constant, as `dtype`; a large one is read when the weight file is written.
+
+        Raises:
+            CannotLower: The constant's shape is not fully known.
+        """
+        key = (id(constant), dtype.str)
+        if key in self._constants:
+            return self._constants[key]
+        type_ = constant.type
+        if not isinstance(type_, TensorType) or type_.elements is None:
+            raise CannotLower("a constant that is not a tensor of known shape")
+        nbytes = type_.elements * dtype.itemsize
+        if dtype == STRING or nbytes < _EXTERNAL_BYTES:
+            array = constant.numpy()
+            tensor = self.array(array if array.dtype == dtype else array.astype(dtype))
+        else:
+            tensor = Tensor(self.unique(stem), dtype)
+            shape = tuple(d or 0 for d in type_.shape or ())
+            self.weights.append(WeightSlot(tensor.name, shape, dtype, constant))
+        self._constants[key] = tensor
+        self._alive.append(constant)  # keeps id(constant) from being used again
+        return tensor
+
+    @contextmanager
+    def subgraph(self) -> Iterator[list[onnx.NodeProto]]:
+        """While open, nodes go to the yielded list instead of the current graph."""
+        outer, self.nodes = self.nodes, []
+        self.depth += 1
+        try:
+            yield self.nodes
+        finally:
+            self.nodes = outer
+            self.depth -= 1
+
+
+class Lowering:
+    """One operation while it is lowered: its view, and ways to write ONNX.
+
+    `op["x"]` is the tensor of parameter `x`; `op.emit("Relu", op["x"])` adds a node.
+    """
+
+    def __init__(
+        self,
+        view: OpView,
+        emitter: Emitter,
+        scope: dict[str, Tensor],
+        lower_block: Callable[[BoundGraph, Sequence[Tensor]], list[Tensor]],
+    ) -> None:
+        self.view = view
+        self.emitter = emitter
+        self._scope = scope
+        self._lower_block = lower_block
+
+    # Arguments
+
+    def argument(self, name: str, index: int = 0) -> Tensor:
+        """The tensor of one argument, in its carried dtype.
+
+        Raises:
+            CannotLower: The parameter is not given.
+        """
+        arguments = self.view.inputs.get(name, ())
+        if index >= len(arguments):
+            raise CannotLower(f"parameter `{name}` is missing")
+        bound = arguments[index]
+        if bound.constant is not None:
+            return self.emitter.weight(
+                bound.constant, carry(_element(bound.type)), f"{self.view.op.name}.{name}"
+            )
+        argument = self.view.op.inputs[name][index]
+        assert not isinstance(argument, Constant)  # constants are bound with their content
+        return self._scope[argument.name]
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.argument(name)
+
+    def get(self, name: str) -> Tensor | None:
+        """The tensor of a parameter, or None where it is not given."""
+        return self.argument(name) if self.view.has(name) else None
+
+    def all(self, name: str) -> list[Tensor]:
+        """The tensors of a variadic parameter."""
+        return [self.argument(name, index) for index in range(len(self.view.inputs.get(name, ())))]
+
+    def int64(self, name: str) -> Tensor:
+        """An integer parameter as int64, which ONNX wants for shapes, axes and indices; may be dynamic."""
+        if self.view.is_known(name):
+            return self.const(self.view.value(name), I64)
+        return self.cast(self.argument(name), I64)
+
+    def set_state(self, name: str, tensor: Tensor) -> None:
+        """Makes `tensor` the content of the state that parameter `name` is bound to, from here on.
+
+        Raises:
+            CannotLower: The state is written inside a block, where the new content could not get out.
+        """
+        state = self.view.op.inputs[name][0]
+        assert not isinstance(state, Constant)
+        if self.emitter.depth:
+            raise CannotLower("a state written inside a nested block")
+        self._scope[state.name] = tensor
+
+    # Nodes
+
+    def emit(
+        self, op_type: str, *inputs: Tensor | None, dtype: npt.DTypeLike | None = None, **attributes: Any
+    ) -> Tensor:
+        """Adds a node with one result.
+
+        Args:
+            op_type: ONNX's name of the operator.
+            inputs: Its inputs; None for an optional one that is left out.
+            dtype: Element type of the result; that of the first input where not given.
+            attributes: ONNX attributes; those that are None are left out.
+        """
+        return self.emit_many(op_type, *inputs, dtypes=[self._result(inputs, dtype)], **attributes)[0]
+
+    def emit_many(
+        self, op_type: str, *inputs: Tensor | None, dtypes: Sequence[npt.DTypeLike], **attributes: Any
+    ) -> list[Tensor]:
+        """Adds a node with one result per element of `dtypes`."""
+        return self.emitter.node(op_type, inputs, [np.dtype(d) for d in dtypes], attributes)
+
+    @staticmethod
+    def _result(inputs: Sequence[Tensor | None], dtype: npt.DTypeLike | None) -> NumpyType:
+        if dtype is not None:
+            return np.dtype(dtype)
+        first = next(tensor for tensor in inputs if tensor is not None)
+        return first.dtype
+
+    def const(self, value: npt.ArrayLike, dtype: npt.DTypeLike) -> Tensor:
+        """An initializer from a Python value or an array."""
+        return self.emitter.array(np.asarray(value).astype(np.dtype(dtype)))
+
+    def like(self, value: npt.ArrayLike, tensor: Tensor) -> Tensor:
+        """An initializer in the element type of `tensor`."""
+        return self.const(value, tensor.dtype)
+
+    def derived(
+        self, name: str, compute: Callable[[Array], Array], shape: Sequence[int], stem: str | None = None
+    ) -> Tensor:
+        """An initializer computed from a known parameter when the weight file is written.
+
+        Args:
+            name: The parameter; its elements reach `compute` in the carried dtype.
+            compute: From the parameter's array to the initializer's.
+            shape: The shape of what `compute` returns.
+            stem: What the initializer is called.
+
+        Raises:
+            CannotLower: The parameter is not known before run time.
+        """
+        bound = self.view.bound(name)
+        if bound.constant is None:
+            raise CannotLower(f"`{name}` is not known before run time")
+        source, dtype = bound.constant, carry(_element(bound.type))
+        target = TensorType(DType.of(dtype), tuple(shape))
+        data = Derived(lambda: compute(source.numpy().astype(dtype, copy=False)), (source,))
+        return self.emitter.weight(Constant(target, data), dtype, stem or f"{self.view.op.name}.{name}")
+
+    def cast(self, tensor: Tensor, dtype: npt.DTypeLike) -> Tensor:
+        """`tensor` as another element type; itself where it has that type."""
+        kind = np.dtype(dtype)
+        if tensor.dtype == kind:
+            return tensor
+        return self.emit("Cast", tensor, dtype=kind, to=helper.np_dtype_to_tensor_dtype(kind))
+
+    def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+        """`tensor` in another shape; -1 and 0 mean what they mean in ONNX (inferred, kept)."""
+        return self.emit("Reshape", tensor, self.const(list(shape), I64))
+
+    def transpose(self, tensor: Tensor, perm: Sequence[int]) -> Tensor:
+        """`tensor` with its axes permuted; itself where `perm` changes nothing."""
+        if list(perm) == list(range(len(perm))):
+            return tensor
+        return self.emit("Transpose", tensor, perm=list(perm))
+
+    def unsqueeze(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
+        """`tensor` with dimensions of one inserted at `axes` of the result."""
+        return self.emit("Unsqueeze", tensor, self.const(list(axes), I64)) if axes else tensor
+
+    def squeeze(self, tensor: Tensor, axes: Sequence[int]) -> Tensor:
+        """`tensor` without its dimensions of one at `axes`."""
+        return self.emit("Squeeze", tensor, self.const(list(axes), I64)) if axes else tensor
+
+    def shape_of(self, tensor: Tensor) -> Tensor:
+        """The shape at run time, int64."""
+        return self.emit("Shape", tensor, dtype=I64)
+
+    # Nested graphs
+
+    def block(self, index: int, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Lowers a nested block into the graph that is open; from its inputs to its outputs."""
+        return self._lower_block(self.view.blocks[index], inputs)
+
+    def graph(
+        self,
+        name: str,
+        inputs: Sequence[tuple[NumpyType, Sequence[int | None] | None]],
+        body: Callable[[list[Tensor]], Sequence[Tensor]],
+    ) -> tuple[onnx.GraphProto, list[NumpyType]]:
+        """A nested ONNX graph for If, Loop or Scan.
+
+        Args:
+            name: Its name.
+            inputs: Element type and shape of each input.
+            body: From the inputs' tensors to the outputs', emitting nodes on the way.
+
+        Returns:
+            The graph and the element types of its outputs.
+        """
+        arguments = [Tensor(self.emitter.unique(f"{name}.in{i}"), d) for i, (d, _) in enumerate(inputs)]
+        with self.emitter.subgraph() as nodes:
+            # ONNX wants every output made by a node of this very graph, and by each only once.
+            results = [self.emit("Identity", tensor) for tensor in body(arguments)]
+        infos = [
+            helper.make_tensor_value_info(t.name, helper.np_dtype_to_tensor_dtype(t.dtype), shape)
+            for t, (_, shape) in zip(arguments, inputs, strict=True)
+        ]
+        outputs = [
+            helper.make_tensor_value_info(t.name, helper.np_dtype_to_tensor_dtype(t.dtype), None)
+            for t in results
+        ]
+        return helper.make_graph(nodes, name, infos, outputs), [t.dtype for t in results]
+
+    def with_labels(self, tensor: Tensor, labels: Sequence[str | int]) -> Tensor:
+        """`tensor`, its elements standing for class labels."""
+        return replace(tensor, labels=tuple(labels))
+
+
+def _element(type_: ValueType) -> DType:
+    """The element type of a tensor, or of the tensors in a list or state."""
+    match type_:
+        case TensorType(dtype, _):
+            return dtype
+        case StateType(wrapped):
+            return _element(wrapped)
+        case ListType(element, _):
+            return _element(element)
+        case _:
+            raise CannotLower("a tuple or dictionary as a tensor")

@@ -1,0 +1,93 @@
+"""A lowered program: an ONNX graph, its weights, and where every value came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from coremlscope.ir import TensorType
+from coremlscope.ops.emit import NumpyType, WeightSlot
+
+__all__ = ["WEIGHTS_FILE", "OnnxProgram", "Port", "StatePort"]
+
+#: The name by which the graph refers to its weight file.
+WEIGHTS_FILE = "weights.bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of a lowered program.
+
+    Attributes:
+        name: The feature's name.
+        value: The ONNX value's name.
+        type: The type in the program; unknown dimensions are None.
+        dtype: The element type in the ONNX graph, in which the engine takes and gives it.
+        labels: For a classifier's results: the class labels. A result of integers holds the index of the
+            predicted label, one of floats the probabilities in the order of the labels.
+    """
+
+    name: str
+    value: str
+    type: TensorType
+    dtype: NumpyType
+    labels: tuple[str | int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatePort:
+    """A state: fed to one ONNX value, and read back from another where the program writes it.
+
+    Attributes:
+        name: The state's name.
+        value: The ONNX input that takes the content.
+        updated: The ONNX output that holds the new content; None where the program only reads the state.
+    """
+
+    name: str
+    value: str
+    type: TensorType
+    dtype: NumpyType
+    updated: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxProgram:
+    """What a function becomes.
+
+    Attributes:
+        model: The ONNX model. Large initializers are external data in `WEIGHTS_FILE`.
+        weights: What the weight file holds, in order.
+        weights_bytes: The weight file's length.
+        owners: The operation id that each ONNX value was made for.
+        folded: Ids of operations that need nothing at run time: constants and what was computed from them.
+        inputs: What the graph is fed, states excluded.
+        outputs: What it gives, states excluded.
+        states: Its states.
+    """
+
+    model: onnx.ModelProto
+    weights: tuple[WeightSlot, ...]
+    weights_bytes: int
+    owners: Mapping[str, str]
+    folded: frozenset[str]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    states: tuple[StatePort, ...] = ()
+
+    def write_weights(self, path: str) -> None:
+        """Writes the weight file: each constant read, converted and written in turn.
+
+        Raises:
+            MissingWeightsError: A constant lies in a file that is absent.
+            OSError: The file cannot be written.
+        """
+        with open(path, "wb") as file:  # noqa: PTH123
+            for slot in self.weights:
+                file.seek(slot.offset)
+                array = slot.constant.numpy()
+                file.write(np.ascontiguousarray(array, dtype=slot.dtype).data)
+            file.truncate(self.weights_bytes)

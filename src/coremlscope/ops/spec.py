@@ -1,0 +1,120 @@
+"""What an operation is: one row that holds its inference, lowering, folding and work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from coremlscope.ir import Constant, ListType, StateType, TensorType, ValueType
+from coremlscope.ops.emit import Lowering, Tensor
+from coremlscope.ops.view import OpView
+
+__all__ = ["Infer", "Lower", "OpSpec", "Work", "bytes_of", "free", "moved", "moved_output"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an operation costs by nature, whatever runs it.
+
+    Attributes:
+        flops: Floating-point or integer operations; a multiply-add counts as two.
+        read_bytes: Bytes read at the program's own precision, weights included.
+        weight_bytes: Bytes of `read_bytes` that are constants.
+        written_bytes: Bytes written.
+        is_complete: False where a shape is not known, so that the figures are lower bounds.
+    """
+
+    flops: int = 0
+    read_bytes: int = 0
+    weight_bytes: int = 0
+    written_bytes: int = 0
+    is_complete: bool = True
+
+    def __add__(self, other: Work) -> Work:
+        return Work(
+            self.flops + other.flops,
+            self.read_bytes + other.read_bytes,
+            self.weight_bytes + other.weight_bytes,
+            self.written_bytes + other.written_bytes,
+            self.is_complete and other.is_complete,
+        )
+
+    def __mul__(self, times: int) -> Work:
+        return Work(
+            self.flops * times,
+            self.read_bytes * times,
+            self.weight_bytes * times,
+            self.written_bytes * times,
+            self.is_complete,
+        )
+
+
+Infer = Callable[[OpView], Sequence[ValueType]]
+Lower = Callable[[Lowering], Sequence[Tensor] | Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class OpSpec:
+    """One row of the table of operations.
+
+    Attributes:
+        name: Apple's name.
+        doc: One sentence for people: what it computes.
+        infer: Types of the results from what is known of the arguments. Raises CannotInfer.
+        lower: Emits ONNX nodes and returns one tensor per result. Raises CannotLower.
+        work: FLOPs and bytes of the bound operation.
+        fold: The results' content where it can be known before run time, else None. Must not read weights:
+            large results are `Derived` constants.
+    """
+
+    name: str
+    doc: str
+    infer: Infer
+    lower: Lower
+    work: Callable[[OpView], Work]
+    fold: Callable[[OpView], Sequence[Constant] | None] | None = None
+
+
+def bytes_of(type_: ValueType) -> tuple[int, bool]:
+    """Packed bytes of a value and whether its shape is fully known."""
+    match type_:
+        case TensorType():
+            return (type_.nbytes or 0), type_.nbytes is not None
+        case StateType(wrapped):
+            return bytes_of(wrapped)
+        case ListType(element, length):
+            size, complete = bytes_of(element)
+            return size * (length or 0), complete and length is not None
+        case _:
+            return 0, True
+
+
+def moved(view: OpView, flops: int = 0) -> Work:
+    """Every argument read once, every result written once, plus `flops`. The usual case."""
+    read = weight = written = 0
+    complete = True
+    for arguments in view.inputs.values():
+        for argument in arguments:
+            size, known = bytes_of(argument.type)
+            read += size
+            weight += size if argument.constant is not None else 0
+            complete &= known
+    for result in view.outputs:
+        size, known = bytes_of(result.type)
+        written += size
+        complete &= known
+    return Work(flops, read, weight, written, complete)
+
+
+def moved_output(view: OpView) -> Work:
+    """As much read as is written: slices, gathers, copies."""
+    total = Work()
+    for result in view.outputs:
+        size, known = bytes_of(result.type)
+        total += Work(0, size, 0, size, known)
+    return total
+
+
+def free(view: OpView) -> Work:
+    """Nothing is computed or moved: constants, views of the same memory."""
+    return Work()

@@ -1,0 +1,92 @@
+"""Small programs for tests: built with coremltools' MIL builder, read, lowered and run here."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import coremltools as ct
+import numpy as np
+import onnxruntime as ort
+from coremltools.converters.mil import Builder as mb
+from coremltools.converters.mil.mil import types
+
+from coremlscope import formats, ir
+from coremlscope.lower import lower
+from coremlscope.ops import OPS
+from coremlscope.ops.bind import BoundFunction, bind
+from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
+
+_TYPES = {
+    np.dtype(np.float16): types.fp16, np.dtype(np.float32): types.fp32, np.dtype(np.int32): types.int32,
+    np.dtype(np.int8): types.int8, np.dtype(np.uint8): types.uint8, np.dtype(np.int16): types.int16,
+    np.dtype(np.uint16): types.uint16, np.dtype(np.bool_): types.bool,
+}  # fmt: skip
+
+
+def build(
+    body: Callable[..., Any], inputs: Mapping[str, np.ndarray], *, target: Any = ct.target.iOS16
+) -> ir.Model:
+    """The model whose program is `body`, a function of MIL variables named and typed like `inputs`.
+
+    No optimisation pass runs, so that the program has just the operations that `body` builds.
+    """
+    specs = [mb.TensorSpec(shape=a.shape, dtype=_TYPES[a.dtype]) for a in inputs.values()]
+    parameters = ", ".join(inputs)
+    # The MIL builder names the program's inputs after the parameters of the function that it is given.
+    named = eval(f"lambda {parameters}: body({parameters})", {"body": body})
+    program = mb.program(input_specs=specs, opset_version=target)(named)
+    converted = ct.convert(
+        program,
+        convert_to="mlprogram",
+        minimum_deployment_target=target,
+        compute_precision=ct.precision.FLOAT32,
+        pass_pipeline=ct.PassPipeline.EMPTY,
+        skip_model_load=True,
+    )
+    folder = Path(tempfile.mkdtemp())
+    converted.save(str(folder / "m.mlpackage"))
+    return formats.read(folder / "m.mlpackage")
+
+
+def bind_main(model: ir.Model, shapes: Mapping[str, ir.Shape] | None = None) -> BoundFunction:
+    """The default function of `model`, bound; contradictions fail the test."""
+    assert isinstance(model.content, ir.Program)
+    bound = bind(model.content.functions[model.description.default], OPS, shapes)
+    assert not bound.problems, bound.problems
+    return bound
+
+
+def run_onnx(program: OnnxProgram, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Runs a lowered program; results by feature name, in the lowered graph's dtypes."""
+    with tempfile.TemporaryDirectory() as folder:
+        program.write_weights(f"{folder}/{WEIGHTS_FILE}")
+        options = ort.SessionOptions()
+        options.log_severity_level = 3
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        session = ort.InferenceSession(
+            program.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+    feeds = {p.value: np.asarray(inputs[p.name]).astype(p.dtype) for p in program.inputs}
+    wanted = [p.value for p in program.outputs]
+    return dict(zip((p.name for p in program.outputs), session.run(wanted, feeds), strict=True))
+
+
+def run(
+    body: Callable[..., Any], inputs: Mapping[str, np.ndarray], *, target: Any = ct.target.iOS16
+) -> list[np.ndarray]:
+    """Builds, lowers and runs `body`; the results in order.
+
+    Also holds the inferred shapes of the results against the shapes that came out.
+    """
+    bound = bind_main(build(body, inputs, target=target))
+    program = lower(bound)
+    results = list(run_onnx(program, inputs).values())
+    for port, result in zip(program.outputs, results, strict=True):
+        if port.type.shape is not None:
+            inferred, real = port.type.shape or (1,), result.shape or (1,)
+            assert len(inferred) == len(real), (inferred, real)
+            assert all(i in (None, r) for i, r in zip(inferred, real, strict=True)), (inferred, real)
+    return results
