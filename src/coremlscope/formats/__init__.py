@@ -1,1 +1,22 @@
-"""TODO."""
+"""Readers and writers: every container in which Core ML models are kept, to and from `ir.Model`.
+
+Importing this package is cheap; protobuf is loaded on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coremlscope.formats.container import read, sniff
+
+__all__ = ["read", "sniff"]
+
+_MODULES = {"read": "container", "sniff": "container"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
