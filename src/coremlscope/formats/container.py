@@ -1,0 +1,141 @@
+"""Which container a path is, and how to read it: one row a container, matched cheaply, opened after."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from coremlscope import ir
+from coremlscope.errors import ModelError, NotAModelError, UnsupportedModelError
+from coremlscope.formats.mlmodel import looks_like_spec, read_mlmodel, read_spec, resolve_weight_name
+from coremlscope.formats.mlpackage import MANIFEST, read_archive, read_mlpackage
+from coremlscope.formats.weights import WeightStorage
+
+__all__ = ["CONTAINERS", "Container", "read", "sniff"]
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One way in which models are kept.
+
+    Attributes:
+        name: Its name, as `sniff` gives it.
+        matches: Tells from names and first bytes alone whether a path, which exists, is one.
+        read: Reads it; weights are looked for in the given folder, if any.
+    """
+
+    name: str
+    matches: Callable[[Path], bool]
+    read: Callable[[Path, Path | None], ir.Model]
+
+
+def _is_compiled(path: Path) -> bool:
+    markers = ("coremldata.bin", "model.mil", "model.espresso.net")
+    return path.is_dir() and (
+        path.suffix == ".mlmodelc" or any((path / marker).exists() for marker in markers)
+    )
+
+
+def _is_package(path: Path) -> bool:
+    return path.is_dir() and (path.suffix == ".mlpackage" or (path / MANIFEST).exists())
+
+
+def _is_archive(path: Path) -> bool:
+    return path.is_file() and _head(path)[:4] == b"PK\x03\x04"
+
+
+def _is_spec(path: Path) -> bool:
+    return path.is_file() and (path.suffix == ".mlmodel" or looks_like_spec(_head(path)))
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(16)
+
+
+def _read_compiled(path: Path, weights_dir: Path | None) -> ir.Model:
+    raise UnsupportedModelError(
+        f"{path} is a compiled model, which cannot be read yet",
+        "give the .mlpackage or .mlmodel that it was compiled from",
+    )
+
+
+#: In the order in which they are tried; the first that matches reads.
+CONTAINERS: tuple[Container, ...] = (
+    Container("mlmodelc", _is_compiled, _read_compiled),
+    Container("mlpackage", _is_package, read_mlpackage),
+    Container("zip", _is_archive, read_archive),
+    Container("mlmodel", _is_spec, read_mlmodel),
+)
+
+
+def sniff(path: str | os.PathLike[str]) -> str | None:
+    """The container that a path looks like: `mlpackage`, `mlmodel`, `zip`, `mlmodelc`; None for anything else."""
+    located = Path(path)
+    if not located.exists():
+        return None
+    return next((container.name for container in CONTAINERS if container.matches(located)), None)
+
+
+def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None) -> ir.Model:
+    """Reads a model from a path, or from the bytes of a specification.
+
+    A weight file that is absent does not stop the reading: the constants that it should hold are not available then.
+
+    Args:
+        source: A `.mlpackage` folder, a zip of one, a `.mlmodel` file, or a serialised specification.
+        weights_dir: A folder that holds the weight files, if not the model's own.
+
+    Raises:
+        NotAModelError: There is no such path, or it holds something else.
+        CorruptModelError: The model is damaged or hostile.
+        UnsupportedModelError: The model is of a kind that cannot be read.
+    """
+    if isinstance(source, bytes):
+        return read_spec(source, lambda name: _storage_for_bytes(name, weights_dir))
+    path = Path(source)
+    try:
+        return _read_path(path, weights_dir)
+    except OSError as error:
+        raise ModelError(
+            f"{path} cannot be read: {error.strerror or error}", "check the path and its permissions"
+        ) from None
+    except MemoryError:
+        raise ModelError(f"{path} does not fit into memory", "free memory, or use a larger machine") from None
+
+
+def _read_path(path: Path, weights_dir: Path | None) -> ir.Model:
+    if not path.exists():
+        raise NotAModelError(f"there is no file or folder {path}", _suggest(path))
+    for container in CONTAINERS:
+        if container.matches(path):
+            return container.read(path, weights_dir)
+    if path.is_dir():
+        raise NotAModelError(f"the folder {path} is not a Core ML model", _suggest_inside(path))
+    if not path.is_file():
+        raise NotAModelError(f"{path} is not a file", "give a .mlpackage folder or a .mlmodel file")
+    return read_mlmodel(path, weights_dir)
+
+
+def _storage_for_bytes(name: str, weights_dir: Path | None) -> WeightStorage:
+    relative = resolve_weight_name(name)
+    return WeightStorage(name, None if weights_dir is None else weights_dir / relative.name)
+
+
+def _suggest(path: Path) -> str:
+    """A hint that names the closest existing name."""
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent} either; check the path"
+    names = sorted(entry.name for entry in path.parent.iterdir())
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5)
+    close = close or [name for name in names if Path(name).stem == path.stem]
+    return f"did you mean {path.parent / close[0]}?" if close else "check the path"
+
+
+def _suggest_inside(path: Path) -> str:
+    """A hint that names a model in the folder."""
+    models = sorted(e.name for e in path.iterdir() if e.suffix in (".mlpackage", ".mlmodel", ".mlmodelc"))
+    return f"did you mean {path / models[0]}?" if models else "give a .mlpackage folder or a .mlmodel file"

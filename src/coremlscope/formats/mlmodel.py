@@ -1,0 +1,233 @@
+"""Model specifications: the bytes of a `.mlmodel` file, to and from `ir.Model`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from coremlscope import ir
+from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedModelError
+from coremlscope.formats import schema
+from coremlscope.formats.description import read_description, read_metadata, write_description
+from coremlscope.formats.program import ValueWriter, read_program, write_program
+from coremlscope.formats.schema import Message
+from coremlscope.formats.weights import BlobData, WeightStorage
+
+__all__ = ["MODEL_PATH", "looks_like_spec", "read_mlmodel", "read_spec", "resolve_weight_name", "write_spec"]
+
+#: What the folder of the model specification is called inside a program.
+MODEL_PATH = "@model_path"
+
+#: protobuf's own limit for one message.
+_MAX_SPEC_BYTES = 2**31 - 1
+_DAMAGED = "the file is damaged or incomplete; export or download the model again"
+_PIPELINES = {"pipeline": None, "pipelineClassifier": "pipeline", "pipelineRegressor": "pipeline"}
+
+#: Makes the storage of a weight file that a program names.
+StorageOpener = Callable[[str], WeightStorage]
+
+#: What other files start with or are called, and what to say about them.
+_OTHER_CONTENT = (
+    (b"version https://git-lfs.", "a Git LFS pointer", "run `git lfs pull` to fetch the model itself"),
+    (b"{", "JSON", "give the .mlpackage folder or the .mlmodel file"),
+    (b"<", "XML or HTML", "the download may have failed; get the .mlmodel file itself"),
+    (b"bplist", "a property list", "give the .mlpackage folder or the .mlmodel file"),
+    (b"\x89HDF", "an HDF5 file", "convert the Keras model with coremltools first"),
+    (b"\x1f\x8b", "a gzip archive", "unpack it first"),
+    (b"PK", "a zip archive", "unpack it and give the model inside"),
+)
+_OTHER_SUFFIXES = {
+    ".onnx": "an ONNX model",
+    ".pt": "a PyTorch model",
+    ".pth": "a PyTorch model",
+    ".tflite": "a TensorFlow Lite model",
+    ".safetensors": "a safetensors file",
+    ".gguf": "a GGUF model",
+}
+
+
+def read_mlmodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
+    """Reads a single-file model. The weights of an ML Program are looked for beside it, or in `weights_dir`."""
+    if path.stat().st_size > _MAX_SPEC_BYTES:
+        raise NotAModelError(
+            f"{path} has more than 2 GB, which no model specification can have", _other_hint(path)[1]
+        )
+
+    def open_storage(name: str) -> WeightStorage:
+        relative = resolve_weight_name(name)
+        folder = path.parent if weights_dir is None else weights_dir
+        return WeightStorage(name, folder / (relative if weights_dir is None else relative.name))
+
+    return read_spec(path.read_bytes(), open_storage, source=path)
+
+
+def read_spec(
+    data: bytes,
+    open_storage: StorageOpener,
+    *,
+    source: Path | None = None,
+    container: str = "mlmodel",
+    size_bytes: int | None = None,
+) -> ir.Model:
+    """Reads the bytes of a model specification.
+
+    Args:
+        data: A serialised `Model` message.
+        open_storage: Makes the storage of each weight file that the program names; called once a file.
+        source: Where the bytes come from, for messages and for the result.
+        container: What the bytes were found in.
+        size_bytes: Bytes of all files of the model; by default those of the specification and of the weights.
+
+    Raises:
+        NotAModelError: The bytes are something else.
+        CorruptModelError: They are a damaged model.
+        UnsupportedModelError: They are a model of a kind that the shipped specification does not know.
+    """
+    spec = _parse(data, source)
+    kind = spec.WhichOneof("Type")
+    if kind is None:
+        raise _no_content(spec, data, source)
+    storages: dict[str, WeightStorage] = {}
+
+    def open_blob(name: str, offset: int, type_: ir.TensorType) -> BlobData:
+        if name not in storages:
+            storages[name] = open_storage(name)
+        return BlobData(storages[name], offset, type_)
+
+    try:
+        functions: tuple[str, ...] = ()
+        content: ir.Program | ir.Opaque
+        if kind == "mlProgram":
+            content = read_program(spec.mlProgram, open_blob)
+            functions = tuple(content.functions)
+        else:
+            content = ir.Opaque(kind, _read_parts(spec, kind))
+        description = read_description(spec.description, functions)
+    except RecursionError:
+        raise CorruptModelError(
+            f"{_called(source)} nests its values too deeply to be read", _DAMAGED
+        ) from None
+    files = tuple(ir.WeightFile(str(resolve_weight_name(s.name)), s.size) for s in storages.values())
+    return ir.Model(
+        spec.specificationVersion,
+        description,
+        content,
+        read_metadata(spec.description.metadata),
+        spec.isUpdatable,
+        source=source,
+        container=container,
+        size_bytes=len(data) + sum(f.size or 0 for f in files) if size_bytes is None else size_bytes,
+        weight_files=files,
+    )
+
+
+def write_spec(model: ir.Model, write_value: ValueWriter) -> bytes:
+    """The bytes of the specification of an ML Program; the inverse of `read_spec`."""
+    assert isinstance(model.content, ir.Program)
+    spec = schema.message_class("Model")(
+        specificationVersion=model.spec_version, isUpdatable=model.is_updatable
+    )
+    write_description(model.description, model.metadata, spec.description)
+    write_program(model.content, spec.mlProgram, write_value)
+    data: bytes = spec.SerializeToString(deterministic=True)
+    return data
+
+
+def resolve_weight_name(name: str) -> PurePosixPath:
+    """The path of a weight file relative to the folder of the model specification.
+
+    Raises:
+        CorruptModelError: The name leads out of that folder.
+    """
+    path = PurePosixPath(name.removeprefix(MODEL_PATH + "/"))
+    if not is_inside(path):
+        raise CorruptModelError(
+            f"the program refers to the weight file {name!r}, which lies outside of the model",
+            "do not use this file unless you trust its author; export or download the model again",
+        )
+    return path
+
+
+def is_inside(path: PurePosixPath) -> bool:
+    """True for a relative path that stays in its folder, on every operating system."""
+    return (
+        bool(path.parts)
+        and not path.is_absolute()
+        and not any(part == ".." or set(part) & set("\\:\0") for part in path.parts)
+    )
+
+
+def looks_like_spec(head: bytes) -> bool:
+    """True where the first bytes are those of a specification: its version, then its description or its content."""
+    return (
+        len(head) > 2 and head[0] == 0x08 and 0 < head[1] < 0x80 and head[2] in (0x12, 0x50, 0xB2, 0xC2, 0xCA)
+    )
+
+
+def _parse(data: bytes, source: Path | None) -> Message:
+    from google.protobuf.message import DecodeError
+
+    try:
+        return schema.message_class("Model").FromString(data)
+    except (DecodeError, RecursionError):
+        pass
+    what, hint = _other_content(data, source)
+    if what:
+        raise NotAModelError(f"{_called(source)} is {what}, not a Core ML model", hint)
+    if looks_like_spec(data[:3]):
+        raise CorruptModelError(
+            f"{_called(source)} starts like a Core ML model, but its content is damaged, truncated or written in a "
+            "layout that Apple never published",
+            _DAMAGED,
+        )
+    raise NotAModelError(f"{_called(source)} is not a Core ML model", hint)
+
+
+def _no_content(
+    spec: Message, data: bytes, source: Path | None
+) -> CorruptModelError | NotAModelError | UnsupportedModelError:
+    """What to raise for bytes that parse, but hold no model type."""
+    what, hint = _other_content(data, source)
+    if not data:
+        return NotAModelError(f"{_called(source)} is empty", hint)
+    if what:
+        return NotAModelError(f"{_called(source)} is {what}, not a Core ML model", hint)
+    if not looks_like_spec(data[:3]):
+        return NotAModelError(f"{_called(source)} is not a Core ML model", hint)
+    if spec.description.input or spec.description.output:
+        return UnsupportedModelError(
+            f"{_called(source)} (specification version {spec.specificationVersion}) holds no content of a known kind",
+            "the file is truncated, or newer than this version of coremlscope",
+        )
+    return CorruptModelError(f"{_called(source)} holds a version number, but no model", _DAMAGED)
+
+
+def _other_content(data: bytes, source: Path | None) -> tuple[str, str]:
+    for start, what, hint in _OTHER_CONTENT:
+        if data.lstrip()[: len(start)] == start:
+            return what, hint
+    return _other_hint(source)
+
+
+def _other_hint(source: Path | None) -> tuple[str, str]:
+    what = _OTHER_SUFFIXES.get(source.suffix.lower(), "") if source else ""
+    if what:
+        return what, "convert it with coremltools first"
+    return "", "give a .mlpackage folder, a zip of one, or a .mlmodel file"
+
+
+def _called(source: Path | None) -> str:
+    return "the given bytes" if source is None else str(source)
+
+
+def _read_parts(spec: Message, kind: str) -> tuple[tuple[str, str], ...]:
+    """Name and kind of each stage of a pipeline; nothing for other kinds."""
+    if kind not in _PIPELINES:
+        return ()
+    inner = _PIPELINES[kind]
+    pipeline = getattr(spec, kind) if inner is None else getattr(getattr(spec, kind), inner)
+    names = list(pipeline.names)
+    names += [""] * (len(pipeline.models) - len(names))
+    return tuple(
+        (name, stage.WhichOneof("Type") or "") for name, stage in zip(names, pipeline.models, strict=False)
+    )

@@ -1,0 +1,211 @@
+"""Packages: a `.mlpackage` folder, or a zip archive of one.
+
+`Manifest.json` names the root model item under `Data/`; weight files lie beside that item, under `weights/`.
+Nothing is ever unpacked by the names that an archive holds: members are read by name, so none can escape.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import lzma
+import shutil
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, Protocol
+
+from coremlscope import ir
+from coremlscope.errors import CorruptModelError, NotAModelError
+from coremlscope.formats.mlmodel import is_inside, read_spec, resolve_weight_name
+from coremlscope.formats.weights import WeightStorage
+
+__all__ = ["DATA", "MANIFEST", "read_archive", "read_mlpackage"]
+
+MANIFEST = "Manifest.json"
+DATA = "Data"
+
+_INCOMPLETE = "the package is incomplete; copy or download the whole folder again"
+_HOSTILE = "do not use this package unless you trust its author; export or download the model again"
+_MAX_MANIFEST_BYTES = 16 * 2**20
+#: An archive member above this size is refused where it is packed more tightly than weights ever are.
+_BOMB_BYTES, _BOMB_RATIO = 256 * 2**20, 100
+
+
+class _Files(Protocol):
+    """The files of a package, wherever they are kept. Paths are relative to the package and already checked."""
+
+    def read(self, path: PurePosixPath) -> bytes:
+        """The content of a file."""
+
+    def storage(self, name: str, path: PurePosixPath) -> WeightStorage:
+        """A weight file, present or not."""
+
+    def total_bytes(self) -> int:
+        """Bytes of all files."""
+
+
+def read_mlpackage(path: Path, weights_dir: Path | None = None) -> ir.Model:
+    """Reads a `.mlpackage` folder. Weights are looked for in the package, or in `weights_dir`.
+
+    Raises:
+        CorruptModelError: The package is incomplete, or its manifest is damaged or points outside of it.
+    """
+    return _read_package(_Folder(path), path, weights_dir)
+
+
+def read_archive(path: Path, weights_dir: Path | None = None) -> ir.Model:
+    """Reads a zip archive that holds one `.mlpackage` folder, or just what such a folder holds.
+
+    Raises:
+        NotAModelError: The archive holds no package, or several.
+        CorruptModelError: The archive or the package is damaged or hostile.
+    """
+    with _zip_errors(path), zipfile.ZipFile(path) as archive:
+        return _read_package(_Archive(path, archive), path, weights_dir)
+
+
+@contextlib.contextmanager
+def _zip_errors(path: Path) -> Iterator[None]:
+    """Wraps what `zipfile` raises for damaged, encrypted and exotic archives."""
+    try:
+        yield
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+        RuntimeError,
+        ValueError,
+        struct.error,
+    ) as error:
+        raise CorruptModelError(
+            f"the zip archive {path} cannot be read: {error}",
+            "unpack it with another program, or get it again",
+        ) from None
+
+
+def _read_package(files: _Files, source: Path, weights_dir: Path | None) -> ir.Model:
+    item = _root_item(files.read(PurePosixPath(MANIFEST)), source)
+
+    def open_storage(name: str) -> WeightStorage:
+        relative = resolve_weight_name(name)
+        if weights_dir is not None:
+            return WeightStorage(name, weights_dir / relative.name)
+        return files.storage(name, item.parent / relative)
+
+    data = files.read(item)
+    return read_spec(data, open_storage, source=source, container="mlpackage", size_bytes=files.total_bytes())
+
+
+def _root_item(manifest: bytes, source: Path) -> PurePosixPath:
+    """Path of the model specification relative to the package."""
+    try:
+        content = json.loads(manifest)
+        identifier = content["rootModelIdentifier"]
+        path = content["itemInfoEntries"][identifier]["path"]
+        if not isinstance(path, str):
+            raise TypeError("path")
+    except (ValueError, RecursionError):
+        raise CorruptModelError(f"the manifest of {source} is not JSON", _INCOMPLETE) from None
+    except (KeyError, TypeError):
+        raise CorruptModelError(f"the manifest of {source} names no root model", _INCOMPLETE) from None
+    if not is_inside(PurePosixPath(path)):
+        raise CorruptModelError(f"the manifest of {source} points outside of the package: {path!r}", _HOSTILE)
+    return PurePosixPath(DATA, path)
+
+
+class _Folder:
+    """A package on disk.
+
+    A file may be a link (the Hugging Face cache consists of them); a linked folder may not lead out of the package.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, path: PurePosixPath) -> bytes:
+        full = self._locate(path)
+        if not full.is_file():
+            raise CorruptModelError(f"the package {self._root} has no file {path}", _INCOMPLETE)
+        limit = _MAX_MANIFEST_BYTES if path.name == MANIFEST else 2**31
+        if full.stat().st_size > limit:
+            raise CorruptModelError(f"{path} of the package {self._root} is too large to be one", _HOSTILE)
+        return full.read_bytes()
+
+    def storage(self, name: str, path: PurePosixPath) -> WeightStorage:
+        return WeightStorage(name, self._locate(path))
+
+    def total_bytes(self) -> int:
+        return sum(file.stat().st_size for file in self._root.rglob("*") if file.is_file())
+
+    def _locate(self, path: PurePosixPath) -> Path:
+        full = self._root / path
+        if not full.parent.resolve().is_relative_to(self._root.resolve()):
+            raise CorruptModelError(
+                f"{path} of the package {self._root} lies outside of it, behind a link", _HOSTILE
+            )
+        return full
+
+
+class _Archive:
+    """A package inside of a zip archive. Weight files are unpacked to nameless temporary files on first use."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        self._path = path
+        self._archive = archive
+        self._members = {info.filename: info for info in archive.infolist() if not info.is_dir()}
+        self._prefix = self._find_package()
+
+    def _find_package(self) -> str:
+        """What precedes the manifest's name: the package's folder, with a slash, or nothing."""
+        names = [name for name in self._members if not name.startswith("__MACOSX/")]
+        found = [PurePosixPath(name) for name in names if PurePosixPath(name).name == MANIFEST]
+        top = [name for name in found if len(name.parts) == min(len(other.parts) for other in found)]
+        if not top:
+            raise NotAModelError(
+                f"the zip archive {self._path} holds no package ({MANIFEST} is missing)",
+                "zip the whole .mlpackage folder, or unpack the archive and give the model inside",
+            )
+        if len(top) > 1:
+            raise NotAModelError(
+                f"the zip archive {self._path} holds {len(top)} packages",
+                f"unpack it and give one of them, such as {top[0].parent}",
+            )
+        return str(top[0])[: -len(MANIFEST)]
+
+    def read(self, path: PurePosixPath) -> bytes:
+        info = self._members.get(self._prefix + str(path))
+        if info is None:
+            raise CorruptModelError(f"the package in {self._path} has no file {path}", _INCOMPLETE)
+        if path.name == MANIFEST and info.file_size > _MAX_MANIFEST_BYTES:
+            raise CorruptModelError(f"{path} of the package in {self._path} is too large to be one", _HOSTILE)
+        self._refuse_bomb(info)
+        return self._archive.read(info)
+
+    def storage(self, name: str, path: PurePosixPath) -> WeightStorage:
+        info = self._members.get(self._prefix + str(path))
+        if info is None:
+            return WeightStorage(name)
+        self._refuse_bomb(info)
+        return WeightStorage(name, opener=lambda: self._unpack(info), size=info.file_size)
+
+    def total_bytes(self) -> int:
+        return sum(info.file_size for name, info in self._members.items() if name.startswith(self._prefix))
+
+    def _refuse_bomb(self, info: zipfile.ZipInfo) -> None:
+        if info.file_size > _BOMB_BYTES and info.file_size > _BOMB_RATIO * max(info.compress_size, 1):
+            raise CorruptModelError(
+                f"{info.filename} in {self._path} would unpack {info.compress_size} bytes to {info.file_size}",
+                "this looks like a zip bomb; unpack the archive yourself if you trust it",
+            )
+
+    def _unpack(self, info: zipfile.ZipInfo) -> IO[bytes]:
+        target = tempfile.TemporaryFile()
+        with _zip_errors(self._path), zipfile.ZipFile(self._path) as archive, archive.open(info) as member:
+            shutil.copyfileobj(member, target, 2**20)
+        target.flush()
+        return target

@@ -1,0 +1,166 @@
+"""ML Programs: the `Program` message of `MIL.proto` to and from `ir.Program`."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import Protocol
+
+from coremlscope import ir
+from coremlscope.errors import CorruptModelError
+from coremlscope.formats.schema import Message
+from coremlscope.formats.values import BlobOpener, read_type, read_value, write_type
+
+__all__ = ["ValueWriter", "read_program", "write_program"]
+
+_DAMAGED = "the file is damaged or hostile; export or download the model again"
+
+#: What the blocks of control flow are to their owner, in Apple's order.
+BLOCK_NAMES = {"cond": ("true", "false"), "while_loop": ("cond", "body")}
+
+_Scope = MutableMapping[str, ir.Value]
+
+
+def read_program(message: Message, open_blob: BlobOpener) -> ir.Program:
+    """Reads a `Program` message.
+
+    Of each function the block of its own operation set is read. Nesting is bounded by protobuf's own limit of 100
+    levels, so recursion is safe here.
+
+    Raises:
+        CorruptModelError: The program refers to what it does not define, or its values do not fit their types.
+    """
+    reader = _Reader(open_blob)
+    functions = {entry.key: reader.read_function(entry.key, entry.value) for entry in message.functions}
+    if not functions:
+        raise CorruptModelError("the program has no functions", _DAMAGED)
+    return ir.Program(
+        functions, message.version, message.docString, reader.read_attributes(message.attributes)
+    )
+
+
+class _Reader:
+    def __init__(self, open_blob: BlobOpener) -> None:
+        self._open_blob = open_blob
+
+    def read_function(self, name: str, message: Message) -> ir.Function:
+        blocks = {entry.key: entry.value for entry in message.block_specializations}
+        block = blocks.get(message.opset)
+        if block is None:
+            raise CorruptModelError(
+                f"function {name} has no block for its operation set {message.opset!r}", _DAMAGED
+            )
+        inputs = self._read_values(message.inputs)
+        scope: _Scope = {value.name: value for value in inputs}
+        graph = self._read_block(name, block, name, scope)
+        graph = ir.Graph(name, inputs, graph.ops, graph.outputs, graph.attributes)
+        return ir.Function(name, message.opset, graph, self.read_attributes(message.attributes))
+
+    def read_attributes(self, entries: Iterable[Message]) -> dict[str, ir.Constant]:
+        return {entry.key: read_value(entry.value, self._open_blob) for entry in entries}
+
+    def _read_values(self, messages: Iterable[Message]) -> tuple[ir.Value, ...]:
+        return tuple(ir.Value(message.name, read_type(message.type)) for message in messages)
+
+    def _read_block(self, name: str, message: Message, path: str, scope: _Scope) -> ir.Graph:
+        inputs = self._read_values(message.inputs)
+        scope.update((value.name, value) for value in inputs)
+        ops = []
+        for index, operation in enumerate(message.operations):
+            op = self._read_operation(operation, f"{path}/{index}", scope)
+            scope.update((value.name, value) for value in op.outputs)
+            ops.append(op)
+        outputs = tuple(_lookup(output, scope, f"the result of {path}") for output in message.outputs)
+        return ir.Graph(name, inputs, tuple(ops), outputs, self.read_attributes(message.attributes))
+
+    def _read_operation(self, message: Message, op_id: str, scope: _Scope) -> ir.Op:
+        inputs = {
+            entry.key: tuple(self._read_binding(binding, op_id, scope) for binding in entry.value.arguments)
+            for entry in message.inputs
+        }
+        names = BLOCK_NAMES.get(message.type, ())
+        blocks = []
+        for index, block in enumerate(message.blocks):
+            name = names[index] if index < len(names) else str(index)
+            inner: _Scope = ChainMap({}, scope)
+            blocks.append(self._read_block(name, block, f"{op_id}/{name}", inner))
+        try:
+            attributes = self.read_attributes(message.attributes)
+            outputs = self._read_values(message.outputs)
+        except CorruptModelError as error:
+            raise CorruptModelError(f"{error.message} (in {message.type} at {op_id})", error.hint) from None
+        return ir.Op(op_id, message.type, inputs, outputs, tuple(blocks), attributes)
+
+    def _read_binding(self, message: Message, op_id: str, scope: _Scope) -> ir.Argument:
+        match message.WhichOneof("binding"):
+            case "name":
+                return _lookup(message.name, scope, op_id)
+            case "value":
+                return read_value(message.value, self._open_blob)
+            case _:
+                raise CorruptModelError(f"an argument of {op_id} is bound to nothing", _DAMAGED)
+
+
+def _lookup(name: str, scope: Mapping[str, ir.Value], user: str) -> ir.Value:
+    value = scope.get(name)
+    if value is None:
+        raise CorruptModelError(f"{user} uses the value {name!r}, which nothing defines before it", _DAMAGED)
+    return value
+
+
+class ValueWriter(Protocol):
+    """Decides where a constant's content goes, inline or into a weight file, and fills its message."""
+
+    def __call__(self, constant: ir.Constant, message: Message, /) -> None: ...
+
+
+def write_program(program: ir.Program, message: Message, write_value: ValueWriter) -> None:
+    """Fills a `Program` message; the inverse of `read_program`."""
+    message.version = program.version
+    message.docString = program.doc
+    _write_attributes(program.attributes, message.attributes, write_value)
+    for name, function in program.functions.items():
+        entry = message.functions.add(key=name)
+        target = entry.value
+        target.opset = function.opset
+        _write_values(function.graph.inputs, target.inputs)
+        _write_attributes(function.attributes, target.attributes, write_value)
+        specialization = target.block_specializations.add(key=function.opset)
+        _write_block(function.graph, specialization.value, write_value)
+
+
+def _write_block(graph: ir.Graph, message: Message, write_value: ValueWriter) -> None:
+    """Fills a `Block` but for its inputs, which functions keep elsewhere."""
+    message.SetInParent()
+    _write_attributes(graph.attributes, message.attributes, write_value)
+    message.outputs.extend(value.name for value in graph.outputs)
+    for op in graph.ops:
+        operation = message.operations.add(type=op.type)
+        for parameter, arguments in op.inputs.items():
+            entry = operation.inputs.add(key=parameter)
+            entry.value.SetInParent()
+            for argument in arguments:
+                binding = entry.value.arguments.add()
+                if isinstance(argument, ir.Value):
+                    binding.name = argument.name
+                else:
+                    write_value(argument, binding.value)
+        _write_values(op.outputs, operation.outputs)
+        _write_attributes(op.attributes, operation.attributes, write_value)
+        for block in op.blocks:
+            target = operation.blocks.add()
+            _write_values(block.inputs, target.inputs)
+            _write_block(block, target, write_value)
+
+
+def _write_values(values: Iterable[ir.Value], messages: Message) -> None:
+    for value in values:
+        named = messages.add(name=value.name)
+        write_type(value.type, named.type)
+
+
+def _write_attributes(
+    attributes: Mapping[str, ir.Constant], entries: Message, write_value: ValueWriter
+) -> None:
+    for key, constant in attributes.items():
+        write_value(constant, entries.add(key=key).value)

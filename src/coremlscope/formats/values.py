@@ -1,0 +1,246 @@
+"""Types and values of a program: the messages of `MIL.proto` to and from `ir`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from coremlscope import ir
+from coremlscope.errors import CorruptModelError
+from coremlscope.formats import schema
+from coremlscope.formats.packing import pack, unpack
+from coremlscope.formats.schema import Message
+
+__all__ = ["read_type", "read_value", "write_immediate", "write_type"]
+
+#: Element types by their number in `MIL.proto`.
+_DTYPES = {
+    1: ir.DType.BOOL, 2: ir.DType.STRING, 10: ir.DType.FP16, 11: ir.DType.FP32, 12: ir.DType.FP64, 13: ir.DType.BF16,
+    21: ir.DType.INT8, 22: ir.DType.INT16, 23: ir.DType.INT32, 24: ir.DType.INT64, 25: ir.DType.INT4,
+    31: ir.DType.UINT8, 32: ir.DType.UINT16, 33: ir.DType.UINT32, 34: ir.DType.UINT64, 35: ir.DType.UINT4,
+    36: ir.DType.UINT2, 37: ir.DType.UINT1, 38: ir.DType.UINT6, 39: ir.DType.UINT3,
+    40: ir.DType.FP8_E4M3, 41: ir.DType.FP8_E5M2,
+}  # fmt: skip
+_DTYPE_NUMBERS = {dtype: number for number, dtype in _DTYPES.items()}
+_MAX_DIMENSION = 2**63 - 1
+_MAX_CONSTANT_RANK = 32
+_DAMAGED = "the file is damaged or hostile; export or download the model again"
+
+#: Which repeated field holds the inline elements of each type; `bytes` for all others (as coremltools writes them).
+_FIELDS = {
+    ir.DType.BOOL: "bools", ir.DType.STRING: "strings", ir.DType.FP32: "floats", ir.DType.FP64: "doubles",
+    ir.DType.INT16: "ints", ir.DType.UINT16: "ints", ir.DType.INT32: "ints",
+    ir.DType.INT64: "longInts", ir.DType.UINT64: "longInts",
+}  # fmt: skip
+_FIELD_NUMPY = {
+    "floats": np.float32, "doubles": np.float64, "ints": np.int32, "longInts": np.int64,
+    "bools": np.bool_, "strings": object,
+}  # fmt: skip
+
+#: Turns a reference to a weight file (name, offset, type) into lazy data.
+BlobOpener = Callable[[str, int, ir.TensorType], ir.DataSource]
+
+
+def read_type(message: Message) -> ir.ValueType:
+    """The type that a `ValueType` message describes.
+
+    Raises:
+        CorruptModelError: The message contradicts itself or names an unknown element type.
+    """
+    match message.WhichOneof("type"):
+        case "tensorType":
+            return _read_tensor_type(message.tensorType)
+        case "listType":
+            return ir.ListType(read_type(message.listType.type), _read_dimension(message.listType.length))
+        case "tupleType":
+            return ir.TupleType(tuple(read_type(element) for element in message.tupleType.types))
+        case "dictionaryType":
+            dictionary = message.dictionaryType
+            return ir.DictType(read_type(dictionary.keyType), read_type(dictionary.valueType))
+        case "stateType":
+            return ir.StateType(read_type(message.stateType.wrappedType))
+        case _:
+            raise CorruptModelError("a value of the program has no type", _DAMAGED)
+
+
+def _read_tensor_type(message: Message) -> ir.TensorType:
+    dtype = _DTYPES.get(message.dataType)
+    if dtype is None:
+        raise CorruptModelError(
+            f"a tensor has the unknown element type number {message.dataType}",
+            "the file is damaged or was written for a newer Core ML; look for a newer version of coremlscope",
+        )
+    dimensions = message.dimensions
+    if message.rank < 0 or any(
+        d.unknown.variadic for d in dimensions if d.WhichOneof("dimension") == "unknown"
+    ):
+        return ir.TensorType(dtype, None)
+    if message.rank != len(dimensions):
+        raise CorruptModelError(f"a tensor of rank {message.rank} has {len(dimensions)} dimensions", _DAMAGED)
+    return ir.TensorType(dtype, tuple(_read_dimension(dimension) for dimension in dimensions))
+
+
+def _read_dimension(message: Message) -> int | None:
+    if message.WhichOneof("dimension") != "constant":
+        return None
+    size = message.constant.size
+    if size > _MAX_DIMENSION:
+        raise CorruptModelError(f"a tensor has a dimension of {size} elements", _DAMAGED)
+    return int(size)
+
+
+def write_type(type_: ir.ValueType, message: Message) -> None:
+    """Fills a `ValueType` message."""
+    match type_:
+        case ir.TensorType(dtype, shape):
+            tensor = message.tensorType
+            tensor.dataType = _DTYPE_NUMBERS[dtype]
+            tensor.rank = -1 if shape is None else len(shape)
+            for size in shape or ():
+                _write_dimension(size, tensor.dimensions.add())
+        case ir.ListType(element, length):
+            write_type(element, message.listType.type)
+            _write_dimension(length, message.listType.length)
+        case ir.TupleType(elements):
+            message.tupleType.SetInParent()
+            for element in elements:
+                write_type(element, message.tupleType.types.add())
+        case ir.DictType(key, value):
+            write_type(key, message.dictionaryType.keyType)
+            write_type(value, message.dictionaryType.valueType)
+        case ir.StateType(wrapped):
+            write_type(wrapped, message.stateType.wrappedType)
+
+
+def _write_dimension(size: int | None, message: Message) -> None:
+    if size is None:
+        message.unknown.variadic = False
+        message.unknown.SetInParent()
+    else:
+        message.constant.size = size
+
+
+def read_value(message: Message, open_blob: BlobOpener, expected: ir.ValueType | None = None) -> ir.Constant:
+    """The constant that a `Value` message holds, or refers to.
+
+    Args:
+        message: The message.
+        open_blob: Makes the data of a constant that lies in a weight file.
+        expected: The type, where the message itself may leave it out (members of lists and dictionaries).
+
+    Raises:
+        CorruptModelError: Content and type do not fit together.
+    """
+    has_type = message.type.WhichOneof("type") is not None
+    type_ = read_type(message.type) if has_type or expected is None else expected
+    if message.WhichOneof("value") == "blobFileValue":
+        if not isinstance(type_, ir.TensorType) or type_.dtype is ir.DType.STRING or not type_.is_static:
+            raise CorruptModelError(f"a {ir.describe_type(type_)} cannot lie in a weight file", _DAMAGED)
+        blob = message.blobFileValue
+        return ir.Constant(type_, open_blob(blob.fileName, blob.offset, type_))
+    content = message.immediateValue
+    kind = content.WhichOneof("value")
+    match type_, kind:
+        case ir.TensorType(), "tensor" | None:
+            return ir.Constant(type_, ir.Immediate(_read_elements(content.tensor, type_)))
+        case ir.ListType(element, length), "list" | None:
+            if length not in (None, len(content.list.values)):
+                raise CorruptModelError(
+                    f"a constant {ir.describe_type(type_)} has {len(content.list.values)} members", _DAMAGED
+                )
+            members = [read_value(member, open_blob, element) for member in content.list.values]
+        case ir.TupleType(elements), "tuple" | None if len(content.tuple.values) == len(elements):
+            pairs = zip(content.tuple.values, elements, strict=True)
+            members = [read_value(member, open_blob, element) for member, element in pairs]
+        case ir.DictType(key, value), "dictionary" | None:
+            members = []
+            for pair in content.dictionary.values:
+                members += [read_value(pair.key, open_blob, key), read_value(pair.value, open_blob, value)]
+        case _:
+            raise CorruptModelError(f"a constant {ir.describe_type(type_)} holds a {kind} value", _DAMAGED)
+    return ir.Constant(type_, ir.Nested(tuple(members)))
+
+
+def _read_elements(message: Message, type_: ir.TensorType) -> ir.Array:
+    """Inline elements. The payload must have just the declared number of them, so it bounds what is allocated."""
+    described = ir.describe_type(type_)
+    count, shape = type_.elements, type_.shape
+    if count is None or shape is None or len(shape) > _MAX_CONSTANT_RANK:
+        raise CorruptModelError(f"a constant has the type {described}", _DAMAGED)
+    field = message.WhichOneof("value")
+    found = 0 if field is None else len(getattr(message, field).values)
+    needed = type_.nbytes if field == "bytes" else count
+    if (
+        found != needed
+        or ((type_.dtype is ir.DType.STRING) != (field in ("strings", None))
+        and field is not None)
+    ):
+        noun = "bytes" if field == "bytes" else "elements"
+        raise CorruptModelError(
+            f"a constant {described} has {found} {noun} ({field}) instead of {needed}", _DAMAGED
+        )
+    try:
+        if field == "bytes":
+            return unpack(message.bytes.values, type_)
+        if field is None:
+            return np.empty(shape, type_.dtype.numpy)
+        elements = np.array(getattr(message, field).values, _FIELD_NUMPY[field])
+        return _convert(elements, type_.dtype).reshape(shape)
+    except (ValueError, OverflowError) as error:
+        raise CorruptModelError(f"a constant {described} cannot be read: {error}", _DAMAGED) from None
+
+
+def _convert(elements: ir.Array, dtype: ir.DType) -> ir.Array:
+    """Inline elements in their own type; signed fields hold the bit patterns of unsigned types of the same width."""
+    if dtype is ir.DType.UINT64 and elements.dtype == np.int64:
+        return elements.view(np.uint64)
+    if dtype is ir.DType.UINT32 and elements.dtype == np.int32:
+        return elements.view(np.uint32)
+    converted = elements.astype(dtype.numpy, copy=False)
+    if dtype.is_int and not np.array_equal(converted, elements):
+        raise ValueError("an element is out of range")
+    return converted
+
+
+def write_immediate(constant: ir.Constant, message: Message) -> None:
+    """Fills a `Value` message with a constant's type and its content inline."""
+    write_type(constant.type, message.type)
+    content = message.immediateValue
+    members = constant.data.items if isinstance(constant.data, ir.Nested) else ()
+    match constant.type:
+        case ir.ListType():
+            content.list.SetInParent()
+            for member in members:
+                write_immediate(member, content.list.values.add())
+        case ir.TupleType():
+            content.tuple.SetInParent()
+            for member in members:
+                write_immediate(member, content.tuple.values.add())
+        case ir.DictType():
+            content.dictionary.SetInParent()
+            for key, value in zip(members[::2], members[1::2], strict=True):
+                pair = content.dictionary.values.add()
+                write_immediate(key, pair.key)
+                write_immediate(value, pair.value)
+        case ir.TensorType(dtype):
+            _write_elements(constant.numpy(), dtype, content.tensor)
+        case ir.StateType():
+            raise TypeError("a state has no constant value")
+
+
+def _write_elements(array: ir.Array, dtype: ir.DType, message: Message) -> None:
+    field = _FIELDS.get(dtype, "bytes")
+    target = getattr(message, field)
+    target.SetInParent()
+    if field == "bytes":
+        target.values = pack(array, dtype)
+        return
+    if dtype is ir.DType.UINT64:
+        array = array.view(np.int64)
+    target.values.extend(array.reshape(-1).tolist())
+
+
+def new_value() -> Message:
+    """An empty `Value` message."""
+    return schema.message_class("MILSpec.Value")()

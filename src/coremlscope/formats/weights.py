@@ -1,0 +1,255 @@
+"""Weight files: blob storage version 2, read through one memory mapping a file, and written.
+
+A file starts with 64 bytes (`u32` count of blobs, `u32` version 2, zeros). Each blob is 64 bytes of metadata (`u32`
+0xDEADBEEF, `u32` type, `u64` bytes, `u64` absolute offset of the data, `u64` padding in bits, zeros), then the data; both
+aligned to 64 bytes. A program refers to a blob by the offset of its metadata. Everything is little-endian.
+(Source: coremltools' `mlmodel/src/MILBlob/Blob/StorageFormat.hpp`.)
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from coremlscope import ir
+from coremlscope.errors import CorruptModelError, MissingWeightsError
+from coremlscope.formats.packing import pack, unpack
+
+__all__ = ["ALIGNMENT", "BLOB_TYPES", "BlobData", "BlobWriter", "WeightStorage"]
+
+ALIGNMENT = 64
+_HEADER = struct.Struct("<II56x")
+_METADATA = struct.Struct("<IIQQQ32x")
+_SENTINEL = 0xDEADBEEF
+_VERSION = 2
+
+#: Element types by their number in a weight file.
+BLOB_TYPES = {
+    1: ir.DType.FP16, 2: ir.DType.FP32, 3: ir.DType.UINT8, 4: ir.DType.INT8, 5: ir.DType.BF16, 6: ir.DType.INT16,
+    7: ir.DType.UINT16, 8: ir.DType.INT4, 9: ir.DType.UINT1, 10: ir.DType.UINT2, 11: ir.DType.UINT4,
+    12: ir.DType.UINT3, 13: ir.DType.UINT6, 14: ir.DType.INT32, 15: ir.DType.UINT32,
+    16: ir.DType.FP8_E4M3, 17: ir.DType.FP8_E5M2,
+}  # fmt: skip
+_BLOB_NUMBERS = {dtype: number for number, dtype in BLOB_TYPES.items()}
+
+
+class WeightStorage:
+    """One weight file, mapped on first use and shared by all of its blobs.
+
+    Args:
+        name: The program's name of the file: `@model_path/weights/weight.bin`.
+        path: Where the file lies, present or not; None where it lies in no file of its own.
+        opener: Returns the open file where there is no path (a member of an archive, unpacked); the mapping keeps
+            its content alive.
+        size: Bytes of what `opener` returns.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: Path | None = None,
+        opener: Callable[[], IO[bytes]] | None = None,
+        size: int | None = None,
+    ) -> None:
+        self.name = name
+        self.path = path
+        self._opener = opener
+        self._size = size
+        self._view: memoryview | None = None
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the file; None where it is absent."""
+        if self.path is None:
+            return self._size
+        return self.path.stat().st_size if self.path.is_file() else None
+
+    @property
+    def is_available(self) -> bool:
+        """False where the file is absent."""
+        return (
+            self._view is not None
+            or self._opener is not None
+            or (self.path is not None and self.path.is_file())
+        )
+
+    def read(self, offset: int, size: int, what: str) -> memoryview:
+        """`size` bytes at `offset`, without a copy.
+
+        Raises:
+            MissingWeightsError: The file is absent or too short.
+        """
+        view = self._map()
+        if offset + size > len(view):
+            raise MissingWeightsError(
+                f"{what} at byte {offset} with {size} bytes lies outside {self.name}, which has {len(view)} bytes",
+                self._hint(view) or "the weight file is truncated or belongs to another model; get it again",
+            )
+        return view[offset : offset + size]
+
+    def _map(self) -> memoryview:
+        if self._view is None:
+            try:
+                with self._open() as file:
+                    size = os.fstat(file.fileno()).st_size
+                    mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+            except OSError as error:
+                raise MissingWeightsError(
+                    f"the weight file {self.name} cannot be read: {error.strerror or error}",
+                    "put the file back where the model expects it, or download the whole package again",
+                ) from None
+            self._view = memoryview(mapping)
+        return self._view
+
+    def _open(self) -> IO[bytes]:
+        if self._opener is not None:
+            return self._opener()
+        if self.path is None or not self.path.is_file():
+            where = "" if self.path is None else f" (expected at {self.path})"
+            raise MissingWeightsError(
+                f"the weight file {self.name} is absent{where}",
+                "put the file where the model expects it; the model's structure can be read without it",
+            )
+        return self.path.open("rb")
+
+    @staticmethod
+    def _hint(view: memoryview) -> str:
+        if bytes(view[:24]) == b"version https://git-lfs.":
+            return "the weight file is a Git LFS pointer; run `git lfs pull` to fetch its content"
+        return ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlobData:
+    """A constant's elements in a weight file; nothing is opened before they are asked for.
+
+    Attributes:
+        storage: The file.
+        offset: Where the blob's metadata starts.
+        type: The type that the program declares.
+    """
+
+    storage: WeightStorage
+    offset: int
+    type: ir.TensorType
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the packed elements."""
+        return self.type.nbytes or 0
+
+    @property
+    def is_available(self) -> bool:
+        """False where the weight file is absent."""
+        return self.storage.is_available
+
+    def location(self) -> tuple[int, int]:
+        """Absolute offset and size in bytes of the packed elements, after all checks.
+
+        Raises:
+            MissingWeightsError: The file is absent or too short.
+            CorruptModelError: The metadata is damaged or contradicts the declared type.
+        """
+        what = f"the blob of a {ir.describe_type(self.type)}"
+        self._check_version()
+        metadata = self.storage.read(self.offset, _METADATA.size, what)
+        sentinel, number, size, start, _ = _METADATA.unpack(
+            metadata
+        )  # older writers left the padding undefined
+        place = f"at byte {self.offset} of {self.storage.name}"
+        if sentinel != _SENTINEL:
+            raise CorruptModelError(
+                f"no blob starts {place} (found 0x{sentinel:08X} instead of 0x{_SENTINEL:08X})",
+                "the weight file is damaged or belongs to another model; get it again",
+            )
+        found = BLOB_TYPES.get(number)
+        if found is not self.type.dtype:
+            kind = f"unknown type {number}" if found is None else found.value
+            raise CorruptModelError(
+                f"the blob {place} holds {kind}, but the program declares {ir.describe_type(self.type)}",
+                "the weight file belongs to another version of the model; get both from one source",
+            )
+        if size != self.type.nbytes:
+            raise CorruptModelError(
+                f"the blob {place} has {size} bytes, but {ir.describe_type(self.type)} needs {self.type.nbytes}",
+                "the weight file belongs to another version of the model; get both from one source",
+            )
+        self.storage.read(start, size, what)
+        return start, size
+
+    def packed(self) -> memoryview:
+        """The elements as the file holds them; errors as in `location`."""
+        start, size = self.location()
+        return self.storage.read(start, size, "a blob")
+
+    def numpy(self) -> ir.Array:
+        """The elements, unpacked; types that NumPy has are views of the mapping. Errors as in `location`."""
+        return unpack(self.packed(), self.type)
+
+    def _check_version(self) -> None:
+        header = self.storage.read(0, _HEADER.size, "the header")
+        _, version = _HEADER.unpack(header)
+        if version != _VERSION:
+            raise CorruptModelError(
+                f"the weight file {self.storage.name} has storage version {version}, but only {_VERSION} is known",
+                self.storage._hint(header)
+                or "the file is damaged or was written by a newer version of Core ML",
+            )
+
+
+class BlobWriter:
+    """Appends blobs to a new weight file; equal blobs are stored once.
+
+    Use as a context manager: leaving it writes the header.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self._file.write(bytes(_HEADER.size))
+        self._offsets: dict[tuple[ir.DType, bytes], int] = {}
+
+    @staticmethod
+    def accepts(dtype: ir.DType) -> bool:
+        """True for the element types that a weight file can hold."""
+        return dtype in _BLOB_NUMBERS
+
+    def write(self, constant: ir.Constant) -> int:
+        """Stores a tensor and returns the offset that the program refers to."""
+        import hashlib
+
+        assert isinstance(constant.type, ir.TensorType)
+        dtype = constant.type.dtype
+        packed = (
+            constant.data.packed() if isinstance(constant.data, BlobData) else pack(constant.numpy(), dtype)
+        )
+        key = dtype, hashlib.sha256(packed).digest()
+        if key not in self._offsets:
+            self._offsets[key] = self._append(dtype, packed, constant.type.elements or 0)
+        return self._offsets[key]
+
+    def _append(self, dtype: ir.DType, packed: bytes | memoryview, elements: int) -> int:
+        offset = self._align()
+        padding_bits = len(packed) * 8 - elements * dtype.bits
+        metadata = _SENTINEL, _BLOB_NUMBERS[dtype], len(packed), offset + _METADATA.size, padding_bits
+        self._file.write(_METADATA.pack(*metadata))
+        self._file.write(packed)
+        return offset
+
+    def _align(self) -> int:
+        position = self._file.tell()
+        aligned = -(-position // ALIGNMENT) * ALIGNMENT
+        self._file.write(bytes(aligned - position))
+        return aligned
+
+    def __enter__(self) -> BlobWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._file.seek(0)
+        self._file.write(_HEADER.pack(len(self._offsets), _VERSION))
+        self._file.close()

@@ -1,0 +1,59 @@
+"""Writes the Core ML message schema that the package ships, from an installed coremltools.
+
+    python tools/make_schema.py [OUTPUT]
+
+The result is one serialised `FileDescriptorSet`, dependencies first: the messages, fields, numbers and types of
+Apple's published Core ML specification, without comments and without options that matter to generated code alone.
+
+Map fields are turned into the repeated entries that they are on the wire: protobuf's maps have no order, so a program
+would be read in a different order each time; repeated entries keep the order of the file.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from google.protobuf import descriptor_pb2
+
+OUTPUT = Path(__file__).parents[1] / "src/coremlscope/formats/schema/coreml.binpb"
+
+
+def collect_files(descriptor: object, into: dict[str, descriptor_pb2.FileDescriptorProto]) -> None:
+    """Adds a file and what it imports to `into`, dependencies first."""
+    if descriptor.name in into:
+        return
+    for dependency in descriptor.dependencies:
+        collect_files(dependency, into)
+    file = descriptor_pb2.FileDescriptorProto()
+    descriptor.CopyToProto(file)
+    file.ClearField("options")
+    file.ClearField("source_code_info")
+    for message in file.message_type:
+        strip_message(message)
+    into[descriptor.name] = file
+
+
+def strip_message(message: descriptor_pb2.DescriptorProto) -> None:
+    """Makes map entries ordinary messages, here and in what is nested; drops what can be derived from names."""
+    message.ClearField("options")
+    for field in message.field:
+        field.ClearField("json_name")
+    for nested in message.nested_type:
+        strip_message(nested)
+
+
+def main(output: Path = OUTPUT) -> int:
+    """Writes the schema; returns the exit code."""
+    from coremltools.proto import Model_pb2
+
+    files: dict[str, descriptor_pb2.FileDescriptorProto] = {}
+    collect_files(Model_pb2.DESCRIPTOR, files)
+    schema = descriptor_pb2.FileDescriptorSet(file=files.values())
+    output.write_bytes(schema.SerializeToString(deterministic=True))
+    print(f"{output}: {len(files)} files, {output.stat().st_size} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(Path, sys.argv[1:])))
