@@ -2,11 +2,12 @@
 
     python tools/make_schema.py [OUTPUT]
 
-The result is one serialised `FileDescriptorSet`, dependencies first: the messages, fields, numbers and types of
-Apple's published Core ML specification, without comments and without options that matter to generated code alone.
+The result is one serialised `FileDescriptorSet`, dependencies first: the messages, fields, numbers and types
+of Apple's published Core ML specification, without comments and without options that matter to generated code
+only.
 
-Map fields are turned into the repeated entries that they are on the wire: protobuf's maps have no order, so a program
-would be read in a different order each time; repeated entries keep the order of the file.
+Map fields are turned into the repeated entries that they are on the wire: protobuf's maps have no order, so a
+program would be read in a different order each time; repeated entries keep the order of the file.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import sys
 from pathlib import Path
 
 from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import FileDescriptor
 
 OUTPUT = Path(__file__).parents[1] / "src/coremlscope/formats/schema/coreml.binpb"
 
 
-def collect_files(descriptor: object, into: dict[str, descriptor_pb2.FileDescriptorProto]) -> None:
+def collect_files(descriptor: FileDescriptor, into: dict[str, descriptor_pb2.FileDescriptorProto]) -> None:
     """Adds a file and what it imports to `into`, dependencies first."""
     if descriptor.name in into:
         return
@@ -35,7 +37,7 @@ def collect_files(descriptor: object, into: dict[str, descriptor_pb2.FileDescrip
 
 
 def strip_message(message: descriptor_pb2.DescriptorProto) -> None:
-    """Makes map entries ordinary messages, here and in what is nested; drops what can be derived from names."""
+    """Makes map entries ordinary messages, here and in what is nested; drops what follows from names."""
     message.ClearField("options")
     for field in message.field:
         field.ClearField("json_name")

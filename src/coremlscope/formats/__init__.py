@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from coremlscope.formats.container import read, sniff
+    from coremlscope.formats.packaging import write_mlpackage
 
-__all__ = ["read", "sniff"]
+__all__ = ["read", "sniff", "write_mlpackage"]
 
-_MODULES = {"read": "container", "sniff": "container"}
+_MODULES = {"read": "container", "sniff": "container", "write_mlpackage": "packaging"}
 
 
 def __getattr__(name: str) -> object:

@@ -73,7 +73,7 @@ CONTAINERS: tuple[Container, ...] = (
 
 
 def sniff(path: str | os.PathLike[str]) -> str | None:
-    """The container that a path looks like: `mlpackage`, `mlmodel`, `zip`, `mlmodelc`; None for anything else."""
+    """The container that a path looks like: `mlpackage`, `mlmodel`, `zip`, `mlmodelc`; None for others."""
     located = Path(path)
     if not located.exists():
         return None
@@ -83,7 +83,7 @@ def sniff(path: str | os.PathLike[str]) -> str | None:
 def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None) -> ir.Model:
     """Reads a model from a path, or from the bytes of a specification.
 
-    A weight file that is absent does not stop the reading: the constants that it should hold are not available then.
+    An absent weight file does not stop the reading: the constants that it should hold are not available then.
 
     Args:
         source: A `.mlpackage` folder, a zip of one, a `.mlmodel` file, or a serialised specification.

@@ -17,7 +17,8 @@ _DAMAGED = "the file is damaged or was written for a newer Core ML; export or do
 
 #: Element types of multi-arrays by their number in `FeatureTypes.proto`.
 _ARRAY_DTYPES = {
-    65552: ir.DType.FP16, 65568: ir.DType.FP32, 65600: ir.DType.FP64, 131080: ir.DType.INT8, 131104: ir.DType.INT32,
+    65552: ir.DType.FP16, 65568: ir.DType.FP32, 65600: ir.DType.FP64,
+    131080: ir.DType.INT8, 131104: ir.DType.INT32,
 }  # fmt: skip
 _ARRAY_NUMBERS = {dtype: number for number, dtype in _ARRAY_DTYPES.items()}
 

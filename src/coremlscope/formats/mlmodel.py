@@ -47,7 +47,7 @@ _OTHER_SUFFIXES = {
 
 
 def read_mlmodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
-    """Reads a single-file model. The weights of an ML Program are looked for beside it, or in `weights_dir`."""
+    """Reads a single-file model; an ML Program's weights are looked for beside it, or in `weights_dir`."""
     if path.stat().st_size > _MAX_SPEC_BYTES:
         raise NotAModelError(
             f"{path} has more than 2 GB, which no model specification can have", _other_hint(path)[1]
@@ -158,7 +158,7 @@ def is_inside(path: PurePosixPath) -> bool:
 
 
 def looks_like_spec(head: bytes) -> bool:
-    """True where the first bytes are those of a specification: its version, then its description or its content."""
+    """True where the first bytes are those of a specification: its version, then description or content."""
     return (
         len(head) > 2 and head[0] == 0x08 and 0 < head[1] < 0x80 and head[2] in (0x12, 0x50, 0xB2, 0xC2, 0xCA)
     )
@@ -176,8 +176,8 @@ def _parse(data: bytes, source: Path | None) -> Message:
         raise NotAModelError(f"{_called(source)} is {what}, not a Core ML model", hint)
     if looks_like_spec(data[:3]):
         raise CorruptModelError(
-            f"{_called(source)} starts like a Core ML model, but its content is damaged, truncated or written in a "
-            "layout that Apple never published",
+            f"{_called(source)} starts like a Core ML model, but its content is damaged, truncated or "
+            "written in a layout that Apple never published",
             _DAMAGED,
         )
     raise NotAModelError(f"{_called(source)} is not a Core ML model", hint)
@@ -196,7 +196,7 @@ def _no_content(
         return NotAModelError(f"{_called(source)} is not a Core ML model", hint)
     if spec.description.input or spec.description.output:
         return UnsupportedModelError(
-            f"{_called(source)} (specification version {spec.specificationVersion}) holds no content of a known kind",
+            f"{_called(source)} (specification version {spec.specificationVersion}) holds no known content",
             "the file is truncated, or newer than this version of coremlscope",
         )
     return CorruptModelError(f"{_called(source)} holds a version number, but no model", _DAMAGED)

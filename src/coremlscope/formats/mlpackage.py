@@ -36,7 +36,7 @@ _BOMB_BYTES, _BOMB_RATIO = 256 * 2**20, 100
 
 
 class _Files(Protocol):
-    """The files of a package, wherever they are kept. Paths are relative to the package and already checked."""
+    """The files of a package, wherever they are kept. Paths are relative to the package and checked."""
 
     def read(self, path: PurePosixPath) -> bytes:
         """The content of a file."""
@@ -121,7 +121,7 @@ def _root_item(manifest: bytes, source: Path) -> PurePosixPath:
 class _Folder:
     """A package on disk.
 
-    A file may be a link (the Hugging Face cache consists of them); a linked folder may not lead out of the package.
+    A file may be a link (the Hugging Face cache consists of them); a linked folder may not lead outside.
     """
 
     def __init__(self, root: Path) -> None:
@@ -152,7 +152,7 @@ class _Folder:
 
 
 class _Archive:
-    """A package inside of a zip archive. Weight files are unpacked to nameless temporary files on first use."""
+    """A package inside of a zip archive; weight files are unpacked to nameless temporary files on use."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self._path = path
@@ -199,12 +199,12 @@ class _Archive:
     def _refuse_bomb(self, info: zipfile.ZipInfo) -> None:
         if info.file_size > _BOMB_BYTES and info.file_size > _BOMB_RATIO * max(info.compress_size, 1):
             raise CorruptModelError(
-                f"{info.filename} in {self._path} would unpack {info.compress_size} bytes to {info.file_size}",
+                f"{info.filename} in {self._path} would unpack {info.compress_size} B to {info.file_size} B",
                 "this looks like a zip bomb; unpack the archive yourself if you trust it",
             )
 
     def _unpack(self, info: zipfile.ZipInfo) -> IO[bytes]:
-        target = tempfile.TemporaryFile()
+        target = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
         with _zip_errors(self._path), zipfile.ZipFile(self._path) as archive, archive.open(info) as member:
             shutil.copyfileobj(member, target, 2**20)
         target.flush()

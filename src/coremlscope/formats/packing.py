@@ -27,6 +27,7 @@ def unpack(packed: bytes | memoryview, type_: ir.TensorType) -> ir.Array:
     if type_.elements is None or len(packed) != type_.nbytes:
         raise ValueError(f"{len(packed)} bytes for {ir.describe_type(type_)}")
     dtype, shape = type_.dtype, type_.shape
+    array: ir.Array
     match dtype:
         case ir.DType.BF16:
             array = _widen(np.frombuffer(packed, "<u2"))
@@ -64,18 +65,20 @@ def pack(array: ir.Array, dtype: ir.DType) -> bytes:
 
 def _widen(halves: ir.Array) -> npt.NDArray[np.float32]:
     """bfloat16 bit patterns as float32: the upper half of it."""
-    return (halves.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    wide: npt.NDArray[np.uint32] = halves.astype(np.uint32) << np.uint32(16)
+    return wide.view(np.float32)
 
 
 @functools.cache
 def _e4m3_values() -> npt.NDArray[np.float32]:
-    """The 256 values of fp8e4m3fn: bias 7, no infinities, NaN where all exponent and mantissa bits are set."""
+    """The 256 values of fp8e4m3fn: bias 7, no infinities, NaN where exponent and mantissa are all ones."""
     code = np.arange(256)
     exponent, mantissa = (code >> 3) & 15, code & 7
     normal = (1 + mantissa / 8) * np.exp2(exponent - 7.0)
     magnitude = np.where(exponent == 0, mantissa / 8 * 2.0**-6, normal)
     magnitude[code & 127 == 127] = np.nan
-    return np.copysign(magnitude, np.where(code & 128, -1.0, 1.0)).astype(np.float32)
+    values: npt.NDArray[np.float64] = np.copysign(magnitude, np.where(code & 128, -1.0, 1.0))
+    return values.astype(np.float32)
 
 
 def _pack_e4m3(bits: npt.NDArray[np.uint32]) -> bytes:

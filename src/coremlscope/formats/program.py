@@ -24,11 +24,11 @@ _Scope = MutableMapping[str, ir.Value]
 def read_program(message: Message, open_blob: BlobOpener) -> ir.Program:
     """Reads a `Program` message.
 
-    Of each function the block of its own operation set is read. Nesting is bounded by protobuf's own limit of 100
-    levels, so recursion is safe here.
+    Of each function the block of its own operation set is read. Nesting is bounded by protobuf's own limit of
+    100 levels, so recursion is safe here.
 
     Raises:
-        CorruptModelError: The program refers to what it does not define, or its values do not fit their types.
+        CorruptModelError: The program uses what it does not define, or its values do not fit their types.
     """
     reader = _Reader(open_blob)
     functions = {entry.key: reader.read_function(entry.key, entry.value) for entry in message.functions}

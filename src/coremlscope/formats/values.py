@@ -16,7 +16,8 @@ __all__ = ["read_type", "read_value", "write_immediate", "write_type"]
 
 #: Element types by their number in `MIL.proto`.
 _DTYPES = {
-    1: ir.DType.BOOL, 2: ir.DType.STRING, 10: ir.DType.FP16, 11: ir.DType.FP32, 12: ir.DType.FP64, 13: ir.DType.BF16,
+    1: ir.DType.BOOL, 2: ir.DType.STRING,
+    10: ir.DType.FP16, 11: ir.DType.FP32, 12: ir.DType.FP64, 13: ir.DType.BF16,
     21: ir.DType.INT8, 22: ir.DType.INT16, 23: ir.DType.INT32, 24: ir.DType.INT64, 25: ir.DType.INT4,
     31: ir.DType.UINT8, 32: ir.DType.UINT16, 33: ir.DType.UINT32, 34: ir.DType.UINT64, 35: ir.DType.UINT4,
     36: ir.DType.UINT2, 37: ir.DType.UINT1, 38: ir.DType.UINT6, 39: ir.DType.UINT3,
@@ -27,13 +28,13 @@ _MAX_DIMENSION = 2**63 - 1
 _MAX_CONSTANT_RANK = 32
 _DAMAGED = "the file is damaged or hostile; export or download the model again"
 
-#: Which repeated field holds the inline elements of each type; `bytes` for all others (as coremltools writes them).
+#: Which field holds the inline elements of each type; `bytes` for all others (as coremltools writes them).
 _FIELDS = {
     ir.DType.BOOL: "bools", ir.DType.STRING: "strings", ir.DType.FP32: "floats", ir.DType.FP64: "doubles",
     ir.DType.INT16: "ints", ir.DType.UINT16: "ints", ir.DType.INT32: "ints",
     ir.DType.INT64: "longInts", ir.DType.UINT64: "longInts",
 }  # fmt: skip
-_FIELD_NUMPY = {
+_FIELD_NUMPY: dict[str, type] = {
     "floats": np.float32, "doubles": np.float64, "ints": np.int32, "longInts": np.int64,
     "bools": np.bool_, "strings": object,
 }  # fmt: skip
@@ -146,9 +147,7 @@ def read_value(message: Message, open_blob: BlobOpener, expected: ir.ValueType |
             return ir.Constant(type_, ir.Immediate(_read_elements(content.tensor, type_)))
         case ir.ListType(element, length), "list" | None:
             if length not in (None, len(content.list.values)):
-                raise CorruptModelError(
-                    f"a constant {ir.describe_type(type_)} has {len(content.list.values)} members", _DAMAGED
-                )
+                raise _bad_constant(type_, f"has {len(content.list.values)} members")
             members = [read_value(member, open_blob, element) for member in content.list.values]
         case ir.TupleType(elements), "tuple" | None if len(content.tuple.values) == len(elements):
             pairs = zip(content.tuple.values, elements, strict=True)
@@ -158,41 +157,36 @@ def read_value(message: Message, open_blob: BlobOpener, expected: ir.ValueType |
             for pair in content.dictionary.values:
                 members += [read_value(pair.key, open_blob, key), read_value(pair.value, open_blob, value)]
         case _:
-            raise CorruptModelError(f"a constant {ir.describe_type(type_)} holds a {kind} value", _DAMAGED)
+            raise _bad_constant(type_, f"holds a {kind} value")
     return ir.Constant(type_, ir.Nested(tuple(members)))
 
 
 def _read_elements(message: Message, type_: ir.TensorType) -> ir.Array:
-    """Inline elements. The payload must have just the declared number of them, so it bounds what is allocated."""
-    described = ir.describe_type(type_)
-    count, shape = type_.elements, type_.shape
-    if count is None or shape is None or len(shape) > _MAX_CONSTANT_RANK:
-        raise CorruptModelError(f"a constant has the type {described}", _DAMAGED)
-    field = message.WhichOneof("value")
-    found = 0 if field is None else len(getattr(message, field).values)
-    needed = type_.nbytes if field == "bytes" else count
-    if (
-        found != needed
-        or ((type_.dtype is ir.DType.STRING) != (field in ("strings", None))
-        and field is not None)
-    ):
-        noun = "bytes" if field == "bytes" else "elements"
-        raise CorruptModelError(
-            f"a constant {described} has {found} {noun} ({field}) instead of {needed}", _DAMAGED
-        )
+    """Inline elements; the payload must have just the declared number, so it bounds what is allocated."""
+    if not type_.is_static or (type_.rank or 0) > _MAX_CONSTANT_RANK:
+        raise _bad_constant(type_, "has no fixed shape")
+    field = message.WhichOneof("value") or _FIELDS.get(type_.dtype, "bytes")
+    if (field == "strings") != (type_.dtype is ir.DType.STRING):
+        raise _bad_constant(type_, f"holds {field}")
+    values = getattr(message, field).values
+    needed, unit = (type_.nbytes, "bytes") if field == "bytes" else (type_.elements, "elements")
+    if len(values) != needed:
+        raise _bad_constant(type_, f"has {len(values)} {unit} instead of {needed}")
     try:
         if field == "bytes":
-            return unpack(message.bytes.values, type_)
-        if field is None:
-            return np.empty(shape, type_.dtype.numpy)
-        elements = np.array(getattr(message, field).values, _FIELD_NUMPY[field])
-        return _convert(elements, type_.dtype).reshape(shape)
+            return unpack(values, type_)
+        elements: ir.Array = np.array(values, _FIELD_NUMPY[field])
+        return _convert(elements, type_.dtype).reshape(type_.shape)  # type: ignore[arg-type]
     except (ValueError, OverflowError) as error:
-        raise CorruptModelError(f"a constant {described} cannot be read: {error}", _DAMAGED) from None
+        raise _bad_constant(type_, f"cannot be read ({error})") from None
+
+
+def _bad_constant(type_: ir.ValueType, why: str) -> CorruptModelError:
+    return CorruptModelError(f"a constant {ir.describe_type(type_)} {why}", _DAMAGED)
 
 
 def _convert(elements: ir.Array, dtype: ir.DType) -> ir.Array:
-    """Inline elements in their own type; signed fields hold the bit patterns of unsigned types of the same width."""
+    """Inline elements in their own type; signed fields hold the bits of unsigned types of the same width."""
     if dtype is ir.DType.UINT64 and elements.dtype == np.int64:
         return elements.view(np.uint64)
     if dtype is ir.DType.UINT32 and elements.dtype == np.int32:

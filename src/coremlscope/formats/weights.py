@@ -1,8 +1,9 @@
 """Weight files: blob storage version 2, read through one memory mapping a file, and written.
 
-A file starts with 64 bytes (`u32` count of blobs, `u32` version 2, zeros). Each blob is 64 bytes of metadata (`u32`
-0xDEADBEEF, `u32` type, `u64` bytes, `u64` absolute offset of the data, `u64` padding in bits, zeros), then the data; both
-aligned to 64 bytes. A program refers to a blob by the offset of its metadata. Everything is little-endian.
+A file starts with 64 bytes (`u32` count of blobs, `u32` version 2, zeros). Each blob is 64 bytes of metadata
+(`u32` 0xDEADBEEF, `u32` type, `u64` bytes, `u64` absolute offset of the data, `u64` padding in bits, zeros),
+then the data; both aligned to 64 bytes. A program refers to a blob by the offset of its metadata. Everything
+is little-endian.
 (Source: coremltools' `mlmodel/src/MILBlob/Blob/StorageFormat.hpp`.)
 """
 
@@ -30,9 +31,9 @@ _VERSION = 2
 
 #: Element types by their number in a weight file.
 BLOB_TYPES = {
-    1: ir.DType.FP16, 2: ir.DType.FP32, 3: ir.DType.UINT8, 4: ir.DType.INT8, 5: ir.DType.BF16, 6: ir.DType.INT16,
-    7: ir.DType.UINT16, 8: ir.DType.INT4, 9: ir.DType.UINT1, 10: ir.DType.UINT2, 11: ir.DType.UINT4,
-    12: ir.DType.UINT3, 13: ir.DType.UINT6, 14: ir.DType.INT32, 15: ir.DType.UINT32,
+    1: ir.DType.FP16, 2: ir.DType.FP32, 3: ir.DType.UINT8, 4: ir.DType.INT8, 5: ir.DType.BF16,
+    6: ir.DType.INT16, 7: ir.DType.UINT16, 8: ir.DType.INT4, 9: ir.DType.UINT1, 10: ir.DType.UINT2,
+    11: ir.DType.UINT4, 12: ir.DType.UINT3, 13: ir.DType.UINT6, 14: ir.DType.INT32, 15: ir.DType.UINT32,
     16: ir.DType.FP8_E4M3, 17: ir.DType.FP8_E5M2,
 }  # fmt: skip
 _BLOB_NUMBERS = {dtype: number for number, dtype in BLOB_TYPES.items()}
@@ -44,8 +45,8 @@ class WeightStorage:
     Args:
         name: The program's name of the file: `@model_path/weights/weight.bin`.
         path: Where the file lies, present or not; None where it lies in no file of its own.
-        opener: Returns the open file where there is no path (a member of an archive, unpacked); the mapping keeps
-            its content alive.
+        opener: Returns the open file where there is no path (a member of an archive, unpacked); the mapping
+            keeps its content alive.
         size: Bytes of what `opener` returns.
     """
 
@@ -87,7 +88,7 @@ class WeightStorage:
         view = self._map()
         if offset + size > len(view):
             raise MissingWeightsError(
-                f"{what} at byte {offset} with {size} bytes lies outside {self.name}, which has {len(view)} bytes",
+                f"{what} at byte {offset} ({size} bytes) lies outside of {self.name} ({len(view)} bytes)",
                 self._hint(view) or "the weight file is truncated or belongs to another model; get it again",
             )
         return view[offset : offset + size]
@@ -176,7 +177,7 @@ class BlobData:
             )
         if size != self.type.nbytes:
             raise CorruptModelError(
-                f"the blob {place} has {size} bytes, but {ir.describe_type(self.type)} needs {self.type.nbytes}",
+                f"the blob {place} has {size} bytes; {ir.describe_type(self.type)} needs {self.type.nbytes}",
                 "the weight file belongs to another version of the model; get both from one source",
             )
         self.storage.read(start, size, what)
@@ -196,7 +197,7 @@ class BlobData:
         _, version = _HEADER.unpack(header)
         if version != _VERSION:
             raise CorruptModelError(
-                f"the weight file {self.storage.name} has storage version {version}, but only {_VERSION} is known",
+                f"the weight file {self.storage.name} has the storage version {version}, not {_VERSION}",
                 self.storage._hint(header)
                 or "the file is damaged or was written by a newer version of Core ML",
             )

@@ -1,10 +1,11 @@
 """Apple's published Core ML messages, without coremltools.
 
-The schema lies beside this file as one serialised `FileDescriptorSet` (made by `tools/make_schema.py`; see `NOTICE`). It is
-loaded once, on first use, into a descriptor pool of its own, so it never clashes with coremltools' registration of the
-same names in protobuf's default pool.
+The schema lies beside this file as one serialised `FileDescriptorSet` (made by `tools/make_schema.py`; see
+`NOTICE`). It is loaded once, on first use, into a descriptor pool of its own, so it never clashes with
+coremltools' registration of the same names in protobuf's default pool.
 
-Map fields are declared as the repeated entries that they are on the wire (`entry.key`, `entry.value`): so a file's order is kept.
+Map fields are declared as the repeated entries that they are on the wire (`entry.key`, `entry.value`): so the
+file's order is kept.
 """
 
 from __future__ import annotations

@@ -1,0 +1,185 @@
+"""Writes ML Programs as `.mlpackage` folders."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from coremlscope import ir
+from coremlscope.errors import OutputError
+from coremlscope.formats.mlmodel import MODEL_PATH, write_spec
+from coremlscope.formats.mlpackage import DATA, MANIFEST
+from coremlscope.formats.schema import Message
+from coremlscope.formats.values import write_immediate, write_type
+from coremlscope.formats.weights import BlobData, BlobWriter
+
+__all__ = ["write_mlpackage"]
+
+_AUTHOR = "com.apple.CoreML"
+_SPEC_NAME = "model.mlmodel"
+_WEIGHTS = "weights"
+
+#: Constants with at least this many elements go to the weight file, as coremltools does.
+_BLOB_ELEMENTS = 10
+#: The types that Core ML finds in weight files before specification version 9 (iOS 18); after that, all.
+_EARLY_BLOB_TYPES = {ir.DType.FP16, ir.DType.FP32, ir.DType.UINT8, ir.DType.INT8}
+_SPEC_IOS18 = 9
+
+
+def write_mlpackage(model: ir.Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Writes an ML Program as a package that reads back equal.
+
+    The package appears under its name only when it is complete. Constants of ten elements and more go to
+    `weights/weight.bin`, equal ones once. A constant whose weight file is absent keeps its reference to that
+    file, so the package is usable as soon as the file is put in place; new blobs then go to a file of another
+    name.
+
+    Args:
+        model: A model that holds a program.
+        path: Where to write; the name must end in `.mlpackage`.
+        overwrite: Replace a package that is already there. Nothing but a package is ever replaced.
+
+    Raises:
+        OutputError: The model is no ML Program, the path is taken or cannot be written.
+        ModelError: A weight file of `model` turns out to be damaged.
+    """
+    target = Path(path)
+    _check(model, target, overwrite)
+    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        _write(model, draft)
+        _replace(target, draft)
+    except OSError as error:
+        raise OutputError(
+            f"{target} cannot be written: {error.strerror or error}",
+            "check the folder, its permissions and the space left",
+        ) from None
+    except ValueError as error:
+        raise OutputError(
+            f"{target} cannot be written: {error}", "keep large constants in the weight file"
+        ) from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _check(model: ir.Model, target: Path, overwrite: bool) -> None:
+    if not isinstance(model.content, ir.Program):
+        raise OutputError(
+            f"a model of type {model.kind} cannot be written", "only ML programs can be written"
+        )
+    if target.suffix != ".mlpackage":
+        raise OutputError(
+            f"{target} does not end in .mlpackage", "Core ML knows packages by that suffix; add it"
+        )
+    if not target.parent.is_dir():
+        raise OutputError(f"there is no folder {target.parent}", "create the folder first")
+    if not os.path.lexists(target):
+        return
+    if not overwrite:
+        raise OutputError(f"{target} exists already", "choose another name, or allow overwriting")
+    if target.is_symlink() or not (target / MANIFEST).is_file():
+        raise OutputError(
+            f"{target} exists and is not a package", "choose another name, or remove it yourself"
+        )
+
+
+def _write(model: ir.Model, package: Path) -> None:
+    folder = package / DATA / _AUTHOR
+    (folder / _WEIGHTS).mkdir(parents=True)
+    with _Constants(model, folder / _WEIGHTS) as write_value:
+        spec = write_spec(model, write_value)
+    (folder / _SPEC_NAME).write_bytes(spec)
+    (package / MANIFEST).write_text(_manifest(), encoding="utf-8")
+
+
+def _manifest() -> str:
+    """The table of contents. Identifiers follow from the names, so equal models give equal packages."""
+    items = ((_SPEC_NAME, "CoreML Model Specification"), (_WEIGHTS, "CoreML Model Weights"))
+    entries = {
+        str(uuid.uuid5(uuid.NAMESPACE_URL, f"{_AUTHOR}/{name}")).upper(): {
+            "author": _AUTHOR,
+            "description": description,
+            "name": name,
+            "path": f"{_AUTHOR}/{name}",
+        }
+        for name, description in items
+    }
+    manifest = {
+        "fileFormatVersion": "1.0.0",
+        "itemInfoEntries": entries,
+        "rootModelIdentifier": next(iter(entries)),
+    }
+    return json.dumps(manifest, indent=4) + "\n"
+
+
+def _replace(target: Path, draft: Path) -> None:
+    """Moves the finished draft to its name; what was there comes back if that fails."""
+    if not target.exists():
+        draft.rename(target)
+        return
+    old = draft.with_suffix(".old")
+    target.rename(old)
+    try:
+        draft.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+class _Constants(contextlib.AbstractContextManager["_Constants"]):
+    """Decides for each constant whether it goes inline, into the weight file, or stays a reference."""
+
+    def __init__(self, model: ir.Model, folder: Path) -> None:
+        absent = {data.storage.name for data in _absent_blobs(model)}
+        stems = ("weight", *(f"weight-{index}" for index in range(1, len(absent) + 1)))
+        names = ((stem, f"{MODEL_PATH}/{_WEIGHTS}/{stem}.bin") for stem in stems)
+        stem, self._name = next((stem, name) for stem, name in names if name not in absent)
+        self._path = folder / f"{stem}.bin"
+        self._dtypes = _EARLY_BLOB_TYPES if model.spec_version < _SPEC_IOS18 else set(ir.DType)
+        self._writer: BlobWriter | None = None
+        self._stack = contextlib.ExitStack()
+
+    def __call__(self, constant: ir.Constant, message: Message) -> None:
+        data = constant.data
+        if isinstance(data, BlobData) and not data.is_available:
+            self._write_reference(constant, data.storage.name, data.offset, message)
+        elif self._belongs_in_file(constant):
+            if self._writer is None:
+                self._writer = self._stack.enter_context(BlobWriter(self._path))
+            self._write_reference(constant, self._name, self._writer.write(constant), message)
+        else:
+            write_immediate(constant, message)
+
+    def _belongs_in_file(self, constant: ir.Constant) -> bool:
+        match constant.type:
+            case ir.TensorType(dtype):
+                is_large = (constant.type.elements or 0) >= _BLOB_ELEMENTS
+                return is_large and dtype in self._dtypes and BlobWriter.accepts(dtype)
+            case _:
+                return False
+
+    @staticmethod
+    def _write_reference(constant: ir.Constant, name: str, offset: int, message: Message) -> None:
+        write_type(constant.type, message.type)
+        message.blobFileValue.fileName = name
+        message.blobFileValue.offset = offset
+
+    def __exit__(self, *exc: object) -> None:
+        self._stack.close()
+
+
+def _absent_blobs(model: ir.Model) -> Iterator[BlobData]:
+    assert isinstance(model.content, ir.Program)
+    for function in model.content.functions.values():
+        for op in function.graph.walk():
+            arguments = (argument for group in op.inputs.values() for argument in group)
+            constants = (argument for argument in arguments if isinstance(argument, ir.Constant))
+            for constant in (*op.attributes.values(), *constants):
+                if isinstance(constant.data, BlobData) and not constant.is_available:
+                    yield constant.data
