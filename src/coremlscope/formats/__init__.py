@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from coremlscope.formats.container import read, sniff
     from coremlscope.formats.packaging import write_mlpackage
+    from coremlscope.formats.sample import sample_model, write_sample
 
-__all__ = ["read", "sniff", "write_mlpackage"]
+__all__ = ["read", "sample_model", "sniff", "write_mlpackage", "write_sample"]
 
-_MODULES = {"read": "container", "sniff": "container", "write_mlpackage": "packaging"}
+_MODULES = {
+    "read": "container",
+    "sample_model": "sample",
+    "sniff": "container",
+    "write_mlpackage": "packaging",
+    "write_sample": "sample",
+}
 
 
 def __getattr__(name: str) -> object:
