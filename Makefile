@@ -1,0 +1,94 @@
+# `make help` lists the targets. `make profile` needs Python 3.11-3.13 and the package index, nothing else.
+
+VENV   := .venv
+TORCH  := .venv-torch
+OUT    := out
+MODEL  ?= $(OUT)/MobileNetV2.mlpackage
+ARGS   ?=
+# The first of these that suits is taken, or the one that `make PYTHON=/path/to/python3.12 …` names.
+PYTHON ?=
+PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
+LOCK   := --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-header
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help profile test check long bench-speed docs lock clean
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+profile: $(VENV)/.runtime $(if $(filter $(OUT)/%,$(MODEL)),$(MODEL)) ## profile MODEL=path (default: a sample); ARGS="…" for more options
+	@$(VENV)/bin/coremlscope profile "$(MODEL)" $(ARGS)
+
+test: $(VENV)/.dev ## run the tests
+	$(VENV)/bin/python -m pytest -q $(ARGS)
+
+check: $(VENV)/.dev ## lint, formatting, types, layers, and that the documentation is true
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/python -m pytest -q tests/docs tests/test_architecture.py
+
+long: $(TORCH)/.ready ## compare with PyTorch and other references (minutes; downloads torch); ARGS="-k …" for a part
+	$(TORCH)/bin/python -m pytest -q -m long $(ARGS)
+
+bench-speed: $(TORCH)/.ready ## time this runtime beside ONNX Runtime, OpenVINO and PyTorch
+	$(TORCH)/bin/python -m benchmarks.speed $(ARGS)
+
+docs: $(VENV)/.dev ## write the generated pages of docs/
+	$(VENV)/bin/python tools/make_docs.py
+
+lock: $(VENV)/.dev ## pin the requirements anew from requirements/*.in
+	cd requirements && for purpose in build runtime dev; do \
+	  ../$(VENV)/bin/pip-compile $(LOCK) --output-file $$purpose.txt $$purpose.in || exit 1; done
+
+clean: ## remove everything that make made
+	rm -rf $(VENV) $(TORCH) $(OUT) build dist
+
+$(OUT)/MobileNetV2.mlpackage: | $(VENV)/.runtime
+	@mkdir -p $(OUT)
+	@$(VENV)/bin/python -c "from coremlscope.formats import write_sample; write_sample('$@', overwrite=True)"
+
+# Environments: a stamp file says that the pins above it are installed.
+
+$(VENV)/bin/python:
+	@$(call make_venv,$(VENV))
+
+$(VENV)/.runtime: requirements/build.txt requirements/runtime.txt pyproject.toml | $(VENV)/bin/python
+	@$(call install,$(VENV),--require-hashes -r requirements/build.txt -r requirements/runtime.txt)
+	@$(call install,$(VENV),--no-deps --no-build-isolation -e .)
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
+	@$(call install,$(VENV),--require-hashes -r requirements/dev.txt)
+	@touch $@
+
+$(TORCH)/bin/python:
+	@$(call make_venv,$(TORCH))
+
+$(TORCH)/.ready: requirements/build.txt requirements/dev.txt requirements/torch.txt pyproject.toml | $(TORCH)/bin/python
+	@$(call install,$(TORCH),--require-hashes -r requirements/build.txt -r requirements/dev.txt)
+	@$(call install,$(TORCH),-r requirements/torch.txt)
+	@$(call install,$(TORCH),--no-deps --no-build-isolation -e .)
+	@touch $@
+
+# $(call install,environment,arguments of pip install)
+define install
+echo "installing into $(1): $(2)" >&2; $(1)/bin/python -m pip install --quiet $(2)
+endef
+
+# $(call make_venv,environment): by the first Python that suits.
+define make_venv
+for python in $(PYTHONS); do \
+  if "$$python" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+      >/dev/null 2>&1; then \
+    echo "creating $(1) with $$("$$python" --version)" >&2; \
+    "$$python" -m venv $(1) && exit 0 || exit 1; \
+  fi; \
+done; \
+echo "No Python 3.11, 3.12 or 3.13 with venv among $(PYTHONS): install one, or name it: make PYTHON=/path/to/python." >&2; \
+exit 1
+endef
