@@ -1,0 +1,93 @@
+"""The processor that does the work."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["physical_cores", "processor_name"]
+
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+def _cpuinfo() -> list[dict[str, str]]:
+    """The blocks of Linux' `/proc/cpuinfo`, one a logical processor; empty elsewhere."""
+    try:
+        text = _CPUINFO.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    blocks = []
+    for part in text.split("\n\n"):
+        pairs = (line.partition(":") for line in part.splitlines())
+        block = {key.strip(): value.strip() for key, _, value in pairs if key.strip()}
+        if block:
+            blocks.append(block)
+    return blocks
+
+
+def _sysctl(name: str) -> str:
+    """A value of macOS' `sysctl`; empty where it cannot be had."""
+    try:
+        done = subprocess.run(["/usr/sbin/sysctl", "-n", name], capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+def _registry_name() -> str:
+    """The processor's name in Windows' registry; empty elsewhere."""
+    if sys.platform != "win32":
+        return ""
+    import winreg
+
+    try:
+        path = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, path) as key:
+            return str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()
+    except OSError:
+        return ""
+
+
+@functools.cache
+def processor_name() -> str:
+    """What the processor calls itself: `AMD EPYC 9654`, `Apple M2`; else the architecture."""
+    name = ""
+    if sys.platform == "darwin":
+        name = _sysctl("machdep.cpu.brand_string")
+    elif sys.platform == "win32":
+        name = _registry_name()
+    else:
+        for key in ("model name", "Model", "cpu model", "Hardware"):
+            name = name or next((block[key] for block in _cpuinfo() if block.get(key)), "")
+    return " ".join(name.split()) or platform.processor() or platform.machine() or "an unknown processor"
+
+
+def _available() -> int:
+    """Logical processors that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@functools.cache
+def physical_cores() -> int:
+    """Physical cores that this process may use: two hardware threads of one core count once."""
+    available = _available()
+    cores = 0
+    if sys.platform == "darwin":
+        count = _sysctl("hw.physicalcpu")
+        cores = int(count) if count.isdigit() else 0
+    elif sys.platform == "linux":
+        allowed = os.sched_getaffinity(0)
+        blocks = [
+            b for b in _cpuinfo() if b.get("processor", "").isdigit() and int(b["processor"]) in allowed
+        ]
+        if blocks and all("core id" in b for b in blocks):
+            cores = len({(b.get("physical id", ""), b["core id"]) for b in blocks})
+    elif sys.platform == "win32":  # no interface without a dependency; two threads a core is the usual case
+        cores = (available + 1) // 2
+    return max(1, min(cores or available, available))

@@ -1,0 +1,160 @@
+"""ONNX Runtime on the host's processor."""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from coremlscope.engines.base import GRAPH_FILE, EngineOptions, NodeProfile
+from coremlscope.engines.node_events import NodeEvents, read_nodes
+from coremlscope.errors import EngineError
+from coremlscope.ir import Array
+from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
+
+__all__ = ["OnnxRuntimeEngine"]
+
+#: ONNX Runtime's own log goes to standard error; every failure also arrives as an exception.
+_FATAL_ONLY = 4
+_OPTIMISED_GRAPH = "optimised.onnx"
+_OPTIMISED_WEIGHTS = "optimised.bin"
+
+
+class OnnxRuntimeEngine:
+    """Runs lowered programs with ONNX Runtime's kernels for the host's processor."""
+
+    name = "onnxruntime"
+
+    @property
+    def version(self) -> str:
+        """The version of ONNX Runtime."""
+        return importlib.metadata.version("onnxruntime")
+
+    def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
+        """Writes `graph.onnx` and `weights.bin` into `folder` and loads them; see `Engine.build`."""
+        try:
+            graph: bytes = program.model.SerializeToString()
+            (folder / GRAPH_FILE).write_bytes(graph)
+            program.write_weights(str(folder / WEIGHTS_FILE))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise EngineError(
+                f"cannot write the compiled model into {folder}: {reason}",
+                "free some space there, or choose another folder",
+            ) from error
+        return OnnxRuntimeSession(graph, folder, options)
+
+    def load(self, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
+        """Loads what `build` wrote; see `Engine.load`."""
+        try:
+            graph = (folder / GRAPH_FILE).read_bytes()
+        except OSError as error:
+            raise EngineError(
+                f"{folder} does not hold a compiled model: {error.strerror or error}",
+                "compile the model again",
+            ) from error
+        return OnnxRuntimeSession(graph, folder, options)
+
+
+class OnnxRuntimeSession:
+    """A graph loaded into ONNX Runtime."""
+
+    def __init__(self, graph: bytes, folder: Path, options: EngineOptions) -> None:
+        self._graph = graph
+        self._folder = folder
+        self._options = options
+        self._session: Any = _create(graph, _session_options(folder, options))
+        self._outputs: list[str] = [output.name for output in self._session.get_outputs()]
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the graph; see `Session.run`."""
+        return dict(zip(self._outputs, _run(self._session, self._outputs, feeds), strict=True))
+
+    def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
+        """Times every node; see `Session.node_times`."""
+        with tempfile.TemporaryDirectory(prefix="coremlscope-") as name:
+            scratch = Path(name)
+            options = _session_options(self._folder, self._options)
+            _save_structure(options, scratch)
+            options.enable_profiling = True
+            options.profile_file_prefix = str(scratch / "profile")
+            session = _create(self._graph, options)
+            seconds = []
+            for _ in range(warmups + iterations):
+                start = time.perf_counter()
+                _run(session, self._outputs, feeds)
+                seconds.append(time.perf_counter() - start)
+            with _failures("profile the model"):
+                events = NodeEvents.read(Path(session.end_profiling()), warmups)
+            nodes = read_nodes(scratch / _OPTIMISED_GRAPH, events)
+        return NodeProfile(nodes, tuple(seconds[warmups:]), warmups)
+
+    def close(self) -> None:
+        """Lets go of ONNX Runtime's memory; see `Session.close`."""
+        self._session = None
+        gc.collect()
+
+
+def _session_options(folder: Path, options: EngineOptions) -> Any:
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(_FATAL_ONLY)
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = _FATAL_ONLY
+    settings.intra_op_num_threads = options.thread_count
+    settings.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+    return settings
+
+
+def _save_structure(settings: Any, scratch: Path) -> None:
+    """Has the graph saved as ONNX Runtime rewrote it, without its weights where the system allows that.
+
+    ONNX Runtime insists on writing the weights to a file beside the graph. Where there is a null device,
+    that file is a link to it.
+    """
+    settings.optimized_model_filepath = str(scratch / _OPTIMISED_GRAPH)
+    entry = settings.add_session_config_entry
+    entry("session.optimized_model_external_initializers_file_name", _OPTIMISED_WEIGHTS)
+    entry("session.optimized_model_external_initializers_min_size_in_bytes", "0")
+    if sys.platform != "win32":
+        (scratch / _OPTIMISED_WEIGHTS).symlink_to(os.devnull)
+
+
+def _create(graph: bytes, settings: Any) -> Any:
+    import onnxruntime
+
+    with _failures("load the model"):
+        return onnxruntime.InferenceSession(graph, settings, providers=["CPUExecutionProvider"])
+
+
+def _run(session: Any, outputs: list[str], feeds: Mapping[str, Array]) -> list[Array]:
+    with _failures("run the model"):
+        results: list[Array] = session.run(outputs, dict(feeds))
+    return results
+
+
+_PREFIX = re.compile(r"^(?:\[ONNXRuntimeError\] : \d+ : \w+ : )+")
+_SOURCE = re.compile(r"\S*/onnxruntime/\S+:\d+ .*?\) ?(?=\S)")
+_LONGEST = 400
+
+
+@contextmanager
+def _failures(action: str) -> Iterator[None]:
+    """Turns whatever ONNX Runtime raises into one sentence."""
+    try:
+        yield
+    except EngineError:
+        raise
+    except Exception as error:  # ONNX Runtime's exceptions have no common base but this
+        text = _PREFIX.sub("", " ".join(str(error).split()))
+        text = _SOURCE.sub("", text).strip().rstrip(".")
+        text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+        raise EngineError(f"ONNX Runtime cannot {action}: {text}") from error

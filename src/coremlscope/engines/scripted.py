@@ -1,0 +1,116 @@
+"""An engine whose results and times are given, for tests of everything above engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from coremlscope.engines.base import GRAPH_FILE, EngineNode, EngineOptions, NodeProfile
+from coremlscope.errors import EngineError
+from coremlscope.ir import Array
+from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
+
+__all__ = ["ScriptedClock", "ScriptedEngine", "ScriptedSession"]
+
+
+@dataclass(slots=True)
+class ScriptedClock:
+    """A clock that stands still unless something moves it on."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Moves the clock on."""
+        self.now += seconds
+
+
+@dataclass(slots=True)
+class ScriptedEngine:
+    """Runs nothing: outputs are zeros of the declared shape (unknown dimensions are one).
+
+    Attributes:
+        clock: Moved on by each of the durations below.
+        build_s: How long a build takes.
+        load_s: How long a load takes.
+        run_s: How long each run takes, in turn; the last one for ever.
+        node_s: How long each node of the graph takes in each profiled run, by name; others take 1 µs.
+        outputs: From feeds to outputs, in place of zeros.
+    """
+
+    clock: ScriptedClock = field(default_factory=ScriptedClock)
+    build_s: float = 0.5
+    load_s: float = 0.25
+    run_s: Sequence[float] = (0.01,)
+    node_s: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    outputs: Callable[[Mapping[str, Array]], dict[str, Array]] | None = None
+    name: str = "scripted"
+    version: str = "1"
+
+    def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> ScriptedSession:
+        """Writes the program as every engine does; see `Engine.build`."""
+        try:
+            (folder / GRAPH_FILE).write_bytes(program.model.SerializeToString())
+            program.write_weights(str(folder / WEIGHTS_FILE))
+        except OSError as error:
+            raise EngineError(f"cannot write the compiled model into {folder}: {error.strerror}") from error
+        self.clock.advance(self.build_s)
+        return ScriptedSession(self, folder)
+
+    def load(self, folder: Path, options: EngineOptions) -> ScriptedSession:
+        """Reads the graph; see `Engine.load`."""
+        session = ScriptedSession(self, folder)
+        self.clock.advance(self.load_s)
+        return session
+
+
+class ScriptedSession:
+    """A session of `ScriptedEngine`."""
+
+    def __init__(self, engine: ScriptedEngine, folder: Path) -> None:
+        import onnx
+
+        try:
+            self._graph = onnx.load(str(folder / GRAPH_FILE), load_external_data=False).graph
+        except OSError as error:
+            raise EngineError(f"{folder} does not hold a compiled model: {error.strerror}") from error
+        self._engine = engine
+        self._runs = 0
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Zeros, or what the script says; see `Session.run`."""
+        missing = [value.name for value in self._graph.input if value.name not in feeds]
+        if missing:
+            raise EngineError(f"the scripted engine was not fed {', '.join(missing)}")
+        durations = self._engine.run_s
+        self._engine.clock.advance(durations[min(self._runs, len(durations) - 1)])
+        self._runs += 1
+        if self._engine.outputs is not None:
+            return self._engine.outputs(feeds)
+        return {value.name: _zeros(value.type.tensor_type) for value in self._graph.output}
+
+    def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
+        """The scripted times of the lowered nodes, none fused; see `Session.node_times`."""
+        nodes = []
+        for node in self._graph.node:
+            given = self._engine.node_s.get(node.name, (1e-6,))
+            seconds = tuple(given[min(index, len(given) - 1)] for index in range(iterations))
+            reads, made = tuple(n for n in node.input if n), tuple(n for n in node.output if n)
+            nodes.append(EngineNode(node.name, node.op_type, reads, made, seconds, None, iterations))
+        runs = tuple(sum(node.seconds[index] for node in nodes) for index in range(iterations))
+        return NodeProfile(tuple(nodes), runs, warmups)
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _zeros(type_: object) -> Array:
+    from onnx import helper
+
+    shape = [d.dim_value or 1 for d in type_.shape.dim]  # type: ignore[attr-defined]
+    return np.zeros(shape, helper.tensor_dtype_to_np_dtype(type_.elem_type))  # type: ignore[attr-defined]
