@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from coremlscope import ir
 from coremlscope.errors import ModelError, NotAModelError, UnsupportedModelError
+from coremlscope.formats.compiled import is_own_compiled, locate_source
 from coremlscope.formats.mlmodel import looks_like_spec, read_mlmodel, read_spec, resolve_weight_name
 from coremlscope.formats.mlpackage import MANIFEST, read_archive, read_mlpackage
 from coremlscope.formats.weights import WeightStorage
@@ -33,6 +35,8 @@ class Container:
 
 
 def _is_compiled(path: Path) -> bool:
+    if is_own_compiled(path):
+        return True
     markers = ("coremldata.bin", "model.mil", "model.espresso.net")
     return path.is_dir() and (
         path.suffix == ".mlmodelc" or any((path / marker).exists() for marker in markers)
@@ -57,6 +61,9 @@ def _head(path: Path) -> bytes:
 
 
 def _read_compiled(path: Path, weights_dir: Path | None) -> ir.Model:
+    if is_own_compiled(path):
+        model = _read_path(locate_source(path), weights_dir)
+        return dataclasses.replace(model, source=path, container="mlmodelc")
     raise UnsupportedModelError(
         f"{path} is a compiled model, which cannot be read yet",
         "give the .mlpackage or .mlmodel that it was compiled from",

@@ -1,0 +1,225 @@
+"""What coremltools expects in `libcoremlpython`: a model, an asset and a compute plan.
+
+Signatures, names and return types are those of coremltools' native module; errors are RuntimeError throughout.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from coremlscope import formats, ir
+from coremlscope.errors import InputError, UnsupportedModelError
+from coremlscope.execution import Predictor
+from coremlscope.runtime import compiled
+from coremlscope.runtime.compute_devices import compute_devices
+from coremlscope.runtime.refusals import as_runtime_error, prediction_errors
+from coremlscope.runtime.states import StateProxy
+from coremlscope.runtime.structure import model_structure
+
+__all__ = ["AssetProxy", "ComputePlanProxy", "ModelProxy"]
+
+#: The newest specification that coremltools 9 writes: iOS 26.
+_NEWEST_SPECIFICATION = 10
+
+
+class AssetProxy:
+    """A compiled model on disk.
+
+    Attributes:
+        path: The compiled model, or what it is to be compiled from.
+    """
+
+    def __init__(self, path: Path, *, is_temporary: bool = False) -> None:
+        self.path = path
+        if is_temporary:
+            weakref.finalize(self, shutil.rmtree, path.parent, ignore_errors=True)
+
+
+class ComputePlanProxy:
+    """Where each operation would run. The base of coremltools' plans of remote devices."""
+
+
+class ModelProxy:
+    """A loaded model."""
+
+    def __init__(
+        self,
+        path: str,
+        compute_units: str,
+        function_name: str = "",
+        optimization_hints: Mapping[str, str] | None = None,
+        asset: AssetProxy | None = None,
+    ) -> None:
+        """Compiles the model if need be, and loads it.
+
+        Args:
+            path: A `.mlpackage`, `.mlmodel` or `.mlmodelc`; not used where `asset` is given.
+            compute_units: Name of a `coremltools.ComputeUnit`. There is one processor here, which does the work.
+            function_name: A function of the model; empty for its default function.
+            optimization_hints: Hints to Core ML's compiler, which do not apply here.
+            asset: A compiled model.
+
+        Raises:
+            RuntimeError: The model cannot be read or run here.
+        """
+        self._asset = asset
+        self._last_prediction_ns: int | None = None
+        with as_runtime_error():
+            source = Path(path).expanduser() if asset is None else asset.path
+            self._folder = source
+            if formats.sniff(source) != "mlmodelc":
+                self._folder = compiled.compile_path(source, keep=False)
+                weakref.finalize(self, shutil.rmtree, self._folder.parent, ignore_errors=True)
+            start = time.perf_counter_ns()
+            self._model = formats.read(self._folder)
+            self._function = _choose_function(self._model, function_name)
+            self._predictor = _load(self._model, self._function, self._folder)
+            self._load_ns = time.perf_counter_ns() - start
+
+    def predict(self, data: Mapping[str, Any], state: StateProxy | None = None) -> dict[str, Any]:
+        """One prediction.
+
+        Args:
+            data: Inputs by name: arrays, Pillow images, numbers, strings, dictionaries, sequences.
+            state: What `newState` gave; it is updated.
+
+        Raises:
+            RuntimeError: An input is missing, unknown or has the wrong type or shape, or the engine failed.
+        """
+        start = time.perf_counter_ns()
+        result = self._predict(data, state)
+        self._last_prediction_ns = time.perf_counter_ns() - start
+        return result
+
+    def batchPredict(self, batch: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:  # noqa: N802
+        """Several predictions, one after the other."""
+        start = time.perf_counter_ns()
+        results = [self._predict(data, None) for data in batch]
+        self._last_prediction_ns = time.perf_counter_ns() - start
+        return results
+
+    def newState(self) -> StateProxy:  # noqa: N802
+        """A state whose values are zero."""
+        with as_runtime_error():
+            return StateProxy(self._predictor.new_state())
+
+    def get_compiled_model_path(self) -> str:
+        """The compiled model's folder. One that was made for this object goes with it."""
+        with as_runtime_error():
+            compiled.write_description(self._model, self._folder)
+        return str(self._folder)
+
+    def get_load_duration_in_nano_seconds(self) -> int:
+        """How long it took to load the compiled model, and to build what the engine needs if it was the first time."""
+        return self._load_ns
+
+    def get_last_predict_duration_in_nano_seconds(self) -> int | None:
+        """How long the last prediction, or batch of predictions, took; None before the first."""
+        return self._last_prediction_ns
+
+    def _predict(self, data: Mapping[str, Any], state: StateProxy | None) -> dict[str, Any]:
+        with prediction_errors(self._model.description.functions[self._function], data):
+            if state is None:
+                return self._predictor.predict(data)
+            with state.lock:
+                return self._predictor.predict(data, state.state)
+
+    @staticmethod
+    def compileModel(path: str) -> str:  # noqa: N802
+        """Compiles a model into a temporary `.mlmodelc` folder, which is the caller's to move or remove.
+
+        Raises:
+            RuntimeError: The model cannot be read.
+        """
+        with as_runtime_error("Error compiling model: "):
+            folder = compiled.compile_path(Path(path).expanduser(), keep=True)
+            compiled.write_description(formats.read(folder), folder)
+        return str(folder)
+
+    @staticmethod
+    def create_model_asset_from_path(path: str) -> Any:
+        """A compiled model as coremltools' `MLModelAsset`."""
+        with as_runtime_error():
+            formats.read(path)
+        return _as_asset(AssetProxy(Path(path)))
+
+    @staticmethod
+    def create_model_asset_from_memory(spec: bytes, blobs: Mapping[str, bytes] | None = None) -> Any:
+        """A model that is given as bytes, as coremltools' `MLModelAsset`.
+
+        Args:
+            spec: The serialised specification.
+            blobs: Weight files by their names in the program.
+        """
+        with as_runtime_error():
+            return _as_asset(AssetProxy(compiled.compile_bytes(spec, blobs or {}), is_temporary=True))
+
+    @staticmethod
+    def get_model_structure(path: str) -> Any:
+        """The structure of a compiled model as coremltools' `MLModelStructure`."""
+        with as_runtime_error():
+            return model_structure(formats.read(path))
+
+    @staticmethod
+    def get_compute_plan(path: str, compute_units: str) -> Any:
+        """Refuses: there is no planner yet.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(
+            f"the compute plan of {path} for {compute_units} is not available yet off-Mac; "
+            "load it on a Mac"
+        )
+
+    @staticmethod
+    def get_all_compute_devices() -> list[Any]:
+        """The devices of the declared Mac; see `compute_devices`."""
+        return compute_devices()
+
+    @staticmethod
+    def get_available_compute_devices() -> list[Any]:
+        """The same; each would be available to Core ML on that Mac."""
+        return compute_devices()
+
+    @staticmethod
+    def maximum_supported_specification_version() -> int:
+        """The newest specification version that can be read."""
+        return _NEWEST_SPECIFICATION
+
+    @staticmethod
+    def auto_set_specification_version(spec: Any) -> Any:
+        """The specification with the version that it has, which is always new enough for its content."""
+        return spec
+
+
+def _as_asset(proxy: AssetProxy) -> Any:
+    from coremltools.models.model import MLModelAsset
+
+    return MLModelAsset(proxy)
+
+
+def _choose_function(model: ir.Model, name: str) -> str:
+    """The function meant; a program with one function calls it `main`, whatever the file says."""
+    functions = model.description.functions
+    if not name:
+        return model.description.default
+    if name not in functions:
+        raise InputError(
+            f"the model has no function {name!r}", f"its functions are {', '.join(map(repr, functions))}"
+        )
+    return name
+
+
+def _load(model: ir.Model, function: str, folder: Path) -> Predictor:
+    if not isinstance(model.content, ir.Program):
+        raise UnsupportedModelError(
+            f"models of type {model.kind} cannot be run off-Mac yet",
+            "inspect it, read and write its specification here, and run it on a Mac",
+        )
+    return Predictor(model, function, folder=folder / compiled.ENGINE)

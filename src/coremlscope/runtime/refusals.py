@@ -1,0 +1,78 @@
+"""Errors as Core ML raises them: everything is a RuntimeError, and tests know some sentences by heart."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from coremlscope import ir
+from coremlscope.errors import CoremlscopeError, EngineError, InputError
+
+__all__ = ["as_runtime_error", "prediction_errors"]
+
+
+@contextlib.contextmanager
+def as_runtime_error(prefix: str = "") -> Iterator[None]:
+    """Turns this package's errors, and those of the file system, into RuntimeError."""
+    try:
+        yield
+    except CoremlscopeError as error:
+        raise RuntimeError(prefix + _sentence(error)) from error
+    except OSError as error:
+        raise RuntimeError(f"{prefix}{error.filename or 'a file'}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def prediction_errors(description: ir.FunctionDescription, values: Mapping[str, Any]) -> Iterator[None]:
+    """Turns the errors of a prediction into RuntimeError, in Core ML's words where scripts look for them."""
+    try:
+        with as_runtime_error():
+            yield
+    except RuntimeError as error:
+        match error.__cause__:
+            case EngineError():
+                message = f"Unable to compute the prediction using ML Program: {error}"
+            case InputError():
+                message = " ".join(filter(None, (_shape_sentence(description, values), str(error))))
+            case _:
+                raise
+        raise RuntimeError(message) from error.__cause__
+
+
+def _sentence(error: CoremlscopeError) -> str:
+    return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
+def _shape_sentence(description: ir.FunctionDescription, values: Mapping[str, Any]) -> str:
+    """Core ML's own sentence on the first array with a shape that the model does not allow."""
+    for feature in description.inputs:
+        if not isinstance(feature.type, ir.ArrayFeature) or not isinstance(
+            values.get(feature.name), np.ndarray
+        ):
+            continue
+        sentence = _compare(feature.type, values[feature.name].shape)
+        if sentence:
+            return sentence
+    return ""
+
+
+def _compare(type_: ir.ArrayFeature, shape: tuple[int, ...]) -> str:
+    given = " x ".join(map(str, shape))
+    match type_.flexibility:
+        case ir.RangeShapes(bounds) if len(bounds) == len(shape):
+            for axis, (size, (low, high)) in enumerate(zip(shape, bounds, strict=True)):
+                if size < low or 0 <= high < size:
+                    upper = "" if high < 0 else high
+                    return f"Size ({size}) of dimension ({axis}) is not in allowed range ({low}..{upper})."
+        case ir.EnumeratedShapes(shapes) if shape not in shapes:
+            return f"MultiArray Shape ({given}) was not in enumerated set of allowed shapes."
+        case None if type_.shape and shape != type_.shape:
+            wanted = " x ".join(map(str, type_.shape))
+            return (
+                f"MultiArray shape ({given}) does not match the shape ({wanted}) "
+                "specified in the model description."
+            )
+    return ""

@@ -1,0 +1,93 @@
+"""A model's structure in coremltools' words: functions, blocks, operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from coremlscope import ir
+from coremlscope.errors import UnsupportedModelError
+
+__all__ = ["model_structure"]
+
+_WITH_STRUCTURE = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor", "pipeline")
+
+
+def model_structure(model: ir.Model) -> Any:
+    """The structure of a model as coremltools' `MLModelStructure`.
+
+    A classical model has none; all its parts are None then, as on a Mac.
+
+    Raises:
+        UnsupportedModelError: The model is a neural network or a pipeline.
+    """
+    from coremltools.models.compute_plan import MLModelStructure
+
+    if isinstance(model.content, ir.Program):
+        return MLModelStructure(neuralnetwork=None, program=_program(model.content), pipeline=None)
+    if model.kind.startswith(_WITH_STRUCTURE):
+        raise UnsupportedModelError(
+            f"the structure of a model of type {model.kind} is not available off-Mac yet",
+            "`coremlscope inspect` shows what is known of the model",
+        )
+    return MLModelStructure(neuralnetwork=None, program=None, pipeline=None)
+
+
+def _program(program: ir.Program) -> Any:
+    from coremltools.models.compute_plan import MLModelStructureProgram, MLModelStructureProgramFunction
+
+    functions = {
+        name: MLModelStructureProgramFunction(
+            inputs=_named_types(function.graph.inputs), block=_block(function.graph)
+        )
+        for name, function in program.functions.items()
+    }
+    return MLModelStructureProgram(functions=functions)
+
+
+def _block(graph: ir.Graph) -> Any:
+    from coremltools.models.compute_plan import MLModelStructureProgramBlock
+
+    return MLModelStructureProgramBlock(
+        inputs=_named_types(graph.inputs),
+        operations=[_operation(op) for op in graph.ops],
+        output_names=[value.name for value in graph.outputs],
+    )
+
+
+def _operation(op: ir.Op) -> Any:
+    from coremltools.models.compute_plan import (
+        MLModelStructureProgramArgument,
+        MLModelStructureProgramOperation,
+    )
+
+    return MLModelStructureProgramOperation(
+        inputs={
+            name: MLModelStructureProgramArgument(bindings=[_binding(argument) for argument in arguments])
+            for name, arguments in op.inputs.items()
+        },
+        operator_name=op.type,
+        outputs=_named_types(op.outputs),
+        blocks=[_block(block) for block in op.blocks],
+        __proxy__=op,
+    )
+
+
+def _binding(argument: ir.Argument) -> Any:
+    from coremltools.models.compute_plan import MLModelStructureProgramBinding, MLModelStructureProgramValue
+
+    if isinstance(argument, ir.Value):
+        return MLModelStructureProgramBinding(name=argument.name, value=None)
+    return MLModelStructureProgramBinding(name=None, value=MLModelStructureProgramValue())
+
+
+def _named_types(values: Sequence[ir.Value]) -> list[Any]:
+    from coremltools.models.compute_plan import (
+        MLModelStructureProgramNamedValueType,
+        MLModelStructureProgramValueType,
+    )
+
+    return [
+        MLModelStructureProgramNamedValueType(name=value.name, type=MLModelStructureProgramValueType())
+        for value in values
+    ]
