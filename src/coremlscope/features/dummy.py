@@ -1,0 +1,125 @@
+"""Made-up inputs of every type, for measuring: seeded, of the right shape, within what a model can take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from coremlscope.features.limits import index_limits
+from coremlscope.features.shapes import bind_shapes
+from coremlscope.ir import (
+    Array,
+    ArrayFeature,
+    DictionaryFeature,
+    DoubleFeature,
+    FeatureType,
+    Function,
+    FunctionDescription,
+    ImageFeature,
+    Int64Feature,
+    SequenceFeature,
+    Shape,
+    StateFeature,
+    StringFeature,
+    TensorType,
+)
+
+__all__ = ["dummy_value", "dummy_values"]
+
+#: Integers that index no table that is known are drawn below this: masks, flags and lengths take 0 and 1.
+_CAUTIOUS_LIMIT = 2
+
+
+def dummy_values(
+    description: FunctionDescription,
+    function: Function | None = None,
+    *,
+    seed: int = 0,
+    shapes: Mapping[str, Shape] | None = None,
+) -> dict[str, Any]:
+    """A value for every input, optional ones included: the same for the same seed.
+
+    Floats are drawn evenly from 0 to 1, pixels from 0 to 255. Integers, and floats that end up as indices,
+    are drawn below the number of rows of the table that they index, where the graph shows it; else 0 or 1.
+    An optional array with a default value is filled with that.
+
+    Args:
+        description: The interface.
+        function: The body, where there is one.
+        seed: Seeds the generator.
+        shapes: Shapes by name, instead of the defaults. They are checked against what is allowed.
+
+    Raises:
+        InputError: A shape is not allowed.
+    """
+    asked = {name: [d or 1 for d in shape] for name, shape in (shapes or {}).items()}
+    bound = bind_shapes(description, asked)
+    limits = index_limits(function) if function is not None else {}
+    declared = {} if function is None else {value.name: value.type for value in function.graph.inputs}
+    values = {}
+    for feature in description.inputs:
+        shape = bound.get(feature.name)
+        inside = declared.get(feature.name)
+        if shape is None and isinstance(inside, TensorType):
+            shape = tuple(d or 1 for d in inside.shape or ())
+        # One generator a feature, so that its values do not depend on the inputs before it.
+        generator = np.random.default_rng([seed, *feature.name.encode()])
+        values[feature.name] = dummy_value(feature.type, generator, shape or (), limits.get(feature.name))
+    return values
+
+
+def dummy_value(
+    type_: FeatureType, generator: np.random.Generator, shape: tuple[int, ...] = (), limit: int | None = None
+) -> Any:
+    """A value of one feature type; states are zero, as Core ML makes them.
+
+    Args:
+        type_: The type.
+        generator: Where randomness comes from.
+        shape: The tensor shape of an array or image.
+        limit: Values must be integers from 0 to below this.
+    """
+    match type_:
+        case ArrayFeature():
+            return _array(type_, generator, shape, limit)
+        case StateFeature(array):
+            return np.zeros(shape or array.shape, dtype=array.dtype.numpy)
+        case ImageFeature():
+            return _image(type_, generator, shape)
+        case Int64Feature():
+            return int(generator.integers(limit or _CAUTIOUS_LIMIT))
+        case DoubleFeature():
+            return float(generator.random())
+        case StringFeature():
+            return "The quick brown fox jumps over the lazy dog."
+        case DictionaryFeature(key):
+            return {"fox": 1.0, "dog": 2.0} if key == "string" else {0: 1.0, 1: 2.0}
+        case SequenceFeature(element, (low, high)):
+            length = max(low, 1 if high < 0 else min(1, high))
+            return ["fox"] * length if element == "string" else [1] * length
+
+
+def _array(
+    type_: ArrayFeature, generator: np.random.Generator, shape: tuple[int, ...], limit: int | None
+) -> Array:
+    dtype = type_.dtype.numpy
+    if type_.default is not None:
+        return np.full(shape, type_.default).astype(dtype)
+    if limit is None and type_.dtype.is_float:
+        return generator.random(shape).astype(dtype)
+    highest = limit or _CAUTIOUS_LIMIT
+    if type_.dtype.is_int:
+        highest = min(highest, int(np.iinfo(dtype).max) + 1)  # type: ignore[type-var]
+    return generator.integers(0, highest, shape).astype(dtype)
+
+
+def _image(type_: ImageFeature, generator: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    from PIL import Image
+
+    height, width = shape[-2:] if shape else (type_.height, type_.width)
+    if type_.color_space == "GRAYSCALE_FLOAT16":
+        return Image.fromarray(generator.random((height, width), dtype=np.float32))
+    size = (height, width) if type_.color_space == "GRAYSCALE" else (height, width, 3)
+    return Image.fromarray(generator.integers(0, 256, size, dtype=np.uint8))

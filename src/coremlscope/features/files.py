@@ -1,0 +1,188 @@
+"""Input values from files and from what is typed on a command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coremlscope.errors import InputError
+from coremlscope.features.images import (
+    RESIZES,
+    Resize,
+    image_from_array,
+    open_image,
+    resize_image,
+)
+from coremlscope.features.names import nearest
+from coremlscope.features.shapes import check_shape, default_shape
+from coremlscope.features.words import describe_feature
+from coremlscope.ir import (
+    Array,
+    ArrayFeature,
+    DictionaryFeature,
+    DoubleFeature,
+    Feature,
+    ImageFeature,
+    Int64Feature,
+    SequenceFeature,
+    Shape,
+    StringFeature,
+)
+
+__all__ = ["read_input"]
+
+_ARRAYS = (".npy", ".npz")
+_TEXTS = (".json", ".txt")
+
+
+def read_input(feature: Feature, path: Path, resize: str | None = None, shape: Shape | None = None) -> Any:
+    """The value of one input from a file.
+
+    `.npy` and `.npz` hold arrays (of several arrays in one `.npz`, the one called like the input is taken),
+    `.json` holds numbers, strings, lists or a dictionary, `.txt` a string, or numbers between blanks;
+    everything else is read as an image.
+
+    Args:
+        feature: The input.
+        path: The file.
+        resize: How an image of another size is fitted: `scale-fill`, `scale-fit` or `center-crop`; None
+            leaves it as it is.
+        shape: The tensor shape that an image is fitted to. By default an image whose size a flexible input
+            allows keeps it, and others get the input's default size.
+
+    Raises:
+        InputError: The file is absent or damaged, or does not hold what the input takes.
+    """
+    if resize is not None and resize not in RESIZES:
+        near = nearest(resize, RESIZES)
+        raise InputError(
+            f"there is no way of resizing called {resize!r}",
+            f"did you mean {near!r}?" if near else f"there are {', '.join(RESIZES)}",
+        )
+    if not path.is_file():
+        raise _no_file(feature, path)
+    suffix = path.suffix.lower()
+    try:
+        if suffix in _ARRAYS:
+            value: Any = _read_array(feature, path)
+        elif suffix == ".json":
+            value = _plain(feature, json.loads(path.read_text(encoding="utf-8")))
+        elif suffix == ".txt":
+            value = _read_text(feature, path.read_text(encoding="utf-8"), path)
+        elif isinstance(feature.type, ImageFeature):
+            return _fitted(feature, open_image(path), resize, shape)
+        else:
+            raise InputError(
+                f"the input {feature.name!r} takes {describe_feature(feature.type)}, "
+                f"which {path} cannot hold",
+                "give a .npy, .npz, .json or .txt file",
+            )
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}", "check the file") from None
+    except (ValueError, EOFError) as error:
+        raise InputError(f"{path} is damaged: {error}", f"write it anew as a {suffix} file") from None
+    if isinstance(feature.type, ImageFeature) and isinstance(value, np.ndarray):
+        return _fitted(feature, image_from_array(value, feature.name), resize, shape)
+    return value
+
+
+def _no_file(feature: Feature, path: Path) -> InputError:
+    folder = path.parent
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    near = nearest(path.name, names)
+    hint = f"did you mean {folder / near}?" if near else "check the path"
+    return InputError(f"there is no file {path} for the input {feature.name!r}", hint)
+
+
+def _read_array(feature: Feature, path: Path) -> Array:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except ValueError as error:
+        if "pickle" not in str(error).lower():
+            raise
+        raise InputError(
+            f"{path} is no {path.suffix} file of plain arrays", "write it with numpy.save or numpy.savez"
+        ) from None
+    except Exception as error:
+        # A damaged zip archive raises types of its own.
+        raise InputError(
+            f"{path} cannot be read: {error}", "write it anew with numpy.save or numpy.savez"
+        ) from None
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    with loaded as archive:
+        names = list(archive.files)
+        name = feature.name if feature.name in names else names[0] if len(names) == 1 else None
+        if name is None:
+            raise InputError(
+                f"{path} holds no array {feature.name!r}", f"it holds: {', '.join(names) or 'nothing'}"
+            )
+        array: Array = archive[name]
+        return array
+
+
+def _read_text(feature: Feature, text: str, path: Path) -> Any:
+    match feature.type:
+        case StringFeature():
+            return text.rstrip("\r\n")
+        case SequenceFeature("string"):
+            return text.splitlines()
+    try:
+        numbers = [float(word) for word in text.replace(",", " ").split()]
+    except ValueError as error:
+        raise InputError(
+            f"{path} does not hold numbers between blanks: {error}",
+            f"the input {feature.name!r} takes {describe_feature(feature.type)}",
+        ) from None
+    return _from_numbers(feature, numbers, path)
+
+
+def _from_numbers(feature: Feature, numbers: list[float], path: Path) -> Any:
+    match feature.type:
+        case Int64Feature() | DoubleFeature() if len(numbers) == 1:
+            return numbers[0]
+        case SequenceFeature():
+            return [int(number) for number in numbers]
+        case ArrayFeature():
+            array = np.array(numbers)
+            shape = default_shape(feature.type)
+            is_flat = shape is None or len(shape) == 1
+            return array if is_flat or array.size != int(np.prod(shape or ())) else array.reshape(shape or ())
+    raise InputError(
+        f"the input {feature.name!r} takes {describe_feature(feature.type)}, "
+        f"but {path} holds {len(numbers)} numbers",
+        "give another file",
+    )
+
+
+def _plain(feature: Feature, value: Any) -> Any:
+    """A value from JSON, whose keys are always strings."""
+    match feature.type, value:
+        case DictionaryFeature("int64"), dict():
+            return {int(key): item for key, item in value.items()}
+        case ((ArrayFeature() | ImageFeature()), (list() | int() | float())):
+            return np.asarray(value)
+        case _:
+            return value
+
+
+def _fitted(feature: Feature, image: Any, resize: str | None, shape: Shape | None) -> Any:
+    type_ = feature.type
+    assert isinstance(type_, ImageFeature)
+    if resize is None:
+        return image
+    if shape is None and type_.flexibility is not None:
+        try:
+            check_shape(feature, (image.height, image.width))
+        except InputError:
+            pass
+        else:
+            return image
+    height, width = (shape or default_shape(type_) or (None, None))[-2:]
+    if height is None or width is None:
+        return image
+    how: Resize = next(known for known in RESIZES if known == resize)
+    return resize_image(image, width, height, how)

@@ -1,0 +1,138 @@
+"""Shapes of features: defaults, what is allowed, and what a person asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from coremlscope.errors import InputError
+from coremlscope.features.names import suggest_name
+from coremlscope.features.words import describe_flexibility, describe_shape
+from coremlscope.ir import (
+    ArrayFeature,
+    EnumeratedShapes,
+    Feature,
+    FeatureType,
+    FunctionDescription,
+    ImageFeature,
+    RangeShapes,
+    ShapeFlexibility,
+    StateFeature,
+)
+
+__all__ = ["bind_shapes", "channels", "check_shape", "default_shape"]
+
+
+def channels(image: ImageFeature) -> int:
+    """How many planes the tensor of an image has: 3 for colour, 1 for grey."""
+    return 3 if image.color_space in ("RGB", "BGR") else 1
+
+
+def default_shape(type_: FeatureType) -> tuple[int, ...] | None:
+    """The tensor shape that a feature has by default; None where the file gives none or it is no tensor.
+
+    Images are `[1, channels, height, width]`.
+    """
+    match type_:
+        case ImageFeature(_, width, height, flexibility):
+            size = (height, width) if height and width else _first(flexibility)
+            return None if size is None else (1, channels(type_), *size)
+        case ArrayFeature(_, shape, flexibility):
+            return shape or _first(flexibility)
+        case StateFeature(array):
+            return default_shape(array)
+        case _:
+            return None
+
+
+def _first(flexibility: ShapeFlexibility | None) -> tuple[int, ...] | None:
+    match flexibility:
+        case EnumeratedShapes(shapes) if shapes:
+            return shapes[0]
+        case RangeShapes(bounds) if bounds:
+            return tuple(max(low, 1) for low, _ in bounds)
+        case _:
+            return None
+
+
+def check_shape(feature: Feature, shape: Sequence[int]) -> tuple[int, ...]:
+    """Holds a shape against what a feature allows, and returns it as a tensor shape.
+
+    Args:
+        feature: An array, image or state.
+        shape: A tensor shape; of an image `[height, width]` does too.
+
+    Raises:
+        InputError: The feature has no shape, or does not allow this one.
+    """
+    type_ = feature.type.array if isinstance(feature.type, StateFeature) else feature.type
+    given = tuple(shape)
+    if isinstance(type_, ImageFeature):
+        return _check_image_shape(feature.name, type_, given)
+    if not isinstance(type_, ArrayFeature):
+        raise InputError(f"the input {feature.name!r} has no shape", "only arrays and images have one")
+    if not _allows(type_.shape, type_.flexibility, given):
+        raise _refused(feature.name, given, type_.shape, type_.flexibility)
+    return given
+
+
+def _check_image_shape(name: str, image: ImageFeature, given: tuple[int, ...]) -> tuple[int, ...]:
+    planes = channels(image)
+    size = given[2:] if len(given) == 4 and given[:2] == (1, planes) else given
+    if len(size) != 2:
+        raise InputError(
+            f"the image {name!r} cannot take the shape {describe_shape(given)}",
+            f"give height x width, or 1x{planes}x height x width",
+        )
+    if not _allows((image.height, image.width), image.flexibility, size):
+        raise _refused(name, size, (image.height, image.width), image.flexibility)
+    return (1, planes, *size)
+
+
+def _refused(
+    name: str, given: tuple[int, ...], default: tuple[int, ...], flexibility: ShapeFlexibility | None
+) -> InputError:
+    if flexibility is None:
+        return InputError(
+            f"{name!r} has the fixed shape {describe_shape(default)}, not {describe_shape(given)}",
+            "this shape cannot be changed; convert the model again with a flexible shape",
+        )
+    return InputError(
+        f"{name!r} does not allow the shape {describe_shape(given)}",
+        f"allowed: {describe_flexibility(flexibility)}",
+    )
+
+
+def _allows(default: tuple[int, ...], flexibility: ShapeFlexibility | None, shape: tuple[int, ...]) -> bool:
+    match flexibility:
+        case EnumeratedShapes(shapes):
+            return shape in shapes or shape == default
+        case RangeShapes(bounds):
+            return len(bounds) == len(shape) and all(
+                low <= size and (high < 0 or size <= high)
+                for size, (low, high) in zip(shape, bounds, strict=True)
+            )
+        case None:
+            return not default or shape == default
+
+
+def bind_shapes(
+    description: FunctionDescription, given: Mapping[str, Sequence[int]] | None = None
+) -> dict[str, tuple[int, ...]]:
+    """The tensor shape of every input and state: what was asked for, else its default.
+
+    Features without a shape, and arrays whose shape the file leaves open, are left out unless asked for.
+
+    Raises:
+        InputError: A name is unknown, or a shape is not allowed.
+    """
+    features = {feature.name: feature for feature in (*description.inputs, *description.states)}
+    given = given or {}
+    for name in given:
+        if name not in features:
+            raise InputError(f"the model has no input {name!r}", suggest_name(name, features, "input"))
+    shapes = {}
+    for name, feature in features.items():
+        shape = check_shape(feature, given[name]) if name in given else default_shape(feature.type)
+        if shape is not None:
+            shapes[name] = shape
+    return shapes

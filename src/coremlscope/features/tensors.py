@@ -1,0 +1,282 @@
+"""Feature values to tensors and back, checked as Core ML checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from coremlscope.errors import InputError
+from coremlscope.features.images import from_image, image_from_array, is_image, to_image
+from coremlscope.features.names import suggest_name
+from coremlscope.features.shapes import check_shape, default_shape
+from coremlscope.features.words import describe_feature, describe_shape, dtype_name
+from coremlscope.ir import (
+    Array,
+    ArrayFeature,
+    DictionaryFeature,
+    DoubleFeature,
+    DType,
+    Feature,
+    ImageFeature,
+    Int64Feature,
+    SequenceFeature,
+    Shape,
+    StateFeature,
+    StringFeature,
+)
+
+__all__ = ["from_tensors", "to_tensors"]
+
+Labels = Sequence[str | int]
+
+
+def to_tensors(
+    features: Sequence[Feature],
+    values: Mapping[str, Any],
+    shapes: Mapping[str, Shape] | None = None,
+) -> dict[str, Array]:
+    """The tensors that a program is fed, from values as coremltools takes them.
+
+    Arrays become float32 or int32 (those of fp16 features are rounded to fp16 first, floats for integer
+    features are truncated); images become float32 `[1, planes, height, width]`; `int64`, `double` and
+    `string` become arrays of one element, sequences of several, a dictionary an array of one object.
+
+    Args:
+        features: The inputs of a function.
+        values: By name. Optional inputs may be absent: their default value, else zero, is filled in.
+        shapes: Tensor shapes that the program was bound to; other shapes are refused. Where a feature is not
+            named here, every shape that it allows is taken.
+
+    Raises:
+        InputError: A value is missing, unknown, or has the wrong type or shape.
+    """
+    known = [feature.name for feature in features]
+    for name in values:
+        if name not in known:
+            raise InputError(f"the model has no input {name!r}", suggest_name(name, known, "input"))
+    missing = [f for f in features if f.name not in values and not f.is_optional]
+    if missing:
+        noun = "input" if len(missing) == 1 else "inputs"
+        listed = ", ".join(f"{f.name!r} ({describe_feature(f.type)})" for f in missing)
+        raise InputError(f"{noun} {listed} missing", "give a value for every input that is not optional")
+    tensors = {}
+    for feature in features:
+        shape = (shapes or {}).get(feature.name)
+        if feature.name in values:
+            tensors[feature.name] = _to_tensor(feature, values[feature.name], shape)
+        else:
+            tensors[feature.name] = _absent(feature, shape)
+    return tensors
+
+
+def _to_tensor(feature: Feature, value: Any, shape: Shape | None) -> Array:
+    match feature.type:
+        case ArrayFeature() | StateFeature():
+            return _array(feature, value, shape)
+        case ImageFeature():
+            return _image(feature, feature.type, value, shape)
+        case Int64Feature():
+            return np.array([_number(feature, value, int)], dtype=np.int64)
+        case DoubleFeature():
+            return np.array([_number(feature, value, float)], dtype=np.float64)
+        case StringFeature():
+            if not isinstance(value, str):
+                raise _wrong_type(feature, value)
+            return _objects([value])
+        case DictionaryFeature(key):
+            return _objects([_dictionary(feature, value, key)])
+        case SequenceFeature():
+            return _sequence(feature, feature.type, value)
+
+
+def _wrong_type(feature: Feature, value: object) -> InputError:
+    given = f"{value.dtype} array" if isinstance(value, np.ndarray) else type(value).__name__
+    return InputError(
+        f"the input {feature.name!r} takes {describe_feature(feature.type)}, not {given}",
+        "give a value of that type",
+    )
+
+
+def _objects(items: Sequence[object]) -> Array:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
+def _number(feature: Feature, value: Any, kind: type[int] | type[float]) -> int | float:
+    array = np.asarray(value)
+    if array.size != 1 or array.dtype.kind not in "biuf":
+        raise _wrong_type(feature, value)
+    number = array.reshape(-1)[0].item()
+    if kind is int and (not np.isfinite(number) or not -(2**63) <= number < 2**63):
+        raise InputError(f"the input {feature.name!r} is an int64, which cannot hold {number}")
+    return kind(number)
+
+
+def _dictionary(feature: Feature, value: Any, key: str) -> dict[str | int, float]:
+    wanted = str if key == "string" else (int, np.integer)
+    if not isinstance(value, Mapping) or not all(
+        isinstance(k, wanted) and isinstance(v, (int, float, np.number)) for k, v in value.items()
+    ):
+        raise _wrong_type(feature, value)
+    return {k if isinstance(k, str) else int(k): float(v) for k, v in value.items()}
+
+
+def _sequence(feature: Feature, type_: SequenceFeature, value: Any) -> Array:
+    items = value.tolist() if isinstance(value, np.ndarray) else value
+    wanted = str if type_.element == "string" else (int, np.integer)
+    if (
+        isinstance(items, str)
+        or not isinstance(items, Sequence)
+        or not all(isinstance(item, wanted) and not isinstance(item, bool) for item in items)
+    ):
+        raise _wrong_type(feature, value)
+    low, high = type_.bounds
+    if len(items) < low or (0 <= high < len(items)):
+        raise InputError(
+            f"the input {feature.name!r} takes {describe_feature(type_)}, not {len(items)}",
+            "give a sequence of an allowed length",
+        )
+    return _objects(items) if type_.element == "string" else np.array(items, dtype=np.int64)
+
+
+def _array(feature: Feature, value: Any, shape: Shape | None) -> Array:
+    type_ = feature.type.array if isinstance(feature.type, StateFeature) else feature.type
+    assert isinstance(type_, ArrayFeature)
+    if is_image(value) or isinstance(value, (str, bytes, Mapping)):
+        raise _wrong_type(feature, value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise InputError(
+            f"the input {feature.name!r} takes {describe_feature(feature.type)}, "
+            "but its rows differ in length",
+            "give an array with the same number of elements in each row",
+        ) from None
+    if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
+        raise _wrong_type(feature, array if array.dtype != object else value)
+    return _converted(feature.name, _shaped(feature, array, shape), type_.dtype)
+
+
+def _shaped(feature: Feature, array: Array, shape: Shape | None) -> Array:
+    """The array in the shape that is wanted; arrays of one element may differ in rank 0 and 1."""
+    wanted = shape if shape is not None else default_shape(feature.type)
+    if wanted is not None and {array.shape, tuple(wanted)} == {(), (1,)}:
+        return array.reshape((1,) * len(wanted))
+    if shape is None:
+        check_shape(feature, array.shape)
+        return array
+    fits = len(shape) == array.ndim and all(
+        want in (None, size) for want, size in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise InputError(
+            f"the input {feature.name!r} has the shape {describe_shape(shape)}, "
+            f"but {describe_shape(array.shape)} was given",
+            "give an array of that shape, or choose another with --shape where the model allows it",
+        )
+    return array
+
+
+def _converted(name: str, array: Array, dtype: DType) -> Array:
+    """The elements as a program carries them, after rounding to what the feature can hold."""
+    if dtype.is_float:
+        if dtype is DType.FP16:
+            with np.errstate(over="ignore"):
+                array = array.astype(np.float16)
+        return np.ascontiguousarray(array, dtype=np.float32)
+    if array.dtype.kind in "uif" and array.size:
+        limits = np.iinfo(dtype.numpy)  # type: ignore[type-var]
+        low, high = float(array.min()), float(array.max())
+        if not (limits.min <= np.trunc(low) and np.trunc(high) <= limits.max):
+            worst = low if np.isnan(low) or low < limits.min else high
+            raise InputError(
+                f"the input {name!r} is {dtype_name(dtype)}, which cannot hold {worst:g}",
+                f"give values between {limits.min} and {limits.max}",
+            )
+    return np.ascontiguousarray(array.astype(np.int32))
+
+
+def _image(feature: Feature, type_: ImageFeature, value: Any, shape: Shape | None) -> Array:
+    if isinstance(value, np.ndarray):
+        value = image_from_array(value, feature.name)
+    if not is_image(value):
+        raise _wrong_type(feature, value)
+    tensor = from_image(value, type_)
+    if shape is not None and tuple(shape) != tensor.shape:
+        height, width = shape[-2:]
+        raise InputError(
+            f"the image {feature.name!r} is {width}×{height}, but {value.width}×{value.height} was given",
+            "resize it, or give --resize scale-fill, scale-fit or center-crop",
+        )
+    if shape is None:
+        check_shape(feature, tensor.shape)
+    return tensor
+
+
+def _absent(feature: Feature, shape: Shape | None) -> Array:
+    """What an optional input that is absent is filled with."""
+    type_ = feature.type
+    size = shape if shape is not None else default_shape(type_)
+    if isinstance(type_, ArrayFeature):
+        filled = np.full([d or 1 for d in size or (1,)], type_.default or 0.0)
+        return _converted(feature.name, filled, type_.dtype)
+    match type_:
+        case ImageFeature():
+            return np.zeros([d or 1 for d in size or (1, 1, 1, 1)], dtype=np.float32)
+        case StringFeature():
+            return _objects([""])
+        case DictionaryFeature():
+            return _objects([{}])
+        case SequenceFeature(element):
+            return _objects([]) if element == "string" else np.zeros(0, dtype=np.int64)
+        case Int64Feature():
+            return np.zeros(1, dtype=np.int64)
+        case _:
+            return np.zeros(1, dtype=np.float64)
+
+
+def from_tensors(
+    features: Sequence[Feature],
+    tensors: Mapping[str, Array],
+    labels: Mapping[str, Labels] | None = None,
+) -> dict[str, Any]:
+    """Values as coremltools gives them on a Mac, from the tensors that a program gives.
+
+    Arrays of fp16 and fp32 features are float32, of fp64 float64, of int32 int32; rank 0 becomes rank 1.
+    Images are Pillow images: RGBA for colour, L, F. A label is a `str` or `int`, probabilities are a
+    dictionary from label to float.
+
+    Args:
+        features: The outputs of a function.
+        tensors: By name of the feature.
+        labels: Of a classifier: by name of the output, the labels in the order of the probabilities.
+    """
+    return {
+        feature.name: _from_tensor(feature, tensors[feature.name], (labels or {}).get(feature.name))
+        for feature in features
+        if feature.name in tensors
+    }
+
+
+def _from_tensor(feature: Feature, tensor: Array, labels: Labels | None) -> Any:
+    match feature.type:
+        case ImageFeature():
+            return to_image(tensor, feature.type)
+        case ArrayFeature(dtype) | StateFeature(ArrayFeature(dtype)):
+            given = np.float32 if dtype is DType.FP16 else dtype.numpy
+            return np.atleast_1d(np.asarray(tensor)).astype(given)
+        case DictionaryFeature():
+            flat = tensor.reshape(-1)
+            if labels is None:
+                return dict(flat[0])
+            return {label: float(value) for label, value in zip(labels, flat, strict=True)}
+        case SequenceFeature():
+            return list(tensor.reshape(-1).tolist())
+        case _:
+            value = tensor.reshape(-1)[0]
+            if labels is not None:
+                return labels[int(value)]
+            return value if isinstance(value, str) else value.item()
