@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -99,29 +100,27 @@ def _no_file(feature: Feature, path: Path) -> InputError:
 
 def _read_array(feature: Feature, path: Path) -> Array:
     try:
-        loaded = np.load(path, allow_pickle=False)
-    except ValueError as error:
-        if "pickle" not in str(error).lower():
-            raise
-        raise InputError(
-            f"{path} is no {path.suffix} file of plain arrays", "write it with numpy.save or numpy.savez"
-        ) from None
+        # Opened here, because NumPy leaves the file open when it meets a damaged archive.
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else _member(feature, loaded, path)
+    except (InputError, OSError):
+        raise
     except Exception as error:
-        # A damaged zip archive raises types of its own.
+        # Damaged archives raise types of their own.
+        is_other = isinstance(error, ValueError) and "pickle" in str(error).lower()
+        what = f"is no {path.suffix} file of plain arrays" if is_other else f"cannot be read: {error}"
+        raise InputError(f"{path} {what}", "write it with numpy.save or numpy.savez") from None
+
+
+def _member(feature: Feature, archive: Mapping[str, Array], path: Path) -> Array:
+    names = list(archive)
+    name = feature.name if feature.name in names else names[0] if len(names) == 1 else None
+    if name is None:
         raise InputError(
-            f"{path} cannot be read: {error}", "write it anew with numpy.save or numpy.savez"
-        ) from None
-    if isinstance(loaded, np.ndarray):
-        return loaded
-    with loaded as archive:
-        names = list(archive.files)
-        name = feature.name if feature.name in names else names[0] if len(names) == 1 else None
-        if name is None:
-            raise InputError(
-                f"{path} holds no array {feature.name!r}", f"it holds: {', '.join(names) or 'nothing'}"
-            )
-        array: Array = archive[name]
-        return array
+            f"{path} holds no array {feature.name!r}", f"it holds: {', '.join(names) or 'nothing'}"
+        )
+    return archive[name]
 
 
 def _read_text(feature: Feature, text: str, path: Path) -> Any:

@@ -186,7 +186,7 @@ def _converted(name: str, array: Array, dtype: DType) -> Array:
         if dtype is DType.FP16:
             with np.errstate(over="ignore"):
                 array = array.astype(np.float16)
-        return np.ascontiguousarray(array, dtype=np.float32)
+        return np.asarray(array, dtype=np.float32, order="C")
     if array.dtype.kind in "uif" and array.size:
         limits = np.iinfo(dtype.numpy)  # type: ignore[type-var]
         low, high = float(array.min()), float(array.max())
@@ -196,7 +196,7 @@ def _converted(name: str, array: Array, dtype: DType) -> Array:
                 f"the input {name!r} is {dtype_name(dtype)}, which cannot hold {worst:g}",
                 f"give values between {limits.min} and {limits.max}",
             )
-    return np.ascontiguousarray(array.astype(np.int32))
+    return np.asarray(array.astype(np.int32), order="C")
 
 
 def _image(feature: Feature, type_: ImageFeature, value: Any, shape: Shape | None) -> Array:

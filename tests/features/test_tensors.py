@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from coremlscope.errors import InputError
+from coremlscope.features import from_tensors, to_tensors
+from coremlscope.ir import (
+    ArrayFeature,
+    DictionaryFeature,
+    DoubleFeature,
+    DType,
+    Feature,
+    FeatureType,
+    ImageFeature,
+    Int64Feature,
+    RangeShapes,
+    SequenceFeature,
+    StringFeature,
+)
+
+
+def convert(type_: FeatureType, value: Any, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
+    shapes = None if shape is None else {"x": shape}
+    return to_tensors([Feature("x", type_)], {"x": value}, shapes)["x"]
+
+
+def refusal(type_: FeatureType, value: Any, shape: tuple[int | None, ...] | None = None) -> str:
+    with pytest.raises(InputError) as caught:
+        convert(type_, value, shape)
+    return caught.value.message
+
+
+def array(dtype: DType, *shape: int) -> ArrayFeature:
+    return ArrayFeature(dtype, shape)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "expected"),
+    [
+        (DType.FP32, [[1, 2.5]], np.float32([[1, 2.5]])),
+        (DType.FP64, np.float64([[1, 2.5]]), np.float32([[1, 2.5]])),
+        # 0.1 is rounded to fp16, and 1e6 overflows as it does on the device.
+        (DType.FP16, [[0.1, 1e6]], np.float32([[0.0999755859375, np.inf]])),
+        # Floats for integers are truncated towards zero.
+        (DType.INT32, np.float32([[1.9, -1.9]]), np.int32([[1, -1]])),
+        (DType.INT8, [[127.9, -128]], np.int32([[127, -128]])),
+        (DType.INT32, np.array([[True, False]]), np.int32([[1, 0]])),
+        (DType.INT32, np.int64([[3, 4]]), np.int32([[3, 4]])),
+    ],
+)
+def test_arrays(dtype: DType, given: Any, expected: np.ndarray) -> None:
+    result = convert(array(dtype, 1, 2), given)
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_rank_zero_and_one_are_interchangeable() -> None:
+    assert convert(array(DType.FP32, 1), 2.0).shape == (1,)
+    assert convert(array(DType.FP32, 1), np.float32([2.0]), ()).shape == ()
+
+
+def test_refused_arrays() -> None:
+    fixed = array(DType.FP32, 1, 2)
+    assert refusal(fixed, np.zeros((2, 1))) == "'x' has the fixed shape 1×2, not 2×1"
+    assert (
+        refusal(fixed, np.zeros((1, 3)), (1, None, 2))
+        == "the input 'x' has the shape 1×?×2, but 1×3 was given"
+    )
+    assert refusal(fixed, "cat") == "the input 'x' takes float32 1×2, not str"
+    assert refusal(fixed, np.array(["a", "b"])) == "the input 'x' takes float32 1×2, not <U1 array"
+    assert refusal(fixed, [[1, 2], [3]]) == "the input 'x' takes float32 1×2, but its rows differ in length"
+    assert refusal(fixed, Image.new("L", (2, 1))) == "the input 'x' takes float32 1×2, not Image"
+    assert refusal(array(DType.INT8, 1), [300]) == "the input 'x' is int8, which cannot hold 300"
+    assert refusal(array(DType.INT32, 1), [float("nan")]) == "the input 'x' is int32, which cannot hold nan"
+
+
+def test_bound_shape_wins_over_what_the_feature_allows() -> None:
+    flexible = ArrayFeature(DType.FP32, (1, 4), RangeShapes(((1, 1), (1, 9))))
+    assert convert(flexible, np.zeros((1, 7))).shape == (1, 7)
+    assert "has the shape 1×4" in refusal(flexible, np.zeros((1, 7)), (1, 4))
+
+
+def test_missing_and_unknown_inputs() -> None:
+    features = [Feature("tokens", array(DType.INT32, 4)), Feature("mask", array(DType.FP32, 4))]
+    with pytest.raises(InputError) as caught:
+        to_tensors(features, {})
+    assert caught.value.message == "inputs 'tokens' (int32 4), 'mask' (float32 4) missing"
+    with pytest.raises(InputError) as caught:
+        to_tensors(features, {"token": [1]})
+    assert caught.value.message == "the model has no input 'token'"
+    assert caught.value.hint == "did you mean 'tokens'?"
+    with pytest.raises(InputError) as caught:
+        to_tensors(features, {"qqqqqqqq": [1]})
+    assert caught.value.hint == "the inputs are: tokens, mask"
+
+
+def test_absent_optional_inputs_take_their_default() -> None:
+    features = [
+        Feature("a", ArrayFeature(DType.FP16, (2,), default=0.1), is_optional=True),
+        Feature("b", array(DType.INT32, 2), is_optional=True),
+        Feature("c", ImageFeature("RGB", 2, 1), is_optional=True),
+        Feature("d", StringFeature(), is_optional=True),
+        Feature("e", SequenceFeature("int64"), is_optional=True),
+        Feature("f", Int64Feature(), is_optional=True),
+        Feature("g", DictionaryFeature("string"), is_optional=True),
+    ]
+    tensors = to_tensors(features, {})
+    np.testing.assert_array_equal(tensors["a"], np.float32([0.0999755859375] * 2))
+    np.testing.assert_array_equal(tensors["b"], np.int32([0, 0]))
+    np.testing.assert_array_equal(tensors["c"], np.zeros((1, 3, 1, 2), np.float32))
+    assert [tensors[n].tolist() for n in "defg"] == [[""], [], [0], [{}]]
+
+
+PIXELS = np.uint8([[[1, 2, 3], [4, 5, 6]]])
+
+
+@pytest.mark.parametrize(
+    ("space", "mode", "expected"),
+    [
+        ("RGB", "RGB", [[[[1, 4]], [[2, 5]], [[3, 6]]]]),
+        ("RGB", "RGBA", [[[[1, 4]], [[2, 5]], [[3, 6]]]]),
+        ("BGR", "RGB", [[[[3, 6]], [[2, 5]], [[1, 4]]]]),
+    ],
+)
+def test_colour_images(space: str, mode: str, expected: list[Any]) -> None:
+    result = convert(ImageFeature(space, 2, 1), Image.fromarray(PIXELS).convert(mode))
+    assert result.dtype == np.float32
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_grey_images() -> None:
+    grey = Image.fromarray(np.uint8([[7, 250]]))
+    np.testing.assert_array_equal(convert(ImageFeature("GRAYSCALE", 2, 1), grey), [[[[7, 250]]]])
+    floats = Image.fromarray(np.float32([[0.1, 0.5]]))
+    result = convert(ImageFeature("GRAYSCALE_FLOAT16", 2, 1), floats)
+    np.testing.assert_array_equal(result, np.float32([[[[0.0999755859375, 0.5]]]]))
+    # 16-bit grey is scaled, not clipped.
+    deep = Image.fromarray(np.uint16([[257, 65535]]))
+    np.testing.assert_array_equal(convert(ImageFeature("GRAYSCALE", 2, 1), deep), [[[[1, 255]]]])
+
+
+def test_images_from_arrays() -> None:
+    feature = ImageFeature("RGB", 2, 1)
+    expected = [[[[1, 4]], [[2, 5]], [[3, 6]]]]
+    np.testing.assert_array_equal(convert(feature, PIXELS), expected)
+    assert "cannot be made from uint8 of shape [2, 2, 2, 2]" in refusal(
+        feature, np.zeros((2, 2, 2, 2), np.uint8)
+    )
+
+
+def test_refused_images() -> None:
+    feature = ImageFeature("RGB", 4, 3)
+    assert refusal(feature, "cat.png") == "the input 'x' takes image RGB 4×3, not str"
+    assert refusal(feature, Image.new("RGB", (5, 3))) == "'x' has the fixed shape 3×4, not 3×5"
+    message = refusal(feature, Image.new("RGB", (5, 3)), (1, 3, 3, 4))
+    assert message == "the image 'x' is 4×3, but 5×3 was given"
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "expected"),
+    [
+        (Int64Feature(), 2**40, [2**40]),
+        (Int64Feature(), np.float32(3.7), [3]),
+        (DoubleFeature(), 1, [1.0]),
+        (StringFeature(), "hello", ["hello"]),
+        (SequenceFeature("int64"), [1, 2], [1, 2]),
+        (SequenceFeature("string"), ["a"], ["a"]),
+        (DictionaryFeature("string"), {"a": 1}, [{"a": 1.0}]),
+        (DictionaryFeature("int64"), {np.int64(3): np.float32(1)}, [{3: 1.0}]),
+    ],
+)
+def test_other_types(type_: FeatureType, value: Any, expected: list[Any]) -> None:
+    assert convert(type_, value).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        (Int64Feature(), "3"), (Int64Feature(), [1, 2]), (DoubleFeature(), None), (StringFeature(), 3),
+        (SequenceFeature("int64"), ["a"]), (SequenceFeature("string"), "abc"),
+        (DictionaryFeature("string"), {1: 1}),
+        (DictionaryFeature("int64"), {1: "a"}), (DictionaryFeature("int64"), [1]),
+    ],
+)  # fmt: skip
+def test_other_types_refused(type_: FeatureType, value: Any) -> None:
+    assert refusal(type_, value).startswith("the input 'x' takes ")
+
+
+def test_limits_of_sequences_and_integers() -> None:
+    assert "takes sequence of 1…2 int64, not 3" in refusal(SequenceFeature("int64", (1, 2)), [1, 2, 3])
+    assert refusal(Int64Feature(), 1e30) == "the input 'x' is an int64, which cannot hold 1e+30"
+
+
+def give(type_: FeatureType, tensor: Any, labels: tuple[str | int, ...] | None = None) -> Any:
+    tables = None if labels is None else {"y": labels}
+    return from_tensors([Feature("y", type_)], {"y": np.asarray(tensor)}, tables)["y"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        (DType.FP16, np.float32),
+        (DType.FP32, np.float32),
+        (DType.FP64, np.float64),
+        (DType.INT32, np.int32),
+        (DType.INT8, np.int8),
+    ],
+)
+def test_arrays_given(dtype: DType, expected: Any) -> None:
+    result = give(array(dtype), np.float32(3))
+    assert (result.dtype, result.shape, result[0]) == (expected, (1,), 3)
+
+
+def test_images_given() -> None:
+    planes = np.float32([[[[1.4, 300]], [[-5, 2.6]], [[3, np.nan]]]])
+    colour = give(ImageFeature("RGB", 2, 1), planes)
+    assert (colour.mode, np.asarray(colour).tolist()) == ("RGBA", [[[1, 0, 3, 255], [255, 3, 0, 255]]])
+    swapped = give(ImageFeature("BGR", 2, 1), planes)
+    assert np.asarray(swapped).tolist() == [[[3, 0, 1, 255], [0, 3, 255, 255]]]
+    grey = give(ImageFeature("GRAYSCALE", 2, 1), planes[:, :1])
+    assert (grey.mode, np.asarray(grey).tolist()) == ("L", [[1, 255]])
+    floats = give(ImageFeature("GRAYSCALE_FLOAT16", 2, 1), np.float32([[[0.5, 2.0]]]))
+    assert (floats.mode, np.asarray(floats).tolist()) == ("F", [[0.5, 2.0]])
+
+
+def test_classifier_results() -> None:
+    labels = ("cat", "dog")
+    assert give(StringFeature(), np.int32([1]), labels) == "dog"
+    assert give(Int64Feature(), np.int32([0]), (10, 20)) == 10
+    assert give(DictionaryFeature("string"), np.float32([[0.25, 0.75]]), labels) == {"cat": 0.25, "dog": 0.75}
+
+
+def test_plain_results() -> None:
+    assert give(Int64Feature(), np.int64([5])) == 5
+    assert give(DoubleFeature(), np.float64([0.5])) == 0.5
+    assert give(StringFeature(), np.array(["a"], dtype=object)) == "a"
+    assert give(SequenceFeature("int64"), np.int64([1, 2])) == [1, 2]
