@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import onnx
@@ -104,6 +104,8 @@ class _Lowerer:
     def __init__(self) -> None:
         self.emitter = Emitter()
         self.scope: dict[str, Tensor] = {}
+        #: The content of every state at the point that the walk has reached, by the state's name.
+        self.states: dict[str, Tensor] = {}
         self.unsupported: list[tuple[str, str, str]] = []
         self.folded: set[str] = set()
 
@@ -115,10 +117,11 @@ class _Lowerer:
                 self.unsupported.append(("input", value.name, "neither a tensor nor a state"))
                 continue
             tensor = Tensor(self.emitter.unique(value.name), carry(type_.dtype))
-            self.scope[value.name] = tensor
             if isinstance(given.type, StateType):
+                self.states[value.name] = tensor
                 states.append(StatePort(value.name, tensor.name, type_, tensor.dtype, None))
             else:
+                self.scope[value.name] = tensor
                 ports.append(Port(value.name, tensor.name, type_, tensor.dtype))
         return ports, states
 
@@ -132,7 +135,7 @@ class _Lowerer:
         return ports
 
     def updated(self, state: StatePort) -> StatePort:
-        tensor = self.scope[state.name]
+        tensor = self.states[state.name]
         if tensor.name == state.value:
             return state
         return replace(state, updated=self.copy(tensor, f"{state.name}_updated"))
@@ -168,21 +171,34 @@ class _Lowerer:
             return self.refuse(op, "")
         outer, self.emitter.owner = self.emitter.owner, op.id
 
-        def lower_block(block: BoundGraph, inputs: Sequence[Tensor]) -> list[Tensor]:
+        def lower_block(
+            block: BoundGraph, inputs: Sequence[Tensor], states: Mapping[str, Tensor]
+        ) -> tuple[list[Tensor], dict[str, Tensor]]:
             names = (value.name for value in block.graph.inputs)
-            return self.graph(block, {**scope, **dict(zip(names, inputs, strict=True))})
+            before, self.states = self.states, {**self.states, **states}
+            try:
+                results = self.graph(block, {**scope, **dict(zip(names, inputs, strict=True))})
+                return results, {name: self.states[name] for name in states}
+            finally:
+                self.states = before
 
         try:
-            result = spec.lower(Lowering(view, self.emitter, scope, lower_block))
+            result = spec.lower(Lowering(view, self.emitter, scope, self.states, lower_block))
         except (CannotLower, CannotInfer) as error:
             return self.refuse(op, str(error))
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            # A damaged file may hold arguments of any kind; a row need not foresee them all.
+            text = f"its arguments are not what its definition asks for ({type(error).__name__}: {error})"
+            return self.refuse(op, text)
         finally:
             self.emitter.owner = outer
         return [result] if isinstance(result, Tensor) else result
 
     def refuse(self, op: Op, reason: str) -> list[Tensor]:
         """Notes an operation that cannot be lowered; stand-ins let the walk go on and find the others."""
-        self.unsupported.append((op.type, op.id, reason))
+        problem = (op.type, op.id, reason)
+        if problem not in self.unsupported:  # a loop's condition is lowered twice
+            self.unsupported.append(problem)
         return [
             Tensor(
                 self.emitter.unique(v.name), carry(v.type.dtype) if isinstance(v.type, TensorType) else F32

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coremlscope.ops import elementwise
+from coremlscope.ops import control, elementwise, lists, recurrent, states
 from coremlscope.ops.spec import OpSpec
 
 __all__ = ["OPS"]
 
-_FAMILIES: tuple[tuple[OpSpec, ...], ...] = (elementwise.OPS,)
+_FAMILIES: tuple[tuple[OpSpec, ...], ...] = (
+    control.OPS,
+    elementwise.OPS,
+    lists.OPS,
+    recurrent.OPS,
+    states.OPS,
+)
 
 
 def _table() -> Mapping[str, OpSpec]:

@@ -124,33 +124,65 @@ class _Binder:
         except (CannotInfer, CannotLower) as error:
             self.problems.append((op.id, str(error)))
             return tuple(map(BoundValue, declared))
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            # A damaged file may hold arguments of any kind; a rule need not foresee them all.
+            text = f"its arguments are not what its definition asks for ({type(error).__name__}: {error})"
+            self.problems.append((op.id, text))
+            return tuple(map(BoundValue, declared))
         if constants is None:
             return view.outputs
         return tuple(BoundValue(c.type, c) for c in constants)
 
     def blocks(self, view: OpView, scope: Scope) -> None:
-        blocks = view.op.blocks
-        if view.op.type != "while_loop":
-            view.blocks = tuple(
-                self.graph(b, tuple(BoundValue(v.type) for v in b.inputs), scope) for b in blocks
-            )
+        if view.op.type == "while_loop":
+            self.loop(view, scope)
             return
-        # What goes round a loop can change from one pass to the next: known content is lost at once, and
-        # dimensions that the body changes are lost when it shows.
-        carried = [BoundValue(b.type) for b in view.inputs.get("loop_vars", ())]
+        graphs = []
+        for index, block in enumerate(view.op.blocks):
+            before = len(self.problems)
+            graphs.append(self.graph(block, _declared(block), scope))
+            if view.op.type == "cond" and view.is_known("pred") and view.flag("pred") == bool(index):
+                del self.problems[before:]  # this branch is never taken
+        view.blocks = tuple(graphs)
+
+    def loop(self, view: OpView, scope: Scope) -> None:
+        """Binds a loop's blocks with types that hold in every pass.
+
+        Content known before the loop is lost, but where the body hands it on untouched; dimensions that the
+        body changes are lost when it shows.
+        """
+        blocks = view.op.blocks
+        given = view.inputs.get("loop_vars", ())
+        body = blocks[-1]
+        if any(len(block.inputs) != len(given) for block in blocks) or len(body.outputs) != len(given):
+            text = "its blocks do not take or give as many values as it has loop variables"
+            self.problems.append((view.op.id, text))
+            view.blocks = tuple(self.graph(block, _declared(block), scope) for block in blocks)
+            return
+        carried = tuple(
+            bound if before == after else BoundValue(bound.type)
+            for bound, before, after in zip(given, body.inputs, body.outputs, strict=True)
+        )
         problems = len(self.problems)
         for _ in range(_LOOP_PASSES):
             del self.problems[problems:]
-            if any(len(block.inputs) != len(carried) for block in blocks):
-                text = "its blocks do not take as many inputs as it has loop variables"
-                self.problems.append((view.op.id, text))
-                carried = [BoundValue(v.type) for v in blocks[0].inputs]
-            view.blocks = tuple(self.graph(block, tuple(carried), scope) for block in blocks)
-            results = view.blocks[-1].outputs
-            joined = [BoundValue(join(c.type, r.type)) for c, r in zip(carried, results, strict=False)]
-            if len(joined) != len(carried) or joined == carried:
+            view.blocks = tuple(self.graph(block, carried, scope) for block in blocks)
+            joined = tuple(
+                c if c.constant is not None else BoundValue(join(c.type, r.type))
+                for c, r in zip(carried, view.blocks[-1].outputs, strict=True)
+            )
+            if joined == carried:
                 return
             carried = joined
+        # Dimensions that depend on each other in a long chain go all at once.
+        del self.problems[problems:]
+        carried = tuple(c if c.constant is not None else BoundValue(_open(c.type)) for c in carried)
+        view.blocks = tuple(self.graph(block, carried, scope) for block in blocks)
+
+
+def _declared(block: Graph) -> tuple[BoundValue, ...]:
+    """A block's inputs as the file declares them."""
+    return tuple(BoundValue(value.type) for value in block.inputs)
 
 
 def _look_up(argument: Argument, scope: Scope) -> BoundValue:
@@ -158,6 +190,17 @@ def _look_up(argument: Argument, scope: Scope) -> BoundValue:
         return BoundValue(argument.type, argument)
     assert isinstance(argument, Value)
     return scope.get(argument.name) or BoundValue(argument.type)
+
+
+def _open(type_: ValueType) -> ValueType:
+    """The same type with no dimension known."""
+    match type_:
+        case TensorType(dtype, shape) if shape is not None:
+            return TensorType(dtype, (None,) * len(shape))
+        case ListType(element, _):
+            return ListType(_open(element), None)
+        case _:
+            return type_
 
 
 def _merge(inferred: ValueType, declared: ValueType) -> ValueType:

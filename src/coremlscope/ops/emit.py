@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from coremlscope.ir import (
     ListType,
     StateType,
     TensorType,
+    Value,
     ValueType,
 )
 from coremlscope.ops.view import BoundGraph, CannotLower, OpView
@@ -102,7 +103,6 @@ class Emitter:
         self.weights: list[WeightSlot] = []
         self.owners: dict[str, str] = {}
         self.owner = ""
-        self.depth = 0
         self._names: dict[str, int] = {}
         self._constants: dict[tuple[int, str], Tensor] = {}
         self._small: dict[tuple[str, tuple[int, ...], bytes], Tensor] = {}
@@ -180,12 +180,19 @@ class Emitter:
     def subgraph(self) -> Iterator[list[onnx.NodeProto]]:
         """While open, nodes go to the yielded list instead of the current graph."""
         outer, self.nodes = self.nodes, []
-        self.depth += 1
         try:
             yield self.nodes
         finally:
             self.nodes = outer
-            self.depth -= 1
+
+
+class LowerBlock(Protocol):
+    """Lowers a nested block into the graph that is open."""
+
+    def __call__(
+        self, block: BoundGraph, inputs: Sequence[Tensor], states: Mapping[str, Tensor], /
+    ) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """From the block's inputs and the states' content at its start to its results and their content then."""
 
 
 class Lowering:
@@ -198,12 +205,14 @@ class Lowering:
         self,
         view: OpView,
         emitter: Emitter,
-        scope: dict[str, Tensor],
-        lower_block: Callable[[BoundGraph, Sequence[Tensor]], list[Tensor]],
+        scope: Mapping[str, Tensor],
+        states: MutableMapping[str, Tensor],
+        lower_block: LowerBlock,
     ) -> None:
         self.view = view
         self.emitter = emitter
         self._scope = scope
+        self._states = states
         self._lower_block = lower_block
 
     # Arguments
@@ -224,7 +233,15 @@ class Lowering:
             )
         argument = self.view.op.inputs[name][index]
         assert not isinstance(argument, Constant)  # constants are bound with their content
-        return self._scope[argument.name]
+        return self._in_scope(
+            argument.name, self._states if isinstance(bound.type, StateType) else self._scope
+        )
+
+    @staticmethod
+    def _in_scope(name: str, scope: Mapping[str, Tensor]) -> Tensor:
+        if name not in scope:
+            raise CannotLower(f"the value `{name}` is not defined where it is used")
+        return scope[name]
 
     def __getitem__(self, name: str) -> Tensor:
         return self.argument(name)
@@ -243,17 +260,21 @@ class Lowering:
             return self.const(self.view.value(name), I64)
         return self.cast(self.argument(name), I64)
 
-    def set_state(self, name: str, tensor: Tensor) -> None:
-        """Makes `tensor` the content of the state that parameter `name` is bound to, from here on.
+    # States
 
-        Raises:
-            CannotLower: The state is written inside a block, where the new content could not get out.
-        """
+    def state(self, name: str) -> Tensor:
+        """The content of the state called `name`, here and now."""
+        return self._in_scope(name, self._states)
+
+    def set_state(self, name: str, tensor: Tensor) -> None:
+        """Makes `tensor` the content of the state that parameter `name` is bound to, from here on."""
         state = self.view.op.inputs[name][0]
         assert not isinstance(state, Constant)
-        if self.emitter.depth:
-            raise CannotLower("a state written inside a nested block")
-        self._scope[state.name] = tensor
+        self.put_state(state.name, tensor)
+
+    def put_state(self, state: str, tensor: Tensor) -> None:
+        """Makes `tensor` the content of the state called `state`, from here on."""
+        self._states[state] = tensor
 
     # Nodes
 
@@ -292,26 +313,37 @@ class Lowering:
         return self.const(value, tensor.dtype)
 
     def derived(
-        self, name: str, compute: Callable[[Array], Array], shape: Sequence[int], stem: str | None = None
+        self,
+        names: str | Sequence[str],
+        compute: Callable[..., Array],
+        shape: Sequence[int],
+        stem: str | None = None,
     ) -> Tensor:
-        """An initializer computed from a known parameter when the weight file is written.
+        """An initializer computed from known parameters when the weight file is written.
 
         Args:
-            name: The parameter; its elements reach `compute` in the carried dtype.
-            compute: From the parameter's array to the initializer's.
+            names: The parameter, or several; the elements of each reach `compute` in the carried dtype.
+            compute: From the parameters' arrays, in the order of `names`, to the initializer's.
             shape: The shape of what `compute` returns.
             stem: What the initializer is called.
 
         Raises:
-            CannotLower: The parameter is not known before run time.
+            CannotLower: A parameter is not known before run time.
         """
-        bound = self.view.bound(name)
-        if bound.constant is None:
-            raise CannotLower(f"`{name}` is not known before run time")
-        source, dtype = bound.constant, carry(_element(bound.type))
-        target = TensorType(DType.of(dtype), tuple(shape))
-        data = Derived(lambda: compute(source.numpy().astype(dtype, copy=False)), (source,))
-        return self.emitter.weight(Constant(target, data), dtype, stem or f"{self.view.op.name}.{name}")
+        names = [names] if isinstance(names, str) else names
+        sources = []
+        for name in names:
+            constant = self.view.bound(name).constant
+            if constant is None:
+                raise CannotLower(f"`{name}` is not known before run time")
+            sources.append(constant)
+        dtype = carry(_element(sources[0].type))
+
+        def content() -> Array:
+            return compute(*(s.numpy().astype(carry(_element(s.type)), copy=False) for s in sources))
+
+        target = Constant(TensorType(DType.of(dtype), tuple(shape)), Derived(content, tuple(sources)))
+        return self.emitter.weight(target, dtype, stem or f"{self.view.op.name}.{names[0]}")
 
     def cast(self, tensor: Tensor, dtype: npt.DTypeLike) -> Tensor:
         """`tensor` as another element type; itself where it has that type."""
@@ -344,9 +376,29 @@ class Lowering:
 
     # Nested graphs
 
-    def block(self, index: int, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """Lowers a nested block into the graph that is open; from its inputs to its outputs."""
-        return self._lower_block(self.view.blocks[index], inputs)
+    def block(
+        self, index: int, inputs: Sequence[Tensor] = (), states: Mapping[str, Tensor] | None = None
+    ) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """Lowers a nested block into the graph that is open.
+
+        Args:
+            index: Which block.
+            inputs: What its inputs stand for.
+            states: The content, at its start, of the states that it writes.
+
+        Returns:
+            Its results, and the content of `states` at its end.
+        """
+        return self._lower_block(self.view.blocks[index], inputs, states or {})
+
+    def written_states(self) -> list[str]:
+        """The names of the states that the operation's nested blocks write."""
+        written: dict[str, None] = {}
+        for block in self.view.op.blocks:
+            for op in block.walk():
+                if op.type == "write_state":
+                    written.update((v.name, None) for v in op.inputs["input"] if isinstance(v, Value))
+        return list(written)
 
     def graph(
         self,
@@ -366,21 +418,24 @@ class Lowering:
         """
         arguments = [Tensor(self.emitter.unique(f"{name}.in{i}"), d) for i, (d, _) in enumerate(inputs)]
         with self.emitter.subgraph() as nodes:
-            # ONNX wants every output made by a node of this very graph, and by each only once.
-            results = [self.emit("Identity", tensor) for tensor in body(arguments)]
-        infos = [
-            helper.make_tensor_value_info(t.name, helper.np_dtype_to_tensor_dtype(t.dtype), shape)
-            for t, (_, shape) in zip(arguments, inputs, strict=True)
-        ]
-        outputs = [
-            helper.make_tensor_value_info(t.name, helper.np_dtype_to_tensor_dtype(t.dtype), None)
-            for t in results
-        ]
-        return helper.make_graph(nodes, name, infos, outputs), [t.dtype for t in results]
+            results = list(body(arguments))
+            # ONNX wants every output made by a node of this very graph, and no value put out twice.
+            free = {value for node in nodes for value in node.output}
+            for index, tensor in enumerate(results):
+                if tensor.name not in free:
+                    results[index] = self.emit("Identity", tensor)
+                free.discard(tensor.name)
+        taken = [_info(tensor, shape) for tensor, (_, shape) in zip(arguments, inputs, strict=True)]
+        made = [_info(tensor, None) for tensor in results]
+        return helper.make_graph(nodes, name, taken, made), [t.dtype for t in results]
 
     def with_labels(self, tensor: Tensor, labels: Sequence[str | int]) -> Tensor:
         """`tensor`, its elements standing for class labels."""
         return replace(tensor, labels=tuple(labels))
+
+
+def _info(tensor: Tensor, shape: Sequence[int | None] | None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(tensor.name, helper.np_dtype_to_tensor_dtype(tensor.dtype), shape)
 
 
 def _element(type_: ValueType) -> DType:

@@ -1,0 +1,283 @@
+"""Control flow: branches and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from coremlscope.ir import Argument, Constant, ListType, Shape, TensorType, ValueType
+from coremlscope.ops.bind import join
+from coremlscope.ops.emit import BOOL, I64, Lowering, NumpyType, Tensor, carry
+from coremlscope.ops.spec import OpSpec, Work
+from coremlscope.ops.view import BoundGraph, CannotInfer, CannotLower, OpView
+
+__all__ = ["OPS", "trip_count"]
+
+
+# cond
+
+
+def _taken(view: OpView) -> int | None:
+    """Which block runs, where that is known before run time."""
+    if not view.is_known("pred"):
+        return None
+    return 0 if view.flag("pred") else 1
+
+
+def _infer_cond(view: OpView) -> Sequence[ValueType]:
+    taken = _taken(view)
+    if taken is not None:
+        return [bound.type for bound in view.blocks[taken].outputs]
+    true, false = view.blocks
+    if len(true.outputs) != len(false.outputs):
+        raise CannotInfer("its branches do not give as many results as each other")
+    return [join(a.type, b.type) for a, b in zip(true.outputs, false.outputs, strict=True)]
+
+
+def _fold_cond(view: OpView) -> Sequence[Constant] | None:
+    taken = _taken(view)
+    if taken is None or any(op.op.type == "write_state" for op in view.blocks[taken].ops):
+        return None
+    constants = [bound.constant for bound in view.blocks[taken].outputs]
+    return None if None in constants else [c for c in constants if c is not None]
+
+
+def _lower_cond(op: Lowering) -> Sequence[Tensor]:
+    taken = _taken(op.view)
+    names = op.written_states()
+    states = {name: op.state(name) for name in names}
+    if taken is not None:
+        results, states = op.block(taken, (), states)
+        for name, tensor in states.items():
+            op.put_state(name, tensor)
+        return results
+
+    dtypes = [_carried(bound.type) for bound in op.view.outputs] + [states[name].dtype for name in names]
+
+    def branch(index: int) -> Sequence[Tensor]:
+        results, after = op.block(index, (), states)
+        given = [*results, *(after[name] for name in names)]
+        return [op.cast(tensor, dtype) for tensor, dtype in zip(given, dtypes, strict=True)]
+
+    name = op.view.op.id
+    then_graph, _ = op.graph(f"{name}/true", [], lambda _: branch(0))
+    else_graph, _ = op.graph(f"{name}/false", [], lambda _: branch(1))
+    made = op.emit_many("If", op["pred"], dtypes=dtypes, then_branch=then_graph, else_branch=else_graph)
+    return _split_states(op, made, names)
+
+
+def _split_states(op: Lowering, made: Sequence[Tensor], names: Sequence[str]) -> Sequence[Tensor]:
+    """Takes the states' new content off the end of what a nested graph gives."""
+    count = len(made) - len(names)
+    for name, tensor in zip(names, made[count:], strict=True):
+        op.put_state(name, tensor)
+    return made[:count]
+
+
+def _carried(type_: ValueType) -> NumpyType:
+    element = type_.element if isinstance(type_, ListType) else type_
+    if not isinstance(element, TensorType):
+        raise CannotLower("a value that is neither a tensor nor a list of tensors")
+    return carry(element.dtype)
+
+
+def _work_cond(view: OpView) -> Work:
+    taken = _taken(view)
+    if taken is not None:
+        return _work_of(view.blocks[taken])
+    true, false = map(_work_of, view.blocks)
+    if true == false:
+        return true
+    return Work(
+        min(true.flops, false.flops),
+        min(true.read_bytes, false.read_bytes),
+        min(true.weight_bytes, false.weight_bytes),
+        min(true.written_bytes, false.written_bytes),
+        is_complete=False,
+    )
+
+
+def _work_of(graph: BoundGraph) -> Work:
+    """What all operations of a block cost together."""
+    from coremlscope.ops import OPS as TABLE  # the whole table, which this module is part of
+
+    total = Work()
+    for view in graph.ops:
+        spec = TABLE.get(view.op.type)
+        folded = bool(view.outputs) and all(bound.constant is not None for bound in view.outputs)
+        if spec is not None and not folded:
+            total += spec.work(view)
+    return total
+
+
+# while_loop
+
+
+def _infer_loop(view: OpView) -> Sequence[ValueType]:
+    # Binding has settled on types that hold before and after every pass.
+    return [bound.type for bound in view.blocks[-1].inputs]
+
+
+def _lower_loop(op: Lowering) -> Sequence[Tensor]:
+    condition, body = op.view.blocks
+    if any(inner.type == "write_state" for inner in condition.graph.walk()):
+        raise CannotLower("a state written in the condition of a loop")
+    names = op.written_states()
+    initial = op.all("loop_vars")
+    count = len(initial)
+    initial += [op.state(name) for name in names]
+
+    def goes_on(variables: Sequence[Tensor], states: Sequence[Tensor]) -> Tensor:
+        (result,), _ = op.block(0, variables, dict(zip(names, states, strict=True)))
+        is_scalar = isinstance(type_ := condition.outputs[0].type, TensorType) and type_.shape == ()
+        return result if is_scalar else op.reshape(result, [])
+
+    def one_pass(arguments: list[Tensor]) -> Sequence[Tensor]:
+        _, _, *carried = arguments
+        results, after = op.block(1, carried[:count], dict(zip(names, carried[count:], strict=True)))
+        given = [*results, *(after[name] for name in names)]
+        made = [op.cast(tensor, before.dtype) for tensor, before in zip(given, initial, strict=True)]
+        return [goes_on(made[:count], made[count:]), *made]
+
+    shapes = [_stacked_shape(bound.type) for bound in body.inputs] + [None] * len(names)
+    inputs = [(I64, ()), (BOOL, ()), *zip((t.dtype for t in initial), shapes, strict=True)]
+    start = goes_on(initial[:count], initial[count:])
+    graph, (_, *dtypes) = op.graph(f"{op.view.op.id}/body", inputs, one_pass)
+    made = op.emit_many("Loop", None, start, *initial, dtypes=dtypes, body=graph)
+    return _split_states(op, made, names)
+
+
+def _stacked_shape(type_: ValueType) -> Shape | None:
+    """The shape of the tensor that carries a value; of a list, all its elements stacked."""
+    match type_:
+        case TensorType(_, shape):
+            return shape
+        case ListType(TensorType(_, shape), length) if shape is not None:
+            return (length, *shape)
+        case _:
+            return None
+
+
+def _work_loop(view: OpView) -> Work:
+    condition, body = map(_work_of, view.blocks)
+    passes = trip_count(view)
+    if passes is None:
+        return replace(condition + body, is_complete=False)
+    return condition * (passes + 1) + body * passes
+
+
+def trip_count(view: OpView) -> int | None:
+    """How often the body of a `while_loop` runs, where that is known before run time.
+
+    Understood are integer counters that go up or down by a constant and are held against a constant, and
+    several such conditions joined by `logical_and`.
+    """
+    condition = view.blocks[0]
+    return _passes(view, condition.graph.outputs[0]) if condition.graph.outputs else None
+
+
+def _passes(view: OpView, result: Argument) -> int | None:
+    """Passes until `result`, a value of the condition's block, turns false."""
+    maker = _maker(view.blocks[0], result)
+    if maker is None:
+        return None
+    if maker.op.type == "logical_and":
+        counts = [_passes(view, maker.op.inputs[name][0]) for name in ("x", "y")]
+        known = [count for count in counts if count is not None]
+        return min(known) if len(known) == len(counts) else None
+    if maker.op.type not in _MIRRORED:
+        return None
+    x, y = (_progress(view, maker, name) for name in ("x", "y"))
+    if x is None or y is None or (x[1] and y[1]):
+        return None
+    relation = maker.op.type
+    if y[1]:
+        x, y, relation = y, x, _MIRRORED[relation]
+    return _count(relation, *x, y[0])
+
+
+#: The comparison with its operands swapped.
+_MIRRORED = {
+    "less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal",
+    "not_equal": "not_equal",
+}  # fmt: skip
+
+
+def _count(relation: str, start: int, step: int, limit: int) -> int | None:
+    """The first n for which `start + n * step` is not in `relation` to `limit`; None if there is none."""
+    if relation.startswith("greater"):
+        return _count(_MIRRORED[relation], -start, -step, -limit)
+    if relation == "less_equal":
+        return _count("less", start, step, limit + 1)
+    distance = limit - start
+    if relation == "not_equal":
+        reached = distance == 0 if step == 0 else distance % step == 0 and distance // step >= 0
+        return (distance // step if step else 0) if reached else None
+    if distance <= 0:
+        return 0
+    return -(-distance // step) if step > 0 else None
+
+
+def _progress(view: OpView, maker: OpView, name: str) -> tuple[int, int] | None:
+    """What an operand of the condition starts with, and how much each pass adds to it."""
+    constant = maker.bound(name).constant
+    if constant is not None:
+        known = _integer(constant)
+        return None if known is None else (known, 0)
+    argument = maker.op.inputs[name][0]
+    condition, body = view.blocks
+    if argument not in condition.graph.inputs:
+        return None
+    index = condition.graph.inputs.index(argument)
+    start = view.inputs["loop_vars"][index].constant
+    step = _step(body, index)
+    first = None if start is None else _integer(start)
+    return None if first is None or step is None else (first, step)
+
+
+def _step(body: BoundGraph, index: int) -> int | None:
+    """How much a pass adds to a loop variable; None where it does anything else with it."""
+    before, after = body.graph.inputs[index], body.graph.outputs[index]
+    if before == after:
+        return 0
+    maker = _maker(body, after)
+    if maker is None or maker.op.type not in ("add", "sub"):
+        return None
+    for one, other in (("x", "y"), ("y", "x")):
+        constant = maker.bound(other).constant
+        if maker.op.inputs[one][0] == before and constant is not None:
+            step = _integer(constant)
+            if maker.op.type == "add" or step is None:
+                return step
+            return -step if one == "x" else None
+    return None
+
+
+def _maker(graph: BoundGraph, value: Argument) -> OpView | None:
+    return next((view for view in graph.ops if value in view.op.outputs), None)
+
+
+def _integer(constant: Constant) -> int | None:
+    type_ = constant.type
+    if not isinstance(type_, TensorType) or not type_.dtype.is_int or type_.elements != 1:
+        return None
+    return int(constant.item())
+
+
+OPS: tuple[OpSpec, ...] = (
+    OpSpec(
+        "cond",
+        "Runs one of two blocks, as a condition tells.",
+        _infer_cond,
+        _lower_cond,
+        _work_cond,
+        _fold_cond,
+    ),
+    OpSpec(
+        "while_loop",
+        "Runs a block again and again while a condition holds.",
+        _infer_loop,
+        _lower_loop,
+        _work_loop,
+    ),
+)

@@ -1,0 +1,45 @@
+"""States: values that keep their content from one prediction to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coremlscope.ir import StateType, ValueType
+from coremlscope.ops.emit import Lowering, Tensor
+from coremlscope.ops.spec import OpSpec, Work, bytes_of, moved_output
+from coremlscope.ops.view import CannotInfer, OpView
+
+__all__ = ["OPS"]
+
+
+def _infer_read(view: OpView) -> Sequence[ValueType]:
+    state = view.bound("input").type
+    if not isinstance(state, StateType):
+        raise CannotInfer("parameter `input` is not a state")
+    return [state.wrapped]
+
+
+def _infer_write(view: OpView) -> Sequence[ValueType]:
+    kept, given = view.type("input"), view.type("data")
+    fits = kept.shape is None or given.shape is None or len(kept.shape) == len(given.shape)
+    if fits and kept.shape is not None and given.shape is not None:
+        fits = all(k == g or None in (k, g) for k, g in zip(kept.shape, given.shape, strict=True))
+    if not fits or kept.dtype is not given.dtype:
+        raise CannotInfer("what is written does not have the type of the state")
+    return []
+
+
+def _lower_write(op: Lowering) -> Sequence[Tensor]:
+    op.set_state("input", op["data"])
+    return []
+
+
+def _work_write(view: OpView) -> Work:
+    size, known = bytes_of(view.type("data"))
+    return Work(0, size, 0, size, known)
+
+
+OPS: tuple[OpSpec, ...] = (
+    OpSpec("read_state", "The content of a state.", _infer_read, lambda op: op["input"], moved_output),
+    OpSpec("write_state", "Gives a state new content.", _infer_write, _lower_write, _work_write),
+)
