@@ -3,7 +3,8 @@
 VENV   := .venv
 TORCH  := .venv-torch
 OUT    := out
-MODEL  ?= $(OUT)/MobileNetV2.mlpackage
+SAMPLE := $(OUT)/MobileNetV2.mlpackage
+MODEL  ?= $(SAMPLE)
 ARGS   ?=
 # The first of these that suits is taken, or the one that `make PYTHON=/path/to/python3.12 …` names.
 PYTHON ?=
@@ -19,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-profile: $(VENV)/.runtime $(if $(filter $(OUT)/%,$(MODEL)),$(MODEL)) ## profile MODEL=path (default: a sample); ARGS="…" for more options
+profile: $(VENV)/.runtime $(filter $(SAMPLE),$(MODEL)) ## profile MODEL=path (default: a sample); ARGS="…" for more options
 	@$(VENV)/bin/coremlscope profile "$(MODEL)" $(ARGS)
 
 test: $(VENV)/.dev ## run the tests
@@ -48,7 +49,7 @@ lock: $(VENV)/.dev ## pin the requirements anew from requirements/*.in
 clean: ## remove everything that make made
 	rm -rf $(VENV) $(TORCH) $(OUT) build dist
 
-$(OUT)/MobileNetV2.mlpackage: | $(VENV)/.runtime
+$(SAMPLE): | $(VENV)/.runtime
 	@mkdir -p $(OUT)
 	@$(VENV)/bin/python -c "from coremlscope.formats import write_sample; write_sample('$@', overwrite=True)"
 
