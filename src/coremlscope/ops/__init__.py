@@ -4,17 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coremlscope.ops import control, elementwise, lists, recurrent, states
+from coremlscope.ops import (
+    activation,
+    control,
+    convolution,
+    elementwise,
+    linear,
+    lists,
+    normalization,
+    pooling,
+    recurrent,
+    reduction,
+    states,
+    unary,
+)
 from coremlscope.ops.spec import OpSpec
 
 __all__ = ["OPS"]
 
 _FAMILIES: tuple[tuple[OpSpec, ...], ...] = (
+    activation.OPS,
     control.OPS,
+    convolution.OPS,
     elementwise.OPS,
+    linear.OPS,
     lists.OPS,
+    normalization.OPS,
+    pooling.OPS,
     recurrent.OPS,
+    reduction.OPS,
     states.OPS,
+    unary.OPS,
 )
 
 

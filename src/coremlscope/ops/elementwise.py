@@ -6,47 +6,40 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from coremlscope.ir import Array, Constant, DType, constant
-from coremlscope.ops.emit import BOOL, F32, Lowering, Tensor
+from coremlscope.ir import Array, DType, TensorType, ValueType
+from coremlscope.ops.emit import BOOL, F32, I32, Lowering, Tensor
+from coremlscope.ops.folding import Fold, folding
 from coremlscope.ops.infer import broadcast
-from coremlscope.ops.spec import OpSpec, Work, moved
+from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.view import OpView
+from coremlscope.ops.work import per_element
 
-__all__ = ["OPS"]
-
-#: Results of at most this many elements are computed while binding, so that shape arithmetic is known.
-_FOLD_ELEMENTS = 64
+__all__ = ["OPS", "promoted"]
 
 
-def _per_element(flops: int) -> Callable[[OpView], Work]:
-    def work(view: OpView) -> Work:
-        return moved(view, flops * (view.output_type().elements or 0))
+def promoted(a: DType, b: DType) -> DType:
+    """The element type in which two operands meet: a float before an integer, then the wider one."""
+    if a.is_float != b.is_float:
+        return a if a.is_float else b
+    return a if a.bits >= b.bits else b
 
-    return work
+
+def _folding(compute: Callable[[Array, Array], Array]) -> Fold:
+    return folding(lambda view: np.asarray(compute(view.value("x"), view.value("y"))))
 
 
-def _folding(compute: Callable[[Array, Array], Array]) -> Callable[[OpView], Sequence[Constant] | None]:
-    """Computes small integer results: these are shapes and indices."""
-
-    def fold(view: OpView) -> Sequence[Constant] | None:
-        type_ = view.output_type()
-        small = type_.elements is not None and type_.elements <= _FOLD_ELEMENTS
-        if not small or type_.dtype.is_float or not (view.is_known("x") and view.is_known("y")):
-            return None
-        x, y = view.value("x"), view.value("y")
-        if not np.issubdtype(x.dtype, np.integer):
-            return None
-        with np.errstate(all="ignore"):
-            return [constant(compute(x, y), type_.dtype)]
-
-    return fold
+def _infer(view: OpView) -> Sequence[ValueType]:
+    (shaped,) = broadcast("x", "y")(view)
+    assert isinstance(shaped, TensorType)
+    return [TensorType(promoted(view.type("x").dtype, view.type("y").dtype), shaped.shape)]
 
 
 def _operands(op: Lowering) -> tuple[Tensor, Tensor]:
     """Both operands in one element type: MIL lets an integer meet a float."""
     x, y = op["x"], op["y"]
-    if x.dtype != y.dtype and F32 in (x.dtype, y.dtype):
-        return op.cast(x, F32), op.cast(y, F32)
+    if x.dtype != y.dtype:
+        kind = F32 if F32 in (x.dtype, y.dtype) else I32
+        return op.cast(x, kind), op.cast(y, kind)
     return x, y
 
 
@@ -58,18 +51,90 @@ def _compare(onnx_op: str) -> Callable[[Lowering], Tensor]:
     return lambda op: op.emit(onnx_op, *_operands(op), dtype=BOOL)
 
 
-def _arithmetic(name: str, onnx_op: str, doc: str, compute: Callable[[Array, Array], Array]) -> OpSpec:
-    return OpSpec(name, doc, broadcast("x", "y"), _binary(onnx_op), _per_element(1), _folding(compute))
+def _logical(onnx_op: str) -> Callable[[Lowering], Tensor]:
+    return lambda op: op.emit(onnx_op, op.cast(op["x"], BOOL), op.cast(op["y"], BOOL))
 
 
-def _comparison(name: str, onnx_op: str, doc: str, compute: Callable[[Array, Array], Array]) -> OpSpec:
+def _not_equal(op: Lowering) -> Tensor:
+    return op.emit("Not", _compare("Equal")(op))
+
+
+def _floor_div(op: Lowering) -> Tensor:
+    x, y = _operands(op)
+    if x.dtype == F32:
+        return op.emit("Floor", op.emit("Div", x, y))
+    # ONNX divides integers towards zero; doubles hold every int32 and quotients of them closely enough.
+    quotient = op.emit("Div", op.cast(x, np.float64), op.cast(y, np.float64))
+    return op.cast(op.emit("Floor", quotient), I32)
+
+
+def _mod(op: Lowering) -> Tensor:
+    x, y = _operands(op)
+    if x.dtype != F32:
+        return op.emit("Mod", x, y)
+    # ONNX has only C's fmod for floats, whose sign is that of the dividend.
+    floor = op.emit("Floor", op.emit("Div", x, y))
+    return op.emit("Sub", x, op.emit("Mul", floor, y))
+
+
+def _real_div(x: Array, y: Array) -> Array:
+    """A quotient; the result of integers is an integer, rounded towards zero."""
+    quotient = np.true_divide(x, y)
+    return np.trunc(quotient) if np.issubdtype(x.dtype, np.integer) else quotient
+
+
+def _arithmetic(
+    name: str,
+    doc: str,
+    lower: Callable[[Lowering], Tensor],
+    compute: Callable[[Array, Array], Array],
+    flops: int = 1,
+) -> OpSpec:
+    return OpSpec(name, doc, _infer, lower, per_element(flops), _folding(compute))
+
+
+def _comparison(
+    name: str, doc: str, lower: Callable[[Lowering], Tensor], compute: Callable[[Array, Array], Array]
+) -> OpSpec:
     infer = broadcast("x", "y", dtype=DType.BOOL)
-    return OpSpec(name, doc, infer, _compare(onnx_op), _per_element(1), _folding(compute))
+    return OpSpec(name, doc, infer, lower, per_element(1), _folding(compute))
 
 
 OPS: tuple[OpSpec, ...] = (
-    _arithmetic("add", "Add", "The sum of two tensors, element by element.", np.add),
-    _arithmetic("sub", "Sub", "The difference of two tensors, element by element.", np.subtract),
-    _arithmetic("mul", "Mul", "The product of two tensors, element by element.", np.multiply),
-    _comparison("equal", "Equal", "True where two tensors are equal.", np.equal),
+    _arithmetic("add", "The sum of two tensors, element by element.", _binary("Add"), np.add),
+    _arithmetic("sub", "The difference of two tensors, element by element.", _binary("Sub"), np.subtract),
+    _arithmetic("mul", "The product of two tensors, element by element.", _binary("Mul"), np.multiply),
+    _arithmetic(
+        "real_div",
+        "The quotient of two tensors, element by element; of integers, rounded towards zero.",
+        _binary("Div"),
+        _real_div,
+    ),
+    _arithmetic(
+        "floor_div", "The quotient of two tensors, rounded down.", _floor_div, np.floor_divide, flops=2
+    ),
+    _arithmetic(
+        "mod",
+        "What remains of the quotient rounded down; it has the sign of the divisor.",
+        _mod,
+        np.mod,
+        flops=4,
+    ),
+    _arithmetic("pow", "The first tensor raised to the power of the second.", _binary("Pow"), np.power),
+    _arithmetic("maximum", "The larger of two elements.", _binary("Max"), np.maximum),
+    _arithmetic("minimum", "The smaller of two elements.", _binary("Min"), np.minimum),
+    _comparison("equal", "True where two tensors are equal.", _compare("Equal"), np.equal),
+    _comparison("not_equal", "True where two tensors differ.", _not_equal, np.not_equal),
+    _comparison("greater", "True where the first is larger.", _compare("Greater"), np.greater),
+    _comparison(
+        "greater_equal",
+        "True where the first is not smaller.",
+        _compare("GreaterOrEqual"),
+        np.greater_equal,
+    ),
+    _comparison("less", "True where the first is smaller.", _compare("Less"), np.less),
+    _comparison("less_equal", "True where the first is not larger.", _compare("LessOrEqual"), np.less_equal),
+    _comparison("logical_and", "True where both are true.", _logical("And"), np.logical_and),
+    _comparison("logical_or", "True where at least one is true.", _logical("Or"), np.logical_or),
+    _comparison("logical_xor", "True where exactly one is true.", _logical("Xor"), np.logical_xor),
 )

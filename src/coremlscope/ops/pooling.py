@@ -1,0 +1,111 @@
+"""Poolings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from coremlscope.ir import Shape, TensorType, ValueType
+from coremlscope.ops.emit import I64, Lowering, Tensor
+from coremlscope.ops.spec import OpSpec, Work, moved
+from coremlscope.ops.view import CannotInfer, CannotLower, OpView
+from coremlscope.ops.window import Padding, Window, interleaved
+
+__all__ = ["OPS"]
+
+
+def _window(view: OpView) -> tuple[Shape, Window]:
+    shape = view.shape("x")
+    if len(shape) < 3:
+        raise CannotInfer(f"a tensor of rank {len(shape)} has no spatial axes")
+    return shape, Window.of(view, view.integers("kernel_sizes"), view.flag("ceil_mode", False))
+
+
+def _infer(view: OpView) -> Sequence[ValueType]:
+    shape, window = _window(view)
+    return [TensorType(view.type("x").dtype, (*shape[:2], *window.output(shape[2:])))]
+
+
+def _overhang(window: Window, spatial: Shape, pads: Sequence[Padding]) -> list[int]:
+    """How far the last window reaches beyond data and padding along each axis: with `ceil_mode` only."""
+    if not window.ceil_mode:
+        return [0] * len(pads)
+    over = []
+    for axis, (size, count) in enumerate(zip(spatial, window.output(spatial), strict=True)):
+        if size is None or count is None:
+            raise CannotLower("`ceil_mode` over a size that is not known before run time")
+        reach = (count - 1) * window.strides[axis] + window.extent(axis)
+        over.append(max(reach - size - sum(pads[axis]), 0))
+    return over
+
+
+def _pad(op: Lowering, x: Tensor, pads: Sequence[Padding], value: float) -> Tensor:
+    both = [(0, 0), (0, 0), *pads]
+    return op.emit("Pad", x, op.const(interleaved(both), I64), op.like(value, x))
+
+
+def _pool(op: Lowering, onnx_op: str, filler: float, counts_padding: bool | None = None) -> Tensor:
+    """Emits a pooling.
+
+    Args:
+        op: The operation.
+        onnx_op: The ONNX operator.
+        filler: What padding amounts to.
+        counts_padding: For averages: whether padding counts as elements.
+    """
+    shape, window = _window(op.view)
+    x, spatial = op["x"], shape[2:]
+    attributes = window.attributes(spatial)
+    attributes["kernel_shape"] = list(window.kernel)
+    include = None if counts_padding is None else int(counts_padding)
+    if "auto_pad" in attributes:
+        return op.emit(onnx_op, x, count_include_pad=include, **attributes)
+    pads = window.paddings(spatial) or []
+    over = _overhang(window, spatial, pads)
+    too_wide = any(max(pad) >= size for pad, size in zip(pads, window.kernel, strict=True))
+    if too_wide and counts_padding is False:
+        raise CannotLower("averages over windows that hold nothing but padding")
+    if too_wide or (counts_padding and any(over) and any(map(any, pads))):
+        # ONNX Runtime wants padding narrower than the window, and what hangs over must not count as padding.
+        x, pads = _pad(op, x, pads, filler), [(0, 0)] * len(pads)
+    if any(over):
+        pads = [(before, after + more) for (before, after), more in zip(pads, over, strict=True)]
+        include = None if include is None else 0
+    if any(map(any, pads)):
+        attributes["pads"] = interleaved(pads)
+    else:
+        del attributes["pads"]
+        include = None
+    return op.emit(onnx_op, x, count_include_pad=include, **attributes)
+
+
+def _lower_average(op: Lowering) -> Tensor:
+    excludes = op.view.flag("exclude_padding_from_average", False)
+    return _pool(op, "AveragePool", 0.0, counts_padding=not excludes)
+
+
+def _lower_max(op: Lowering) -> Tensor:
+    return _pool(op, "MaxPool", -np.inf)
+
+
+def _lower_l2(op: Lowering) -> Tensor:
+    return _pool(op, "LpPool", 0.0)
+
+
+def _work(flops: int) -> Callable[[OpView], Work]:
+    """`flops` operations per element of each window."""
+
+    def work(view: OpView) -> Work:
+        size = math.prod(view.integers("kernel_sizes"))
+        return moved(view, flops * size * (view.output_type().elements or 0))
+
+    return work
+
+
+OPS: tuple[OpSpec, ...] = (
+    OpSpec("avg_pool", "The mean of each window.", _infer, _lower_average, _work(1)),
+    OpSpec("max_pool", "The largest element of each window.", _infer, _lower_max, _work(1)),
+    OpSpec("l2_pool", "The root of the sum of squares of each window.", _infer, _lower_l2, _work(2)),
+)

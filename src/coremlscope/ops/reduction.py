@@ -1,0 +1,127 @@
+"""Reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from coremlscope.ir import Array, DType, TensorType, ValueType
+from coremlscope.ops.emit import F32, I32, I64, Lowering, Tensor
+from coremlscope.ops.folding import Fold, folding
+from coremlscope.ops.infer import normal_axis, reduced
+from coremlscope.ops.spec import OpSpec
+from coremlscope.ops.view import CannotInfer, OpView
+from coremlscope.ops.work import per_input_element
+
+__all__ = ["OPS"]
+
+
+def _axes(view: OpView) -> list[int]:
+    rank = len(view.shape("x"))
+    return sorted({normal_axis(axis, rank) for axis in view.integers("axes", range(rank))})
+
+
+def _infer(view: OpView) -> Sequence[ValueType]:
+    type_, keep = view.type("x"), view.flag("keep_dims", False)
+    if type_.shape is None:
+        return [type_]
+    return [reduced(type_, _axes(view), keep)]
+
+
+def _infer_arg(view: OpView) -> Sequence[ValueType]:
+    name = view.text("output_dtype", "int32").lower()
+    if name not in ("int32", "uint16"):
+        raise CannotInfer(f"`output_dtype` is {name!r}")
+    type_ = reduced(view.type("x"), [view.integer("axis", -1)], view.flag("keep_dims", False))
+    return [TensorType(DType(name), type_.shape)]
+
+
+def _reducing(onnx_op: str, through_float: bool) -> Callable[[Lowering], Tensor]:
+    """Lowers a reduction.
+
+    Args:
+        onnx_op: The ONNX operator.
+        through_float: True where ONNX or ONNX Runtime knows it for floats only.
+    """
+
+    def lower(op: Lowering) -> Tensor:
+        given, rank, axes = op["x"], len(op.view.shape("x")), _axes(op.view)
+        x = op.cast(given, F32) if through_float else given
+        keep = int(op.view.flag("keep_dims", False))
+        if onnx_op == "ReduceMean" and rank >= 4 and axes == list(range(2, rank)):
+            # ONNX Runtime keeps its blocked layout through this one.
+            pooled = op.emit("GlobalAveragePool", x)
+            result = pooled if keep else op.squeeze(pooled, axes)
+        elif axes:
+            result = op.emit(onnx_op, x, op.const(axes, I64), keepdims=keep)
+        else:
+            # To ONNX no axes mean all; a reduction over none still squares, takes roots and so on.
+            result = op.emit(onnx_op, op.unsqueeze(x, [rank]), op.const([rank], I64), keepdims=0)
+        return op.cast(result, given.dtype)
+
+    return lower
+
+
+def _picking(onnx_op: str) -> Callable[[Lowering], Tensor]:
+    def lower(op: Lowering) -> Tensor:
+        axis = normal_axis(op.view.integer("axis", -1), len(op.view.shape("x")))
+        keep = int(op.view.flag("keep_dims", False))
+        return op.cast(op.emit(onnx_op, op["x"], dtype=I64, axis=axis, keepdims=keep), I32)
+
+    return lower
+
+
+def _folding(compute: Callable[..., Array]) -> Fold:
+    def fold(view: OpView) -> Array:
+        keep = view.flag("keep_dims", False)
+        return np.asarray(compute(view.value("x"), axis=tuple(_axes(view)), keepdims=keep))
+
+    return folding(fold)
+
+
+def _reduction(
+    name: str,
+    onnx_op: str,
+    doc: str,
+    flops: int = 1,
+    through_float: bool = False,
+    compute: Callable[..., Array] | None = None,
+) -> OpSpec:
+    return OpSpec(
+        name,
+        doc,
+        _infer,
+        _reducing(onnx_op, through_float),
+        per_input_element(flops),
+        None if compute is None else _folding(compute),
+    )
+
+
+OPS: tuple[OpSpec, ...] = (
+    _reduction("reduce_sum", "ReduceSum", "The sum over some axes.", compute=np.sum),
+    _reduction("reduce_mean", "ReduceMean", "The mean over some axes.", through_float=True),
+    _reduction("reduce_max", "ReduceMax", "The largest over some axes.", compute=np.max),
+    _reduction("reduce_min", "ReduceMin", "The smallest over some axes.", compute=np.min),
+    _reduction("reduce_prod", "ReduceProd", "The product over some axes.", compute=np.prod),
+    _reduction("reduce_l1_norm", "ReduceL1", "The sum of absolute values over some axes.", 2),
+    _reduction("reduce_l2_norm", "ReduceL2", "The root of the sum of squares over some axes.", 2, True),
+    _reduction("reduce_sum_square", "ReduceSumSquare", "The sum of squares over some axes.", 2),
+    _reduction("reduce_log_sum", "ReduceLogSum", "The logarithm of the sum over some axes.", 1, True),
+    # Per element: a comparison for the maximum, a subtraction, exp and an addition.
+    _reduction("reduce_log_sum_exp", "ReduceLogSumExp", "The logarithm of the sum of exponentials.", 4, True),
+    OpSpec(
+        "reduce_argmax",
+        "Where the largest element along an axis is; of equal ones, the first.",
+        _infer_arg,
+        _picking("ArgMax"),
+        per_input_element(1),
+    ),
+    OpSpec(
+        "reduce_argmin",
+        "Where the smallest element along an axis is; of equal ones, the first.",
+        _infer_arg,
+        _picking("ArgMin"),
+        per_input_element(1),
+    ),
+)

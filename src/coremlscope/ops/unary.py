@@ -1,0 +1,109 @@
+"""Elementwise operations of one operand that are not activations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from coremlscope.ir import Array
+from coremlscope.ops.emit import BOOL, F32, Lowering, Tensor
+from coremlscope.ops.folding import folding
+from coremlscope.ops.infer import same_as
+from coremlscope.ops.spec import OpSpec
+from coremlscope.ops.work import per_element
+
+__all__ = ["OPS", "offset"]
+
+
+def offset(op: Lowering, x: Tensor, name: str, default: float) -> Tensor:
+    """`x` plus the small number that parameter `name` holds; `x` itself where that is zero."""
+    value = op.view.real(name, default)
+    return op.emit("Add", x, op.like(value, x)) if np.float32(value) else x
+
+
+def _unary(
+    name: str,
+    onnx_op: str,
+    doc: str,
+    compute: Callable[[Array], Any],
+) -> OpSpec:
+    def lower(op: Lowering) -> Tensor:
+        return op.emit(onnx_op, op["x"])
+
+    fold = folding(lambda view: np.asarray(compute(view.value("x"))))
+    return OpSpec(name, doc, same_as(), lower, per_element(1), fold)
+
+
+def _row(name: str, doc: str, lower: Callable[[Lowering], Tensor], flops: int) -> OpSpec:
+    return OpSpec(name, doc, same_as(), lower, per_element(flops))
+
+
+def _clip(op: Lowering) -> Tensor:
+    x = op["x"]
+    return op.emit("Clip", x, op.like(op.view.real("alpha"), x), op.like(op.view.real("beta"), x))
+
+
+def _threshold(op: Lowering) -> Tensor:
+    x = op["x"]
+    return op.emit("Clip", x, op.like(op.view.real("alpha"), x))
+
+
+def _exp2(op: Lowering) -> Tensor:
+    return op.emit("Pow", op.like(2, op["x"]), op["x"])
+
+
+def _inverse(op: Lowering) -> Tensor:
+    return op.emit("Reciprocal", offset(op, op["x"], "epsilon", 1e-4))
+
+
+def _log(op: Lowering) -> Tensor:
+    return op.emit("Log", offset(op, op["x"], "epsilon", 1e-45))
+
+
+def _rsqrt(op: Lowering) -> Tensor:
+    return op.emit("Reciprocal", op.emit("Sqrt", offset(op, op["x"], "epsilon", 1e-12)))
+
+
+def _logical_not(op: Lowering) -> Tensor:
+    return op.emit("Not", op.cast(op["x"], BOOL))
+
+
+def _square(op: Lowering) -> Tensor:
+    return op.emit("Mul", op["x"], op["x"])
+
+
+def _erf(x: Array) -> Array:
+    return np.asarray(np.vectorize(math.erf, otypes=[F32])(x))
+
+
+OPS: tuple[OpSpec, ...] = (
+    _unary("abs", "Abs", "The absolute value.", np.abs),
+    _unary("acos", "Acos", "The inverse cosine.", np.arccos),
+    _unary("asin", "Asin", "The inverse sine.", np.arcsin),
+    _unary("atan", "Atan", "The inverse tangent.", np.arctan),
+    _unary("atanh", "Atanh", "The inverse hyperbolic tangent.", np.arctanh),
+    _unary("ceil", "Ceil", "Rounded up.", np.ceil),
+    _unary("cos", "Cos", "The cosine.", np.cos),
+    _unary("cosh", "Cosh", "The hyperbolic cosine.", np.cosh),
+    _unary("erf", "Erf", "The Gauss error function.", _erf),
+    _unary("exp", "Exp", "e to the power of the element.", np.exp),
+    _unary("floor", "Floor", "Rounded down.", np.floor),
+    _unary("round", "Round", "Rounded to the nearest integer, halves to the even one.", np.round),
+    _unary("sin", "Sin", "The sine.", np.sin),
+    _unary("sinh", "Sinh", "The hyperbolic sine.", np.sinh),
+    _unary("sqrt", "Sqrt", "The square root.", np.sqrt),
+    _unary("tan", "Tan", "The tangent.", np.tan),
+    _unary("tanh", "Tanh", "The hyperbolic tangent.", np.tanh),
+    _unary("sign", "Sign", "-1, 0 or 1 by the element's sign.", np.sign),
+    _row("clip", "Held between `alpha` and `beta`.", _clip, 2),
+    _row("threshold", "Held at or above `alpha`.", _threshold, 1),
+    _row("exp2", "2 to the power of the element.", _exp2, 1),
+    _row("inverse", "1 / (x + epsilon).", _inverse, 2),
+    _row("log", "The natural logarithm of x + epsilon.", _log, 2),
+    _row("rsqrt", "1 / sqrt(x + epsilon).", _rsqrt, 3),
+    _row("square", "The element times itself.", _square, 1),
+    _row("logical_not", "True where the element is false.", _logical_not, 1),
+)
