@@ -74,11 +74,15 @@ def _name_outputs(nodes: Nodes, outputs: Sequence[str]) -> Nodes:
 
 
 def _drop_dead(nodes: Nodes, outputs: Sequence[str]) -> Nodes:
-    """Drops nodes that nothing reads."""
+    """Drops nodes that nothing reads, in nested graphs too."""
     live = set(outputs)
     kept = []
     for node in reversed(nodes):
         if live.intersection(node.output):
+            for graph in _subgraphs(node):
+                alive = _drop_dead(list(graph.node), [output.name for output in graph.output])
+                del graph.node[:]
+                graph.node.extend(alive)
             kept.append(node)
             live |= used_names([node])
     return kept[::-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import onnx
 from onnx import helper
 
@@ -35,9 +36,9 @@ def lower(bound: BoundFunction) -> OnnxProgram:
     graph = bound.graph
     inputs, given_states = lowerer.inputs(graph)
     results = lowerer.graph(graph, lowerer.scope)
+    outputs = [] if lowerer.unsupported else lowerer.outputs(graph, results)
     if lowerer.unsupported:
         raise UnsupportedOpError(lowerer.unsupported)
-    outputs = lowerer.outputs(graph, results)
     states = [lowerer.updated(state) for state in given_states]
 
     names = [p.value for p in outputs] + [s.updated for s in states if s.updated is not None]
@@ -81,8 +82,7 @@ def _model(
     taken = [_info(p.value, p.dtype, p.type) for p in inputs] + [
         _info(s.value, s.dtype, s.type) for s in states
     ]
-    # Shapes of results are left to the engine's own inference: MIL's rank-0 results have rank 1 in places.
-    made = [_info(p.value, p.dtype, None) for p in outputs]
+    made = [_info(p.value, p.dtype, p.type) for p in outputs]
     made += [_info(s.updated, s.dtype, s.type) for s in states if s.updated is not None]
     graph = helper.make_graph(nodes, "main", taken, made, initializers)
     for slot in slots:
@@ -128,10 +128,16 @@ class _Lowerer:
     def outputs(self, graph: BoundGraph, results: Sequence[Tensor]) -> list[Port]:
         ports = []
         for value, bound, tensor in zip(graph.graph.outputs, graph.outputs, results, strict=True):
-            # A classifier's results are a string and a dictionary in MIL; here they are what these come from.
-            type_ = bound.type if isinstance(bound.type, TensorType) and not tensor.labels else None
-            type_ = type_ or TensorType(DType.of(tensor.dtype), None)
-            ports.append(Port(value.name, self.copy(tensor, value.name), type_, tensor.dtype, tensor.labels))
+            type_, is_flat = bound.type, False
+            if tensor.labels is not None:
+                # A string and a dictionary in MIL; here the index and the probabilities that they come from.
+                shape = (len(tensor.labels) if tensor.dtype == F32 else 1,)
+                type_, is_flat = TensorType(DType.of(tensor.dtype), shape), True
+            if not isinstance(type_, TensorType):
+                self.unsupported.append(("output", value.name, "not a tensor"))
+                continue
+            name = self.copy(tensor, value.name, is_flat=is_flat)
+            ports.append(Port(value.name, name, type_, tensor.dtype, tensor.labels))
         return ports
 
     def updated(self, state: StatePort) -> StatePort:
@@ -140,10 +146,17 @@ class _Lowerer:
             return state
         return replace(state, updated=self.copy(tensor, f"{state.name}_updated"))
 
-    def copy(self, tensor: Tensor, stem: str) -> str:
-        """A copy under a name of its own; a pass takes it away again wherever it can."""
+    def copy(self, tensor: Tensor, stem: str, *, is_flat: bool = False) -> str:
+        """A copy, in one dimension if `is_flat`, under a name of its own.
+
+        A pass takes plain copies away again wherever it can.
+        """
         name = self.emitter.unique(stem)
-        self.emitter.nodes.append(helper.make_node("Identity", [tensor.name], [name], f"output/{name}"))
+        inputs = [tensor.name]
+        if is_flat:
+            inputs.append(self.emitter.array(np.array([-1], np.int64)).name)
+        op_type = "Reshape" if is_flat else "Identity"
+        self.emitter.nodes.append(helper.make_node(op_type, inputs, [name], f"output/{name}"))
         self.emitter.owners[name] = self.emitter.owners.get(tensor.name, "")
         return name
 
@@ -161,8 +174,8 @@ class _Lowerer:
 
     def known(self, bound: BoundValue) -> Tensor:
         assert bound.constant is not None
-        assert isinstance(bound.type, TensorType)
-        return self.emitter.weight(bound.constant, carry(bound.type.dtype))
+        dtype = bound.type.dtype if isinstance(bound.type, TensorType) else DType.STRING
+        return self.emitter.weight(bound.constant, carry(dtype))
 
     def op(self, view: OpView, scope: dict[str, Tensor]) -> Sequence[Tensor]:
         op = view.op

@@ -192,7 +192,7 @@ class LowerBlock(Protocol):
     def __call__(
         self, block: BoundGraph, inputs: Sequence[Tensor], states: Mapping[str, Tensor], /
     ) -> tuple[list[Tensor], dict[str, Tensor]]:
-        """From the block's inputs and the states' content at its start to its results and their content then."""
+        """From the block's inputs, and states at its start, to its results, and the same states then."""
 
 
 class Lowering:
