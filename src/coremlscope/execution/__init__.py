@@ -1,1 +1,58 @@
-"""TODO."""
+"""From a model to predictions: which function, which shapes, compiled, loaded and run.
+
+Importing this package is cheap; onnx and the engine are loaded on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coremlscope.execution.artefact import Manifest, read_artefact
+    from coremlscope.execution.binding import Chosen, bind_model, choose_function
+    from coremlscope.execution.cache import ArtefactCache, default_cache_folder
+    from coremlscope.execution.executable import Executable, compile_model, load_compiled
+    from coremlscope.execution.predictor import Predictor
+    from coremlscope.execution.random_weights import missing_weights, with_random_weights
+    from coremlscope.execution.state import State
+
+__all__ = [
+    "ArtefactCache",
+    "Chosen",
+    "Executable",
+    "Manifest",
+    "Predictor",
+    "State",
+    "bind_model",
+    "choose_function",
+    "compile_model",
+    "default_cache_folder",
+    "load_compiled",
+    "missing_weights",
+    "read_artefact",
+    "with_random_weights",
+]
+
+_MODULES = {
+    "ArtefactCache": "cache",
+    "Chosen": "binding",
+    "Executable": "executable",
+    "Manifest": "artefact",
+    "Predictor": "predictor",
+    "State": "state",
+    "bind_model": "binding",
+    "choose_function": "binding",
+    "compile_model": "executable",
+    "default_cache_folder": "cache",
+    "load_compiled": "executable",
+    "missing_weights": "random_weights",
+    "read_artefact": "artefact",
+    "with_random_weights": "random_weights",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,0 +1,102 @@
+"""Which function of a model is meant, and the shapes that it is bound to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from coremlscope.errors import CorruptModelError, UnsupportedModelError, UsageError
+from coremlscope.features import bind_shapes, nearest
+from coremlscope.ir import (
+    Function,
+    FunctionDescription,
+    Model,
+    Program,
+    Shape,
+    StateType,
+    TensorType,
+    ValueType,
+)
+from coremlscope.ops import OPS
+from coremlscope.ops.bind import BoundFunction, bind
+
+__all__ = ["Chosen", "bind_model", "choose_function"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A function of a model and its interface.
+
+    Attributes:
+        name: The name by which the description knows it.
+        function: Its body.
+        description: Its interface.
+    """
+
+    name: str
+    function: Function
+    description: FunctionDescription
+
+
+def choose_function(model: Model, name: str | None = None) -> Chosen:
+    """The function called `name`, or the default one.
+
+    Raises:
+        UsageError: The model has no such function.
+        UnsupportedModelError: The model is no ML Program.
+        CorruptModelError: The model describes a function that it does not hold.
+    """
+    if not isinstance(model.content, Program):
+        raise UnsupportedModelError(
+            f"a model of the kind {model.kind} cannot be run here",
+            "ML Programs can; `coremlscope inspect` works on every kind",
+        )
+    functions, described = model.content.functions, model.description.functions
+    wanted = name or model.description.default
+    if wanted not in described and not (wanted in functions and len(described) == 1):
+        known = ", ".join(described)
+        near = nearest(wanted, described)
+        hint = f"did you mean {near!r}? " if near else ""
+        raise UsageError(f"the model has no function {wanted!r}", f"{hint}functions: {known}")
+    body = functions.get(wanted)
+    if body is None and len(functions) == 1:
+        body = next(iter(functions.values()))
+    if body is None:
+        raise CorruptModelError(f"the model describes the function {wanted!r} but does not hold it")
+    interface = described.get(wanted) or next(iter(described.values()))
+    return Chosen(wanted, body, interface)
+
+
+def bind_model(
+    model: Model, function: str | None = None, shapes: Mapping[str, Sequence[int]] | None = None
+) -> BoundFunction:
+    """Binds a function of a model to shapes: those asked for, else the defaults of its description.
+
+    Args:
+        model: The model.
+        function: The function's name; None for the default one.
+        shapes: Shapes of inputs and states by name.
+
+    Raises:
+        InputError: A name is unknown, or a shape is not allowed.
+        UsageError: The model has no such function.
+        UnsupportedModelError: The model is no ML Program.
+    """
+    chosen = choose_function(model, function)
+    wanted = bind_shapes(chosen.description, shapes)
+    inputs = {value.name: value.type for value in chosen.function.graph.inputs}
+    fitting = {name: shape for name, shape in wanted.items() if _fits(inputs.get(name), shape)}
+    return bind(chosen.function, OPS, fitting)
+
+
+def _fits(type_: ValueType | None, shape: Shape) -> bool:
+    """True where the program leaves a shape open that this one fits; a shape it declares in full stands."""
+    if isinstance(type_, StateType):
+        type_ = type_.wrapped
+    if not isinstance(type_, TensorType) or type_.is_static:
+        return False
+    if type_.shape is None:
+        return True
+    return len(type_.shape) == len(shape) and all(
+        declared in (None, size) for declared, size in zip(type_.shape, shape, strict=True)
+    )

@@ -1,0 +1,212 @@
+"""A function of a model, compiled and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coremlscope.engines import engine as default_engine
+from coremlscope.engines.base import Engine, EngineOptions, Session
+from coremlscope.errors import CorruptModelError, InputError, MissingWeightsError
+from coremlscope.execution.artefact import Manifest, read_artefact, write_manifest
+from coremlscope.execution.binding import bind_model, choose_function
+from coremlscope.execution.random_weights import missing_weights, with_random_weights
+from coremlscope.execution.state import State
+from coremlscope.features import from_tensors, to_tensors
+from coremlscope.ir import Array, FunctionDescription, Model
+from coremlscope.lower import lower
+from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops.program import OnnxProgram, Port
+
+__all__ = ["Executable", "compile_model", "load_compiled"]
+
+_OPTIONS = EngineOptions()
+
+
+class Executable:
+    """One function of a model, bound to one set of input shapes, loaded into an engine.
+
+    Predictions may be made from several threads at once.
+
+    Attributes:
+        model: The model, as it was read.
+        manifest: Which function, which shapes, by which engine.
+        description: The function's interface.
+        program: The lowered program.
+        session: The engine's session.
+        folder: Where the compiled function lies.
+    """
+
+    def __init__(
+        self, model: Model, manifest: Manifest, program: OnnxProgram, session: Session, folder: Path
+    ) -> None:
+        self.model = model
+        self.manifest = manifest
+        self.description: FunctionDescription = choose_function(model, manifest.function).description
+        self.program = program
+        self.session = session
+        self.folder = folder
+
+    @property
+    def function(self) -> str:
+        """The function's name in the model's description."""
+        return self.manifest.function
+
+    @cached_property
+    def bound(self) -> BoundFunction:
+        """The function with bound shapes."""
+        return bind_model(self.model, self.function, self.manifest.shapes)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int | None, ...]]:
+        """The shape of each input of the program."""
+        return {port.name: port.type.shape for port in self.program.inputs if port.type.shape is not None}
+
+    def new_state(self) -> State:
+        """States filled with zeros."""
+        return State(self.program.states)
+
+    def predict(self, values: Mapping[str, Any], state: State | None = None) -> dict[str, Any]:
+        """Predicts from feature values to feature values, as coremltools takes and gives them.
+
+        Args:
+            values: By name of the input.
+            state: What to go on from and to update; None for one that begins with zeros and is not kept.
+
+        Raises:
+            InputError: A value is missing, unknown, or has the wrong type or shape.
+            EngineError: The engine failed.
+        """
+        tensors = self.run(to_tensors(self.description.inputs, values, self.shapes), state)
+        return self.features(tensors)
+
+    def features(self, tensors: Mapping[str, Array]) -> dict[str, Any]:
+        """Feature values from the tensors that `run` gives."""
+        labels = {port.name: port.labels for port in self.program.outputs if port.labels is not None}
+        return from_tensors(self.description.outputs, tensors, labels)
+
+    def feeds(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
+        """What the engine is fed, states excluded, from tensors by feature name.
+
+        Raises:
+            InputError: A tensor is missing or has the wrong number of elements.
+        """
+        return {port.value: _fit(port, tensors) for port in self.program.inputs}
+
+    def run(self, tensors: Mapping[str, Array], state: State | None = None) -> dict[str, Array]:
+        """Predicts from tensors to tensors, by feature name and in the dtypes that the program carries.
+
+        Raises:
+            InputError: A tensor is missing or has the wrong number of elements.
+            EngineError: The engine failed.
+        """
+        feeds = self.feeds(tensors)
+        if self.program.states:
+            state = state or self.new_state()
+            with state.lock:
+                results = self.session.run({**feeds, **state.feeds()})
+                state.update(results)
+        else:
+            results = self.session.run(feeds)
+        return {port.name: results[port.value] for port in self.program.outputs}
+
+    def close(self) -> None:
+        """Lets go of the engine's memory. The folder stays."""
+        self.session.close()
+
+
+def _fit(port: Port, tensors: Mapping[str, Array]) -> Array:
+    """The tensor for a port; ranks that differ by dimensions of one are adapted."""
+    if port.name not in tensors:
+        raise InputError(f"the input {port.name!r} is missing")
+    array = np.asarray(tensors[port.name]).astype(port.dtype, copy=False)
+    shape = port.type.shape
+    if shape is None or len(shape) == array.ndim or not port.type.is_static:
+        return array
+    if array.size != port.type.elements:
+        raise InputError(
+            f"the input {port.name!r} has the shape {list(shape)}, but {list(array.shape)} was given"
+        )
+    return array.reshape([d or 0 for d in shape])
+
+
+def compile_model(
+    model: Model,
+    folder: Path,
+    *,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    engine: Engine | None = None,
+    options: EngineOptions = _OPTIONS,
+    random_weights: int | None = None,
+) -> Executable:
+    """Compiles a function of a model: binds, lowers, writes weights, and loads it into an engine.
+
+    Args:
+        model: The model.
+        folder: Where the compiled function goes; made if absent.
+        function: The function's name; None for the default one.
+        shapes: Shapes of inputs, for those that are flexible.
+        engine: The engine; None for the default one.
+        options: What to set on the engine.
+        random_weights: A seed: weights whose file is absent are made up. None: they are an error.
+
+    Raises:
+        MissingWeightsError: Weights are absent and `random_weights` is not given.
+        UnsupportedOpError: Names every operation that cannot be lowered.
+        InputError: A shape is not allowed.
+        EngineError: The engine refused the program, or the folder cannot be written.
+    """
+    engine = engine or default_engine()
+    chosen = choose_function(model, function)
+    source = model
+    missing = missing_weights(chosen.function)
+    if missing and random_weights is None:
+        files = ", ".join(w.name for w in model.weight_files if w.size is None) or "its weight file"
+        raise MissingWeightsError(
+            f"{missing} weights of the model cannot be read: {files} is absent or too short",
+            "fetch the weights (with Git LFS: `git lfs pull`), or time the structure with --random-weights",
+        )
+    if missing and random_weights is not None:
+        source = with_random_weights(model, random_weights)
+    asked = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    bound = bind_model(source, chosen.name, asked)
+    try:
+        program = lower(bound)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise CorruptModelError(
+            f"the function {chosen.name!r} cannot be lowered: {error}",
+            "an operation's arguments contradict its definition",
+        ) from error
+    folder.mkdir(parents=True, exist_ok=True)
+    session = engine.build(program, folder, options)
+    seed = random_weights if missing else None
+    manifest = Manifest(chosen.name, asked, engine.name, engine.version, seed)
+    write_manifest(folder, manifest, program)
+    executable = Executable(model, manifest, program, session, folder)
+    executable.__dict__["bound"] = bound  # what `bound` would otherwise work out anew
+    return executable
+
+
+def load_compiled(
+    folder: Path, model: Model, *, engine: Engine | None = None, options: EngineOptions = _OPTIONS
+) -> Executable:
+    """Loads what `compile_model` wrote.
+
+    Args:
+        folder: Where it lies; may have been moved or copied.
+        model: The model that was compiled.
+        engine: The engine; None for the default one.
+        options: What to set on the engine.
+
+    Raises:
+        EngineError: The folder does not hold a compiled function, or the engine refused it.
+    """
+    engine = engine or default_engine()
+    manifest, program = read_artefact(folder)
+    session = engine.load(folder, options)
+    return Executable(model, manifest, program, session, folder)
