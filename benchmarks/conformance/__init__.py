@@ -1,0 +1,1 @@
+"""coremltools' own test suite, run against the drop-in runtime."""

@@ -1,0 +1,45 @@
+"""`python -m benchmarks.conformance`: coremltools' own tests against the drop-in runtime.
+
+Each test file runs in processes of its own: a crash or a hang costs one test, and is counted as its failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks.conformance.report import Table, read_known_failures
+from benchmarks.conformance.runner import FOLDERS, Job, Plan, run_jobs, test_files
+
+_HERE = Path(__file__).parent
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the suite or a part of it; returns 1 where a test fails that the committed table does not list."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.conformance", description=__doc__)
+    parser.add_argument("paths", nargs="*", default=list(FOLDERS), help="files or folders below coremltools")
+    parser.add_argument("--sample", default="0/1", metavar="K/N", help="ids whose crc32 modulo N is K")
+    parser.add_argument("--one-per-class", action="store_true", help="one parametrisation per test function")
+    parser.add_argument("--workers", type=int, default=2, help="processes at a time (default 2)")
+    parser.add_argument(
+        "--timeout", type=int, default=300, help="seconds that one test may take (default 300)"
+    )
+    parser.add_argument("--keyword", default="", metavar="EXPR", help="pytest's -k")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("out/conformance"), help="folder of the results"
+    )
+    options = parser.parse_args(arguments)
+    plan = Plan(options.sample, options.one_per_class, options.timeout, options.keyword, options.output)
+    jobs = [Job(file, shard, shards) for file, shard, shards in test_files(options.paths, plan)]
+    results = run_jobs(jobs, plan, options.workers)
+    table = Table(results, read_known_failures(_HERE / "known_failures.toml"))
+    text = table.render()
+    (options.output / "report.md").write_text(text, encoding="utf-8")
+    print(text)
+    print(f"written to {options.output / 'report.md'}; {table.passed} passed, {table.failed} failed")
+    return 1 if table.unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""A pytest plugin that runs coremltools' tests on the drop-in, and says of each whether it was in scope.
+
+A test is in scope where it loaded a model or predicted with one: all else runs off-Mac anyway. The plugin is
+told what to do by the environment, see `plugin_names`, and writes one JSON line per test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import types
+import zlib
+from collections.abc import Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.conformance.plugin_names import DONE, ONE_PER_CLASS, RESULTS, SAMPLE, SHARD
+
+_MESSAGE_CHARACTERS = 2000
+
+
+def _stand_in_for_torchvision() -> None:
+    """torchvision's compiled part does not load beside a CPU build of PyTorch."""
+    name = "torchvision._meta_registrations"
+    sys.modules[name] = types.ModuleType(name)
+
+
+_stand_in_for_torchvision()
+
+import coremlscope  # noqa: E402
+
+coremlscope.install()
+
+from coremlscope.runtime.proxies import ModelProxy  # noqa: E402
+
+#: What the running test did with models: `load`, `predict`.
+_touched: set[str] = set()
+#: The kinds of the models that the running test loaded.
+_kinds: set[str] = set()
+
+
+def _watch(method: str, what: str) -> None:
+    original = getattr(ModelProxy, method)
+
+    @wraps(original)
+    def watched(self: ModelProxy, *args: Any, **kwargs: Any) -> Any:
+        _touched.add(what)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            model = getattr(self, "_model", None)
+            if model is not None:
+                _kinds.add(model.kind)
+
+    setattr(ModelProxy, method, watched)
+
+
+_watch("__init__", "load")
+_watch("predict", "predict")
+_watch("batchPredict", "predict")
+
+
+def _part(text: str | None) -> tuple[int, int]:
+    k, n = (text or "0/1").split("/")
+    return int(k), int(n)
+
+
+def _write(record: dict[str, Any]) -> None:
+    path = os.environ.get(RESULTS)
+    if path:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps the sample, this process's share of it, and what has not been run yet."""
+    done_file = os.environ.get(DONE)
+    done = set(Path(done_file).read_text(encoding="utf-8").splitlines()) if done_file else set()
+    (k, n), (shard, shards) = _part(os.environ.get(SAMPLE)), _part(os.environ.get(SHARD))
+    one_per_class = os.environ.get(ONE_PER_CLASS) == "1"
+    seen: set[str] = set()
+    kept = []
+    for item in items:
+        crc = zlib.crc32(item.nodeid.encode())
+        if crc % n != k:
+            continue
+        if one_per_class:
+            function = item.nodeid.partition("[")[0]
+            if function in seen:
+                continue
+            seen.add(function)
+        if (crc // n) % shards == shard and item.nodeid not in done:
+            kept.append(item)
+    items[:] = kept
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A file that cannot be collected counts as a failure."""
+    if report.failed:
+        message = str(report.longrepr)[-_MESSAGE_CHARACTERS:]
+        _write(
+            {"id": report.nodeid, "outcome": "failed", "scope": ["collect"], "kinds": [], "message": message}
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Notes the start of a test, so that a crash of the process can be told from a test never run."""
+    _touched.clear()
+    _kinds.clear()
+    _write({"id": item.nodeid, "start": True})
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Writes the outcome of a test: of its call, or of the phase that failed or skipped it."""
+    report: pytest.TestReport = yield  # type: ignore[misc, assignment]
+    if report.when == "call" or (report.when == "setup" and not report.passed) or report.failed:
+        _write(
+            {
+                "id": item.nodeid,
+                "outcome": "xfailed" if hasattr(report, "wasxfail") else report.outcome,
+                "scope": sorted(_touched),
+                "kinds": sorted(_kinds),
+                "seconds": round(report.duration, 3),
+                "message": report.longreprtext[-_MESSAGE_CHARACTERS:] if report.failed else "",
+            }
+        )
+    return report  # type: ignore[return-value]

@@ -1,0 +1,128 @@
+"""Counts results: the share that passes by folder, and the failures by message."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.conformance.runner import FOLDERS, Result
+
+_EXAMPLES = 3
+_GROUPS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFailure:
+    """Failures that are not the runtime's.
+
+    Attributes:
+        pattern: A regular expression that a failing test's id matches from its start.
+        message: A regular expression that its message contains.
+        reason: Why it fails, in one line.
+        covers: How many tests of the whole suite it explains.
+    """
+
+    pattern: str
+    message: str
+    reason: str
+    covers: int
+
+
+def read_known_failures(path: Path) -> list[KnownFailure]:
+    """The committed table."""
+    rows = tomllib.loads(path.read_text(encoding="utf-8")).get("failure", [])
+    return [KnownFailure(r["pattern"], r.get("message", ""), r["reason"], r["covers"]) for r in rows]
+
+
+def in_scope(result: Result) -> bool:
+    """True for tests of ML Programs that loaded or predicted, and that neither skip nor xfail."""
+    if result["outcome"] not in ("passed", "failed") or not result["scope"]:
+        return False
+    return not is_neural_network(result)
+
+
+def is_neural_network(result: Result) -> bool:
+    """True where a test is about the neural-network backend."""
+    kinds = set(result["kinds"])
+    return "neuralnetwork" in result["id"].lower() or (
+        bool(kinds) and all(k.startswith("neural") for k in kinds)
+    )
+
+
+class Table:
+    """The results, counted.
+
+    Attributes:
+        passed: In-scope tests that passed.
+        failed: In-scope tests that failed.
+        unexplained: Failures that the committed table does not list.
+    """
+
+    def __init__(self, results: Sequence[Result], known: Sequence[KnownFailure]) -> None:
+        self.scope = [r for r in results if in_scope(r)]
+        self.failures = [r for r in self.scope if r["outcome"] == "failed"]
+        self.passed = len(self.scope) - len(self.failures)
+        self.failed = len(self.failures)
+        self.explained: Counter[str] = Counter()
+        self.unexplained: list[Result] = []
+        for result in self.failures:
+            reason = explain(result, known)
+            if reason is None:
+                self.unexplained.append(result)
+            else:
+                self.explained[reason] += 1
+
+    def render(self) -> str:
+        """The report as Markdown."""
+        lines = [
+            "# Conformance",
+            "",
+            "| folder | in scope | passed | failed | share |",
+            "|---|---:|---:|---:|---:|",
+        ]
+        for folder in (*FOLDERS, ""):
+            rows = [r for r in self.scope if r["id"].startswith(folder)]
+            good = sum(r["outcome"] == "passed" for r in rows)
+            if rows:
+                share = f"{good / len(rows):.2%}"
+                name = folder or "**all**"
+                lines.append(f"| {name} | {len(rows)} | {good} | {len(rows) - good} | {share} |")
+        lines += ["", f"## Failures: {self.failed}, not explained: {len(self.unexplained)}", ""]
+        lines += _grouped(self.unexplained)
+        if self.explained:
+            lines += ["", "## Explained by the table of known failures", ""]
+            lines += [f"- {count} × {reason}" for reason, count in self.explained.most_common()]
+        return "\n".join([*lines, ""])
+
+
+def explain(result: Result, known: Sequence[KnownFailure]) -> str | None:
+    """The reason that the table gives for a failure, if any."""
+    for row in known:
+        if re.match(row.pattern, result["id"]) and re.search(row.message, result["message"]):
+            return row.reason
+    return None
+
+
+def _grouped(failures: Sequence[Result]) -> list[str]:
+    groups: Mapping[str, list[str]] = defaultdict(list)
+    for result in failures:
+        groups[headline(result["message"])].append(result["id"])
+    lines = []
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    for message, ids in ordered[:_GROUPS]:
+        lines.append(f"- **{len(ids)}** × `{message}`")
+        lines += [f"  - {test}" for test in ids[:_EXAMPLES]]
+    if len(ordered) > _GROUPS:
+        lines.append(f"- … and {len(ordered) - _GROUPS} more messages")
+    return lines
+
+
+def headline(message: str) -> str:
+    """The line of a traceback that says what was wrong, without the numbers that vary."""
+    errors = [line[2:].strip() for line in message.splitlines() if line.startswith("E ")]
+    line = errors[0] if errors else (message.strip().splitlines() or ["no message"])[-1]
+    return re.sub(r"main/[\w/]+", "OP", re.sub(r"0x[0-9a-f]+|/tmp/\S+", "…", line))[:160]

@@ -1,0 +1,178 @@
+"""Runs test files in processes of their own and collects what the plugin writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from benchmarks.conformance import plugin_names as names
+
+#: What the share is counted over, below coremltools.
+FOLDERS = (
+    "converters/mil/mil/ops/tests",
+    "converters/mil/mil/passes/tests",
+    "converters/mil/mil/tests",
+    "converters/mil/backend",
+    "converters/mil/frontend/milproto",
+    "converters/mil/frontend/torch/test",
+    "test/ml_program",
+    "test/optimize/coreml",
+    "test/api",
+    "test/blob",
+    "test/modelpackage",
+)
+#: Files with so many tests that they are divided, and into how many parts at full size.
+_LONG = {"test_torch_ops.py": 24, "test_passes.py": 4, "test_post_training_quantization.py": 6}
+#: A process that has not ended a test for this many times the test's own limit is taken down.
+_PATIENCE = 1.5
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is run of each file, and where results go."""
+
+    sample: str
+    one_per_class: bool
+    timeout_s: int
+    keyword: str
+    output: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One test file, or a part of it."""
+
+    file: str
+    shard: int
+    shards: int
+
+
+def suite() -> Path:
+    """The folder of the installed coremltools."""
+    spec = find_spec("coremltools")
+    if spec is None or spec.origin is None:
+        raise SystemExit("coremltools is not installed; `make conformance` installs it")
+    return Path(spec.origin).parent
+
+
+def test_files(paths: Sequence[str], plan: Plan) -> Iterator[tuple[str, int, int]]:
+    """Every test file below `paths`, with its part and the number of parts."""
+    root = suite()
+    small = plan.one_per_class or int(plan.sample.split("/")[1]) > 8
+    for path in paths:
+        target = root / path
+        if not target.exists():
+            raise SystemExit(f"there is no {path} below coremltools")
+        files = sorted(target.rglob("test_*.py")) if target.is_dir() else [target]
+        for file in files:
+            shards = 1 if small else _LONG.get(file.name, 1)
+            for shard in range(shards):
+                yield file.relative_to(root).as_posix(), shard, shards
+
+
+def run_jobs(jobs: Sequence[Job], plan: Plan, workers: int) -> list[Result]:
+    """Runs all jobs, `workers` at a time; the results of all tests, in the order of the jobs."""
+    plan.output.mkdir(parents=True, exist_ok=True)
+    finished = 0
+    lock = threading.Lock()
+
+    def run(numbered: tuple[int, Job]) -> list[Result]:
+        nonlocal finished
+        number, job = numbered
+        results = _run_job(job, plan, plan.output / f"job-{number}.jsonl")
+        with lock:
+            finished += 1
+            bad = sum(r["outcome"] == "failed" for r in results)
+            part = f" {job.shard + 1}/{job.shards}" if job.shards > 1 else ""
+            print(
+                f"[{finished}/{len(jobs)}] {job.file}{part}: {len(results)} tests, {bad} failed",
+                file=sys.stderr,
+                flush=True,
+            )
+        return results
+
+    with ThreadPoolExecutor(workers) as pool:
+        return [result for results in pool.map(run, enumerate(jobs)) for result in results]
+
+
+def _run_job(job: Job, plan: Plan, log: Path) -> list[Result]:
+    """Runs a job, anew without the test that a process crashed or hung in, until every test has a result."""
+    log.unlink(missing_ok=True)
+    done = log.with_suffix(".done")
+    while True:
+        ended, started = _read(log)
+        done.write_text("\n".join(started), encoding="utf-8")
+        code = _pytest(job, plan, log, done)
+        ended, started = _read(log)
+        lost = [test for test in started if test not in ended]
+        if lost:
+            message = f"the process ended with code {code} during this test"
+            record = {"id": lost[-1], "outcome": "failed", "scope": ["load"], "kinds": [], "message": message}
+            with log.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+            continue
+        done.unlink()
+        return list(ended.values())
+
+
+def _read(log: Path) -> tuple[dict[str, Result], list[str]]:
+    """Results by test id, and the ids of all tests that were started."""
+    ended: dict[str, Result] = {}
+    started: list[str] = []
+    if log.exists():
+        for line in log.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            if "start" in record:
+                started.append(record["id"])
+            elif record["id"] not in ended or record["outcome"] == "failed":
+                ended[record["id"]] = record
+    return ended, started
+
+
+def _pytest(job: Job, plan: Plan, log: Path, done: Path) -> int:
+    root = suite()
+    environment = {
+        **os.environ,
+        names.RESULTS: str(log.resolve()),
+        names.DONE: str(done.resolve()),
+        names.SAMPLE: plan.sample,
+        names.SHARD: f"{job.shard}/{job.shards}",
+        names.ONE_PER_CLASS: "1" if plan.one_per_class else "",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        # Some parametrisations are made from sets: ids must not change from one process to the next.
+        "PYTHONHASHSEED": "0",
+    }
+    command = [
+        sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.conformance.plugin", "-p", "no:cacheprovider",
+        "-c", os.devnull, f"--rootdir={root}", f"--timeout={plan.timeout_s}", "--no-header", "-W", "ignore",
+        "--tb=short", *(["-k", plan.keyword] if plan.keyword else []), str(root / job.file),
+    ]  # fmt: skip
+    output = log.with_suffix(".log")
+    with output.open("ab") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file, env=environment, cwd=plan.output)
+        return _wait(process, log, plan.timeout_s * _PATIENCE)
+
+
+def _wait(process: subprocess.Popen[bytes], log: Path, patience_s: float) -> int:
+    """Waits for a process as long as results keep coming."""
+    size = -1
+    while True:
+        try:
+            return process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            now = log.stat().st_size if log.exists() else 0
+            if now == size:
+                process.kill()
+                return process.wait()
+            size = now
