@@ -216,7 +216,10 @@ def _write_array(array: ir.ArrayFeature, message: Message) -> None:
         return
     if array.dtype.is_int and default.is_integer() and abs(default) < 2**31:
         message.intDefaultValue = int(default)
-    elif array.dtype is not ir.DType.FP64 and float(np.float32(default)) == default:
+        return
+    with np.errstate(over="ignore"):
+        is_single = float(np.float32(default)) == default
+    if is_single and array.dtype is not ir.DType.FP64:
         message.floatDefaultValue = default
     else:
         message.doubleDefaultValue = default

@@ -23,6 +23,10 @@ _MAX_SPEC_BYTES = 2**31 - 1
 _DAMAGED = "the file is damaged or incomplete; export or download the model again"
 _PIPELINES = {"pipeline": None, "pipelineClassifier": "pipeline", "pipelineRegressor": "pipeline"}
 
+#: First bytes of the fields that may follow the version, and of the fields of a description.
+_DESCRIPTION_TAG, _CONTENT_TAGS = 0x12, (0x50, 0xB2, 0xC2, 0xCA)
+_DESCRIPTION_FIELD_TAGS = (0x0A, 0x52, 0x6A, 0xA2)
+
 #: Makes the storage of a weight file that a program names.
 StorageOpener = Callable[[str], WeightStorage]
 
@@ -158,10 +162,18 @@ def is_inside(path: PurePosixPath) -> bool:
 
 
 def looks_like_spec(head: bytes) -> bool:
-    """True where the first bytes are those of a specification: its version, then description or content."""
-    return (
-        len(head) > 2 and head[0] == 0x08 and 0 < head[1] < 0x80 and head[2] in (0x12, 0x50, 0xB2, 0xC2, 0xCA)
-    )
+    """True where the first bytes are those of a specification: its version, then its description or content.
+
+    ONNX files start with a version, too, but go on with the name of their producer.
+    """
+    if len(head) < 3 or head[0] != 0x08 or not 0 < head[1] < 0x80:
+        return False
+    if head[2] != _DESCRIPTION_TAG:
+        return head[2] in _CONTENT_TAGS
+    start = 3
+    while start < len(head) and head[start] & 0x80:  # the length, seven bits a byte
+        start += 1
+    return start + 1 >= len(head) or head[start] == 0 or head[start + 1] in _DESCRIPTION_FIELD_TAGS
 
 
 def _parse(data: bytes, source: Path | None) -> Message:
@@ -174,7 +186,7 @@ def _parse(data: bytes, source: Path | None) -> Message:
     what, hint = _other_content(data, source)
     if what:
         raise NotAModelError(f"{_called(source)} is {what}, not a Core ML model", hint)
-    if looks_like_spec(data[:3]):
+    if looks_like_spec(data[:16]):
         raise CorruptModelError(
             f"{_called(source)} starts like a Core ML model, but its content is damaged, truncated or "
             "written in a layout that Apple never published",
@@ -192,7 +204,7 @@ def _no_content(
         return NotAModelError(f"{_called(source)} is empty", hint)
     if what:
         return NotAModelError(f"{_called(source)} is {what}, not a Core ML model", hint)
-    if not looks_like_spec(data[:3]):
+    if not looks_like_spec(data[:16]):
         return NotAModelError(f"{_called(source)} is not a Core ML model", hint)
     if spec.description.input or spec.description.output:
         return UnsupportedModelError(

@@ -30,6 +30,8 @@ DATA = "Data"
 
 _INCOMPLETE = "the package is incomplete; copy or download the whole folder again"
 _HOSTILE = "do not use this package unless you trust its author; export or download the model again"
+#: What macOS adds to the archives that it makes.
+_FINDER_NOISE = "__MACOSX/"
 _MAX_MANIFEST_BYTES = 16 * 2**20
 #: An archive member above this size is refused where it is packed more tightly than weights ever are.
 _BOMB_BYTES, _BOMB_RATIO = 256 * 2**20, 100
@@ -157,13 +159,13 @@ class _Archive:
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self._path = path
         self._archive = archive
-        self._members = {info.filename: info for info in archive.infolist() if not info.is_dir()}
+        files = (info for info in archive.infolist() if not info.is_dir())
+        self._members = {info.filename: info for info in files if not info.filename.startswith(_FINDER_NOISE)}
         self._prefix = self._find_package()
 
     def _find_package(self) -> str:
         """What precedes the manifest's name: the package's folder, with a slash, or nothing."""
-        names = [name for name in self._members if not name.startswith("__MACOSX/")]
-        found = [PurePosixPath(name) for name in names if PurePosixPath(name).name == MANIFEST]
+        found = [path for path in map(PurePosixPath, self._members) if path.name == MANIFEST]
         top = [name for name in found if len(name.parts) == min(len(other.parts) for other in found)]
         if not top:
             raise NotAModelError(
@@ -205,7 +207,15 @@ class _Archive:
 
     def _unpack(self, info: zipfile.ZipInfo) -> IO[bytes]:
         target = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-        with _zip_errors(self._path), zipfile.ZipFile(self._path) as archive, archive.open(info) as member:
-            shutil.copyfileobj(member, target, 2**20)
-        target.flush()
+        try:
+            with (
+                _zip_errors(self._path),
+                zipfile.ZipFile(self._path) as archive,
+                archive.open(info) as member,
+            ):
+                shutil.copyfileobj(member, target, 2**20)
+            target.flush()
+        except BaseException:
+            target.close()
+            raise
         return target

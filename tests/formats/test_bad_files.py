@@ -1,0 +1,521 @@
+"""Bad input: one clear sentence with a hint, the right class of error, never a crash or much memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tiny import constants_of, linear_model, model_of
+
+from coremlscope import formats, ir
+from coremlscope.errors import (
+    CoremlscopeError,
+    CorruptModelError,
+    MissingWeightsError,
+    ModelError,
+    NotAModelError,
+    UnsupportedModelError,
+)
+from coremlscope.formats import schema
+from coremlscope.formats.mlmodel import write_spec
+from coremlscope.formats.values import write_immediate
+
+_SPEC = write_spec(linear_model(), write_immediate)
+_SPEC_PATH = "Data/com.apple.CoreML/model.mlmodel"
+_WEIGHT_PATH = "Data/com.apple.CoreML/weights/weight.bin"
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    path = tmp_path / "model.mlpackage"
+    formats.write_mlpackage(linear_model(), path)
+    return path
+
+
+def _edited(edit: Callable[[Any], object]) -> bytes:
+    """The specification of the small model after a change to its message."""
+    spec = schema.message_class("Model").FromString(_SPEC)
+    edit(spec)
+    data: bytes = spec.SerializeToString()
+    return data
+
+
+def _ops(spec: Any) -> Any:
+    return spec.mlProgram.functions[0].value.block_specializations[0].value.operations
+
+
+def _value(spec: Any, index: int) -> Any:
+    return next(entry.value for entry in _ops(spec)[index].attributes if entry.key == "val")
+
+
+def _weight(model: ir.Model) -> ir.Constant:
+    """The constant of the small model that lies in the weight file."""
+    assert isinstance(model.content, ir.Program)
+    constant = model.content.functions["main"].graph.ops[0].constant
+    assert constant is not None
+    return constant
+
+
+class TestNotAModel:
+    @pytest.mark.parametrize(
+        ("name", "content", "message", "hint"),
+        [
+            ("m.mlmodel", b"", "is empty", ""),
+            ("m.mlmodel", bytes(range(256)), "is not a Core ML model", "mlpackage"),
+            ("m.mlmodel", b'{"a": 1}', "is JSON", "mlpackage"),
+            ("m.mlmodel", b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer", "git lfs pull"),
+            ("m.mlmodel", b"<html>404</html>", "HTML", "download"),
+            ("m.onnx", b"\x08\x08\x12\x07pytorch", "is an ONNX model", "convert it"),
+            ("m.tar.gz", b"\x1f\x8b\x08\x00", "gzip", "unpack"),
+            ("m.pt", b"\x80\x02}q\x00.", "PyTorch", "convert it"),
+            ("m.txt", b"hello", "is not a Core ML model", "mlpackage"),
+        ],
+    )
+    def test_files(self, tmp_path: Path, name: str, content: bytes, message: str, hint: str) -> None:
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(NotAModelError, match=message) as caught:
+            formats.read(tmp_path / name)
+        assert hint in caught.value.hint
+        assert name in caught.value.message
+
+    def test_real_onnx_file(self, tmp_path: Path) -> None:
+        import onnx
+
+        graph = onnx.helper.make_graph([], "g", [], [])
+        onnx.save(onnx.helper.make_model(graph, producer_name="test"), tmp_path / "model.bin")
+        with pytest.raises(NotAModelError):
+            formats.read(tmp_path / "model.bin")
+
+    def test_bytes(self) -> None:
+        with pytest.raises(NotAModelError, match="the given bytes"):
+            formats.read(b"no model")
+
+    def test_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(NotAModelError, match="the folder"):
+            formats.read(tmp_path)
+
+    def test_folder_around_a_package(self, package: Path) -> None:
+        with pytest.raises(NotAModelError) as caught:
+            formats.read(package.parent)
+        assert caught.value.hint == f"did you mean {package}?"
+
+    @pytest.mark.parametrize("wrong", ["modle.mlpackage", "model.mlmodel", "Model.mlpackage"])
+    def test_misspelt_name(self, package: Path, wrong: str) -> None:
+        with pytest.raises(NotAModelError, match="there is no file or folder") as caught:
+            formats.read(package.with_name(wrong))
+        assert caught.value.hint == f"did you mean {package}?"
+
+    def test_no_such_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(NotAModelError) as caught:
+            formats.read(tmp_path / "a" / "b.mlpackage")
+        assert f"there is no folder {tmp_path / 'a'}" in caught.value.hint
+
+    def test_name_too_long(self, tmp_path: Path) -> None:
+        with pytest.raises(ModelError):
+            formats.read(tmp_path / ("x" * 5000))
+
+    def test_device(self) -> None:
+        with pytest.raises(NotAModelError, match="is not a file"):
+            formats.read(os.devnull)
+
+    def test_unreadable(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: object) -> bytes:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(Path, "read_bytes", refuse)
+        with pytest.raises(ModelError, match="cannot be read: Permission denied"):
+            formats.read(package)
+
+
+class TestSpecification:
+    def test_truncated(self) -> None:
+        with pytest.raises(CorruptModelError, match="damaged, truncated"):
+            formats.read(_SPEC[:-1])
+
+    def test_without_content(self) -> None:
+        with pytest.raises(UnsupportedModelError, match="no known content"):
+            formats.read(_edited(lambda spec: spec.ClearField("mlProgram")))
+
+    def test_version_alone(self) -> None:
+        with pytest.raises(NotAModelError):
+            formats.read(b"\x08\x07")
+
+    @pytest.mark.parametrize(
+        ("edit", "message"),
+        [
+            (lambda s: s.mlProgram.ClearField("functions"), "has no functions"),
+            (
+                lambda s: setattr(s.mlProgram.functions[0].value, "opset", "CoreML99"),
+                "no block for its operation set 'CoreML99'",
+            ),
+            (
+                lambda s: setattr(_ops(s)[3].inputs[0].value.arguments[0], "name", "ghost"),
+                "main/3 uses the value 'ghost'",
+            ),
+            (lambda s: _ops(s)[3].inputs[0].value.arguments.add(), "is bound to nothing"),
+            (
+                lambda s: (
+                    s.mlProgram.functions[0].value.block_specializations[0].value.outputs.append("ghost")
+                ),
+                "the result of main uses the value 'ghost'",
+            ),
+            (
+                lambda s: setattr(_value(s, 0).type.tensorType, "dataType", 77),
+                r"unknown element type number 77 \(in const at main/0\)",
+            ),
+            (
+                lambda s: setattr(_value(s, 0).type.tensorType, "rank", 3),
+                "a tensor of rank 3 has 2 dimensions",
+            ),
+            (
+                lambda s: setattr(_value(s, 0).type.tensorType.dimensions[0].constant, "size", 2**64 - 1),
+                "dimension of 18446744073709551615 elements",
+            ),
+            (
+                lambda s: setattr(_value(s, 0).type.tensorType.dimensions[0].constant, "size", 2**62),
+                "has 32 bytes instead of",
+            ),
+            (
+                lambda s: setattr(_value(s, 0).type.tensorType.dimensions[0].unknown, "variadic", False),
+                "no fixed shape",
+            ),
+            (
+                lambda s: _value(s, 1).immediateValue.tensor.bools.values.append(True),
+                "has 2 elements instead of 1",
+            ),
+            (lambda s: _value(s, 1).immediateValue.tensor.strings.values.append("x"), "holds strings"),
+            (lambda s: _value(s, 1).immediateValue.list.SetInParent(), "holds a list value"),
+            (lambda s: _value(s, 1).ClearField("type"), "has no type"),
+            (lambda s: setattr(_value(s, 1).type.tensorType, "rank", -1), "no fixed shape"),
+            (lambda s: _value(s, 2).blobFileValue.SetInParent(), "cannot lie in a weight file"),
+            (lambda s: s.description.input[0].type.ClearField("multiArrayType"), "feature 'x' has no type"),
+            (
+                lambda s: setattr(s.description.input[0].type.multiArrayType, "dataType", 5),
+                "multi-array 'x' has the unknown type 5",
+            ),
+            (
+                lambda s: s.description.input[0].type.multiArrayType.shape.append(-4),
+                r"has the shape \[1, 4, -4\]",
+            ),
+            (
+                lambda s: setattr(s.description.input[0].type.imageType, "colorSpace", 7),
+                "unknown colour space 7",
+            ),
+            (lambda s: setattr(s.description.input[0].type.imageType, "width", -7), "has the size -7x0"),
+            (
+                lambda s: (
+                    s.description.functions.add(name="f"),
+                    setattr(s.description, "defaultFunctionName", "g"),
+                ),
+                "default function 'g' is not described",
+            ),
+        ],
+    )
+    def test_contradictions(self, edit: Callable[[Any], object], message: str) -> None:
+        with pytest.raises(CorruptModelError, match=message) as caught:
+            formats.read(_edited(edit))
+        assert caught.value.hint
+
+    def test_weight_outside_of_the_model(self) -> None:
+        def edit(spec: Any) -> None:
+            _value(spec, 0).blobFileValue.fileName = "@model_path/../../etc/passwd"
+
+        with pytest.raises(CorruptModelError, match="lies outside of the model"):
+            formats.read(_edited(edit))
+
+    @pytest.mark.parametrize("depth", [60, 5000])
+    def test_hostile_nesting(self, depth: int) -> None:
+        """A list of lists of lists: neither protobuf nor the reader overflows its stack."""
+        type_ = b"\x0a\x04\x08\x0b\x10\x00"
+        for _ in range(depth):
+            inner = b"\x0a" + _varint(len(type_)) + type_
+            type_ = b"\x12" + _varint(len(inner)) + inner
+        value = b"\x12" + _varint(len(type_)) + type_
+        entry = b"\x0a\x01a\x12" + _varint(len(value)) + value
+        program = b"\x22" + _varint(len(entry)) + entry
+        data = b"\x08\x07\x12\x00\xb2\x1f" + _varint(len(program)) + program
+        with pytest.raises(ModelError):
+            formats.read(data)
+
+    def test_claims_do_not_allocate(self) -> None:
+        """A constant, a blob and an empty tensor of exabytes cost nothing to read."""
+
+        def edit(spec: Any) -> None:
+            blob = _value(spec, 0)
+            blob.blobFileValue.fileName = "@model_path/weights/weight.bin"
+            for dimension in blob.type.tensorType.dimensions:
+                dimension.constant.size = 2**31
+
+        data = _edited(edit)
+        formats.read(data)
+        tracemalloc.start()
+        model = formats.read(data)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 2**20
+        huge = _weight(model)
+        assert not huge.is_available
+        with pytest.raises(MissingWeightsError):
+            huge.numpy()
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes((*out, number))
+
+
+class TestPackage:
+    def _set_path(self, package: Path, path: object) -> None:
+        manifest = json.loads((package / "Manifest.json").read_text())
+        manifest["itemInfoEntries"][manifest["rootModelIdentifier"]]["path"] = path
+        (package / "Manifest.json").write_text(json.dumps(manifest))
+
+    def test_without_manifest(self, package: Path) -> None:
+        (package / "Manifest.json").unlink()
+        with pytest.raises(CorruptModelError, match=r"has no file Manifest\.json"):
+            formats.read(package)
+
+    def test_without_specification(self, package: Path) -> None:
+        (package / _SPEC_PATH).unlink()
+        with pytest.raises(CorruptModelError, match=r"has no file Data/com\.apple\.CoreML/model\.mlmodel"):
+            formats.read(package)
+
+    @pytest.mark.parametrize("content", ["", "{", "[" * 100_000, "\x00"])
+    def test_manifest_that_is_not_json(self, package: Path, content: str) -> None:
+        (package / "Manifest.json").write_text(content)
+        with pytest.raises(CorruptModelError, match="is not JSON"):
+            formats.read(package)
+
+    @pytest.mark.parametrize(
+        "content", ["[]", "{}", '{"rootModelIdentifier": "a", "itemInfoEntries": {}}', "3"]
+    )
+    def test_manifest_without_root(self, package: Path, content: str) -> None:
+        (package / "Manifest.json").write_text(content)
+        with pytest.raises(CorruptModelError, match="names no root model"):
+            formats.read(package)
+
+    @pytest.mark.parametrize(
+        "path", ["../../secret", "/etc/passwd", "a/../../b", "C:\\secret", "..\\secret", ""]
+    )
+    def test_manifest_that_points_outside(self, package: Path, path: str) -> None:
+        self._set_path(package, path)
+        with pytest.raises(CorruptModelError, match="points outside of the package"):
+            formats.read(package)
+
+    def test_manifest_path_of_another_type(self, package: Path) -> None:
+        self._set_path(package, ["a"])
+        with pytest.raises(CorruptModelError, match="names no root model"):
+            formats.read(package)
+
+    def test_linked_folder_outside(self, package: Path, tmp_path: Path) -> None:
+        (package / "Data").rename(tmp_path / "elsewhere")
+        (package / "Data").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(CorruptModelError, match="behind a link"):
+            formats.read(package)
+
+    def test_linked_files_are_fine(self, package: Path, tmp_path: Path) -> None:
+        """The Hugging Face cache holds packages of links."""
+        for index, path in enumerate((_SPEC_PATH, _WEIGHT_PATH, "Manifest.json")):
+            (package / path).rename(tmp_path / f"blob{index}")
+            (package / path).symlink_to(tmp_path / f"blob{index}")
+        assert formats.read(package) == linear_model()
+        assert all(constant.is_available for constant in constants_of(formats.read(package)))
+
+    def test_without_weights(self, package: Path) -> None:
+        (package / _WEIGHT_PATH).unlink()
+        model = formats.read(package)
+        assert model.weight_files == (ir.WeightFile("weights/weight.bin", None),)
+        weight = _weight(model)
+        assert not weight.is_available
+
+    def test_weights_elsewhere(self, package: Path, tmp_path: Path) -> None:
+        (package / _WEIGHT_PATH).rename(tmp_path / "weight.bin")
+        assert formats.read(package, tmp_path) == linear_model()
+        spec = package / _SPEC_PATH
+        assert formats.read(spec.read_bytes(), tmp_path) == linear_model()
+        assert formats.read(spec, tmp_path) == linear_model()
+
+    def test_weights_beside_a_single_file(self, package: Path) -> None:
+        model = formats.read(package / _SPEC_PATH)
+        assert model == linear_model()
+        assert model.container == "mlmodel"
+        assert model.weight_files == (ir.WeightFile("weights/weight.bin", 160),)
+
+
+class TestArchive:
+    @staticmethod
+    def _zip(
+        package: Path, prefix: str = "model.mlpackage/", compression: int = zipfile.ZIP_DEFLATED
+    ) -> Path:
+        path = package.with_suffix(".zip")
+        with zipfile.ZipFile(path, "w", compression) as archive:
+            archive.writestr("__MACOSX/model.mlpackage/._Manifest.json", b"noise")
+            for file in sorted(package.rglob("*")):
+                archive.write(file, prefix + file.relative_to(package).as_posix())
+        return path
+
+    @pytest.mark.parametrize("prefix", ["", "model.mlpackage/", "a/b/model.mlpackage/"])
+    @pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_LZMA])
+    def test_read(self, package: Path, prefix: str, compression: int) -> None:
+        path = self._zip(package, prefix, compression)
+        model = formats.read(path)
+        assert model == linear_model()
+        path.unlink()
+        assert _weight(model) == _weight(linear_model()), "the mapping outlives the archive"
+        assert model.container == "mlpackage"
+        assert model.weight_files == (ir.WeightFile("weights/weight.bin", 160),)
+        assert model.size_bytes == formats.read(package).size_bytes
+
+    def test_without_weights(self, package: Path) -> None:
+        (package / _WEIGHT_PATH).unlink()
+        model = formats.read(self._zip(package))
+        assert model.weight_files == (ir.WeightFile("weights/weight.bin", None),)
+        assert not _weight(model).is_available
+
+    def test_archive_gone_before_the_weights_are_read(self, package: Path) -> None:
+        path = self._zip(package)
+        model = formats.read(path)
+        path.unlink()
+        with pytest.raises(MissingWeightsError, match="cannot be read"):
+            _weight(model).numpy()
+
+    def test_no_package(self, tmp_path: Path) -> None:
+        with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
+            archive.writestr("a.txt", "x")
+        with pytest.raises(NotAModelError, match="holds no package"):
+            formats.read(tmp_path / "m.zip")
+
+    def test_two_packages(self, tmp_path: Path) -> None:
+        with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
+            archive.writestr("a.mlpackage/Manifest.json", "{}")
+            archive.writestr("b.mlpackage/Manifest.json", "{}")
+        with pytest.raises(NotAModelError, match="holds 2 packages"):
+            formats.read(tmp_path / "m.zip")
+
+    def test_truncated(self, package: Path) -> None:
+        path = self._zip(package)
+        path.write_bytes(path.read_bytes()[:200])
+        with pytest.raises(CorruptModelError, match="cannot be read"):
+            formats.read(path)
+
+    def test_damaged_member(self, package: Path) -> None:
+        path = self._zip(package, compression=zipfile.ZIP_STORED)
+        path.write_bytes(path.read_bytes().replace(b"CoreML7", b"CoreML8"))
+        with pytest.raises(CorruptModelError, match="Bad CRC-32"):
+            formats.read(path)
+
+    def test_bomb(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("coremlscope.formats.mlpackage._BOMB_BYTES", 2**20)
+        (package / _WEIGHT_PATH).write_bytes(bytes(2**21))
+        with pytest.raises(CorruptModelError, match="would unpack"):
+            formats.read(self._zip(package))
+
+    def test_names_cannot_escape(self, package: Path) -> None:
+        path = self._zip(package)
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.writestr("../../escaped.txt", "x")
+        assert formats.read(path) == linear_model()
+        assert not list(package.parent.parent.glob("**/escaped.txt"))
+
+
+def _read_everything(data: bytes | Path) -> ir.Model | None:
+    """Reads a model and all of its constants; only our own errors may come out."""
+    try:
+        model = formats.read(data)
+    except CoremlscopeError as caught:
+        error = caught
+    else:
+        error = None
+    if error is not None:
+        assert error.message
+        assert error.hint
+        assert "\n" not in error.message
+        return None
+    if isinstance(model.content, ir.Program):
+        for constant in constants_of(model):
+            try:
+                constant.numpy()
+            except CoremlscopeError:
+                continue
+    return model
+
+
+@settings(max_examples=300, deadline=1000)
+@given(flips=st.lists(st.tuples(st.integers(0, len(_SPEC) - 1), st.integers(1, 255)), min_size=1, max_size=4))
+def test_bit_flips(flips: list[tuple[int, int]]) -> None:
+    data = bytearray(_SPEC)
+    for position, mask in flips:
+        data[position] ^= mask
+    _read_everything(bytes(data))
+
+
+def test_truncations() -> None:
+    assert _read_everything(_SPEC) is not None
+    for length in range(len(_SPEC)):
+        _read_everything(_SPEC[:length])
+
+
+@settings(max_examples=200, deadline=1000)
+@given(data=st.binary(max_size=200))
+@example(data=b"\x08\x07\xb2\x1f\x00")
+@example(data=b"\x08\x07\x12\x00\xa2\x1f\x00")
+def test_random_bytes(data: bytes) -> None:
+    _read_everything(data)
+    _read_everything(_SPEC[:40] + data)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("archive")
+    formats.write_mlpackage(linear_model(), folder / "m.mlpackage")
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in sorted((folder / "m.mlpackage").rglob("*")):
+            file.write(path, path.relative_to(folder).as_posix())
+    return buffer.getvalue()
+
+
+@settings(max_examples=150, deadline=1000)
+@given(where=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
+def test_bit_flips_in_archives(
+    archive: bytes, tmp_path_factory: pytest.TempPathFactory, where: float, mask: int
+) -> None:
+    data = bytearray(archive)
+    data[int(where * len(data))] ^= mask
+    path = tmp_path_factory.getbasetemp() / "flipped.zip"
+    path.write_bytes(data)
+    _read_everything(path)
+
+
+@settings(max_examples=150, deadline=1000)
+@given(position=st.integers(0, 159), word=st.integers(0, 2**64 - 1))
+def test_damaged_weight_files(tmp_path_factory: pytest.TempPathFactory, position: int, word: int) -> None:
+    package = tmp_path_factory.getbasetemp() / "damaged.mlpackage"
+    formats.write_mlpackage(linear_model(), package, overwrite=True)
+    weights = package / _WEIGHT_PATH
+    data = bytearray(weights.read_bytes())
+    data[position : position + 8] = struct.pack("<Q", word)
+    weights.write_bytes(data)
+    assert _read_everything(package) is not None
+
+
+def test_empty_dimensions_are_no_trap() -> None:
+    empty = ir.Constant(
+        ir.TensorType(ir.DType.FP32, (0, 2**40)), ir.Immediate(np.empty((0, 2**40), np.float32))
+    )
+    model = _read_everything(write_spec(model_of({"c": empty}), write_immediate))
+    assert model == model_of({"c": empty})
