@@ -1,0 +1,36 @@
+"""Which operating systems a model needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["describe_opset", "describe_platforms"]
+
+#: The first systems that read each version of the specification: iOS, macOS, watchOS, tvOS, visionOS.
+#: (Source: the version table in the comment of `Model.proto` and coremltools' `_SPECIFICATION_VERSION_*`.)
+_PLATFORMS: Mapping[int, tuple[str, ...]] = {
+    1: ("iOS 11", "macOS 10.13", "watchOS 4", "tvOS 11"),
+    2: ("iOS 11.2", "macOS 10.13.2", "watchOS 4.2", "tvOS 11.2"),
+    3: ("iOS 12", "macOS 10.14", "watchOS 5", "tvOS 12"),
+    4: ("iOS 13", "macOS 10.15", "watchOS 6", "tvOS 13"),
+    5: ("iOS 14", "macOS 11", "watchOS 7", "tvOS 14"),
+    6: ("iOS 15", "macOS 12", "watchOS 8", "tvOS 15"),
+    7: ("iOS 16", "macOS 13", "watchOS 9", "tvOS 16"),
+    8: ("iOS 17", "macOS 14", "watchOS 10", "tvOS 17"),
+    9: ("iOS 18", "macOS 15", "watchOS 11", "tvOS 18", "visionOS 2"),
+    10: ("iOS 26", "macOS 26", "watchOS 26", "tvOS 26", "visionOS 26"),
+}
+
+#: The specification version that brought each operation set.
+_OPSETS = {"CoreML5": 6, "CoreML6": 7, "CoreML7": 8, "CoreML8": 9, "CoreML9": 10}
+
+
+def describe_platforms(spec_version: int) -> str:
+    """The oldest systems that read a specification version: `iOS 16, macOS 13, watchOS 9, tvOS 16`."""
+    known = _PLATFORMS.get(spec_version)
+    return ", ".join(known) if known else f"newer systems than are known here (version {max(_PLATFORMS)})"
+
+
+def describe_opset(opset: str) -> str:
+    """The oldest iOS that knows an operation set; empty where that is not known."""
+    return _PLATFORMS[_OPSETS[opset]][0] if opset in _OPSETS else ""

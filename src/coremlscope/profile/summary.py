@@ -1,0 +1,427 @@
+"""What a model is, as plain data: everything that `inspect` shows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coremlscope.execution.binding import bind_model, choose_function
+from coremlscope.features import default_shape, describe_feature
+from coremlscope.features.words import describe_flexibility
+from coremlscope.ir import (
+    ArrayFeature,
+    Constant,
+    DType,
+    Feature,
+    Function,
+    FunctionDescription,
+    Graph,
+    ImageFeature,
+    Model,
+    Nested,
+    Program,
+    StateFeature,
+    TensorType,
+    Value,
+    describe_type,
+)
+from coremlscope.ops import OPS
+from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops.spec import Work
+from coremlscope.ops.view import BoundGraph, OpView
+from coremlscope.profile.platforms import describe_opset, describe_platforms
+from coremlscope.profile.preprocessing import find_preprocessing
+from coremlscope.profile.weights import WeightGroup, group_weights
+
+__all__ = [
+    "SCHEMA",
+    "ClassLabels",
+    "FeatureSummary",
+    "FunctionSummary",
+    "ModelSummary",
+    "OpSummary",
+    "WorkSummary",
+    "summarise",
+]
+
+SCHEMA = "coremlscope.model/1"
+#: Class labels that a summary holds; the rest is counted.
+_FIRST_LABELS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSummary:
+    """An input, output or state.
+
+    Attributes:
+        type: In words: `float16 1×3×224×224`.
+        shape: The default tensor shape, where there is one.
+        flexibility: The shapes that are allowed, in words; empty for a fixed shape.
+        preprocessing: Of an image of a program: what is done to its pixels first.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int, ...] | None = None
+    flexibility: str = ""
+    is_optional: bool = False
+    doc: str = ""
+    preprocessing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSummary:
+    """What one prediction costs by nature, at the default shapes; declared by the file, not measured.
+
+    Attributes:
+        flops: A multiply-add counts as two.
+        is_complete: False where a shape or an operation is not known, so that the figures are lower bounds.
+        unknown_ops: Operations that nothing is known of: how many of each type.
+    """
+
+    flops: int
+    read_bytes: int
+    weight_bytes: int
+    written_bytes: int
+    is_complete: bool
+    unknown_ops: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class OpSummary:
+    """One operation, with the types of its results once shapes are bound. `work` is None for unknown ones."""
+
+    id: str
+    type: str
+    name: str
+    outputs: tuple[str, ...]
+    flops: int | None
+    read_bytes: int | None
+    written_bytes: int | None
+    weight_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSummary:
+    """One function of a model.
+
+    Attributes:
+        opset: Apple's name of its operation set; empty where the model is no program.
+        opset_os: The first iOS that knows that set.
+        ops: How many operations of each type, most frequent first, constants left out, nested ones included.
+        constants: How many constants.
+        compute: How many results of operations there are of each element type.
+        work: None where the model is no program.
+    """
+
+    name: str
+    inputs: tuple[FeatureSummary, ...]
+    outputs: tuple[FeatureSummary, ...]
+    states: tuple[FeatureSummary, ...] = ()
+    predicted_feature: str = ""
+    predicted_probabilities: str = ""
+    opset: str = ""
+    opset_os: str = ""
+    ops: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    constants: int = 0
+    compute: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    work: WorkSummary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassLabels:
+    """The classes of a classifier: how many, and the first few."""
+
+    count: int
+    first: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """What a model is.
+
+    Attributes:
+        path: Where it was read from; empty for bytes.
+        container: `mlpackage`, `mlmodel` or `mlmodelc`.
+        kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, …
+        platforms: The oldest systems that read it.
+        functions: The default one first.
+        stages: Of a pipeline: name and kind of each stage.
+        weights: The parameters, by how they are kept.
+        missing_weights: Names of weight files that are absent.
+        op_list: Every operation of the default function but constants, where it was asked for.
+    """
+
+    path: str
+    container: str
+    kind: str
+    spec_version: int
+    platforms: str
+    size_bytes: int
+    functions: tuple[FunctionSummary, ...]
+    description: str = ""
+    version: str = ""
+    author: str = ""
+    licence: str = ""
+    user_defined: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    is_updatable: bool = False
+    stages: tuple[tuple[str, str], ...] = ()
+    labels: ClassLabels | None = None
+    weights: tuple[WeightGroup, ...] = ()
+    missing_weights: tuple[str, ...] = ()
+    op_list: tuple[OpSummary, ...] = ()
+
+    @property
+    def main(self) -> FunctionSummary:
+        """The default function."""
+        return self.functions[0]
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters."""
+        return sum(group.parameters for group in self.weights)
+
+    @property
+    def weights_bytes(self) -> int:
+        """Bytes of all parameters in the file."""
+        return sum(group.nbytes for group in self.weights)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {"schema": SCHEMA, **dataclasses.asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ModelSummary:
+        """The inverse of `to_json`, whether or not the values went through JSON text.
+
+        Raises:
+            ValueError: The data follow another schema.
+        """
+        values = dict(data)
+        schema = values.pop("schema", None)
+        if schema != SCHEMA:
+            raise ValueError(f"{schema!r} is not {SCHEMA!r}")
+        labels = values["labels"]
+        values["functions"] = tuple(map(_function_from_json, values["functions"]))
+        values["stages"] = tuple((name, kind) for name, kind in values["stages"])
+        values["labels"] = labels and ClassLabels(labels["count"], tuple(labels["first"]))
+        values["weights"] = tuple(WeightGroup(**group) for group in values["weights"])
+        values["missing_weights"] = tuple(values["missing_weights"])
+        values["op_list"] = tuple(
+            OpSummary(**{**op, "outputs": tuple(op["outputs"])}) for op in values["op_list"]
+        )
+        return cls(**values)
+
+
+def _function_from_json(data: Mapping[str, Any]) -> FunctionSummary:
+    values = dict(data)
+    for key in ("inputs", "outputs", "states"):
+        values[key] = tuple(
+            FeatureSummary(**{**f, "shape": None if f["shape"] is None else tuple(f["shape"])})
+            for f in values[key]
+        )
+    if values["work"] is not None:
+        values["work"] = WorkSummary(**values["work"])
+    return FunctionSummary(**values)
+
+
+def summarise(
+    model: Model,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    function: str | None = None,
+    list_ops: bool = False,
+) -> ModelSummary:
+    """What a model is.
+
+    Args:
+        model: The model. Weights that are absent do not matter.
+        shapes: Shapes of inputs of the function, instead of the defaults; FLOPs and bytes follow them.
+        function: The function to put first, instead of the default one.
+        list_ops: Lists every operation of that function.
+
+    Raises:
+        InputError: A shape is not allowed.
+        UsageError: There is no such function.
+    """
+    content = model.content
+    described = model.description.functions
+    first = function or model.description.default
+    if isinstance(content, Program):
+        first = choose_function(model, function).name
+    names = sorted(described, key=lambda name: name != first)
+    functions = tuple(_function(model, name, shapes if name == first else None) for name in names)
+    op_list: tuple[OpSummary, ...] = ()
+    if list_ops and isinstance(content, Program):
+        op_list = tuple(_list_ops(bind_model(model, first, shapes).graph))
+    metadata = model.metadata
+    return ModelSummary(
+        "" if model.source is None else str(model.source),
+        model.container,
+        model.kind,
+        model.spec_version,
+        describe_platforms(model.spec_version),
+        model.size_bytes,
+        functions,
+        metadata.description,
+        metadata.version,
+        metadata.author,
+        metadata.licence,
+        dict(metadata.user_defined),
+        model.is_updatable,
+        () if isinstance(content, Program) else content.parts,
+        _labels(choose_function(model, first).function.graph) if isinstance(content, Program) else None,
+        group_weights(content) if isinstance(content, Program) else (),
+        tuple(file.name for file in model.weight_files if file.size is None),
+        op_list,
+    )
+
+
+def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | None) -> FunctionSummary:
+    interface = model.description.functions[name]
+    preprocessing: dict[str, str] = {}
+    body: Function | None = None
+    if isinstance(model.content, Program):
+        body = choose_function(model, name).function
+        preprocessing = {found.input: found.text for found in find_preprocessing(body, interface)}
+    summary = FunctionSummary(
+        name,
+        tuple(_feature(feature, preprocessing.get(feature.name, "")) for feature in interface.inputs),
+        tuple(map(_feature, _outputs(interface, body))),
+        tuple(map(_feature, interface.states)),
+        interface.predicted_feature,
+        interface.predicted_probabilities,
+    )
+    if body is None:
+        return summary
+    types = Counter(op.type for op in body.graph.walk())
+    constants = types.pop("const", 0)
+    return dataclasses.replace(
+        summary,
+        opset=body.opset,
+        opset_os=describe_opset(body.opset),
+        ops=dict(types.most_common()),
+        constants=constants,
+        compute=_compute(body.graph),
+        work=_work(bind_model(model, name, shapes)),
+    )
+
+
+def _outputs(interface: FunctionDescription, body: Function | None) -> Sequence[Feature]:
+    """The outputs; shapes that the description leaves open are taken from the program where it knows them."""
+    if body is None:
+        return interface.outputs
+    declared = {value.name: value.type for value in body.graph.outputs}
+    outputs = []
+    for feature in interface.outputs:
+        type_ = declared.get(feature.name)
+        if (
+            isinstance(feature.type, ArrayFeature)
+            and not feature.type.shape
+            and isinstance(type_, TensorType)
+            and type_.is_static
+        ):
+            shape = tuple(d for d in type_.shape or () if d is not None)
+            feature = dataclasses.replace(feature, type=dataclasses.replace(feature.type, shape=shape))
+        outputs.append(feature)
+    return outputs
+
+
+def _feature(feature: Feature, preprocessing: str = "") -> FeatureSummary:
+    inner = feature.type.array if isinstance(feature.type, StateFeature) else feature.type
+    flexibility = inner.flexibility if isinstance(inner, (ArrayFeature, ImageFeature)) else None
+    return FeatureSummary(
+        feature.name,
+        describe_feature(feature.type),
+        default_shape(feature.type),
+        "" if flexibility is None else describe_flexibility(flexibility),
+        feature.is_optional,
+        feature.doc,
+        preprocessing,
+    )
+
+
+def _compute(graph: Graph) -> dict[str, int]:
+    """The element types of what operations compute, by number of results; decompression computes nothing."""
+    counts = Counter(
+        output.type.dtype.value
+        for op in graph.walk()
+        if op.constant is None and not op.type.startswith("constexpr_")
+        for output in op.outputs
+        if isinstance(output.type, TensorType) and output.type.dtype is not DType.STRING
+    )
+    return dict(counts.most_common())
+
+
+def _work(bound: BoundFunction) -> WorkSummary:
+    total = Work()
+    # What is inside nested blocks is part of their owner's work.
+    for view in bound.graph.ops:
+        spec = OPS.get(view.op.type)
+        if spec is not None:
+            total += spec.work(view)
+    unknown = Counter(op.type for op in bound.function.graph.walk() if _is_unknown(op.type))
+    return WorkSummary(
+        total.flops,
+        total.read_bytes,
+        total.weight_bytes,
+        total.written_bytes,
+        total.is_complete and not unknown,
+        dict(unknown.most_common()),
+    )
+
+
+def _is_unknown(op_type: str) -> bool:
+    return op_type not in OPS and op_type != "const"
+
+
+def _list_ops(graph: BoundGraph) -> list[OpSummary]:
+    rows = []
+    for view in graph.ops:
+        if view.op.constant is None:
+            rows.append(_op(view))
+        for block in view.blocks:
+            rows += _list_ops(block)
+    return rows
+
+
+def _op(view: OpView) -> OpSummary:
+    outputs = tuple(describe_type(bound.type) for bound in view.outputs)
+    spec = OPS.get(view.op.type)
+    if spec is None:
+        return OpSummary(view.op.id, view.op.type, view.op.name, outputs, None, None, None, None)
+    work = spec.work(view)
+    return OpSummary(
+        view.op.id,
+        view.op.type,
+        view.op.name,
+        outputs,
+        work.flops,
+        work.read_bytes,
+        work.written_bytes,
+        work.weight_bytes,
+    )
+
+
+def _labels(graph: Graph) -> ClassLabels | None:
+    constants = {op.outputs[0].name: op.constant for op in graph.ops if op.constant is not None}
+    for op in graph.ops:
+        if op.type != "classify":
+            continue
+        argument = op.inputs["classes"][0]
+        classes = constants.get(argument.name) if isinstance(argument, Value) else argument
+        if isinstance(classes, Constant) and classes.is_available:
+            labels = _items(classes)
+            return ClassLabels(len(labels), tuple(labels[:_FIRST_LABELS]))
+    return None
+
+
+def _items(classes: Constant) -> list[str | int]:
+    if isinstance(classes.data, Nested):
+        return [item for member in classes.data.items for item in _items(member)]
+    return [
+        item if isinstance(item, (str, int)) else str(item) for item in classes.numpy().reshape(-1).tolist()
+    ]

@@ -1,0 +1,204 @@
+"""What the parameters of a program are: how many, in what precision, and how they are compressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from coremlscope.formats.weights import BlobData
+from coremlscope.ir import Argument, Constant, Function, Immediate, Op, Program, TensorType, Value
+
+__all__ = ["WeightGroup", "group_weights"]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightGroup:
+    """The weights that are kept in one way.
+
+    Attributes:
+        storage: How they are kept: `fp16`, `LUT 4-bit`, `affine int8`, `sparse fp16`.
+        dtype: The element type that operations see.
+        tensors: How many weights there are.
+        parameters: Their elements, once unpacked.
+        nbytes: Bytes that they take in the file, scales and tables included.
+    """
+
+    storage: str
+    dtype: str
+    tensors: int
+    parameters: int
+    nbytes: int
+
+
+def group_weights(program: Program) -> tuple[WeightGroup, ...]:
+    """The weights of all functions, by how they are kept; most bytes first.
+
+    A weight is a constant that lies in a weight file, an inline one of floating-point numbers with more than
+    one element, or the result of a decompressing operation. Weights that functions share count once.
+    """
+    tally = _Tally()
+    for function in program.functions.values():
+        _collect(function, tally)
+    groups = [WeightGroup(storage, dtype, *sums) for (storage, dtype), sums in tally.sums.items()]
+    return tuple(sorted(groups, key=lambda group: (-group.nbytes, group.storage)))
+
+
+@dataclass(slots=True)
+class _Tally:
+    sums: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    seen: set[object] = field(default_factory=set)
+
+    def add(self, storage: str, type_: TensorType, key: object, leaves: Iterable[Constant]) -> None:
+        """Counts one weight, and the bytes of the constants that it is made from, once each."""
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        sums = self.sums.setdefault((storage, type_.dtype.value), [0, 0, 0])
+        sums[0] += 1
+        sums[1] += type_.elements or 0
+        for leaf in leaves:
+            part = ("part", _identity(leaf))
+            if part not in self.seen:
+                self.seen.add(part)
+                sums[2] += _nbytes(leaf)
+
+
+def _identity(constant: Constant) -> object:
+    if isinstance(constant.data, BlobData):
+        return id(constant.data.storage), constant.data.offset
+    return id(constant.data)
+
+
+def _nbytes(constant: Constant) -> int:
+    type_ = constant.type
+    packed = type_.nbytes if isinstance(type_, TensorType) else None
+    return constant.data.stored_bytes if packed is None else packed
+
+
+def _collect(function: Function, tally: _Tally) -> None:
+    makers = {
+        output.name: op
+        for op in function.graph.walk()
+        if op.constant is not None or _is_decompression(op)
+        for output in op.outputs
+    }
+    for op in function.graph.walk():
+        if op.constant is not None or _is_decompression(op):
+            continue
+        for arguments in op.inputs.values():
+            for argument in arguments:
+                _count(argument, makers, tally)
+    for result in function.graph.outputs:
+        _count(result, makers, tally)
+
+
+def _count(argument: Argument, makers: Mapping[str, Op], tally: _Tally) -> None:
+    maker = makers.get(argument.name) if isinstance(argument, Value) else None
+    if maker is not None and _is_decompression(maker):
+        type_ = maker.outputs[0].type
+        if isinstance(type_, TensorType):
+            leaves = list(_leaves(maker, makers))
+            key = tuple(_identity(leaf) for leaf in leaves)
+            tally.add(_describe(maker, makers), type_, key, leaves)
+        return
+    constant = argument if isinstance(argument, Constant) else maker.constant if maker else None
+    if constant is None or not isinstance(constant.type, TensorType):
+        return
+    is_inline = isinstance(constant.data, Immediate)
+    if is_inline and (not constant.type.dtype.is_float or (constant.type.elements or 0) < 2):
+        return
+    tally.add(constant.type.dtype.value, constant.type, _identity(constant), [constant])
+
+
+def _is_decompression(op: Op) -> bool:
+    return op.type.startswith("constexpr_")
+
+
+def _sources(op: Op) -> Iterator[tuple[str, Argument]]:
+    """What a decompressing operation reads; older operation sets keep it among the attributes."""
+    for name, arguments in op.inputs.items():
+        for argument in arguments:
+            yield name, argument
+    for name, constant in op.attributes.items():
+        if name != "name":
+            yield name, constant
+
+
+def _leaves(op: Op, makers: Mapping[str, Op]) -> Iterator[Constant]:
+    for _, argument in _sources(op):
+        if isinstance(argument, Constant):
+            yield argument
+            continue
+        maker = makers.get(argument.name)
+        if maker is None:
+            continue
+        if maker.constant is not None:
+            yield maker.constant
+        else:
+            yield from _leaves(maker, makers)
+
+
+def _describe(op: Op, makers: Mapping[str, Op]) -> str:
+    """All that was done to a weight, in the order sparsity, table, scale: `sparse LUT 4-bit`."""
+    parts = list(_parts(op, makers))
+    kinds = {kind for kind, _ in parts}
+    words = ["sparse"] if "sparse" in kinds else []
+    words += [text for kind, text in parts if kind == "table"][:1]
+    words += [text for kind, text in parts if kind == "scale"][:1]
+    if not kinds & {"table", "scale"}:
+        words += [text for kind, text in parts if kind == "dense"][:1]
+    return " ".join(words) or op.type
+
+
+def _parts(op: Op, makers: Mapping[str, Op]) -> Iterator[tuple[str, str]]:
+    sources = dict(_sources(op))
+    types = {
+        name: argument.type for name, argument in sources.items() if isinstance(argument.type, TensorType)
+    }
+    if "sparse" in op.type:
+        yield "sparse", ""
+    if "lut" in op.type:
+        yield "table", f"LUT {_table_bits(types)}-bit"
+    elif "affine" in op.type or "shift_scale" in op.type:
+        yield "scale", _describe_scale(types)
+    elif "cast" in op.type and "source_val" in types:
+        yield "dense", types["source_val"].dtype.value
+    elif "nonzero_data" in types:
+        yield "dense", types["nonzero_data"].dtype.value
+    for argument in sources.values():
+        maker = makers.get(argument.name) if isinstance(argument, Value) else None
+        if maker is not None and _is_decompression(maker):
+            yield from _parts(maker, makers)
+
+
+def _table_bits(types: Mapping[str, TensorType]) -> int:
+    """Bits of an index: of its type, or of the table's length where indices are packed into bytes."""
+    indices = types.get("indices") or types.get("indices_nonzero_data")
+    if indices is not None and indices.dtype.bits < 8:
+        return indices.dtype.bits
+    table = types.get("lut")
+    if table is None or not table.shape:
+        return indices.dtype.bits if indices is not None else 0
+    # `[2^bits]` in the first operation set that knows tables, `[…, 2^bits, elements]` in later ones.
+    entries = (table.shape[-2] if len(table.shape) > 1 else table.shape[0]) or 1
+    return max(1, (entries - 1).bit_length())
+
+
+def _describe_scale(types: Mapping[str, TensorType]) -> str:
+    data = types.get("quantized_data") or types.get("data") or types.get("nonzero_data")
+    scale = types.get("scale")
+    name = f"affine {data.dtype.value}" if data is not None else "affine"
+    if (
+        data is None
+        or scale is None
+        or not data.shape
+        or not scale.shape
+        or len(data.shape) != len(scale.shape)
+    ):
+        return name
+    blocks = [
+        size // count
+        for size, count in zip(data.shape, scale.shape, strict=True)
+        if size and count and 1 < count < size
+    ]
+    return f"{name} in blocks of {max(blocks)}" if blocks else name
