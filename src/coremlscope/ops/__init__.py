@@ -6,16 +6,22 @@ from collections.abc import Mapping
 
 from coremlscope.ops import (
     activation,
+    compression,
     control,
     convolution,
     elementwise,
+    gathering,
+    generation,
     linear,
     lists,
     normalization,
     pooling,
     recurrent,
     reduction,
+    slicing,
     states,
+    structure,
+    transformation,
     unary,
 )
 from coremlscope.ops.spec import OpSpec
@@ -24,16 +30,22 @@ __all__ = ["OPS"]
 
 _FAMILIES: tuple[tuple[OpSpec, ...], ...] = (
     activation.OPS,
+    compression.OPS,
     control.OPS,
     convolution.OPS,
     elementwise.OPS,
+    gathering.OPS,
+    generation.OPS,
     linear.OPS,
     lists.OPS,
     normalization.OPS,
     pooling.OPS,
     recurrent.OPS,
     reduction.OPS,
+    slicing.OPS,
     states.OPS,
+    structure.OPS,
+    transformation.OPS,
     unary.OPS,
 )
 

@@ -1,0 +1,397 @@
+"""Compressed weights, which are unpacked before run time, and quantisation at run time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from coremlscope.ir import Array, Constant, DType, TensorType, ValueType
+from coremlscope.ops.emit import F32, I32, Lowering, Tensor
+from coremlscope.ops.folding import fold_constexpr, folding
+from coremlscope.ops.infer import normal_axis
+from coremlscope.ops.spec import OpSpec, Work, bytes_of, moved
+from coremlscope.ops.view import CannotInfer, CannotLower, OpView
+
+__all__ = ["OPS"]
+
+
+# Arguments: attributes of the operation up to iOS 17, inputs from iOS 18 on.
+
+
+def _find(view: OpView, name: str) -> Constant | None:
+    given = view.op.attributes.get(name)
+    if given is not None:
+        return given
+    return view.bound(name).constant if view.has(name) else None
+
+
+def _constant(view: OpView, name: str) -> Constant:
+    constant = _find(view, name)
+    if constant is None:
+        raise CannotInfer(f"parameter `{name}` is missing or not constant")
+    return constant
+
+
+def _type(view: OpView, name: str) -> TensorType:
+    given = view.op.attributes.get(name)
+    type_ = given.type if given is not None else view.type(name)
+    if not isinstance(type_, TensorType):
+        raise CannotInfer(f"parameter `{name}` is not a tensor")
+    return type_
+
+
+def _dims(view: OpView, name: str) -> tuple[int, ...]:
+    shape = _type(view, name).shape
+    if shape is None or None in shape:
+        raise CannotInfer(f"the shape of `{name}` is not known")
+    return tuple(d or 0 for d in shape)
+
+
+def _has(view: OpView, name: str) -> bool:
+    return name in view.op.attributes or view.has(name)
+
+
+def _array(view: OpView, name: str) -> Any:
+    return _constant(view, name).numpy()
+
+
+def _integer(view: OpView, name: str) -> int:
+    return int(_array(view, name).reshape(-1)[0])
+
+
+def _constexpr_work(view: OpView) -> Work:
+    """The packed bytes: on the device they are what is read, here they are unpacked beforehand."""
+    total = Work()
+    for type_ in [b.type for given in view.inputs.values() for b in given] + [
+        constant.type for name, constant in view.op.attributes.items() if name != "name"
+    ]:
+        size, known = bytes_of(type_)
+        total += Work(0, size, size, 0, known)
+    return total
+
+
+def _never_lowered(op: Lowering) -> Tensor:
+    raise CannotLower("its arguments are not all constants")
+
+
+# Affine
+
+
+def _infer_affine(view: OpView) -> Sequence[ValueType]:
+    return [TensorType(_type(view, "scale").dtype, _type(view, "quantized_data").shape)]
+
+
+def _along_axis(parameter: Array, rank: int, axis: int) -> Any:
+    """A vector turned so that it broadcasts along `axis`; a scalar as it is."""
+    if parameter.size == 1:
+        return parameter.reshape(())
+    return parameter.reshape([-1 if i == axis % rank else 1 for i in range(rank)])
+
+
+def _unpack_affine(view: OpView) -> Any:
+    data, axis = _array(view, "quantized_data"), _integer(view, "axis")
+    scale, zero = (
+        _along_axis(_array(view, name).astype(np.float32), data.ndim, axis)
+        for name in ("scale", "zero_point")
+    )
+    return (data.astype(np.float32) - zero) * scale
+
+
+def _blocks(array: Array, counts: Sequence[int]) -> Any:
+    """Each axis split into `counts` blocks: axes block, element, block, element, …"""
+    dims = []
+    for length, count in zip(array.shape, counts, strict=True):
+        dims += [count, length // count]
+    return array.reshape(dims)
+
+
+def _shift_scale(data: Array, scale: Array, offset: Array | None) -> Any:
+    """`scale · (data − offset)`, each scale for a block of the data."""
+    result = _blocks(data.astype(np.float32), scale.shape)
+    spread = [d for length in scale.shape for d in (length, 1)]
+    if offset is not None:
+        result = result - offset.astype(np.float32).reshape(spread)
+    return (result * scale.astype(np.float32).reshape(spread)).reshape(data.shape)
+
+
+def _check_blocks(dims: Sequence[int], parameter: Sequence[int], name: str) -> None:
+    if len(dims) != len(parameter) or any(b < 1 or d % b for d, b in zip(dims, parameter, strict=False)):
+        raise CannotInfer(f"`{name}` of shape {list(parameter)} does not divide data of shape {list(dims)}")
+
+
+def _optional(view: OpView, name: str) -> Array | None:
+    return _array(view, name) if _has(view, name) else None
+
+
+def _infer_blockwise(view: OpView) -> Sequence[ValueType]:
+    _check_blocks(_dims(view, "data"), _dims(view, "scale"), "scale")
+    return [TensorType(_type(view, "scale").dtype, _dims(view, "data"))]
+
+
+def _unpack_blockwise(view: OpView) -> Any:
+    return _shift_scale(_array(view, "data"), _array(view, "scale"), _optional(view, "offset"))
+
+
+# Look-up tables
+
+
+def _unpack_bits(packed: Array, bits: int, count: int) -> Any:
+    """Elements of `bits` bits each, packed from the least significant bit on."""
+    data: Any = packed.astype(np.uint8, copy=False).reshape(-1)
+    if bits == 8:
+        return data[:count]
+    if 8 % bits == 0:
+        shifts = np.arange(0, 8, bits, dtype=np.uint8)
+        return ((data[:, None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(-1)[:count]
+    # Elements that lie across bytes: as many bytes as hold a whole number of them at a time.
+    group = math.lcm(bits, 8) // 8
+    data = np.pad(data, (0, -len(data) % group)).reshape(-1, group)
+    word = sum(data[:, i].astype(np.uint64) << np.uint64(8 * i) for i in range(group))
+    shifts64 = np.arange(0, group * 8, bits, dtype=np.uint64)
+    mask = np.uint64((1 << bits) - 1)
+    return ((np.asarray(word)[:, None] >> shifts64) & mask).astype(np.uint8).reshape(-1)[:count]
+
+
+def _target_shape(view: OpView) -> tuple[int, ...]:
+    """The shape that the iOS 16 form gives as a parameter."""
+    return tuple(int(v) for v in _array(view, "shape").reshape(-1))
+
+
+def _infer_lut(view: OpView) -> Sequence[ValueType]:
+    dtype = _type(view, "lut").dtype
+    if _has(view, "shape"):
+        return [TensorType(dtype, _target_shape(view))]
+    return [TensorType(dtype, _with_vectors(view, _dims(view, "indices")))]
+
+
+def _with_vectors(view: OpView, dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of what indices of a shape stand for: longer along the axis that vectors lie on."""
+    lut = _dims(view, "lut")
+    if len(lut) != len(dims) + 2:
+        raise CannotInfer(f"a table of rank {len(lut)} for indices of rank {len(dims)}")
+    _check_blocks(dims, lut[:-2], "lut")
+    if lut[-1] == 1:
+        return dims
+    axis = normal_axis(_integer(view, "vector_axis"), len(dims))
+    return tuple(d * lut[-1] if i == axis else d for i, d in enumerate(dims))
+
+
+def _look_up(indices: Array, lut: Array, axis: int) -> Any:
+    """Elements or vectors of tables: one table for each block of the indices, as `lut`'s first axes say."""
+    tables = lut.reshape(-1, *lut.shape[-2:])
+    counts = lut.shape[:-2]
+    rank = indices.ndim
+    numbers = np.arange(len(tables)).reshape([d for count in counts for d in (count, 1)])
+    vectors = tables[numbers, _blocks(indices, counts)].reshape(*indices.shape, lut.shape[-1])
+    if lut.shape[-1] == 1:
+        return vectors[..., 0]
+    moved = np.moveaxis(vectors, -1, axis % rank + 1)
+    return moved.reshape([d * lut.shape[-1] if i == axis % rank else d for i, d in enumerate(indices.shape)])
+
+
+def _unpack_lut(view: OpView) -> Any:
+    lut, indices = _array(view, "lut"), _array(view, "indices")
+    if _has(view, "shape"):
+        shape = _target_shape(view)
+        bits = int(math.log2(lut.size))
+        return lut.reshape(-1)[_unpack_bits(indices, bits, math.prod(shape))].reshape(shape)
+    return _look_up(indices, lut, _vector_axis(view))
+
+
+def _vector_axis(view: OpView) -> int:
+    return _integer(view, "vector_axis") if _has(view, "vector_axis") else 0
+
+
+# Sparse weights
+
+
+def _scatter_dense(mask: Array, nonzero: Array) -> Array:
+    dense = np.zeros(mask.shape, nonzero.dtype)
+    dense[mask != 0] = nonzero
+    return dense
+
+
+def _infer_sparse(view: OpView) -> Sequence[ValueType]:
+    shape = _target_shape(view) if _has(view, "shape") else _dims(view, "mask")
+    return [TensorType(_type(view, "nonzero_data").dtype, shape)]
+
+
+def _unpack_sparse(view: OpView) -> Array:
+    mask, nonzero = _array(view, "mask"), _array(view, "nonzero_data")
+    if _has(view, "shape"):
+        shape = _target_shape(view)
+        mask = _unpack_bits(mask, 1, math.prod(shape)).reshape(shape)
+    return _scatter_dense(mask, nonzero)
+
+
+def _infer_sparse_blockwise(view: OpView) -> Sequence[ValueType]:
+    mask = _type(view, "data_mask")
+    _check_blocks(_dims(view, "data_mask"), _dims(view, "scale"), "scale")
+    return [mask, TensorType(_type(view, "scale").dtype, _type(view, "nonzero_data").shape)]
+
+
+def _unpack_sparse_blockwise(view: OpView) -> Sequence[Array]:
+    mask = _array(view, "data_mask")
+    dense = _scatter_dense(mask, _array(view, "nonzero_data"))
+    return [mask, _shift_scale(dense, _array(view, "scale"), _optional(view, "offset"))[mask != 0]]
+
+
+def _infer_sparse_lut(view: OpView) -> Sequence[ValueType]:
+    mask, count = _type(view, "indices_mask"), _dims(view, "indices_nonzero_data")[0]
+    lut = _type(view, "lut")
+    dims = _with_vectors(view, _dims(view, "indices_mask"))
+    return [TensorType(mask.dtype, dims), TensorType(lut.dtype, (count * _dims(view, "lut")[-1],))]
+
+
+def _unpack_sparse_lut(view: OpView) -> Sequence[Array]:
+    mask, lut, axis = _array(view, "indices_mask"), _array(view, "lut"), _vector_axis(view)
+    indices = _scatter_dense(mask, _array(view, "indices_nonzero_data"))
+    dense = _look_up(indices, lut, axis)
+    wide = mask if lut.shape[-1] == 1 else np.repeat(mask, lut.shape[-1], axis)
+    return [wide, dense[wide != 0]]
+
+
+# Casts and quantisation at run time
+
+
+def _dtype(view: OpView) -> DType:
+    name = str(_array(view, "output_dtype").reshape(-1)[0])
+    try:
+        return DType(name)
+    except ValueError:
+        raise CannotInfer(f"there is no element type {name!r}") from None
+
+
+def _infer_constexpr_cast(view: OpView) -> Sequence[ValueType]:
+    return [TensorType(_dtype(view), _type(view, "source_val").shape)]
+
+
+def _unpack_cast(view: OpView) -> Any:
+    return _array(view, "source_val")
+
+
+def _infer_quantize(view: OpView) -> Sequence[ValueType]:
+    return [TensorType(_dtype(view), view.type("input").shape)]
+
+
+def _infer_dequantize(view: OpView) -> Sequence[ValueType]:
+    return [TensorType(view.type("scale").dtype, view.type("input").shape)]
+
+
+def _quantisation(view: OpView) -> tuple[Array, Array, int]:
+    """Scale, zero point and axis of `quantize` and `dequantize`."""
+    scale = view.value("scale")
+    zero = view.value("zero_point", np.zeros(scale.shape, np.int8))
+    return scale.astype(np.float32), zero, view.integer("axis", 0)
+
+
+def _lower_quantize(op: Lowering) -> Tensor:
+    scale, zero, axis = _quantisation(op.view)
+    dtype = op.view.output_type().dtype.numpy
+    narrow = op.emit(
+        "QuantizeLinear",
+        op["input"],
+        op.const(scale, F32),
+        op.const(zero.reshape(scale.shape), dtype),
+        dtype=dtype,
+        axis=axis if scale.ndim else None,
+    )
+    return op.cast(narrow, I32)
+
+
+def _lower_dequantize(op: Lowering) -> Tensor:
+    scale, zero, axis = _quantisation(op.view)
+    rank = len(op.view.shape("input"))
+    x = op.cast(op["input"], F32)
+    if zero.any():
+        x = op.emit("Sub", x, op.const(_along_axis(zero, rank, axis), F32))
+    return op.emit("Mul", x, op.const(_along_axis(scale, rank, axis), F32))
+
+
+def _fold_dequantize(view: OpView) -> Any:
+    scale, zero, axis = _quantisation(view)
+    data: Any = view.value("input")
+    zero = _along_axis(zero.astype(np.float32), data.ndim, axis)
+    return (data.astype(np.float32) - zero) * _along_axis(scale, data.ndim, axis)
+
+
+def _affine_work(view: OpView) -> Work:
+    return moved(view, 2 * (view.output_type().elements or 0))
+
+
+OPS: tuple[OpSpec, ...] = (
+    OpSpec(
+        "constexpr_affine_dequantize",
+        "A weight kept in 8 bits with a scale and a zero point, for all of it or along an axis.",
+        _infer_affine,
+        _never_lowered,
+        _constexpr_work,
+        fold_constexpr(_unpack_affine),
+    ),
+    OpSpec(
+        "constexpr_blockwise_shift_scale",
+        "A weight kept in 4 or 8 bits with a scale and an offset for each block.",
+        _infer_blockwise,
+        _never_lowered,
+        _constexpr_work,
+        fold_constexpr(_unpack_blockwise),
+    ),
+    OpSpec(
+        "constexpr_lut_to_dense",
+        "A weight kept as indices into tables of values, or of vectors.",
+        _infer_lut,
+        _never_lowered,
+        _constexpr_work,
+        fold_constexpr(_unpack_lut),
+    ),
+    OpSpec(
+        "constexpr_sparse_to_dense",
+        "A weight of which only the elements that are not zero are kept.",
+        _infer_sparse,
+        _never_lowered,
+        _constexpr_work,
+        fold_constexpr(_unpack_sparse),
+    ),
+    OpSpec(
+        "constexpr_lut_to_sparse",
+        "The kept elements of a sparse weight, themselves kept as indices into tables.",
+        _infer_sparse_lut,
+        _never_lowered,
+        _constexpr_work,
+        fold_constexpr(_unpack_sparse_lut),
+    ),
+    OpSpec(
+        "constexpr_sparse_blockwise_shift_scale",
+        "The kept elements of a sparse weight, themselves kept with a scale and an offset for each block.",
+        _infer_sparse_blockwise,
+        _never_lowered,
+        _constexpr_work,
+        fold_constexpr(_unpack_sparse_blockwise),
+    ),
+    OpSpec(
+        "constexpr_cast",
+        "A weight kept as fp16 and used as fp32.",
+        _infer_constexpr_cast,
+        _never_lowered,
+        _constexpr_work,
+        fold_constexpr(_unpack_cast),
+    ),
+    OpSpec(
+        "quantize",
+        "Numbers rounded to 8-bit steps of a scale, from a zero point on.",
+        _infer_quantize,
+        _lower_quantize,
+        _affine_work,
+    ),
+    OpSpec(
+        "dequantize",
+        "The numbers that 8-bit steps of a scale, from a zero point on, stand for.",
+        _infer_dequantize,
+        _lower_dequantize,
+        _affine_work,
+        folding(_fold_dequantize),
+    ),
+)

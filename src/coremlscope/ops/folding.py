@@ -1,0 +1,97 @@
+"""Computing results before run time: shape arithmetic at once, rearranged weights when they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from coremlscope.ir import Array, Constant, Derived, TensorType, constant
+from coremlscope.ops.view import OpView
+
+__all__ = ["Fold", "fold_constexpr", "folding"]
+
+Fold = Callable[[OpView], Sequence[Constant] | None]
+Compute = Callable[[OpView], Array | Sequence[Array]]
+
+#: Results and arguments of at most this many elements are computed while binding: shapes and indices.
+_EAGER_ELEMENTS = 1024
+#: Results may have at most this many elements more than the arguments: 1 MB of fp32, as in coremltools.
+_GROWTH_ELEMENTS = 262_144
+
+
+def folding(compute: Compute) -> Fold:
+    """A folding rule for operations that rearrange elements or compute small integers.
+
+    Small results are computed while binding, so that shapes are known. Large results of constant arguments
+    become derived constants: nothing is read before the weight file is written. Results that would be much
+    larger than their arguments are left to run time.
+
+    Args:
+        compute: From the operation, all of whose arguments are known, to its results.
+    """
+
+    def fold(view: OpView) -> Sequence[Constant] | None:
+        sources = _sources(view)
+        types = [view.output_type(index) for index in range(len(view.outputs))]
+        if sources is None or any(type_.elements is None for type_ in types):
+            return None
+        given = sum(_elements(source) for source in sources)
+        made = sum(type_.elements or 0 for type_ in types)
+        if max(given, made) <= _EAGER_ELEMENTS and all(source.is_available for source in sources):
+            with np.errstate(all="ignore"):
+                arrays = _as_list(compute(view))
+            return [constant(a, t.dtype) for a, t in zip(arrays, types, strict=True)]
+        if made - given > _GROWTH_ELEMENTS:
+            return None
+        return _derived(view, compute, types, sources)
+
+    return fold
+
+
+def fold_constexpr(compute: Compute) -> Fold:
+    """A folding rule for `constexpr_*`: always derived constants, whatever their size.
+
+    Args:
+        compute: From the operation to its results.
+    """
+
+    def fold(view: OpView) -> Sequence[Constant] | None:
+        sources = _sources(view)
+        if sources is None:
+            return None
+        types = [view.output_type(index) for index in range(len(view.outputs))]
+        return _derived(view, compute, types, sources)
+
+    return fold
+
+
+def _derived(
+    view: OpView, compute: Compute, types: Sequence[TensorType], sources: tuple[Constant, ...]
+) -> list[Constant]:
+    def elements(index: int, type_: TensorType) -> Array:
+        with np.errstate(all="ignore"):
+            array = _as_list(compute(view))[index]
+        return np.asarray(array).astype(type_.dtype.numpy, copy=False)
+
+    def result(index: int, type_: TensorType) -> Constant:
+        return Constant(type_, Derived(lambda: elements(index, type_), sources))
+
+    return [result(index, type_) for index, type_ in enumerate(types)]
+
+
+def _sources(view: OpView) -> tuple[Constant, ...] | None:
+    """The content of every argument; None where one is only known at run time."""
+    constants = [bound.constant for arguments in view.inputs.values() for bound in arguments]
+    # Up to iOS 17 the arguments of `constexpr_*` are attributes.
+    constants += [value for name, value in view.op.attributes.items() if name != "name"]
+    known = tuple(c for c in constants if c is not None)
+    return known if len(known) == len(constants) else None
+
+
+def _elements(source: Constant) -> int:
+    return (source.type.elements or 0) if isinstance(source.type, TensorType) else 0
+
+
+def _as_list(result: Array | Sequence[Array]) -> Sequence[Array]:
+    return [result] if isinstance(result, np.ndarray | np.generic) else result

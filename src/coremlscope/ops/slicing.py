@@ -1,0 +1,347 @@
+"""Slices: taking them out of a tensor and putting others in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coremlscope.ir import Array, TensorType, ValueType
+from coremlscope.ops.emit import I64, Lowering, Tensor
+from coremlscope.ops.folding import folding
+from coremlscope.ops.infer import same_as
+from coremlscope.ops.spec import OpSpec, Work, bytes_of, moved_output
+from coremlscope.ops.view import CannotInfer, OpView
+
+__all__ = ["OPS"]
+
+#: What ONNX reads as "to the very end", whichever way a slice runs.
+_LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class _Slices:
+    """The arguments of `slice_by_index`, one entry an axis; `begin` and `end` are None where not known."""
+
+    begin: list[int] | None
+    end: list[int] | None
+    stride: list[int]
+    begin_mask: list[bool]
+    end_mask: list[bool]
+    squeeze: list[bool]
+
+    @classmethod
+    def of(cls, view: OpView) -> _Slices:
+        rank = len(view.shape("x"))
+
+        def flags(name: str) -> list[bool]:
+            return [bool(v) for v in view.integers(name, [0] * rank)]
+
+        slices = cls(
+            view.integers("begin") if view.is_known("begin") else None,
+            view.integers("end") if view.is_known("end") else None,
+            view.integers("stride", [1] * rank),
+            flags("begin_mask"),
+            flags("end_mask"),
+            flags("squeeze_mask"),
+        )
+        for name in cls.__slots__:
+            given = getattr(slices, name)
+            if given is not None and len(given) != rank:
+                raise CannotInfer(f"`{name}` holds {len(given)} elements for a tensor of rank {rank}")
+        if 0 in slices.stride:
+            raise CannotInfer("a stride is 0")
+        return slices
+
+    def python(self, axis: int) -> slice | None:
+        """The slice of one axis as Python writes it; None where it is not known."""
+        stride = self.stride[axis]
+        if self.squeeze[axis]:
+            begin = self.bound(self.begin, self.begin_mask, axis)
+            if begin is _UNKNOWN:
+                return None
+            assert begin is None or isinstance(begin, int)
+            start = begin or 0
+            return slice(start, start + 1 if start != -1 else None, 1)
+        begin = self.bound(self.begin, self.begin_mask, axis)
+        end = self.bound(self.end, self.end_mask, axis)
+        if begin is _UNKNOWN or end is _UNKNOWN:
+            return None
+        return slice(begin, end, stride)
+
+    @staticmethod
+    def bound(values: list[int] | None, mask: list[bool], axis: int) -> int | object | None:
+        if mask[axis]:
+            return None
+        return _UNKNOWN if values is None else values[axis]
+
+    def is_full(self, axis: int) -> bool:
+        """True where the whole axis is taken, in its order."""
+        return self.python(axis) in (slice(None, None, 1), slice(0, None, 1)) and not self.squeeze[axis]
+
+    def squeezed(self) -> list[int]:
+        """The axes that are indexed, and so are gone from the result."""
+        return [axis for axis, squeezed in enumerate(self.squeeze) if squeezed]
+
+
+_UNKNOWN = object()
+
+
+def _sliced_dim(taken: slice | None, dim: int | None, stride: int) -> int | None:
+    """How many elements a slice takes of an axis, where that can be known."""
+    if taken is None:
+        return None
+    if dim is not None:
+        return len(range(*taken.indices(dim)))
+    begin, end = taken.start, taken.stop
+    if begin is None and end is None:
+        return None
+    if end is None and begin is not None:
+        # The last element forwards, or the first one backwards.
+        return 1 if (begin == -1 and stride > 0) or (begin == 0 and stride < 0) else None
+    if begin is not None and end is not None and (begin < 0) == (end < 0):
+        # Of an axis whose length is not known, at most this many; exactly that many where it is 0 or 1.
+        count = len(range(begin, end, stride))
+        return count if count in (0, 1) else None
+    return None
+
+
+def _infer_slice_by_index(view: OpView) -> Sequence[ValueType]:
+    slices, shape = _Slices.of(view), view.shape("x")
+    dims = tuple(
+        _sliced_dim(slices.python(axis), dim, slices.stride[axis])
+        for axis, dim in enumerate(shape)
+        if not slices.squeeze[axis]
+    )
+    for axis in slices.squeezed():
+        taken, dim = slices.python(axis), shape[axis]
+        if taken is not None and dim is not None and not -dim <= taken.start < dim:
+            raise CannotInfer(f"index {taken.start} lies outside axis {axis} of length {dim}")
+    return [TensorType(view.type("x").dtype, dims)]
+
+
+def _bounds(op: Lowering, slices: _Slices) -> tuple[Tensor, Tensor]:
+    """Where every axis begins and ends, as ONNX wants it: masked and indexed axes filled in."""
+    rank = len(slices.stride)
+    head = [0 if stride > 0 else _LAST for stride in slices.stride]
+    tail = [_LAST if stride > 0 else _FIRST for stride in slices.stride]
+    if slices.begin is None:
+        begin = op.int64("begin")
+        if any(slices.begin_mask):
+            begin = op.emit("Where", op.const(slices.begin_mask, bool), op.const(head, I64), begin)
+    else:
+        begin = op.const([head[i] if slices.begin_mask[i] else slices.begin[i] for i in range(rank)], I64)
+    if slices.end is None:
+        end = op.int64("end")
+        if any(slices.end_mask):
+            end = op.emit("Where", op.const(slices.end_mask, bool), op.const(tail, I64), end)
+    else:
+        end = op.const([tail[i] if slices.end_mask[i] else slices.end[i] for i in range(rank)], I64)
+    if any(slices.squeeze):
+        after = op.emit("Add", begin, op.const(1, I64))
+        # The element after the last one, -1, is not 0 but the very end.
+        is_last = op.emit("Equal", after, op.const(0, I64), dtype=bool)
+        after = op.emit("Where", is_last, op.const(_LAST, I64), after)
+        end = op.emit("Where", op.const(slices.squeeze, bool), after, end)
+    return begin, end
+
+
+def _known_bounds(slices: _Slices, axes: Sequence[int]) -> tuple[list[int], list[int]] | None:
+    """Begin and end of the axes as ONNX wants them, where all are known."""
+    begins, ends = [], []
+    for axis in axes:
+        taken = slices.python(axis)
+        if taken is None:
+            return None
+        forwards = slices.squeeze[axis] or slices.stride[axis] > 0
+        begins.append(taken.start if taken.start is not None else 0 if forwards else _LAST)
+        ends.append(taken.stop if taken.stop is not None else _LAST if forwards else _FIRST)
+    return begins, ends
+
+
+def _lower_slice_by_index(op: Lowering) -> Tensor:
+    slices, x = _Slices.of(op.view), op["x"]
+    strides = [1 if squeezed else s for s, squeezed in zip(slices.stride, slices.squeeze, strict=True)]
+    axes = [axis for axis in range(len(strides)) if not slices.is_full(axis)]
+    known = _known_bounds(slices, axes)
+    if known is not None and axes:
+        begin, end = op.const(known[0], I64), op.const(known[1], I64)
+    elif axes:
+        axes = list(range(len(strides)))
+        begin, end = _bounds(op, slices)
+    else:
+        return x
+    steps = [strides[axis] for axis in axes]
+    x = op.emit("Slice", x, begin, end, op.const(axes, I64), op.const(steps, I64))
+    return op.squeeze(x, slices.squeezed())
+
+
+def _fold_slice_by_index(view: OpView) -> Array:
+    slices, x = _Slices.of(view), view.value("x")
+    taken = tuple(slices.python(axis) for axis in range(x.ndim))
+    return np.squeeze(x[taken], axis=tuple(slices.squeezed()))
+
+
+# slice_by_size
+
+
+def _infer_slice_by_size(view: OpView) -> Sequence[ValueType]:
+    shape = view.shape("x")
+    dims: list[int | None] = [None] * len(shape)
+    if view.is_known("size"):
+        begins = view.integers("begin") if view.is_known("begin") else None
+        for axis, size in enumerate(view.integers("size")):
+            dim = shape[axis]
+            if size != -1:
+                dims[axis] = size
+            elif begins is not None and dim is not None:
+                dims[axis] = dim - begins[axis] if begins[axis] >= 0 else -begins[axis]
+    return [TensorType(view.type("x").dtype, tuple(dims))]
+
+
+def _lower_slice_by_size(op: Lowering) -> Tensor:
+    view = op.view
+    last = op.const(_LAST, I64)
+    if view.is_known("begin") and view.is_known("size"):
+        begins, sizes = view.integers("begin"), view.integers("size")
+        ends = [
+            _LAST if size == -1 or (begin < 0 and begin + size >= 0) else begin + size
+            for begin, size in zip(begins, sizes, strict=True)
+        ]
+        begin, end = op.const(begins, I64), op.const(ends, I64)
+    else:
+        zero = op.const(0, I64)
+        begin, size = op.int64("begin"), op.int64("size")
+        end = op.emit("Add", begin, size)
+        from_back = op.emit("Less", begin, zero, dtype=bool)
+        passes = op.emit("And", from_back, op.emit("GreaterOrEqual", end, zero, dtype=bool), dtype=bool)
+        rest = op.emit("Equal", size, op.const(-1, I64), dtype=bool)
+        end = op.emit("Where", op.emit("Or", passes, rest, dtype=bool), last, end)
+    return op.emit("Slice", op["x"], begin, end, op.const(range(len(view.shape("x"))), I64))
+
+
+def _fold_slice_by_size(view: OpView) -> Array:
+    taken = []
+    for begin, size in zip(view.integers("begin"), view.integers("size"), strict=True):
+        end = begin + size
+        taken.append(slice(begin, None if size == -1 or (begin < 0 and end >= 0) else end))
+    return view.value("x")[tuple(taken)]
+
+
+# slice_update
+
+
+def _absolute(op: Lowering, bound: Tensor, length: Tensor, lowest: int, highest: int) -> Tensor:
+    """A bound counted from the front, and kept between `lowest` and `length + highest`."""
+    negative = op.emit("Less", bound, op.const(0, I64), dtype=bool)
+    bound = op.emit("Where", negative, op.emit("Add", bound, length), bound)
+    most = op.emit("Add", length, op.const(highest, I64)) if highest else length
+    return op.emit("Min", op.emit("Max", bound, op.const(lowest, I64)), most)
+
+
+def _update_axis(
+    op: Lowering, x: Tensor, begin: Tensor, end: Tensor, stride: int, axis: int, rest: _Rest
+) -> Tensor:
+    """`x` with a slice along `axis` replaced by what `rest` makes of that slice."""
+    length = op.emit("Shape", x, dtype=I64, start=axis, end=axis + 1)
+    at = op.const([axis], I64)
+    if stride == 1:
+        begin = _absolute(op, begin, length, 0, 0)
+        end = op.emit("Max", _absolute(op, end, length, 0, 0), begin)
+        inner = rest(op.emit("Slice", x, begin, end, at))
+        before = op.emit("Slice", x, op.const([0], I64), begin, at)
+        after = op.emit("Slice", x, end, op.const([_LAST], I64), at)
+        return op.emit("Concat", before, inner, after, axis=axis)
+    steps = op.const([stride], I64)
+    inner = rest(op.emit("Slice", x, begin, end, at, steps))
+    numbers = op.emit("Range", op.const(0, I64), op.squeeze(length, [0]), op.const(1, I64))
+    taken = op.emit("Slice", numbers, begin, end, op.const([0], I64), steps)
+    rank = len(op.view.shape("x"))
+    taken = op.unsqueeze(taken, [other for other in range(rank) if other != axis])
+    taken = op.emit("Expand", taken, op.shape_of(inner))
+    return op.emit("ScatterElements", x, taken, inner, axis=axis)
+
+
+class _Rest:
+    """What becomes of a slice: the axes that are left are updated in turn, then the update is in place."""
+
+    def __init__(self, op: Lowering, slices: _Slices, axes: Sequence[int], update: Tensor) -> None:
+        self.op, self.slices, self.axes, self.update = op, slices, axes, update
+
+    def __call__(self, x: Tensor) -> Tensor:
+        op, slices = self.op, self.slices
+        if not self.axes:
+            return self.update
+        axis, *others = self.axes
+        rest = _Rest(op, slices, others, self.update)
+        known = _known_bounds(slices, [axis])
+        if known is not None:
+            begin, end = op.const(known[0], I64), op.const(known[1], I64)
+        else:
+            every = _bounds(op, slices)
+            begin, end = (
+                op.emit("Slice", b, op.const([axis], I64), op.const([axis + 1], I64)) for b in every
+            )
+        stride = 1 if slices.squeeze[axis] else slices.stride[axis]
+        return _update_axis(op, x, begin, end, stride, axis, rest)
+
+
+def _lower_slice_update(op: Lowering) -> Tensor:
+    slices = _Slices.of(op.view)
+    axes = [axis for axis in range(len(slices.stride)) if not slices.is_full(axis)]
+    update = op.unsqueeze(op["update"], slices.squeezed())
+    return _Rest(op, slices, axes, update)(op["x"])
+
+
+def _slice_update_work(view: OpView) -> Work:
+    size, known = bytes_of(view.type("update"))
+    return Work(0, size, 0, size, known)
+
+
+def _fold_slice_update(view: OpView) -> Array:
+    slices, x = _Slices.of(view), view.value("x").copy()
+    taken = tuple(slices.python(axis) for axis in range(x.ndim))
+    x[taken] = view.value("update").reshape(x[taken].shape)
+    return x
+
+
+def _infer_slice_update(view: OpView) -> Sequence[ValueType]:
+    slices, shape = _Slices.of(view), view.shape("x")
+    update = view.type("update").shape
+    kept = [axis for axis in range(len(shape)) if not slices.squeeze[axis]]
+    if update is not None and len(update) != len(kept):
+        raise CannotInfer(f"an update of rank {len(update)} for a slice of rank {len(kept)}")
+    for axis, given in zip(kept, update or (), strict=False):
+        wanted = _sliced_dim(slices.python(axis), shape[axis], slices.stride[axis])
+        if None not in (wanted, given) and wanted != given:
+            raise CannotInfer(f"an update of {given} elements for a slice of {wanted} along axis {axis}")
+    return same_as("x")(view)
+
+
+OPS: tuple[OpSpec, ...] = (
+    OpSpec(
+        "slice_by_index",
+        "A part of a tensor: from begin to end at a stride, axis by axis.",
+        _infer_slice_by_index,
+        _lower_slice_by_index,
+        moved_output,
+        folding(_fold_slice_by_index),
+    ),
+    OpSpec(
+        "slice_by_size",
+        "A part of a tensor: so many elements from a begin, axis by axis.",
+        _infer_slice_by_size,
+        _lower_slice_by_size,
+        moved_output,
+        folding(_fold_slice_by_size),
+    ),
+    OpSpec(
+        "slice_update",
+        "A tensor with a part of it replaced.",
+        _infer_slice_update,
+        _lower_slice_update,
+        _slice_update_work,
+        folding(_fold_slice_update),
+    ),
+)
