@@ -1,0 +1,119 @@
+"""The lowered graph as attribution looks at it: who makes which value, for which operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from coremlscope.ops.program import OnnxProgram
+
+__all__ = ["LoweredGraph", "LoweredNode"]
+
+#: Results that engines know before run time, where shapes are static, whatever the input's content is.
+_OF_SHAPES = frozenset({"Shape", "Size"})
+#: Nodes that give something else each time: equal ones are not one.
+_RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredNode:
+    """A node at the top of the lowered graph, everything nested in it included.
+
+    Attributes:
+        op_type: ONNX's name of its operator.
+        inputs: The values that it reads, those read inside its nested graphs included.
+        outputs: The values that it makes.
+        ops: Ids of the operations that it was made for.
+        inner: Ids of the operations that run inside its nested graphs.
+        number: Equal for nodes that compute the same from the same.
+    """
+
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    ops: frozenset[str]
+    inner: frozenset[str]
+    number: int
+
+
+class LoweredGraph:
+    """The nodes of a lowered program in order, and the node that makes each value."""
+
+    def __init__(self, program: OnnxProgram) -> None:
+        self.nodes: list[LoweredNode] = []
+        self.maker: dict[str, int] = {}
+        self.constants: set[str] = {tensor.name for tensor in program.model.graph.initializer}
+        self._numbers: dict[Any, int] = {}
+        for node in program.model.graph.node:
+            self._add(node, program)
+
+    def _add(self, node: Any, program: OnnxProgram) -> None:
+        outputs = tuple(name for name in node.output if name)
+        ops = frozenset(program.owners.get(name, "") for name in outputs) - {""}
+        inner = frozenset(program.owners.get(name, "") for name in _made_inside(node)) - {""} - ops
+        read = [name for name in node.input if name]
+        read += sorted(_read_inside(node) - set(read))
+        index = len(self.nodes)
+        number = self._number(node, index)
+        self.nodes.append(LoweredNode(node.op_type, tuple(read), outputs, ops, inner, number))
+        self.maker.update((name, index) for name in outputs)
+
+    def _number(self, node: Any, index: int) -> int:
+        """The same number for nodes that compute the same, as common subexpressions are found."""
+        if node.op_type in _RANDOM or any(True for _ in _graphs(node)):
+            return self._numbers.setdefault(index, len(self._numbers))
+        inputs: list[tuple[str, int, int]] = []
+        for name in node.input:
+            maker = self.maker.get(name)
+            if maker is None:
+                inputs.append((name, -1, 0))
+            else:
+                inputs.append(("", self.nodes[maker].number, self.nodes[maker].outputs.index(name)))
+        attributes = sorted(a.SerializeToString(deterministic=True) for a in node.attribute)
+        key = (node.op_type, node.domain, tuple(inputs), tuple(attributes))
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def folded(self, made: set[str]) -> set[int]:
+        """The nodes that the engine computed before run time; their values become constants.
+
+        Args:
+            made: Values that the engine's nodes make at run time.
+        """
+        found = set()
+        for index, node in enumerate(self.nodes):
+            known = node.op_type in _OF_SHAPES or all(name in self.constants for name in node.inputs)
+            if known and node.op_type not in _RANDOM and not made.intersection(node.outputs):
+                found.add(index)
+                self.constants.update(node.outputs)
+        return found
+
+
+def _graphs(node: Any) -> Iterator[Any]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _made_inside(node: Any) -> Iterator[str]:
+    for graph in _graphs(node):
+        for inner in graph.node:
+            yield from inner.output
+            yield from _made_inside(inner)
+
+
+def _read_inside(node: Any) -> set[str]:
+    """Values of the graph around a node that its nested graphs read."""
+    read: set[str] = set()
+    for graph in _graphs(node):
+        names = {value.name for value in graph.output}
+        made = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+        for inner in graph.node:
+            names.update(inner.input)
+            names |= _read_inside(inner)
+            made.update(inner.output)
+        read |= names - made
+    return read - {""}
