@@ -10,7 +10,7 @@ import onnx
 from onnx import helper
 
 from coremlscope.errors import UnsupportedOpError
-from coremlscope.ir import DType, Op, StateType, TensorType
+from coremlscope.ir import DType, Op, StateType, TensorType, Value, describe_type
 from coremlscope.lower.passes import PASSES, used_names
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
@@ -167,15 +167,17 @@ class _Lowerer:
                 continue
             tensors = self.op(view, scope)
             scope.update(zip((v.name for v in view.op.outputs), tensors, strict=False))
-        return [
-            self.known(bound) if bound.constant is not None else scope[value.name]
-            for value, bound in zip(graph.graph.outputs, graph.outputs, strict=True)
-        ]
+        pairs = zip(graph.graph.outputs, graph.outputs, strict=True)
+        return [self.result(value, bound, scope) for value, bound in pairs]
 
-    def known(self, bound: BoundValue) -> Tensor:
-        assert bound.constant is not None
-        dtype = bound.type.dtype if isinstance(bound.type, TensorType) else DType.STRING
-        return self.emitter.weight(bound.constant, carry(dtype))
+    def result(self, value: Value, bound: BoundValue, scope: Mapping[str, Tensor]) -> Tensor:
+        """A value that goes out of a graph."""
+        if bound.constant is not None and isinstance(bound.type, TensorType):
+            return self.emitter.weight(bound.constant, carry(bound.type.dtype), value.name)
+        if value.name in scope:
+            return scope[value.name]
+        self.unsupported.append(("output", value.name, f"a {describe_type(bound.type)}"))
+        return Tensor(value.name, F32)
 
     def op(self, view: OpView, scope: dict[str, Tensor]) -> Sequence[Tensor]:
         op = view.op
