@@ -27,14 +27,20 @@ _TYPES = {
 
 
 def build(
-    body: Callable[..., Any], inputs: Mapping[str, np.ndarray], *, target: Any = ct.target.iOS16
+    body: Callable[..., Any],
+    inputs: Mapping[str, np.ndarray],
+    *,
+    target: Any = ct.target.iOS16,
+    states: Mapping[str, np.ndarray] | None = None,
 ) -> ir.Model:
-    """The model whose program is `body`, a function of MIL variables named and typed like `inputs`.
+    """The model whose program is `body`, a function of MIL variables named and typed like its arguments.
 
     No optimisation pass runs, so that the program has just the operations that `body` builds.
     """
     specs = [mb.TensorSpec(shape=a.shape, dtype=_TYPES[a.dtype]) for a in inputs.values()]
-    parameters = ", ".join(inputs)
+    kept = states or {}
+    specs += [mb.StateTensorSpec(shape=a.shape, dtype=_TYPES[a.dtype]) for a in kept.values()]
+    parameters = ", ".join([*inputs, *kept])
     # The MIL builder names the program's inputs after the parameters of the function that it is given.
     named = eval(f"lambda {parameters}: body({parameters})", {"body": body})
     program = mb.program(input_specs=specs, opset_version=target)(named)
@@ -59,8 +65,13 @@ def bind_main(model: ir.Model, shapes: Mapping[str, ir.Shape] | None = None) -> 
     return bound
 
 
-def run_onnx(program: OnnxProgram, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Runs a lowered program; results by feature name, in the lowered graph's dtypes."""
+def run_onnx(
+    program: OnnxProgram, inputs: Mapping[str, np.ndarray], states: dict[str, np.ndarray] | None = None
+) -> dict[str, np.ndarray]:
+    """Runs a lowered program; results by feature name, in the lowered graph's dtypes.
+
+    The content of `states`, by name, is replaced by the new one.
+    """
     with tempfile.TemporaryDirectory() as folder:
         program.write_weights(f"{folder}/{WEIGHTS_FILE}")
         options = ort.SessionOptions()
@@ -70,8 +81,13 @@ def run_onnx(program: OnnxProgram, inputs: Mapping[str, np.ndarray]) -> dict[str
             program.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
     feeds = {p.value: np.asarray(inputs[p.name]).astype(p.dtype) for p in program.inputs}
-    wanted = [p.value for p in program.outputs]
-    return dict(zip((p.name for p in program.outputs), session.run(wanted, feeds), strict=True))
+    feeds |= {s.value: (states or {})[s.name].astype(s.dtype) for s in program.states}
+    wanted = {p.name: p.value for p in program.outputs}
+    updated = {s.name: s.updated for s in program.states if s.updated is not None}
+    results = session.run([*wanted.values(), *updated.values()], feeds)
+    if states is not None:
+        states.update(zip(updated, results[len(wanted) :], strict=True))
+    return dict(zip(wanted, results, strict=False))
 
 
 def run(

@@ -126,9 +126,7 @@ def _check(
 @pytest.mark.parametrize("layer", REFERENCES)
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("output_sequence", [True, False])
-def test_directions(
-    layer: str, direction: str, output_sequence: bool, random: Callable[..., Array]
-) -> None:
+def test_directions(layer: str, direction: str, output_sequence: bool, random: Callable[..., Array]) -> None:
     bias = random(REFERENCES[layer][0] * HIDDEN)
     _check(layer, random, {"direction": direction, "output_sequence": output_sequence, "bias": bias})
 
@@ -172,9 +170,7 @@ def test_peepholes(direction: str, clip: float | None, random: Callable[..., Arr
 
 @pytest.mark.parametrize("parameters", [{"bias"}, {"input_bias"}, {"bias", "input_bias"}, set()], ids=str)
 @pytest.mark.parametrize("reset_after", [True, False])
-def test_biases_of_gru(
-    parameters: set[str], reset_after: bool, random: Callable[..., Array]
-) -> None:
+def test_biases_of_gru(parameters: set[str], reset_after: bool, random: Callable[..., Array]) -> None:
     biases = {name: random(3 * HIDDEN) for name in sorted(parameters)}
     given = {**biases, "reset_after": reset_after, "output_sequence": True}
     _check("gru", random, given, target=ct.target.iOS18)
@@ -182,9 +178,7 @@ def test_biases_of_gru(
 
 @pytest.mark.parametrize("output_sequence", [True, False])
 @pytest.mark.parametrize("extra", [set(), {"bias"}, {"peephole", "peephole_back"}, {"bias", "clip"}], ids=str)
-def test_bidirectional(
-    output_sequence: bool, extra: set[str], random: Callable[..., Array]
-) -> None:
+def test_bidirectional(output_sequence: bool, extra: set[str], random: Callable[..., Array]) -> None:
     x, h, c = random(STEPS, BATCH, FEATURES), random(BATCH, 2 * HIDDEN), random(BATCH, 2 * HIDDEN)
     sizes = {
         "weight_ih": (4 * HIDDEN, FEATURES), "weight_hh": (4 * HIDDEN, HIDDEN),

@@ -213,8 +213,9 @@ def _merge(inferred: ValueType, declared: ValueType) -> ValueType:
                 return TensorType(
                     dtype, tuple(d if a is None else a for a, d in zip(shape, other, strict=True))
                 )
-        case ListType(element, length), ListType(other_element, other_length):
-            return ListType(_merge(element, other_element), other_length if length is None else length)
+        case ListType(element, length), ListType(other_element, _):
+            # Files declare the first length of a list, also of one that grows.
+            return ListType(_merge(element, other_element), length)
     return inferred
 
 
