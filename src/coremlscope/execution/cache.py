@@ -72,6 +72,10 @@ class ArtefactCache:
         self.root = root or default_cache_folder()
         self.limit_bytes = limit_bytes
 
+    def key(self, source: Path, parts: Iterable[str]) -> str:
+        """The key of what is made from a model; see `key_of_files`."""
+        return key_of_files(source, parts)
+
     def find(self, key: str) -> Path | None:
         """The folder kept under a key, if there is one; counts as a use of it."""
         folder = self.root / key

@@ -14,7 +14,7 @@ from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions
 from coremlscope.errors import EngineError
 from coremlscope.execution.binding import choose_function
-from coremlscope.execution.cache import ArtefactCache, key_of_files
+from coremlscope.execution.cache import ArtefactCache
 from coremlscope.execution.executable import Executable, compile_model, load_compiled
 from coremlscope.execution.state import State
 from coremlscope.features import to_tensors
@@ -145,7 +145,7 @@ class Predictor:
             __version__, self._engine.name, self._engine.version, self.function, repr(key),
             repr(self._random_weights),
         )  # fmt: skip
-        name = key_of_files(self.model.source, parts)
+        name = self._cache.key(self.model.source, parts)
         folder = self._cache.find(name)
         if folder is not None:
             try:

@@ -12,23 +12,26 @@ The folder can be moved and copied; a loaded model does not need it any more.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from coremlscope import formats, ir
+from coremlscope.execution import ArtefactCache
 from coremlscope.formats.compiled import write_marker
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.runtime.metadata import describe
 
-__all__ = ["ENGINE", "SUFFIX", "compile_bytes", "compile_path", "write_description"]
+__all__ = ["SUFFIX", "EngineFolder", "compile_bytes", "compile_path", "write_description"]
 
 SUFFIX = ".mlmodelc"
-#: Folder of what the engine made, inside of a compiled model.
-ENGINE = "engine"
+_ENGINE = "engine"
 
 _SOURCE = "source"
 _METADATA = "metadata.json"
@@ -47,18 +50,17 @@ def compile_path(path: Path, *, keep: bool) -> Path:
         ModelError: The model cannot be read.
         OSError: The folder cannot be written.
     """
-    folder = _new_folder(path.stem)
-    try:
+    if formats.sniff(path) is None:
+        formats.read(path)  # which says what is wrong with it
+    with _new_folder(path.stem) as folder:
         model = folder / _SOURCE / path.name
-        model.parent.mkdir()
         if path.is_dir():
             shutil.copytree(path, model, copy_function=shutil.copy if keep else _share_weights)
         else:
             shutil.copy(path, model)
-        _finish(folder, model)
-    except BaseException:
-        shutil.rmtree(folder.parent, ignore_errors=True)
-        raise
+        write_marker(folder, PurePosixPath(_SOURCE, path.name))
+        if keep:
+            write_description(formats.read(folder), folder)
     return folder
 
 
@@ -73,39 +75,58 @@ def compile_bytes(spec: bytes, blobs: Mapping[str, bytes]) -> Path:
         ModelError: The bytes are no model, or a name leads out of the model's folder.
         OSError: The folder cannot be written.
     """
-    folder = _new_folder("model")
-    try:
+    with _new_folder("model") as folder:
         model = folder / _SOURCE / "model.mlmodel"
-        model.parent.mkdir()
         model.write_bytes(spec)
         for name, content in blobs.items():
             file = model.parent / resolve_weight_name(name)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content)
-        _finish(folder, model)
-    except BaseException:
-        shutil.rmtree(folder.parent, ignore_errors=True)
-        raise
+        write_marker(folder, PurePosixPath(_SOURCE, model.name))
     return folder
 
 
 def write_description(model: ir.Model, folder: Path) -> None:
     """Writes the files by which people and tools know a compiled model, where they are not there yet."""
     _write_once(folder / _METADATA, lambda: json.dumps(describe(model), indent=2, ensure_ascii=False) + "\n")
-    if isinstance(model.content, ir.Program):
+    printer = getattr(formats, "print_program", None)
+    if isinstance(model.content, ir.Program) and printer is not None:
         program = model.content
-        _write_once(folder / _TEXT, lambda: formats.print_program(program))
+        _write_once(folder / _TEXT, lambda: printer(program))
 
 
-def _new_folder(name: str) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="coremlscope-")) / f"{name}{SUFFIX}"
-    folder.mkdir()
-    return folder
+class EngineFolder(ArtefactCache):
+    """What the engine made of a compiled model, kept inside of it, so that it moves with it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / _ENGINE, limit_bytes=sys.maxsize)
+
+    @classmethod
+    def of(cls, folder: Path) -> EngineFolder | None:
+        """That of a compiled model; None where it cannot be written to."""
+        cache = cls(folder)
+        try:
+            cache.root.mkdir(exist_ok=True)
+        except OSError:
+            return None
+        return cache if os.access(cache.root, os.W_OK) else None
+
+    def key(self, source: Path, parts: Iterable[str]) -> str:
+        """The key follows from how the model is compiled; the model in the folder never changes."""
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def _finish(folder: Path, model: Path) -> None:
-    write_marker(folder, PurePosixPath(*model.relative_to(folder).parts))
-    formats.read(folder)
+@contextlib.contextmanager
+def _new_folder(name: str) -> Iterator[Path]:
+    """A folder to compile into, inside of a temporary folder; nothing stays of it after an error."""
+    parent = Path(tempfile.mkdtemp(prefix="coremlscope-"))
+    try:
+        folder = parent / f"{name}{SUFFIX}"
+        (folder / _SOURCE).mkdir(parents=True)
+        yield folder
+    except BaseException:
+        shutil.rmtree(parent, ignore_errors=True)
+        raise
 
 
 def _share_weights(source: str, target: str) -> str:

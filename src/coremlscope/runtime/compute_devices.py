@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["NEURAL_ENGINE_CORES", "CpuProxy", "GpuProxy", "NeuralEngineProxy", "compute_devices"]
 
-#: Cores of the Neural Engine of M1 to M5, Pro and Max chips included (Apple's technical specifications of Macs).
+#: Cores of the Neural Engine of M1 to M5 (Apple's technical specifications of these Macs).
 NEURAL_ENGINE_CORES = 16
 
 

@@ -3,13 +3,13 @@
 Three things of coremltools are touched, and nothing outside of it:
 
 * the module itself, which an import hook supplies;
-* coremltools' questions about the operating system (`_is_macos()`, `_macos_version()`, `_IS_MACOS`), which then
-  answer as on macOS 26. The two functions keep their identity and get other code, so that whoever captured
-  them, under whatever name, hears the new answer;
+* coremltools' questions about the operating system (`_is_macos()`, `_macos_version()`, `_IS_MACOS`), which
+  then answer as on macOS 26. The two functions keep their identity and get other code, so that whoever
+  captured them, under whatever name, hears the new answer;
 * the names that modules imported too early hold as None (`_MLModelProxy` and its kin), which are bound again.
 
-All of it is found by looking, at the time of the call, so `uninstall` also cleans modules that were imported in
-between.
+All of it is found by looking, at the time of the call, so `uninstall` also cleans modules that were imported
+in between.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _REMOTE_NAMES = (
 def install() -> None:
     """Makes coremltools run models here; on a Mac, where it does so by itself, nothing happens.
 
-    It may be called before and after `import coremltools`, and more than once. Models that were loaded without
-    it stay as they are; load them again.
+    It may be called before and after `import coremltools`, and more than once. Models that were loaded
+    without it stay as they are; load them again.
 
     Raises:
         MissingDependencyError: coremltools is not installed.

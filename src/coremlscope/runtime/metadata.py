@@ -21,7 +21,7 @@ _DTYPES = {
 
 
 def describe(model: ir.Model) -> list[dict[str, Any]]:
-    """What Apple's `metadata.json` says of a model: a list of one object, whose truth values are "0" and "1"."""
+    """What Apple's `metadata.json` says of a model: a list of one object; truth values are "0" and "1"."""
     main = model.description.main
     metadata = model.metadata
     about: dict[str, Any] = {

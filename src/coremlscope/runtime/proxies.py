@@ -1,6 +1,6 @@
 """What coremltools expects in `libcoremlpython`: a model, an asset and a compute plan.
 
-Signatures, names and return types are those of coremltools' native module; errors are RuntimeError throughout.
+Signatures, names and return types are those of coremltools' native module; errors are RuntimeErrors.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope import formats, ir
-from coremlscope.errors import InputError, UnsupportedModelError
+from coremlscope import formats
 from coremlscope.execution import Predictor
 from coremlscope.runtime import compiled
 from coremlscope.runtime.compute_devices import compute_devices
@@ -59,7 +58,7 @@ class ModelProxy:
 
         Args:
             path: A `.mlpackage`, `.mlmodel` or `.mlmodelc`; not used where `asset` is given.
-            compute_units: Name of a `coremltools.ComputeUnit`. There is one processor here, which does the work.
+            compute_units: Name of a `coremltools.ComputeUnit`; this host's processor works in any case.
             function_name: A function of the model; empty for its default function.
             optimization_hints: Hints to Core ML's compiler, which do not apply here.
             asset: A compiled model.
@@ -71,15 +70,22 @@ class ModelProxy:
         self._last_prediction_ns: int | None = None
         with as_runtime_error():
             source = Path(path).expanduser() if asset is None else asset.path
-            self._folder = source
-            if formats.sniff(source) != "mlmodelc":
-                self._folder = compiled.compile_path(source, keep=False)
-                weakref.finalize(self, shutil.rmtree, self._folder.parent, ignore_errors=True)
+            self._folder = self._compile(source)
             start = time.perf_counter_ns()
             self._model = formats.read(self._folder)
-            self._function = _choose_function(self._model, function_name)
-            self._predictor = _load(self._model, self._function, self._folder)
+            cache = compiled.EngineFolder.of(source) if self._folder == source else None
+            self._predictor = Predictor(self._model, function=function_name or None, cache=cache)
+            weakref.finalize(self, self._predictor.close)
+            self._predictor.executable()
             self._load_ns = time.perf_counter_ns() - start
+
+    def _compile(self, source: Path) -> Path:
+        """The compiled model: the given one, or one that goes with this object."""
+        if formats.sniff(source) == "mlmodelc":
+            return source
+        folder = compiled.compile_path(source, keep=False)
+        weakref.finalize(self, shutil.rmtree, folder.parent, ignore_errors=True)
+        return folder
 
     def predict(self, data: Mapping[str, Any], state: StateProxy | None = None) -> dict[str, Any]:
         """One prediction.
@@ -115,7 +121,7 @@ class ModelProxy:
         return str(self._folder)
 
     def get_load_duration_in_nano_seconds(self) -> int:
-        """How long it took to load the compiled model, and to build what the engine needs if it was the first time."""
+        """How long loading took, and building what the engine needs where that was not done before."""
         return self._load_ns
 
     def get_last_predict_duration_in_nano_seconds(self) -> int | None:
@@ -123,11 +129,8 @@ class ModelProxy:
         return self._last_prediction_ns
 
     def _predict(self, data: Mapping[str, Any], state: StateProxy | None) -> dict[str, Any]:
-        with prediction_errors(self._model.description.functions[self._function], data):
-            if state is None:
-                return self._predictor.predict(data)
-            with state.lock:
-                return self._predictor.predict(data, state.state)
+        with prediction_errors(self._predictor.description, data):
+            return self._predictor.predict(data, None if state is None else state.state)
 
     @staticmethod
     def compileModel(path: str) -> str:  # noqa: N802
@@ -137,9 +140,7 @@ class ModelProxy:
             RuntimeError: The model cannot be read.
         """
         with as_runtime_error("Error compiling model: "):
-            folder = compiled.compile_path(Path(path).expanduser(), keep=True)
-            compiled.write_description(formats.read(folder), folder)
-        return str(folder)
+            return str(compiled.compile_path(Path(path).expanduser(), keep=True))
 
     @staticmethod
     def create_model_asset_from_path(path: str) -> Any:
@@ -173,8 +174,7 @@ class ModelProxy:
             RuntimeError: Always.
         """
         raise RuntimeError(
-            f"the compute plan of {path} for {compute_units} is not available yet off-Mac; "
-            "load it on a Mac"
+            f"the compute plan of {path} for {compute_units} is not available yet off-Mac; load it on a Mac"
         )
 
     @staticmethod
@@ -202,24 +202,3 @@ def _as_asset(proxy: AssetProxy) -> Any:
     from coremltools.models.model import MLModelAsset
 
     return MLModelAsset(proxy)
-
-
-def _choose_function(model: ir.Model, name: str) -> str:
-    """The function meant; a program with one function calls it `main`, whatever the file says."""
-    functions = model.description.functions
-    if not name:
-        return model.description.default
-    if name not in functions:
-        raise InputError(
-            f"the model has no function {name!r}", f"its functions are {', '.join(map(repr, functions))}"
-        )
-    return name
-
-
-def _load(model: ir.Model, function: str, folder: Path) -> Predictor:
-    if not isinstance(model.content, ir.Program):
-        raise UnsupportedModelError(
-            f"models of type {model.kind} cannot be run off-Mac yet",
-            "inspect it, read and write its specification here, and run it on a Mac",
-        )
-    return Predictor(model, function, folder=folder / compiled.ENGINE)
