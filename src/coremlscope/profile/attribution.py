@@ -8,6 +8,7 @@ engine, and nodes of the engine that share an operation, form one group, whose t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -30,6 +31,8 @@ _MOVERS = frozenset(
     {"Cast", "Identity", "MemcpyFromHost", "MemcpyToHost", "ReorderInput", "ReorderOutput", "Reshape",
      "Squeeze", "Transpose", "Unsqueeze"}
 )  # fmt: skip
+#: The last part of a name, such as engines append.
+_ENDING = re.compile(r"(?:^|[_/])[^_/]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +99,23 @@ class _Claims:
     def _pins(self, node: EngineNode) -> tuple[str, ...]:
         """The lowered values that the engine's node makes, as far as names tell."""
         exact = tuple(name for name in node.outputs if self._makes(node, name))
-        if exact or node.op_type in _MOVERS:
+        if exact:
             return exact
         # A node whose result was renamed keeps the name of a value that it makes on the way, with an ending.
         name = node.name
         while name and name not in self.lowered.maker:
-            name = name.rpartition("_")[0]
-        return (name,) if name else ()
+            name = _ENDING.sub("", name)
+        if not name or (node.op_type in _MOVERS and self._maker_type(name) != node.op_type):
+            return ()
+        return (name,)
+
+    def _maker_type(self, name: str) -> str:
+        return self.lowered.nodes[self.lowered.maker[name]].op_type
 
     def _makes(self, node: EngineNode, name: str) -> bool:
-        maker = self.lowered.maker.get(name)
-        if maker is None:
+        if name not in self.lowered.maker:
             return False
-        return node.op_type not in _MOVERS or self.lowered.nodes[maker].op_type in _MOVERS
+        return node.op_type not in _MOVERS or self._maker_type(name) in _MOVERS
 
     def settle(self) -> None:
         """Claims every lowered node that can be claimed; see the steps."""
