@@ -33,8 +33,9 @@ def test_structure_is_that_of_torchvision(package: Path) -> None:
     model = formats.read(package)
     ops = [op for op in _ops(model) if op.type != "const"]
     assert Counter(op.type for op in ops) == {
-        # 52 convolutions, ReLU6 after all but the 17 projections, 10 shortcuts (and the add of the image's bias).
-        "conv": 52, "clip": 35, "add": 11, "mul": 1, "cast": 2, "reduce_mean": 1, "linear": 1, "softmax": 1, "classify": 1,
+        # 52 convolutions, ReLU6 after all but the 17 projections, 10 shortcuts and the image's bias.
+        "conv": 52, "clip": 35, "add": 11, "mul": 1, "cast": 2,
+        "reduce_mean": 1, "linear": 1, "softmax": 1, "classify": 1,
     }  # fmt: skip
     shapes = [ir.describe_type(op.outputs[0].type) for op in ops if op.type == "conv"]
     assert shapes[0] == "tensor<fp16, [1, 32, 112, 112]>"

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from coremlscope.formats.container import read, sniff
+    from coremlscope.formats.miltext import print_program
     from coremlscope.formats.packaging import write_mlpackage
     from coremlscope.formats.sample import sample_model, write_sample
 
-__all__ = ["read", "sample_model", "sniff", "write_mlpackage", "write_sample"]
+__all__ = ["print_program", "read", "sample_model", "sniff", "write_mlpackage", "write_sample"]
 
 _MODULES = {
+    "print_program": "miltext",
     "read": "container",
     "sample_model": "sample",
     "sniff": "container",
