@@ -164,7 +164,11 @@ def _infer_tile(view: OpView) -> Sequence[ValueType]:
 
 
 def _lower_tile(op: Lowering) -> Tensor:
-    return op.emit("Tile", op["x"], op.int64("reps"))
+    reps = op.int64("reps")
+    if not op.view.is_known("reps"):
+        # coremltools writes PyTorch's `expand` as a tile, with -1 divided by the size where an axis stays.
+        reps = op.emit("Max", reps, op.const(1, I64))
+    return op.emit("Tile", op["x"], reps)
 
 
 def _fold_tile(view: OpView) -> Array:
@@ -202,24 +206,24 @@ def _lower_pad(op: Lowering) -> Tensor:
     if mode not in _PAD_MODES:
         raise CannotLower(f"padding mode {mode!r}")
     rank = len(view.shape("x"))
+    # All axes are given: ONNX Runtime forgets ONNX's `axes` when it moves a transposition past a padding.
     if not view.is_known("pad"):
         pairs = op.emit("Reshape", op.int64("pad"), op.const([-1, 2], I64))
-        pads = op.reshape(op.transpose(pairs, [1, 0]), [-1])
         length = view.shape("pad")[0]
-        axes = op.const(range(rank - (2 * rank if length is None else length) // 2, rank), I64)
+        kept = rank - (2 * rank if length is None else length) // 2
+        both = op.transpose(pairs, [1, 0])
+        pads = op.reshape(op.emit("Concat", op.const(np.zeros((2, kept)), I64), both, axis=1), [-1])
     else:
         given = _pads(view)
         if mode == "reflect" and _reflects_twice(view, given):
             return _reflect_by_gather(op, x, given)
-        padded = [axis for axis, pair in enumerate(given) if any(pair)]
-        if not padded:
+        if not any(map(any, given)):
             return x
-        pads = op.const([given[a][0] for a in padded] + [given[a][1] for a in padded], I64)
-        axes = op.const(padded, I64)
+        pads = op.const([before for before, _ in given] + [after for _, after in given], I64)
     value = None
     if mode == "constant":
         value = op.like(view.value("constant_val", np.float32(0)).reshape(()), x)
-    return op.emit("Pad", x, pads, value, axes, mode=_PAD_MODES[mode])
+    return op.emit("Pad", x, pads, value, mode=_PAD_MODES[mode])
 
 
 def _reflects_twice(view: OpView, pads: Sequence[tuple[int, int]]) -> bool:
