@@ -1,0 +1,120 @@
+"""Random tensors. With a seed, the sequence of values starts anew each time a program is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from coremlscope.ir import DType, TensorType, ValueType
+from coremlscope.ops.emit import F32, I32, I64, Lowering, Tensor, carry
+from coremlscope.ops.generation import shape_from
+from coremlscope.ops.infer import first_known
+from coremlscope.ops.spec import Infer, OpSpec, Work, moved
+from coremlscope.ops.view import CannotInfer, OpView
+
+__all__ = ["OPS"]
+
+
+def _seed(view: OpView) -> float | None:
+    """ONNX's seed; None, another one each time, where the program gives none."""
+    seed = view.integer("seed", -1)
+    return None if seed < 0 else float(seed)
+
+
+def _infer_with(parameter: str) -> Infer:
+    """A tensor of the shape that is asked for, in the element type of a parameter."""
+
+    def infer(view: OpView) -> Sequence[ValueType]:
+        dtype = view.type(parameter).dtype if view.has(parameter) else DType.FP32
+        return [TensorType(dtype, shape_from(view))]
+
+    return infer
+
+
+def _drawn(op: Lowering, distribution: str, **parameters: Any) -> Tensor:
+    """A tensor of ONNX's RandomUniform or RandomNormal, of a shape that may only be known at run time."""
+    type_ = op.view.output_type()
+    shape = [d for d in type_.shape or () if d is not None]
+    if type_.is_static:
+        return op.emit(distribution, dtype=F32, shape=shape, seed=_seed(op.view), **parameters)
+    reference = op.emit("Expand", op.const(0, F32), op.int64("shape"))
+    return op.emit(f"{distribution}Like", reference, seed=_seed(op.view), **parameters)
+
+
+def _lower_uniform(op: Lowering) -> Tensor:
+    return _drawn(op, "RandomUniform", low=op.view.real("low", 0.0), high=op.view.real("high", 1.0))
+
+
+def _lower_normal(op: Lowering) -> Tensor:
+    return _drawn(op, "RandomNormal", mean=op.view.real("mean", 0.0), scale=op.view.real("stddev", 1.0))
+
+
+def _lower_bernoulli(op: Lowering) -> Tensor:
+    drawn = _drawn(op, "RandomUniform", low=0.0, high=1.0)
+    ones = op.emit("Less", drawn, op.const(op.view.real("prob", 0.5), F32), dtype=bool)
+    return op.cast(ones, carry(op.view.output_type().dtype))
+
+
+def _infer_categorical(view: OpView) -> Sequence[ValueType]:
+    x = view.type("x")
+    return [TensorType(x.dtype, (*view.shape("x")[:-1], view.integer("size", 1)))]
+
+
+def _lower_categorical(op: Lowering) -> Tensor:
+    view, x = op.view, op["x"]
+    mode = view.text("mode", "logits")
+    if mode not in ("logits", "probs"):
+        raise CannotInfer(f"there is no mode {mode!r}")
+    size, dims = view.integer("size", 1), view.shape("x")
+    if mode == "probs":
+        x = op.emit("Log", x)
+    classes = first_known(dims[-1], -1)
+    drawn = op.emit(
+        "Multinomial",
+        op.reshape(x, [-1, classes or 0]) if len(dims) != 2 else x,
+        dtype=I32,
+        sample_size=size,
+        seed=_seed(view),
+    )
+    drawn = op.cast(drawn, carry(view.output_type().dtype))
+    if len(dims) == 2:
+        return drawn
+    lead = op.emit("Shape", x, dtype=I64, start=0, end=len(dims) - 1)
+    return op.emit("Reshape", drawn, op.emit("Concat", lead, op.const([size], I64), axis=0))
+
+
+def _work(view: OpView) -> Work:
+    """About ten operations for each number: a step of the generator and what shapes its distribution."""
+    return moved(view, 10 * (view.output_type().elements or 0))
+
+
+OPS: tuple[OpSpec, ...] = (
+    OpSpec(
+        "random_uniform",
+        "Random numbers, all equally likely, from a lower bound up to an upper one.",
+        _infer_with("low"),
+        _lower_uniform,
+        _work,
+    ),
+    OpSpec(
+        "random_normal",
+        "Random numbers of a normal distribution.",
+        _infer_with("mean"),
+        _lower_normal,
+        _work,
+    ),
+    OpSpec(
+        "random_bernoulli",
+        "Random ones, by a probability, and zeros.",
+        _infer_with("prob"),
+        _lower_bernoulli,
+        _work,
+    ),
+    OpSpec(
+        "random_categorical",
+        "Random indices of classes, by their probabilities or logits.",
+        _infer_categorical,
+        _lower_categorical,
+        _work,
+    ),
+)
