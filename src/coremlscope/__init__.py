@@ -1,3 +1,49 @@
-"""coremlscope: profile, inspect and run Core ML models on any machine."""
+"""coremlscope: profile, inspect and run Core ML models on any machine.
+
+Everything here is loaded on first use, so that importing the package is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coremlscope.api import export, inspect, measure, predict, read
+    from coremlscope.errors import CoremlscopeError
+    from coremlscope.runtime import install, uninstall
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "CoremlscopeError",
+    "__version__",
+    "export",
+    "inspect",
+    "install",
+    "measure",
+    "predict",
+    "read",
+    "uninstall",
+]
+
+_MODULES = {
+    "CoremlscopeError": "errors",
+    "export": "api",
+    "inspect": "api",
+    "install": "runtime",
+    "measure": "api",
+    "predict": "api",
+    "read": "api",
+    "uninstall": "runtime",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -4,7 +4,7 @@ Importing this package is cheap; Pillow is loaded when the first image is met.
 """
 
 from coremlscope.features.dummy import dummy_value, dummy_values
-from coremlscope.features.files import read_input
+from coremlscope.features.files import parse_input, read_input
 from coremlscope.features.names import nearest
 from coremlscope.features.shapes import bind_shapes, check_shape, default_shape
 from coremlscope.features.tensors import from_tensors, to_tensors
@@ -20,6 +20,7 @@ __all__ = [
     "dummy_values",
     "from_tensors",
     "nearest",
+    "parse_input",
     "read_input",
     "to_tensors",
 ]

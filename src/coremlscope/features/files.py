@@ -33,7 +33,7 @@ from coremlscope.ir import (
     StringFeature,
 )
 
-__all__ = ["read_input"]
+__all__ = ["parse_input", "read_input"]
 
 _ARRAYS = (".npy", ".npz")
 _TEXTS = (".json", ".txt")
@@ -88,6 +88,38 @@ def read_input(feature: Feature, path: Path, resize: str | None = None, shape: S
     if isinstance(feature.type, ImageFeature) and isinstance(value, np.ndarray):
         return _fitted(feature, image_from_array(value, feature.name), resize, shape)
     return value
+
+
+def parse_input(feature: Feature, text: str, resize: str | None = None, shape: Shape | None = None) -> Any:
+    """The value of one input from what a person typed: the path of a file, or the value itself.
+
+    A string that names no file is taken as it is; a number fills a whole array.
+
+    Args:
+        feature: The input.
+        text: What was typed.
+        resize: As in `read_input`.
+        shape: As in `read_input`; also of the array that a number fills.
+
+    Raises:
+        InputError: As in `read_input`.
+    """
+    path = Path(text)
+    if path.is_file():
+        return read_input(feature, path, resize, shape)
+    match feature.type:
+        case StringFeature():
+            return text
+        case Int64Feature() | DoubleFeature() | ArrayFeature():
+            try:
+                number = float(text)
+            except ValueError:
+                pass
+            else:
+                size = shape or default_shape(feature.type) or ()
+                is_array = isinstance(feature.type, ArrayFeature)
+                return np.full([d or 1 for d in size], number) if is_array else number
+    return read_input(feature, path, resize, shape)
 
 
 def _no_file(feature: Feature, path: Path) -> InputError:

@@ -16,7 +16,6 @@ from coremlscope.ir import (
     Constant,
     DType,
     Feature,
-    Function,
     FunctionDescription,
     Graph,
     ImageFeature,
@@ -283,19 +282,20 @@ def summarise(
 def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | None) -> FunctionSummary:
     interface = model.description.functions[name]
     preprocessing: dict[str, str] = {}
-    body: Function | None = None
+    bound: BoundFunction | None = None
     if isinstance(model.content, Program):
-        body = choose_function(model, name).function
+        bound = bind_model(model, name, shapes)
+        body = bound.function
         preprocessing = {found.input: found.text for found in find_preprocessing(body, interface)}
     summary = FunctionSummary(
         name,
         tuple(_feature(feature, preprocessing.get(feature.name, "")) for feature in interface.inputs),
-        tuple(map(_feature, _outputs(interface, body))),
+        tuple(map(_feature, _outputs(interface, bound))),
         tuple(map(_feature, interface.states)),
         interface.predicted_feature,
         interface.predicted_probabilities,
     )
-    if body is None:
+    if bound is None:
         return summary
     types = Counter(op.type for op in body.graph.walk())
     constants = types.pop("const", 0)
@@ -306,18 +306,19 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
         ops=dict(types.most_common()),
         constants=constants,
         compute=_compute(body.graph),
-        work=_work(bind_model(model, name, shapes)),
+        work=_work(bound),
     )
 
 
-def _outputs(interface: FunctionDescription, body: Function | None) -> Sequence[Feature]:
-    """The outputs; shapes that the description leaves open are taken from the program where it knows them."""
-    if body is None:
+def _outputs(interface: FunctionDescription, bound: BoundFunction | None) -> Sequence[Feature]:
+    """The outputs; shapes that the description leaves open are those that follow from the inputs' shapes."""
+    if bound is None:
         return interface.outputs
-    declared = {value.name: value.type for value in body.graph.outputs}
+    values = zip(bound.function.graph.outputs, bound.graph.outputs, strict=True)
+    inferred = {value.name: given.type for value, given in values}
     outputs = []
     for feature in interface.outputs:
-        type_ = declared.get(feature.name)
+        type_ = inferred.get(feature.name)
         if (
             isinstance(feature.type, ArrayFeature)
             and not feature.type.shape

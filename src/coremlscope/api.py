@@ -1,0 +1,97 @@
+"""The public interface: short compositions of the parts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coremlscope import formats
+from coremlscope.ir import Model
+
+if TYPE_CHECKING:
+    from coremlscope.profile.summary import ModelSummary
+
+__all__ = ["Source", "export", "inspect", "predict", "read"]
+
+#: Where a model comes from: a path, the bytes of a specification, or a model that was read before.
+Source = str | os.PathLike[str] | bytes | Model
+
+
+def read(source: Source) -> Model:
+    """Reads a model; one that was read before is returned as it is.
+
+    Raises:
+        ModelError: There is no model, or it is damaged.
+    """
+    return source if isinstance(source, Model) else formats.read(source)
+
+
+def inspect(
+    source: Source,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    function: str | None = None,
+    list_ops: bool = False,
+) -> ModelSummary:
+    """What a model is, without running it. Weights may be absent.
+
+    Args:
+        source: The model.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+        function: The function to put first, instead of the default one.
+        list_ops: Lists every operation of that function.
+
+    Raises:
+        CoremlscopeError: See the error tree.
+    """
+    from coremlscope.profile.summary import summarise
+
+    return summarise(read(source), shapes, function=function, list_ops=list_ops)
+
+
+def predict(source: Source, values: Mapping[str, Any], *, function: str | None = None) -> dict[str, Any]:
+    """One prediction.
+
+    Args:
+        source: The model. States begin with zeros.
+        values: By name of the input: arrays, Pillow images, numbers, strings, dictionaries.
+        function: The function; None for the default one.
+
+    Returns:
+        By name of the output, as coremltools gives them on a Mac.
+
+    Raises:
+        CoremlscopeError: See the error tree.
+    """
+    from coremlscope.execution import Predictor
+
+    with Predictor(read(source), function=function) as predictor:
+        return predictor.predict(values)
+
+
+def export(
+    source: Source,
+    path: str | os.PathLike[str],
+    *,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> tuple[Path, ...]:
+    """Writes a function as an ONNX file, which any engine can run.
+
+    Args:
+        source: The model.
+        path: The file to write. Weights of more than 2 GB go into a second file beside it.
+        function: The function; None for the default one.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        CoremlscopeError: See the error tree.
+    """
+    from coremlscope.execution.export import export_onnx
+
+    return export_onnx(read(source), Path(path), function=function, shapes=shapes)

@@ -1,0 +1,190 @@
+"""What a verb is, and how its arguments are read: every mistake becomes one sentence and a hint."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from coremlscope.errors import UsageError
+from coremlscope.features.images import RESIZES
+from coremlscope.features.names import nearest
+
+__all__ = [
+    "Command",
+    "Parser",
+    "add_inputs",
+    "add_model",
+    "add_shape",
+    "at_least",
+    "one_of",
+    "report_path",
+]
+
+_WIDEST_HELP = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A verb.
+
+    Attributes:
+        name: As it is typed.
+        doc: One line, for the list of verbs.
+        epilog: What the help ends with: examples.
+        configure: Adds the arguments.
+        run: Does the work and returns the exit code.
+    """
+
+    name: str
+    doc: str
+    epilog: str
+    configure: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help that looks alike on every version of Python."""
+
+    def __init__(self, prog: str) -> None:
+        width = min(shutil.get_terminal_size().columns, _WIDEST_HELP)
+        super().__init__(prog, max_help_position=28, width=max(width, 40))
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings:
+            return super()._format_action_invocation(action)
+        names = ", ".join(action.option_strings)
+        if action.nargs == 0:
+            return names
+        return f"{names} {self._format_args(action, str(action.metavar or action.dest.upper()))}"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises UsageError instead of ending the process."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=_Formatter, allow_abbrev=False, **options)
+        self.color = False
+
+    def error(self, message: str) -> NoReturn:
+        """Raises what is wrong as a sentence."""
+        text, _, hint = message.partition("\n")
+        text = text.removeprefix("argument ")
+        missing = "the following arguments are required: "
+        if text.startswith(missing):
+            text = f"{text.removeprefix(missing)} missing"
+        raise UsageError(text, hint or f"see `{self.prog} --help`")
+
+    def refuse(self, argument: str) -> NoReturn:
+        """Raises that an argument is not known, and what it may have been meant to be."""
+        known = [option for action in self._actions for option in action.option_strings]
+        name = argument.partition("=")[0]
+        near = nearest(name, known) if name.startswith("-") else None
+        hint = f"did you mean {near}?" if near else f"see `{self.prog} --help`"
+        verb = "has no option" if name.startswith("-") else "takes no further argument"
+        raise UsageError(f"`{self.prog}` {verb} {name!r}", hint)
+
+
+def one_of(*values: str) -> Callable[[str], str]:
+    """A type of arguments: one of a few words."""
+
+    def parse(text: str) -> str:
+        if text in values:
+            return text
+        near = nearest(text, values)
+        listed = ", ".join(values)
+        hint = f"did you mean {near}? (one of {listed})" if near else f"use one of {listed}"
+        raise argparse.ArgumentTypeError(f"there is no {text!r}\n{hint}")
+
+    return parse
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A type of arguments: a whole number that is not less than `least`."""
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a whole number\ngive {least} or more"
+            ) from None
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{number} is too few\ngive {least} or more")
+        return number
+
+    return parse
+
+
+def _named(text: str) -> tuple[str, str]:
+    """A type of arguments: `NAME=VALUE`."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} does not name an input\nwrite it as NAME=VALUE")
+    return name, value
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """A type of arguments: `NAME=1x3x224x224`."""
+    name, value = _named(text)
+    try:
+        sizes = tuple(int(size) for size in value.lower().replace("×", "x").replace(",", "x").split("x"))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 1:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a shape\nwrite it as NAME=1x3x224x224")
+    return name, sizes
+
+
+def report_path(text: str) -> Path:
+    """A type of arguments: a file whose suffix names a format of reports."""
+    from coremlscope.render import find_renderer
+
+    path = Path(text)
+    try:
+        find_renderer(path)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(f"{error.message}\n{error.hint}") from None
+    return path
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Adds the argument that every verb begins with."""
+    parser.add_argument(
+        "model", metavar="MODEL", type=Path, help=".mlpackage folder, zip of one, or .mlmodel file"
+    )
+
+
+def add_shape(parser: argparse.ArgumentParser) -> None:
+    """Adds `--shape`."""
+    parser.add_argument(
+        "--shape",
+        metavar="NAME=1x3x8x8",
+        type=_shape,
+        action="append",
+        default=[],
+        help="shape of a flexible input; of an image also NAME=HEIGHTxWIDTH (repeatable)",
+    )
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Adds `--input` and `--resize`."""
+    parser.add_argument(
+        "--input",
+        metavar="NAME=FILE",
+        type=_named,
+        action="append",
+        default=[],
+        help="value of an input: .npy, .npz, .json, .txt or an image; a number or a string may be typed"
+        " in place of the file (repeatable)",
+    )
+    parser.add_argument(
+        "--resize",
+        metavar="HOW",
+        type=one_of(*RESIZES),
+        default="center-crop",
+        help=f"how images of another size are fitted: {', '.join(RESIZES)} (default: center-crop)",
+    )

@@ -1,0 +1,50 @@
+"""`coremlscope export`: the lowered graph as ONNX."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from coremlscope.cli.command import Command, add_model, add_shape
+from coremlscope.cli.terminal import print_note
+from coremlscope.errors import UsageError
+from coremlscope.units import format_bytes
+
+__all__ = ["COMMAND"]
+
+_EPILOG = """\
+Inputs and outputs keep their names. A classifier gives the index of its label and the
+probabilities; the labels are in the metadata, as JSON under coremlscope.labels.
+
+examples:
+  coremlscope export model.mlpackage model.onnx
+  coremlscope export model.mlpackage model.onnx --shape image=1x3x320x320
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument("output", metavar="OUT.onnx", type=Path, help="the file to write")
+    parser.add_argument(
+        "--function", metavar="NAME", help="the function to export (default: the model's own)"
+    )
+    add_shape(parser)
+    parser.add_argument("--quiet", action="store_true", help="do not say what was written")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope import api
+
+    output: Path = arguments.output
+    if output.suffix.lower() != ".onnx":
+        raise UsageError(
+            f"{output} is no name of an ONNX file", f"did you mean {output.with_suffix('.onnx')}?"
+        )
+    files = api.export(arguments.model, output, function=arguments.function, shapes=dict(arguments.shape))
+    if not arguments.quiet:
+        for file in files:
+            print_note(f"wrote {file} ({format_bytes(file.stat().st_size)})")
+    return 0
+
+
+COMMAND = Command("export", "Write the lowered model as ONNX.", _EPILOG, _configure, _run)

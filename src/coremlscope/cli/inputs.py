@@ -1,0 +1,41 @@
+"""Input values from `--input NAME=FILE`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coremlscope.errors import InputError
+from coremlscope.features import bind_shapes, parse_input
+from coremlscope.features.names import suggest_name
+from coremlscope.ir import FunctionDescription
+
+__all__ = ["read_inputs"]
+
+
+def read_inputs(
+    description: FunctionDescription,
+    given: Sequence[tuple[str, str]],
+    shapes: Mapping[str, Sequence[int]],
+    resize: str,
+) -> dict[str, Any]:
+    """Values by name, read from files or typed.
+
+    Args:
+        description: The interface of the function.
+        given: Names and what was typed for them, in order; of a name given twice the last counts.
+        shapes: Shapes that were asked for; images are fitted to them.
+        resize: How images of another size are fitted.
+
+    Raises:
+        InputError: A name is unknown, or a file is no value of its input.
+    """
+    features = {feature.name: feature for feature in description.inputs}
+    bound = bind_shapes(description, shapes)
+    values = {}
+    for name, text in given:
+        if name not in features:
+            raise InputError(f"the model has no input {name!r}", suggest_name(name, features, "input"))
+        shape = bound[name] if name in shapes else None
+        values[name] = parse_input(features[name], text, resize, shape)
+    return values

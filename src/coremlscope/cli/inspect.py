@@ -1,0 +1,55 @@
+"""`coremlscope inspect`: what a model is, without running it."""
+
+from __future__ import annotations
+
+import argparse
+
+from coremlscope.cli.command import Command, add_model, add_shape, report_path
+from coremlscope.cli.reports import write_reports
+
+__all__ = ["COMMAND"]
+
+_EPILOG = """\
+examples:
+  coremlscope inspect model.mlpackage
+  coremlscope inspect model.mlpackage --ops
+  coremlscope inspect model.mlpackage --json - | jq .parameters
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "--ops", action="store_true", help="list every operation with the shapes of its results"
+    )
+    parser.add_argument(
+        "--function", metavar="NAME", help="the function to show in full (default: the model's own)"
+    )
+    add_shape(parser)
+    parser.add_argument(
+        "--json", metavar="PATH", help="write everything as JSON to a file, or - for standard output"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        type=report_path,
+        action="append",
+        default=[],
+        help="write a report: .json, .md, .csv or .txt (repeatable)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="do not print the tables")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope import api
+
+    needs_ops = arguments.ops or any(path.suffix.lower() == ".csv" for path in arguments.output)
+    summary = api.inspect(
+        arguments.model, shapes=dict(arguments.shape), function=arguments.function, list_ops=needs_ops
+    )
+    write_reports(summary, arguments)
+    return 0
+
+
+COMMAND = Command("inspect", "Show what a model is, without running it.", _EPILOG, _configure, _run)

@@ -1,0 +1,89 @@
+"""`coremlscope`: finds the verb, runs it, and turns every error into a sentence and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import coremlscope
+from coremlscope.cli import export, inspect, predict, profile, run
+from coremlscope.cli.command import Command, Parser
+from coremlscope.cli.terminal import print_error, print_note
+from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.features.names import nearest
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS: tuple[Command, ...] = (
+    profile.COMMAND,
+    inspect.COMMAND,
+    predict.COMMAND,
+    export.COMMAND,
+    run.COMMAND,
+)
+
+_DESCRIPTION = "Profile, inspect and run Core ML models on any machine."
+_EPILOG = "`coremlscope VERB --help` tells more about each."
+_INTERRUPTED, _BROKEN_PIPE = 130, 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line.
+
+    Args:
+        arguments: Those after the program's name; by default the process's own.
+
+    Returns:
+        The exit code: 0, that of the error, 130 after Ctrl-C, 141 where nobody reads the output any more.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _run(given)
+        sys.stdout.flush()
+    except CoremlscopeError as error:
+        print_error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print_note("interrupted")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Python would complain about the unwritten rest on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    return code
+
+
+def _run(given: list[str]) -> int:
+    parser, verbs = _parsers()
+    if not given:
+        parser.print_help()
+        return 0
+    if not given[0].startswith("-") and given[0] not in verbs:
+        near = nearest(given[0], verbs)
+        hint = f"did you mean `coremlscope {near}`?" if near else f"the verbs are {', '.join(verbs)}"
+        raise UsageError(f"coremlscope has no verb {given[0]!r}", hint)
+    try:
+        known, rest = parser.parse_known_args(given)
+    except SystemExit as leaving:
+        # After --help and --version.
+        return int(leaving.code or 0)
+    if rest:
+        verbs.get(given[0], parser).refuse(rest[0])
+    command: Command = known.command
+    return command.run(known)
+
+
+def _parsers() -> tuple[Parser, dict[str, Parser]]:
+    parser = Parser(prog="coremlscope", description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("--version", action="version", version=f"coremlscope {coremlscope.__version__}")
+    group = parser.add_subparsers(title="verbs", metavar="VERB", parser_class=Parser, required=True)
+    verbs = {}
+    for command in COMMANDS:
+        verb: Parser = group.add_parser(
+            command.name, help=command.doc, description=command.doc, epilog=command.epilog
+        )
+        command.configure(verb)
+        verb.set_defaults(command=command)
+        verbs[command.name] = verb
+    return parser, verbs

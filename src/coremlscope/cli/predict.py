@@ -1,0 +1,98 @@
+"""`coremlscope predict`: one prediction from files to files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from coremlscope.cli.command import Command, add_inputs, add_model, add_shape
+from coremlscope.cli.inputs import read_inputs
+from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
+from coremlscope.errors import OutputError
+
+__all__ = ["COMMAND"]
+
+_EPILOG = """\
+examples:
+  coremlscope predict classifier.mlpackage --input image=photo.jpg
+  coremlscope predict style.mlpackage --input image=photo.jpg --resize scale-fill -o out
+  coremlscope predict text.mlpackage --input ids=ids.npy --input length=12 --json -
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    add_inputs(parser)
+    parser.add_argument("--function", metavar="NAME", help="the function to run (default: the model's own)")
+    add_shape(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        help="write arrays as .npy, images as .png, others as .json",
+    )
+    parser.add_argument(
+        "--json", metavar="PATH", help="write the outputs as JSON to a file, or - for standard output"
+    )
+    parser.add_argument("--quiet", action="store_true", help="do not print the outputs")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope import api
+    from coremlscope.execution import Predictor
+    from coremlscope.render.prediction import render_prediction, render_prediction_json
+
+    model = api.read(arguments.model)
+    with Predictor(model, function=arguments.function) as predictor:
+        shapes = dict(arguments.shape)
+        values = read_inputs(predictor.description, arguments.input, shapes, arguments.resize)
+        results = predictor.predict(values)
+    if arguments.output is not None:
+        for file in _save(results, arguments.output):
+            if not arguments.quiet:
+                print_note(f"wrote {file}")
+    if arguments.json == "-":
+        print_result(render_prediction_json(results))
+        return 0
+    if arguments.json:
+        write_file(Path(arguments.json), render_prediction_json(results))
+    if not arguments.quiet:
+        hint = arguments.output is None
+        print_result(render_prediction(results, width=terminal_width(), color=has_color(), hint=hint))
+    return 0
+
+
+def _save(results: dict[str, Any], folder: Path) -> list[Path]:
+    """Writes each output to a file of its own.
+
+    Raises:
+        OutputError: A file cannot be written.
+    """
+    import numpy as np
+
+    files = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, value in results.items():
+            stem = folder / name.replace("/", "_").replace("\\", "_")
+            if isinstance(value, np.ndarray):
+                files.append(stem.with_name(stem.name + ".npy"))
+                np.save(files[-1], value)
+            elif hasattr(value, "mode"):
+                files.append(stem.with_name(stem.name + (".tiff" if value.mode == "F" else ".png")))
+                value.save(files[-1])
+            else:
+                files.append(stem.with_name(stem.name + ".json"))
+                files[-1].write_text(json.dumps(value, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(
+            f"{folder} cannot be written to: {error.strerror or error}",
+            "check the folder and its permissions",
+        ) from None
+    return files
+
+
+COMMAND = Command("predict", "Make one prediction from files.", _EPILOG, _configure, _run)

@@ -1,0 +1,142 @@
+"""A lowered function as an ONNX file that stands on its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import EncodeError
+
+from coremlscope import __version__
+from coremlscope.errors import EngineError, OutputError
+from coremlscope.execution.binding import bind_model, choose_function
+from coremlscope.ir import Model
+from coremlscope.lower import lower
+from coremlscope.ops.program import OnnxProgram
+
+__all__ = ["export_onnx"]
+
+#: protobuf cannot hold more in one message; a little is left for the graph itself.
+_LARGEST_EMBEDDED = 2**31 - 2**26
+
+
+def export_onnx(
+    model: Model,
+    path: Path,
+    *,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    largest_embedded: int = _LARGEST_EMBEDDED,
+) -> tuple[Path, ...]:
+    """Writes a function of a model as ONNX, weights included, and checks what was written.
+
+    Inputs, outputs and states keep their names. A classifier gives the index of its label and the
+    probabilities; the labels are in the file's metadata, as JSON under `coremlscope.labels`.
+
+    Args:
+        model: The model.
+        path: The file to write.
+        function: The function's name; None for the default one.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+        largest_embedded: Weights of more bytes go into a file beside `path`.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        MissingWeightsError: A weight file is absent.
+        UnsupportedOpError: Names every operation that cannot be lowered.
+        OutputError: A file cannot be written.
+        EngineError: The checker of ONNX refuses the result.
+    """
+    program = lower(bind_model(model, function, shapes))
+    graph = onnx.ModelProto()
+    graph.CopyFrom(program.model)
+    _keep_names(graph, program)
+    _infer_shapes(graph)
+    _describe(graph, program, model, choose_function(model, function).name)
+    beside = path.with_name(path.name + ".data")
+    files = (path,) if program.weights_bytes <= largest_embedded else (path, beside)
+    try:
+        if len(files) == 1:
+            _embed(graph, program)
+        else:
+            program.write_weights(str(beside))
+            _refer(graph, beside.name)
+        path.write_bytes(graph.SerializeToString())
+        onnx.checker.check_model(str(path), full_check=True)
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror or error}", "check the folder and its permissions"
+        ) from None
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, EncodeError) as error:
+        raise EngineError(
+            f"ONNX refuses the exported graph: {str(error).strip().splitlines()[0]}",
+            "please report the model that it came from",
+        ) from None
+    return files
+
+
+def _keep_names(graph: onnx.ModelProto, program: OnnxProgram) -> None:
+    """Renames values at the border that the lowering had to call otherwise, where the name is free."""
+    taken = {name for node in graph.graph.node for name in (*node.input, *node.output)}
+    wanted = {port.value: port.name for port in (*program.inputs, *program.outputs)}
+    names = {value: name for value, name in wanted.items() if value != name and name not in taken}
+    if not names:
+        return
+    for node in graph.graph.node:
+        for field in (node.input, node.output):
+            for index, name in enumerate(field):
+                field[index] = names.get(name, name)
+    for info in (*graph.graph.input, *graph.graph.output):
+        info.name = names.get(info.name, info.name)
+
+
+def _infer_shapes(graph: onnx.ModelProto) -> None:
+    """Gives the outputs their shapes, which the lowering leaves to the engine."""
+    inferred = onnx.shape_inference.infer_shapes(graph, data_prop=True)
+    shapes = {info.name: info for info in inferred.graph.output}
+    for info in graph.graph.output:
+        info.CopyFrom(shapes[info.name])
+
+
+def _describe(graph: onnx.ModelProto, program: OnnxProgram, model: Model, function: str) -> None:
+    metadata = model.metadata
+    graph.producer_name, graph.producer_version = "coremlscope", __version__
+    graph.doc_string = metadata.description
+    labels = {port.name: list(port.labels) for port in program.outputs if port.labels is not None}
+    states = {state.name: state.updated for state in program.states}
+    properties = {
+        "author": metadata.author,
+        "license": metadata.licence,
+        "version": metadata.version,
+        **metadata.user_defined,
+        "coremlscope.source": "" if model.source is None else model.source.name,
+        "coremlscope.function": function,
+        "coremlscope.labels": json.dumps(labels, ensure_ascii=False) if labels else "",
+        "coremlscope.states": json.dumps(states, ensure_ascii=False) if states else "",
+    }
+    for key, value in properties.items():
+        if value:
+            graph.metadata_props.add(key=key, value=value)
+
+
+def _embed(graph: onnx.ModelProto, program: OnnxProgram) -> None:
+    constants = {slot.name: slot for slot in program.weights}
+    for tensor in graph.graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            slot = constants[tensor.name]
+            array = np.ascontiguousarray(slot.constant.numpy(), dtype=slot.dtype)
+            tensor.raw_data = array.astype(slot.dtype.newbyteorder("<"), copy=False).tobytes()
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+
+
+def _refer(graph: onnx.ModelProto, name: str) -> None:
+    for tensor in graph.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = name

@@ -1,0 +1,31 @@
+"""Tables for people at a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from coremlscope.profile.model import Profile
+    from coremlscope.profile.summary import ModelSummary
+
+__all__ = ["render_console"]
+
+_DEFAULT_WIDTH = 100
+
+
+def render_console(
+    subject: Profile | ModelSummary, *, width: int = _DEFAULT_WIDTH, color: bool = False
+) -> str:
+    """A report as text of `width` columns, with ANSI colours where `color` is set."""
+    from coremlscope.profile.summary import ModelSummary
+    from coremlscope.render.console_summary import show_summary
+    from coremlscope.render.page import Page
+
+    page = Page(width, color)
+    if isinstance(subject, ModelSummary):
+        show_summary(page, subject)
+    else:
+        from coremlscope.render.console_profile import show_profile
+
+        show_profile(page, subject)
+    return page.text
