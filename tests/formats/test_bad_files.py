@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import struct
 import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from tiny import constants_of, linear_model, model_of
+from tiny import constants_of, linear_model
 
 from coremlscope import formats, ir
 from coremlscope.errors import (
-    CoremlscopeError,
     CorruptModelError,
     MissingWeightsError,
     ModelError,
@@ -430,92 +424,3 @@ class TestArchive:
             archive.writestr("../../escaped.txt", "x")
         assert formats.read(path) == linear_model()
         assert not list(package.parent.parent.glob("**/escaped.txt"))
-
-
-def _read_everything(data: bytes | Path) -> ir.Model | None:
-    """Reads a model and all of its constants; only our own errors may come out."""
-    try:
-        model = formats.read(data)
-    except CoremlscopeError as caught:
-        error = caught
-    else:
-        error = None
-    if error is not None:
-        assert error.message
-        assert error.hint
-        assert "\n" not in error.message
-        return None
-    if isinstance(model.content, ir.Program):
-        for constant in constants_of(model):
-            try:
-                constant.numpy()
-            except CoremlscopeError:
-                continue
-    return model
-
-
-@settings(max_examples=300, deadline=1000)
-@given(flips=st.lists(st.tuples(st.integers(0, len(_SPEC) - 1), st.integers(1, 255)), min_size=1, max_size=4))
-def test_bit_flips(flips: list[tuple[int, int]]) -> None:
-    data = bytearray(_SPEC)
-    for position, mask in flips:
-        data[position] ^= mask
-    _read_everything(bytes(data))
-
-
-def test_truncations() -> None:
-    assert _read_everything(_SPEC) is not None
-    for length in range(len(_SPEC)):
-        _read_everything(_SPEC[:length])
-
-
-@settings(max_examples=200, deadline=1000)
-@given(data=st.binary(max_size=200))
-@example(data=b"\x08\x07\xb2\x1f\x00")
-@example(data=b"\x08\x07\x12\x00\xa2\x1f\x00")
-def test_random_bytes(data: bytes) -> None:
-    _read_everything(data)
-    _read_everything(_SPEC[:40] + data)
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    folder = tmp_path_factory.mktemp("archive")
-    formats.write_mlpackage(linear_model(), folder / "m.mlpackage")
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
-        for path in sorted((folder / "m.mlpackage").rglob("*")):
-            file.write(path, path.relative_to(folder).as_posix())
-    return buffer.getvalue()
-
-
-@settings(max_examples=150, deadline=1000)
-@given(where=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
-def test_bit_flips_in_archives(
-    archive: bytes, tmp_path_factory: pytest.TempPathFactory, where: float, mask: int
-) -> None:
-    data = bytearray(archive)
-    data[int(where * len(data))] ^= mask
-    path = tmp_path_factory.getbasetemp() / "flipped.zip"
-    path.write_bytes(data)
-    _read_everything(path)
-
-
-@settings(max_examples=150, deadline=1000)
-@given(position=st.integers(0, 159), word=st.integers(0, 2**64 - 1))
-def test_damaged_weight_files(tmp_path_factory: pytest.TempPathFactory, position: int, word: int) -> None:
-    package = tmp_path_factory.getbasetemp() / "damaged.mlpackage"
-    formats.write_mlpackage(linear_model(), package, overwrite=True)
-    weights = package / _WEIGHT_PATH
-    data = bytearray(weights.read_bytes())
-    data[position : position + 8] = struct.pack("<Q", word)
-    weights.write_bytes(data)
-    assert _read_everything(package) is not None
-
-
-def test_empty_dimensions_are_no_trap() -> None:
-    empty = ir.Constant(
-        ir.TensorType(ir.DType.FP32, (0, 2**40)), ir.Immediate(np.empty((0, 2**40), np.float32))
-    )
-    model = _read_everything(write_spec(model_of({"c": empty}), write_immediate))
-    assert model == model_of({"c": empty})

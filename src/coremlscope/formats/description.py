@@ -43,7 +43,7 @@ def read_description(message: Message, functions: tuple[str, ...] = ()) -> ir.De
     """
     training = _read_features(message.trainingInput)
     if not message.functions:
-        default = functions[0] if len(functions) == 1 else "main"
+        default = functions[0] if functions and "main" not in functions else "main"
         return ir.Description({default: _read_function(message, training)}, default)
     default = message.defaultFunctionName or message.functions[0].name
     described = {f.name: _read_function(f, training if f.name == default else ()) for f in message.functions}

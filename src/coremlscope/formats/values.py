@@ -25,7 +25,7 @@ _DTYPES = {
 }  # fmt: skip
 _DTYPE_NUMBERS = {dtype: number for number, dtype in _DTYPES.items()}
 _MAX_DIMENSION = 2**63 - 1
-_MAX_CONSTANT_RANK = 32
+_MAX_RANK = 32  # of NumPy 1; Core ML allows 5
 _DAMAGED = "the file is damaged or hostile; export or download the model again"
 
 #: Which field holds the inline elements of each type; `bytes` for all others (as coremltools writes them).
@@ -77,6 +77,8 @@ def _read_tensor_type(message: Message) -> ir.TensorType:
         d.unknown.variadic for d in dimensions if d.WhichOneof("dimension") == "unknown"
     ):
         return ir.TensorType(dtype, None)
+    if len(dimensions) > _MAX_RANK:
+        raise CorruptModelError(f"a tensor has {len(dimensions)} dimensions", _DAMAGED)
     if message.rank != len(dimensions):
         raise CorruptModelError(f"a tensor of rank {message.rank} has {len(dimensions)} dimensions", _DAMAGED)
     return ir.TensorType(dtype, tuple(_read_dimension(dimension) for dimension in dimensions))
@@ -163,7 +165,7 @@ def read_value(message: Message, open_blob: BlobOpener, expected: ir.ValueType |
 
 def _read_elements(message: Message, type_: ir.TensorType) -> ir.Array:
     """Inline elements; the payload must have just the declared number, so it bounds what is allocated."""
-    if not type_.is_static or (type_.rank or 0) > _MAX_CONSTANT_RANK:
+    if not type_.is_static:
         raise _bad_constant(type_, "has no fixed shape")
     field = message.WhichOneof("value") or _FIELDS.get(type_.dtype, "bytes")
     if (field == "strings") != (type_.dtype is ir.DType.STRING):
@@ -191,7 +193,8 @@ def _convert(elements: ir.Array, dtype: ir.DType) -> ir.Array:
         return elements.view(np.uint64)
     if dtype is ir.DType.UINT32 and elements.dtype == np.int32:
         return elements.view(np.uint32)
-    converted = elements.astype(dtype.numpy, copy=False)
+    with np.errstate(all="ignore"):
+        converted = elements.astype(dtype.numpy, copy=False)
     if dtype.is_int and not np.array_equal(converted, elements):
         raise ValueError("an element is out of range")
     return converted
