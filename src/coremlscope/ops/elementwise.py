@@ -18,7 +18,9 @@ __all__ = ["OPS", "promoted"]
 
 
 def promoted(a: DType, b: DType) -> DType:
-    """The element type in which two operands meet: a float before an integer, then the wider one."""
+    """The element type in which two operands meet: floats before integers before bool, then the wider."""
+    if DType.BOOL in (a, b):
+        return b if a is DType.BOOL else a
     if a.is_float != b.is_float:
         return a if a.is_float else b
     return a if a.bits >= b.bits else b

@@ -76,7 +76,9 @@ def _pool(op: Lowering, onnx_op: str, filler: float, counts_padding: bool | None
     if any(map(any, pads)):
         attributes["pads"] = interleaved(pads)
     else:
+        # Said this way, ONNX Runtime does not merge the Pad, too wide for it, into this node.
         del attributes["pads"]
+        attributes["auto_pad"] = "VALID" if too_wide else None
         include = None
     return op.emit(onnx_op, x, count_include_pad=include, **attributes)
 
