@@ -91,12 +91,14 @@ class Session(Protocol):
     def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
         """Times every node, in a session of its own whose profiler is on.
 
+        Works on a closed session too, so that one model need not be in memory twice.
+
         Raises:
             EngineError: The engine failed.
         """
 
     def close(self) -> None:
-        """Lets go of the engine's memory; the session cannot be used afterwards."""
+        """Lets go of the engine's memory; the session cannot be run afterwards."""
 
 
 class Engine(Protocol):

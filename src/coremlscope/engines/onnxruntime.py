@@ -76,6 +76,8 @@ class OnnxRuntimeSession:
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Runs the graph; see `Session.run`."""
+        if self._session is None:
+            raise EngineError("the session is closed")
         return dict(zip(self._outputs, _run(self._session, self._outputs, feeds), strict=True))
 
     def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:

@@ -8,9 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Samples", "Statistics", "describe", "sample"]
+__all__ = ["MOST_WARMUPS", "Clock", "Samples", "Statistics", "describe", "sample"]
 
 Clock = Callable[[], float]
+
+_WARM_S = 0.3
+_LEAST_WARMUPS = 2
+#: How many warm-ups there are at most, where their number is left open.
+MOST_WARMUPS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ def describe(samples: Sequence[float]) -> Statistics:
 def sample(
     work: Callable[[], object],
     iterations: int,
-    warmups: int,
+    warmups: int | None,
     *,
     clock: Clock = time.perf_counter,
     before: Callable[[], object] | None = None,
@@ -83,18 +88,25 @@ def sample(
     Args:
         work: What is timed.
         iterations: How often it is timed and kept.
-        warmups: How often it is timed before that and kept apart.
+        warmups: How often it is timed before that and kept apart. None: until it has taken 0.3 s, at least
+            twice and at most 20 times; processors reach their speed and caches fill in that time.
         clock: Seconds since some moment; never goes back.
         before: Called ahead of each repetition, outside the timing.
         after: Called behind each repetition, outside the timing.
     """
-    taken = []
-    for _ in range(warmups + iterations):
+
+    def once() -> float:
         if before is not None:
             before()
         start = clock()
         work()
-        taken.append(clock() - start)
+        seconds = clock() - start
         if after is not None:
             after()
-    return Samples(tuple(taken[warmups:]), tuple(taken[:warmups]))
+        return seconds
+
+    warm: list[float] = []
+    least, most = (_LEAST_WARMUPS, MOST_WARMUPS) if warmups is None else (warmups, warmups)
+    while len(warm) < least or (len(warm) < most and sum(warm) < _WARM_S):
+        warm.append(once())
+    return Samples(tuple(once() for _ in range(iterations)), tuple(warm))

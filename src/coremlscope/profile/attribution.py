@@ -9,7 +9,7 @@ engine, and nodes of the engine that share an operation, form one group, whose t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,6 +31,8 @@ _MOVERS = frozenset(
     {"Cast", "Identity", "MemcpyFromHost", "MemcpyToHost", "ReorderInput", "ReorderOutput", "Reshape",
      "Squeeze", "Transpose", "Unsqueeze"}
 )  # fmt: skip
+#: Operators that engines fuse into what reads their result, not into what makes their input.
+_FUSED_FORWARD = frozenset({"Pad"})
 #: The last part of a name, such as engines append.
 _ENDING = re.compile(r"(?:^|[_/])[^_/]*$")
 
@@ -122,12 +124,16 @@ class _Claims:
         for index in self.top:
             for name in self.pins[index]:
                 self._claim_upwards(index, name)
-        for number, node in enumerate(self.lowered.nodes):
-            if number not in self.claimed and number not in self.folded:
-                self._claim_downwards(number, node)
+        self._claim_rest(lambda node: node.op_type not in _FUSED_FORWARD)
         for number in reversed(range(len(self.lowered.nodes))):
             if number not in self.claimed and number not in self.folded:
                 self._claim_from_readers(number)
+        self._claim_rest(lambda node: True)
+
+    def _claim_rest(self, admits: Callable[[LoweredNode], bool]) -> None:
+        for number, node in enumerate(self.lowered.nodes):
+            if number not in self.claimed and number not in self.folded and admits(node):
+                self._claim_downwards(number, node)
 
     def _claim_upwards(self, index: int, pin: str) -> None:
         """Claims what lies between a pinned value and the inputs of the engine's node."""

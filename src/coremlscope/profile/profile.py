@@ -1,0 +1,297 @@
+"""The result of profiling, as plain data: everything that is shown, exported or compared comes from here."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from coremlscope.engines.sampling import Statistics, describe
+from coremlscope.errors import UsageError
+from coremlscope.figures import Origin
+from coremlscope.findings import Finding
+from coremlscope.profile.attribution import Status
+from coremlscope.profile.summary import ModelSummary
+
+__all__ = ["SCHEMA", "Group", "Host", "NodeTiming", "OpRow", "OpTable", "Phase", "Profile", "Request"]
+
+SCHEMA = "coremlscope.profile/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The machine and the software that did the work.
+
+    Attributes:
+        processor: What the processor calls itself.
+        cores: Physical cores that could be used.
+        os: The operating system with its version.
+        python: Python's version.
+        engine: The engine's name.
+        engine_version: Its version.
+        threads: Threads that worked on one operation.
+        label: What compile, load and predict times are times of: `onnxruntime 1.22 on AMD EPYC`.
+    """
+
+    processor: str
+    cores: int
+    os: str
+    python: str
+    engine: str
+    engine_version: str
+    threads: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for.
+
+    Attributes:
+        compute_units: Recorded only: it has no influence on what is measured by this runtime.
+        function: The function that was profiled.
+        iterations: How often prediction was to be timed.
+        warmups: How many predictions were to come before; None for as many as it takes.
+        seed: Seeds made-up inputs and weights.
+        shapes: Shapes that differ from the defaults.
+        inputs: Inputs whose values were given; the others were made up.
+        random_weights: True where weights that are absent were to be made up.
+    """
+
+    compute_units: str = "all"
+    function: str = ""
+    iterations: int = 50
+    compile_iterations: int = 10
+    load_iterations: int = 10
+    warmups: int | None = None
+    seed: int = 0
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    random_weights: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Something that was timed again and again.
+
+    Attributes:
+        samples_s: Seconds, in the order in which they were taken.
+        warmups_s: Those taken before that and dropped.
+        origin: `measured`, on the host that the profile names.
+    """
+
+    samples_s: tuple[float, ...]
+    warmups_s: tuple[float, ...] = ()
+    origin: Origin = "measured"
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the samples amount to, in seconds."""
+        return describe(self.samples_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Operations and nodes of the engine whose time was measured together; it is never split among them.
+
+    Attributes:
+        label: For people: the types of its operations, or of the nodes where the engine added them.
+        op_ids: The operations, in the program's order; empty where the engine added the nodes.
+        wall_s: Median time per prediction, from the profiled runs.
+        share: Its part of the sum over all groups.
+        engine_nodes: Name and operator of each node of the engine.
+    """
+
+    label: str
+    op_ids: tuple[str, ...]
+    wall_s: float
+    share: float
+    engine_nodes: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpRow:
+    """One operation; see `OpTable`."""
+
+    id: str
+    type: str
+    name: str
+    function: str
+    outputs: tuple[str, ...]
+    flops: int | None
+    read_bytes: int | None
+    written_bytes: int | None
+    weight_bytes: int | None
+    group: int
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class OpTable:
+    """Every operation of the function but constants, nested ones included, column by column.
+
+    Attributes:
+        id: Stable ids, in the program's order.
+        type: Apple's names.
+        name: The author's names.
+        function: The function that each one is in.
+        outputs: Types of the results, with bound shapes.
+        flops: None where the operation is not known; likewise the bytes.
+        group: Index into the profile's groups; -1 for none.
+        status: What became of it; see `attribution.Status`.
+    """
+
+    id: tuple[str, ...] = ()
+    type: tuple[str, ...] = ()
+    name: tuple[str, ...] = ()
+    function: tuple[str, ...] = ()
+    outputs: tuple[tuple[str, ...], ...] = ()
+    flops: tuple[int | None, ...] = ()
+    read_bytes: tuple[int | None, ...] = ()
+    written_bytes: tuple[int | None, ...] = ()
+    weight_bytes: tuple[int | None, ...] = ()
+    group: tuple[int, ...] = ()
+    status: tuple[Status, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    def __iter__(self) -> Iterator[OpRow]:
+        columns = (getattr(self, column.name) for column in dataclasses.fields(self))
+        return (OpRow(*values) for values in zip(*columns, strict=True))
+
+    @classmethod
+    def of(cls, rows: Iterator[OpRow]) -> OpTable:
+        """A table of rows."""
+        columns = list(zip(*(dataclasses.astuple(row) for row in rows), strict=True))
+        return cls(*columns)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTiming:
+    """How the times of the groups relate to the times of predictions. All are medians, in seconds.
+
+    The engine's own profiler slows it down. The groups' times are shown as they were measured, in a session
+    of its own, and are never scaled to the time of a prediction without the profiler.
+
+    Attributes:
+        iterations: Profiled runs that count.
+        warmups: Profiled runs before them.
+        run_s: A profiled run as a whole.
+        nodes_s: The sum over all nodes of a profiled run.
+        node_overhead_s: What a profiled run takes beside its nodes.
+        profiler_overhead_s: How much longer a profiled run takes than a prediction.
+    """
+
+    iterations: int
+    warmups: int
+    run_s: float
+    nodes_s: float
+    node_overhead_s: float
+    profiler_overhead_s: float
+    origin: Origin = "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A model and what it takes on one host.
+
+    Attributes:
+        model: What the model is.
+        host: Who did the work.
+        request: What was asked for.
+        compile: Binding, lowering, writing weights and building the session, cold each time.
+        load: Loading what was compiled.
+        predict: A prediction from tensors to tensors.
+        nodes: How the groups' times were taken.
+        ops: Every operation.
+        groups: In the order of execution.
+        findings: What a person should know about all this.
+    """
+
+    model: ModelSummary
+    host: Host
+    request: Request
+    compile: Phase
+    load: Phase
+    predict: Phase
+    nodes: NodeTiming
+    ops: OpTable
+    groups: tuple[Group, ...]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def predictions_per_s(self) -> float:
+        """Predictions per second, one after the other: the inverse of the mean time of one."""
+        mean = self.predict.statistics.mean
+        return 1.0 / mean if mean else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values; statistics are added for readers that do not compute them."""
+        data: dict[str, Any] = {"schema": SCHEMA}
+        for column in dataclasses.fields(self):
+            value = getattr(self, column.name)
+            if isinstance(value, ModelSummary):
+                data[column.name] = value.to_json()
+            elif isinstance(value, Phase):
+                data[column.name] = dataclasses.asdict(value)
+                data[column.name]["statistics"] = dataclasses.asdict(value.statistics)
+            elif isinstance(value, tuple):
+                data[column.name] = [dataclasses.asdict(item) for item in value]
+            else:
+                data[column.name] = dataclasses.asdict(value)
+        data["predictions_per_s"] = self.predictions_per_s
+        return data
+
+    @classmethod
+    def from_json(cls, data: object) -> Profile:
+        """The inverse of `to_json`, whether or not the values went through JSON text.
+
+        Raises:
+            UsageError: The data are no profile, one of another version, or damaged.
+        """
+        schema = data.get("schema") if isinstance(data, Mapping) else None
+        if not isinstance(data, Mapping) or not str(schema).startswith("coremlscope.profile/"):
+            raise UsageError(
+                "this JSON is not a profile written by coremlscope", "`coremlscope profile MODEL -o p.json`"
+            )
+        if schema != SCHEMA:
+            raise UsageError(
+                f"this profile follows {schema}, and this version of coremlscope reads {SCHEMA}",
+                "profile the model again, or use the version of coremlscope that wrote it",
+            )
+        try:
+            return _from_json(data)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"this profile is damaged: {type(error).__name__} {error}", "profile the model again"
+            ) from error
+
+
+def _from_json(data: Mapping[str, Any]) -> Profile:
+    request = dict(data["request"])
+    request["shapes"] = {name: tuple(shape) for name, shape in request["shapes"].items()}
+    request["inputs"] = tuple(request["inputs"])
+    ops = {name: tuple(column) for name, column in data["ops"].items()}
+    ops["outputs"] = tuple(tuple(types) for types in ops["outputs"])
+    table = OpTable(**ops)
+    if len({len(getattr(table, column.name)) for column in dataclasses.fields(table)}) > 1:
+        raise ValueError("columns of different lengths")
+    groups = tuple(
+        Group(
+            group["label"], tuple(group["op_ids"]), group["wall_s"], group["share"],
+            tuple((name, op_type) for name, op_type in group["engine_nodes"]),
+        )
+        for group in data["groups"]
+    )  # fmt: skip
+    findings = tuple(Finding(**{**f, "ops": tuple(f["ops"])}) for f in data["findings"])
+    return Profile(
+        ModelSummary.from_json(data["model"]), Host(**data["host"]), Request(**request),
+        _phase(data["compile"]), _phase(data["load"]), _phase(data["predict"]),
+        NodeTiming(**data["nodes"]), table, groups, findings,
+    )  # fmt: skip
+
+
+def _phase(data: Mapping[str, Any]) -> Phase:
+    return Phase(tuple(data["samples_s"]), tuple(data["warmups_s"]), data["origin"])
