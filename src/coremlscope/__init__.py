@@ -8,12 +8,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from coremlscope.version import __version__
+
 if TYPE_CHECKING:
     from coremlscope.api import export, inspect, measure, predict, read
     from coremlscope.errors import CoremlscopeError
     from coremlscope.runtime import install, uninstall
-
-__version__ = "0.1.0"
 
 __all__ = [
     "CoremlscopeError",

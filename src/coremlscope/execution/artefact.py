@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope import __version__
 from coremlscope.engines.base import GRAPH_FILE
 from coremlscope.errors import EngineError
 from coremlscope.ir import DType, TensorType
 from coremlscope.ops.program import OnnxProgram, Port, StatePort
+from coremlscope.version import __version__
 
 __all__ = ["MANIFEST_FILE", "Manifest", "read_artefact", "write_manifest"]
 

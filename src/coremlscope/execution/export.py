@@ -10,12 +10,12 @@ import numpy as np
 import onnx
 from google.protobuf.message import EncodeError
 
-from coremlscope import __version__
 from coremlscope.errors import EngineError, OutputError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.ir import Model
 from coremlscope.lower import lower
 from coremlscope.ops.program import OnnxProgram
+from coremlscope.version import __version__
 
 __all__ = ["export_onnx"]
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coremlscope import __version__
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions
 from coremlscope.errors import EngineError
@@ -19,6 +18,7 @@ from coremlscope.execution.executable import Executable, compile_model, load_com
 from coremlscope.execution.state import State
 from coremlscope.features import to_tensors
 from coremlscope.ir import Array, ArrayFeature, ImageFeature, Model
+from coremlscope.version import __version__
 
 __all__ = ["Predictor"]
 
