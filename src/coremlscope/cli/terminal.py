@@ -29,7 +29,7 @@ def terminal_width() -> int:
 
 
 def has_color(stream: TextIO | None = None) -> bool:
-    """True where colour is wanted: on a terminal that is not dumb, or with FORCE_COLOR; never with NO_COLOR."""
+    """True on a terminal that is not dumb, and with FORCE_COLOR; never with NO_COLOR."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
