@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import coremltools as ct
 import numpy as np
 import pytest
@@ -62,16 +64,20 @@ MATRICES = {
 
 @pytest.mark.parametrize("make", [_numbers, _whole], ids=["float", "int"])
 def test_matmul(make):
-    for name, (left, right, swap_x, swap_y) in MATRICES.items():
+    cases, inputs = {}, {}
+    for index, (name, (left, right, swap_x, swap_y)) in enumerate(MATRICES.items()):
         x, y = make(*left), make(*right)
-        given = {"transpose_x": swap_x, "transpose_y": swap_y}
+        inputs |= {f"x{index}": x, f"y{index}": y}
         expected = np.matmul(x.swapaxes(-1, -2) if swap_x else x, y.swapaxes(-1, -2) if swap_y else y)
-        cases = {
-            name: (lambda x, y, given=given: mb.matmul(x=x, y=y, **given), expected),
-            f"{name}, y known": (lambda x, y, given=given, k=y: mb.matmul(x=x, y=k, **given), expected),
-            f"{name}, x known": (lambda x, y, given=given, k=x: mb.matmul(x=k, y=y, **given), expected),
-        }
-        check(cases, {"x": x, "y": y})
+
+        def product(index=index, swaps=(swap_x, swap_y), known=None, **given):
+            operands = {"x": given[f"x{index}"], "y": given[f"y{index}"]} | (known or {})
+            return mb.matmul(**operands, transpose_x=swaps[0], transpose_y=swaps[1])
+
+        cases[name] = (product, expected)
+        cases[f"{name}, x known"] = (partial(product, known={"x": x}), expected)
+        cases[f"{name}, y known"] = (partial(product, known={"y": y}), expected)
+    check(cases, inputs)
 
 
 def test_matmul_takes_the_element_type_of_what_is_not_constant():
