@@ -1,0 +1,97 @@
+"""What every engine does."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coremlscope.engines import ENGINES, Engine, EngineOptions, engine
+from coremlscope.engines.base import GRAPH_FILE
+from coremlscope.engines.scripted import ScriptedEngine
+from coremlscope.errors import EngineError, MissingWeightsError, UsageError
+from coremlscope.execution import bind_model
+from coremlscope.lower import lower
+from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
+from handmade import absent_weights, perceptron
+
+_ENGINES = [ScriptedEngine(), *(engine(name) for name, _ in ENGINES)]
+every_engine = pytest.mark.parametrize("tested", _ENGINES, ids=lambda e: e.name)
+OPTIONS = EngineOptions(threads=1)
+FEEDS = {"x": np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)}
+
+
+@pytest.fixture(scope="module")
+def program() -> OnnxProgram:
+    return lower(bind_model(perceptron()))
+
+
+@every_engine
+def test_build_writes_what_load_loads(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
+    built = tested.build(program, tmp_path, OPTIONS)
+    assert (tmp_path / GRAPH_FILE).is_file()
+    assert (tmp_path / WEIGHTS_FILE).stat().st_size == program.weights_bytes
+    expected = built.run(FEEDS)
+    assert {name: array.shape for name, array in expected.items()} == {"y": (1, 64)}
+    loaded = tested.load(tmp_path, OPTIONS).run(FEEDS)
+    np.testing.assert_array_equal(loaded["y"], expected["y"])
+
+
+@every_engine
+def test_what_was_built_can_be_moved(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    session = tested.build(program, tmp_path / "a", OPTIONS)
+    expected = session.run(FEEDS)["y"]
+    session.close()
+    shutil.move(tmp_path / "a", tmp_path / "b")
+    np.testing.assert_array_equal(tested.load(tmp_path / "b", OPTIONS).run(FEEDS)["y"], expected)
+
+
+@every_engine
+def test_nodes_are_timed_for_every_run(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
+    session = tested.build(program, tmp_path, OPTIONS)
+    session.close()  # one session in memory is enough
+    profile = session.node_times(FEEDS, 4, 2)
+    assert profile.warmups == 2
+    assert len(profile.seconds) == 4
+    assert profile.nodes
+    assert all(len(node.seconds) == 4 and min(node.seconds) >= 0 for node in profile.nodes)
+    assert "y" in {name for node in profile.nodes for name in node.outputs}
+
+
+@every_engine
+def test_a_folder_without_a_compiled_model(tested: Engine, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="does not hold a compiled model"):
+        tested.load(tmp_path, OPTIONS)
+
+
+@every_engine
+def test_a_folder_that_is_absent(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="cannot write the compiled model"):
+        tested.build(program, tmp_path / "nowhere", OPTIONS)
+
+
+@every_engine
+def test_an_input_that_is_not_fed(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
+    with pytest.raises(EngineError):
+        tested.build(program, tmp_path, OPTIONS).run({})
+
+
+@every_engine
+def test_weights_that_are_absent(tested: Engine, tmp_path: Path) -> None:
+    program = lower(bind_model(absent_weights(perceptron())))
+    with pytest.raises(MissingWeightsError):
+        tested.build(program, tmp_path, OPTIONS)
+
+
+@every_engine
+def test_engines_have_a_name_and_a_version(tested: Engine) -> None:
+    assert tested.name
+    assert tested.version
+
+
+def test_an_unknown_engine_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="no engine called 'abacus'"):
+        engine("abacus")

@@ -1,0 +1,56 @@
+"""Who does the work."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coremlscope.engines import host
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    host.physical_cores.cache_clear()
+    host.processor_name.cache_clear()
+    yield
+    host.physical_cores.cache_clear()
+    host.processor_name.cache_clear()
+
+
+def _linux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, logical: int) -> None:
+    (tmp_path / "cpuinfo").write_text(text)
+    monkeypatch.setattr(host, "_CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(logical)), raising=False)
+
+
+def _block(processor: int, core: int, package: int = 0) -> str:
+    return (
+        f"processor\t: {processor}\nmodel name\t: Some  CPU   9000\n"
+        f"physical id\t: {package}\ncore id\t\t: {core}\n\n"
+    )
+
+
+def test_two_threads_of_a_core_count_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = "".join(
+        _block(p, core, package) for p, (core, package) in enumerate([(0, 0), (0, 0), (0, 1), (1, 1)])
+    )
+    _linux(monkeypatch, tmp_path, text, 4)
+    assert host.physical_cores() == 3
+    assert host.processor_name() == "Some CPU 9000"
+
+
+def test_only_cores_that_may_be_used_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _linux(monkeypatch, tmp_path, "".join(_block(p, p) for p in range(8)), 2)
+    assert host.physical_cores() == 2
+
+
+def test_processors_that_do_not_tell_their_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _linux(monkeypatch, tmp_path, "processor\t: 0\nBogoMIPS\t: 50\n\nprocessor\t: 1\n\n", 2)
+    monkeypatch.setattr("platform.processor", lambda: "")
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert host.physical_cores() == 2
+    assert host.processor_name() == "aarch64"

@@ -1,0 +1,58 @@
+"""Repetitions and statistics."""
+
+from __future__ import annotations
+
+import pytest
+
+from coremlscope.engines.sampling import MOST_WARMUPS, Samples, Statistics, describe, sample
+from coremlscope.engines.scripted import ScriptedClock
+
+
+def test_statistics_by_hand() -> None:
+    # Sorted: 1 2 3 10. Percentile p lies at place p · 3: 2.85 and 2.97.
+    found = describe([3.0, 1.0, 10.0, 2.0])
+    deviations = (4 - 3) ** 2 + (4 - 1) ** 2 + (4 - 10) ** 2 + (4 - 2) ** 2
+    assert found == Statistics(
+        4, 1.0, 2.5, 4.0, pytest.approx(3 + 0.85 * 7), pytest.approx(3 + 0.97 * 7), 10.0,
+        pytest.approx((deviations / 3) ** 0.5),
+    )  # fmt: skip
+    assert found.variation == pytest.approx((50 / 3) ** 0.5 / 4)
+
+
+def test_one_sample_has_no_spread() -> None:
+    assert describe([2.0]) == Statistics(1, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.0)
+
+
+def test_no_samples_cannot_be_described() -> None:
+    with pytest.raises(ValueError, match="no samples"):
+        describe([])
+
+
+def test_warmups_are_kept_apart_and_left_out() -> None:
+    clock, durations = ScriptedClock(), iter([9.0, 8.0, 1.0, 2.0, 3.0])
+    taken = sample(lambda: clock.advance(next(durations)), 3, 2, clock=clock)
+    assert taken == Samples((1.0, 2.0, 3.0), (9.0, 8.0))
+    assert taken.statistics.max == 3.0
+
+
+@pytest.mark.parametrize(("duration", "expected"), [(10.0, 2), (0.1, 3), (0.001, MOST_WARMUPS)])
+def test_automatic_warmups_take_a_third_of_a_second(duration: float, expected: int) -> None:
+    clock = ScriptedClock()
+    taken = sample(lambda: clock.advance(duration), 1, None, clock=clock)
+    assert len(taken.warmups) in (expected, expected + 1)  # 0.1 + 0.1 + 0.1 is just above 0.3 in binary
+    assert len(taken.seconds) == 1
+
+
+def test_what_comes_before_and_after_is_not_timed() -> None:
+    clock, calls = ScriptedClock(), []
+
+    def aside(name: str) -> None:
+        calls.append(name)
+        clock.advance(100.0)
+
+    taken = sample(
+        lambda: clock.advance(1.0), 2, 0, clock=clock,
+        before=lambda: aside("before"), after=lambda: aside("after"),
+    )  # fmt: skip
+    assert taken.seconds == (1.0, 1.0)
+    assert calls == ["before", "after"] * 2
