@@ -11,9 +11,11 @@ from coremlscope import formats
 from coremlscope.ir import Model
 
 if TYPE_CHECKING:
+    from coremlscope.profile.assemble import Progress
+    from coremlscope.profile.profile import Profile, Request
     from coremlscope.profile.summary import ModelSummary
 
-__all__ = ["Source", "export", "inspect", "predict", "read"]
+__all__ = ["Source", "export", "inspect", "measure", "predict", "read"]
 
 #: Where a model comes from: a path, the bytes of a specification, or a model that was read before.
 Source = str | os.PathLike[str] | bytes | Model
@@ -49,6 +51,31 @@ def inspect(
     from coremlscope.profile.summary import summarise
 
     return summarise(read(source), shapes, function=function, list_ops=list_ops)
+
+
+def measure(
+    source: Source,
+    request: Request | None = None,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Profile:
+    """Compiles, loads and runs a model again and again, and says where the time goes.
+
+    Args:
+        source: The model.
+        request: What to measure and how often; the defaults where it is None.
+        inputs: Values of inputs by name; those that are absent are made up.
+        threads: Threads that work on one operation; None for one per physical core.
+        progress: Called with the phase, how many repetitions are done, and how many there will be.
+
+    Raises:
+        CoremlscopeError: See the error tree.
+    """
+    from coremlscope.profile import assemble
+
+    return assemble.measure(read(source), request, inputs=inputs, threads=threads, progress=progress)
 
 
 def predict(source: Source, values: Mapping[str, Any], *, function: str | None = None) -> dict[str, Any]:

@@ -18,10 +18,10 @@ __all__ = [
     "Parser",
     "add_inputs",
     "add_model",
+    "add_reports",
     "add_shape",
     "at_least",
     "one_of",
-    "report_path",
 ]
 
 _WIDEST_HELP = 100
@@ -139,7 +139,7 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, sizes
 
 
-def report_path(text: str) -> Path:
+def _report_path(text: str) -> Path:
     """A type of arguments: a file whose suffix names a format of reports."""
     from coremlscope.render import find_renderer
 
@@ -187,4 +187,27 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         type=one_of(*RESIZES),
         default="center-crop",
         help=f"how images of another size are fitted: {', '.join(RESIZES)} (default: center-crop)",
+    )
+
+
+def add_reports(parser: argparse.ArgumentParser) -> None:
+    """Adds `-o`, `--json` and `--quiet`."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="PATH",
+        type=_report_path,
+        action="append",
+        default=[],
+        help="write a report: .json, .md, .csv or .txt, told by the name (repeatable)",
+    )
+    parser.add_argument(
+        "--json",
+        metavar="PATH",
+        help="write the whole result as JSON to a file, or with - to standard output instead of the tables",
+    )
+    parser.add_argument(
+        "--quiet",
+        action="store_true",
+        help="print no tables, notes and progress, only what --json - asks for",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from coremlscope.cli.command import Command, add_model, add_shape, report_path
+from coremlscope.cli.command import Command, add_model, add_reports, add_shape
 from coremlscope.cli.reports import write_reports
 
 __all__ = ["COMMAND"]
@@ -26,19 +26,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--function", metavar="NAME", help="the function to show in full (default: the model's own)"
     )
     add_shape(parser)
-    parser.add_argument(
-        "--json", metavar="PATH", help="write everything as JSON to a file, or - for standard output"
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="PATH",
-        type=report_path,
-        action="append",
-        default=[],
-        help="write a report: .json, .md, .csv or .txt (repeatable)",
-    )
-    parser.add_argument("--quiet", action="store_true", help="do not print the tables")
+    add_reports(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:

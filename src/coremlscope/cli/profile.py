@@ -2,6 +2,115 @@
 
 from __future__ import annotations
 
-from coremlscope.cli.command import Command, add_model
+import argparse
 
-COMMAND = Command("profile", "Time a model.", "", add_model, lambda arguments: 1)
+from coremlscope.cli.command import (
+    Command,
+    add_inputs,
+    add_model,
+    add_reports,
+    add_shape,
+    at_least,
+    one_of,
+)
+from coremlscope.cli.inputs import read_inputs
+from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.reports import write_reports
+
+__all__ = ["COMMAND"]
+
+_UNITS = ("all", "cpu_only", "cpu_and_gpu", "cpu_and_ne")
+_EPILOG = """\
+Compilation (binding, lowering, building the session, cold each time), loading of what was
+compiled and prediction are each repeated; warm-ups are dropped. Times of operations come from
+the engine's own profiler. Everything is measured on this host: no number is one of Core ML or
+of a Neural Engine.
+
+examples:
+  coremlscope profile model.mlpackage
+  coremlscope profile model.mlpackage --iterations 200 --threads 1 -o report.json -o report.md
+  coremlscope profile model.mlpackage --input image=photo.jpg --json - --quiet
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "--iterations", metavar="N", type=at_least(1), default=50, help="timed predictions (default: 50)"
+    )
+    parser.add_argument(
+        "--compile-iterations",
+        metavar="N",
+        type=at_least(1),
+        default=10,
+        help="timed compilations (default: 10)",
+    )
+    parser.add_argument(
+        "--load-iterations", metavar="N", type=at_least(1), default=10, help="timed loads (default: 10)"
+    )
+    parser.add_argument(
+        "--warmups",
+        metavar="N",
+        type=at_least(0),
+        help="predictions before the timed ones (default: until times settle)",
+    )
+    parser.add_argument(
+        "--compute-units",
+        metavar="UNITS",
+        type=one_of(*_UNITS),
+        default="all",
+        help=f"{', '.join(_UNITS)}: recorded in the report; changes nothing off a Mac (default: all)",
+    )
+    parser.add_argument("--function", metavar="NAME", help="the function to time (default: the model's own)")
+    add_inputs(parser)
+    add_shape(parser)
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=at_least(1),
+        help="threads of an operation (default: one a physical core)",
+    )
+    parser.add_argument(
+        "--seed",
+        metavar="N",
+        type=at_least(0),
+        default=0,
+        help="seed of made-up inputs and weights (default: 0)",
+    )
+    parser.add_argument(
+        "--random-weights",
+        action="store_true",
+        help="make up weights whose file is absent, to time the structure",
+    )
+    add_reports(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope import api
+    from coremlscope.execution import choose_function
+    from coremlscope.profile.profile import Request
+
+    shapes = dict(arguments.shape)
+    model = api.read(arguments.model)
+    description = choose_function(model, arguments.function).description
+    inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
+    request = Request(
+        compute_units=arguments.compute_units,
+        function=arguments.function or "",
+        iterations=arguments.iterations,
+        compile_iterations=arguments.compile_iterations,
+        load_iterations=arguments.load_iterations,
+        warmups=arguments.warmups,
+        seed=arguments.seed,
+        shapes=shapes,
+        random_weights=arguments.random_weights,
+    )
+    with progress_bars(not arguments.quiet) as progress:
+        profile = api.measure(model, request, inputs=inputs, threads=arguments.threads, progress=progress)
+    write_reports(profile, arguments)
+    return 0
+
+
+COMMAND = Command(
+    "profile", "Time a model on this machine and show where the time goes.", _EPILOG, _configure, _run
+)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
 
 if TYPE_CHECKING:
-    from coremlscope.profile.model import Profile
+    from coremlscope.profile.profile import Profile
     from coremlscope.profile.summary import ModelSummary
 
 __all__ = ["write_reports"]

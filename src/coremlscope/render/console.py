@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coremlscope.profile.model import Profile
+    from coremlscope.profile.profile import Profile
     from coremlscope.profile.summary import ModelSummary
 
 __all__ = ["render_console"]

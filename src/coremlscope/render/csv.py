@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from coremlscope.render.words import compact_type
 
 if TYPE_CHECKING:
-    from coremlscope.profile.model import Profile
+    from coremlscope.profile.profile import Group, Profile
     from coremlscope.profile.summary import ModelSummary
 
 __all__ = ["render_csv"]
@@ -45,4 +45,28 @@ def _summary_rows(model: ModelSummary) -> Iterable[Sequence[Any]]:
 
 
 def _profile_csv(profile: Profile) -> str:
-    raise NotImplementedError
+    """Rows of operations that share a group repeat the group's time, which is never split among them."""
+    columns = (
+        "id", "type", "name", "function", "results", *_WORK_COLUMNS,
+        "status", "group", "group_label", "group_ops", "group_measured_s", "group_share",
+    )  # fmt: skip
+    return _table(columns, _profile_rows(profile))
+
+
+def _profile_rows(profile: Profile) -> Iterable[Sequence[Any]]:
+    for op in profile.ops:
+        work = (getattr(op, key) for key in _WORK_COLUMNS)
+        row = (op.id, op.type, op.name, op.function, _results(op.outputs), *work, op.status)
+        if op.group < 0:
+            yield (*row, *([""] * 5))
+        else:
+            yield (*row, *_group_cells(op.group, profile.groups[op.group]))
+    for index, group in enumerate(profile.groups):
+        if not group.op_ids:
+            nodes = "; ".join(name for name, _ in group.engine_nodes)
+            empty = [""] * (2 + len(_WORK_COLUMNS))
+            yield ("", "", nodes, *empty, "engine", *_group_cells(index, group))
+
+
+def _group_cells(index: int, group: Group) -> Sequence[Any]:
+    return index, group.label, len(group.op_ids), group.wall_s, group.share

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coremlscope.profile.model import Profile
+    from coremlscope.profile.profile import Profile
     from coremlscope.profile.summary import ModelSummary
 
 __all__ = ["render_json"]

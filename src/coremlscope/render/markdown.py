@@ -5,14 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from coremlscope.render.words import KINDS, bits_each, compact_type, count, histogram, model_name, size
-from coremlscope.units import format_count
+from coremlscope.render.timing import (
+    describe_inputs,
+    group_name,
+    kinds,
+    nodes_line,
+    slowest,
+    status_line,
+)
+from coremlscope.render.words import (
+    KINDS,
+    bits_each,
+    compact_type,
+    count,
+    histogram,
+    model_name,
+    plural,
+    size,
+)
+from coremlscope.units import format_count, format_duration, format_rate, format_share
 
 if TYPE_CHECKING:
-    from coremlscope.profile.model import Profile
+    from coremlscope.profile.profile import Profile
     from coremlscope.profile.summary import ModelSummary, OpSummary
 
 __all__ = ["render_markdown"]
+
+
+_LISTED_GROUPS = 20
 
 
 def render_markdown(subject: Profile | ModelSummary) -> str:
@@ -88,4 +108,78 @@ def _operations(ops: Iterable[OpSummary]) -> str:
 
 
 def _profile(profile: Profile) -> list[str]:
-    raise NotImplementedError
+    model, host, request = profile.model, profile.host, profile.request
+    facts = [KINDS.get(model.kind, model.kind)]
+    if model.weights:
+        facts.append(f"{format_count(model.parameters)} parameters in {size(model.weights_bytes)}")
+    if model.main.work is not None:
+        facts.append(f"{count(model.main.work.flops, model.main.work.is_complete)} FLOPs (declared)")
+    settings = [
+        f"{host.processor}, {plural(host.cores, 'core')}, {host.os}",
+        f"{host.engine} {host.engine_version}, {plural(host.threads, 'thread')}; not Core ML",
+        f"compute units {code(request.compute_units)}: recorded only",
+        f"inputs: {describe_inputs(profile)}",
+    ]
+    return [
+        f"## {_cell(model_name(model.path))}",
+        " · ".join(facts),
+        "\n".join(f"- {_cell(text)}" for text in settings),
+        *_times(profile),
+        *_where(profile),
+        *_findings(profile),
+    ]
+
+
+def _times(profile: Profile) -> list[str]:
+    rows = []
+    phases = (("compile", profile.compile), ("load", profile.load), ("predict", profile.predict))
+    for name, phase in phases:
+        numbers = phase.statistics
+        values = (
+            numbers.min,
+            numbers.median,
+            numbers.mean,
+            numbers.p95,
+            numbers.p99,
+            numbers.max,
+            numbers.std,
+        )
+        rows.append((name, str(numbers.count), *map(format_duration, values), str(len(phase.warmups_s))))
+    titles = ("", "runs>", "min>", "median>", "mean>", "p95>", "p99>", "max>", "std>", "warm-ups dropped>")
+    rate = format_rate(profile.predictions_per_s).removesuffix(" /s")
+    return [
+        "### Times (measured on this host)",
+        table(titles, rows),
+        f"**{rate} predictions per second**, one after the other",
+    ]
+
+
+def _where(profile: Profile) -> list[str]:
+    shares = [
+        (kind.label, str(kind.groups), format_duration(kind.wall_s), format_share(kind.share))
+        for kind in kinds(profile)
+    ]
+    by_id = {row.id: row for row in profile.ops}
+    groups = [
+        (format_duration(group.wall_s), format_share(group.share), ", ".join(map(code, group.op_ids[:1])),
+         group.label, code(group_name(group, by_id)))
+        for group in slowest(profile)[:_LISTED_GROUPS]
+    ]  # fmt: skip
+    return [
+        "### Where the time goes (measured by the engine's profiler)",
+        table(("operations", "count>", "time>", "share>"), shares),
+        f"{nodes_line(profile)}. {status_line(profile)}.",
+        "### Slowest",
+        table(("time>", "share>", "first id", "operations", "names"), groups),
+    ]
+
+
+def _findings(profile: Profile) -> list[str]:
+    if not profile.findings:
+        return []
+    lines = [
+        f"- {'⚠ ' if finding.severity == 'warning' else ''}{_cell(finding.text)}"
+        + (f" ({_cell(finding.hint)})" if finding.hint else "")
+        for finding in profile.findings
+    ]
+    return ["### Findings", "\n".join(lines)]

@@ -71,6 +71,17 @@ class Page:
 
         self._indented(Text(text, style=style), indent)
 
+    def bullet(self, mark: str, text: str, hint: str = "", style: str = "") -> None:
+        """A paragraph behind a mark, its lines flush; a hint below it."""
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 1))
+        grid.add_row(Text(mark, style=style), Text(text))
+        if hint:
+            grid.add_row("", Text(hint, style=_QUIET))
+        self._indented(grid, 2)
+
     def cells(self, texts: Sequence[str], indent: int = 2) -> None:
         """Short texts side by side, in columns that are read downwards."""
         widest = max(map(len, texts))

@@ -1,0 +1,44 @@
+"""Progress bars on standard error, where that is a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["progress_bars"]
+
+_WORDS = {
+    "compile": "compiling",
+    "load": "loading",
+    "warm-up": "warming up",
+    "predict": "predicting",
+    "operations": "profiling operations",
+}
+
+
+@contextmanager
+def progress_bars(is_wanted: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """What to call with a phase, how much of it is done and how much there is; None where nobody looks.
+
+    The bar of a phase goes when the next phase begins, and nothing is left behind.
+    """
+    if not is_wanted or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, object] = {}
+
+        def show(phase: str, done: int, total: int) -> None:
+            if phase not in tasks:
+                for task in bars.tasks:
+                    bars.update(task.id, visible=False)
+                tasks[phase] = bars.add_task(_WORDS.get(phase, phase), total=total)
+            bars.update(tasks[phase], completed=done, total=total)  # type: ignore[arg-type]
+
+        yield show
