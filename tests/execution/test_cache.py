@@ -1,0 +1,135 @@
+"""Compiled functions kept between runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from coremlscope.errors import OutputError
+from coremlscope.execution import ArtefactCache, default_cache_folder
+from coremlscope.execution.cache import key_of_files
+
+
+def _write(content: bytes) -> object:
+    return lambda folder: (folder / "file").write_bytes(content)
+
+
+def test_what_is_added_is_found(tmp_path: Path) -> None:
+    cache = ArtefactCache(tmp_path / "cache")
+    assert cache.find("k") is None
+    folder = cache.add("k", _write(b"1"))  # type: ignore[arg-type]
+    assert cache.find("k") == folder
+    assert (folder / "file").read_bytes() == b"1"
+
+
+def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+    cache = ArtefactCache(tmp_path)
+
+    def fail(folder: Path) -> None:
+        (folder / "file").write_bytes(b"half")
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        cache.add("k", fail)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_first_of_two_makers_wins(tmp_path: Path) -> None:
+    cache = ArtefactCache(tmp_path)
+
+    def slow(folder: Path) -> None:
+        ArtefactCache(tmp_path).add("k", _write(b"first"))  # type: ignore[arg-type]
+        (folder / "file").write_bytes(b"second")
+
+    assert (cache.add("k", slow) / "file").read_bytes() == b"first"
+    assert [path.name for path in tmp_path.iterdir()] == ["k"]
+
+
+def test_many_makers_at_once(tmp_path: Path) -> None:
+    def make(number: int) -> bytes:
+        key = str(number % 3)
+        return (ArtefactCache(tmp_path).add(key, _write(key.encode() * 1000)) / "file").read_bytes()  # type: ignore[arg-type]
+
+    with ThreadPoolExecutor(8) as pool:
+        for number, content in enumerate(pool.map(make, range(60))):
+            assert content == str(number % 3).encode() * 1000
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1", "2"]
+
+
+def test_what_was_unused_for_longest_goes_first(tmp_path: Path) -> None:
+    cache = ArtefactCache(tmp_path, limit_bytes=250)
+    for age, key in ((300, "a"), (200, "b")):
+        folder = cache.add(key, _write(bytes(100)))  # type: ignore[arg-type]
+        os.utime(folder, (time.time() - age,) * 2)
+    assert cache.find("a") is not None  # a use
+    cache.add("c", _write(bytes(100)))  # type: ignore[arg-type]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "c"]
+
+
+def test_one_that_is_too_large_alone_is_kept(tmp_path: Path) -> None:
+    cache = ArtefactCache(tmp_path, limit_bytes=10)
+    cache.add("a", _write(bytes(100)))  # type: ignore[arg-type]
+    cache.add("b", _write(bytes(100)))  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+def test_what_a_dead_process_left_behind_goes(tmp_path: Path) -> None:
+    old, new = tmp_path / ".making-old", tmp_path / ".making-new"
+    old.mkdir()
+    new.mkdir()
+    os.utime(old, (1.0, 1.0))
+    ArtefactCache(tmp_path).add("k", _write(b""))  # type: ignore[arg-type]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".making-new", "k"]
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot be written") as caught:
+        ArtefactCache(tmp_path / "file" / "cache").add("k", _write(b""))  # type: ignore[arg-type]
+    assert "COREMLSCOPE_CACHE" in caught.value.hint
+
+
+def test_keys_follow_files_and_parts(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    file = tmp_path / "sub" / "file"
+    file.write_text("a")
+    key = key_of_files(tmp_path, ["p"])
+    assert key == key_of_files(tmp_path, ["p"])
+    assert key != key_of_files(tmp_path, ["q"])
+    file.write_text("ab")
+    assert key != key_of_files(tmp_path, ["p"])
+
+
+def test_the_environment_names_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COREMLSCOPE_CACHE", str(tmp_path))
+    assert default_cache_folder() == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("system", "expected"),
+    [
+        ("linux", ".cache/coremlscope"),
+        ("darwin", "Library/Caches/coremlscope"),
+        ("win32", "AppData/Local/coremlscope/Cache"),
+    ],
+)
+def test_the_platform_names_the_folder(
+    system: str, expected: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("COREMLSCOPE_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(sys, "platform", system)
+    assert default_cache_folder() == tmp_path / expected
+
+
+def test_the_cache_home_of_linux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("COREMLSCOPE_CACHE", raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_cache_folder() == tmp_path / "coremlscope"

@@ -1,0 +1,106 @@
+"""Made-up weights."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from coremlscope import ir
+from coremlscope.execution import choose_function, missing_weights, with_random_weights
+from coremlscope.execution.random_weights import MadeUp
+from handmade import Absent, absent_weights, array_feature, model, perceptron
+
+T = ir.TensorType
+
+
+def test_only_what_is_absent_is_replaced() -> None:
+    given = absent_weights(perceptron())
+    before = choose_function(given).function
+    after = choose_function(with_random_weights(given, 0)).function
+    assert missing_weights(before) == 1
+    assert missing_weights(after) == 0
+    assert [a is b for a, b in zip(before.graph.ops, after.graph.ops, strict=True)] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+
+
+def test_matrices_keep_the_scale_of_what_they_multiply() -> None:
+    drawn = MadeUp(T(ir.DType.FP32, (256, 32, 3, 3)), (0, 0)).numpy()
+    assert drawn.dtype == np.float32
+    assert drawn.std() == pytest.approx((32 * 9) ** -0.5, rel=0.02)
+    assert abs(drawn.mean()) < 1e-3
+
+
+def test_vectors_can_be_variances() -> None:
+    drawn = MadeUp(T(ir.DType.FP16, (1000,)), (0, 0)).numpy()
+    assert drawn.dtype == np.float16
+    assert 0.5 <= drawn.min() < 0.6
+    assert 1.4 < drawn.max() <= 1.5
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [
+        (ir.DType.INT8, -128, 127), (ir.DType.UINT8, 0, 255), (ir.DType.INT4, -8, 7),
+        (ir.DType.UINT3, 0, 7), (ir.DType.INT32, 0, 1), (ir.DType.BOOL, False, True),
+    ],
+)  # fmt: skip
+def test_integers_stay_in_range(dtype: ir.DType, low: int, high: int) -> None:
+    drawn = MadeUp(T(dtype, (100, 100)), (0, 0)).numpy()
+    assert drawn.dtype == dtype.numpy
+    assert (drawn.min(), drawn.max()) == (low, high)
+
+
+def test_the_place_of_a_constant_decides_and_nothing_else() -> None:
+    type_ = T(ir.DType.FP32, (4, 4))
+    assert np.array_equal(MadeUp(type_, (0, 1)).numpy(), MadeUp(type_, (0, 1)).numpy())
+    assert not np.array_equal(MadeUp(type_, (0, 1)).numpy(), MadeUp(type_, (0, 2)).numpy())
+
+
+def _sparse(mask: ir.TensorType, *, inline: bool) -> ir.Model:
+    """A `constexpr_sparse_to_dense` of 5 elements, all of it absent."""
+    result = ir.Value("w", T(ir.DType.FP16, (4, 8)))
+    data = T(ir.DType.FP16, (5,))
+    if inline:
+        attributes = {"mask": ir.Constant(mask, Absent()), "nonzero_data": ir.Constant(data, Absent())}
+        ops: tuple[ir.Op, ...] = (
+            ir.Op("main/0", "constexpr_sparse_to_dense", {}, (result,), (), attributes),
+        )
+    else:
+        m, d = ir.Value("m", mask), ir.Value("d", data)
+        ops = (
+            ir.Op("main/0", "const", {}, (m,), (), {"val": ir.Constant(mask, Absent())}),
+            ir.Op("main/1", "const", {}, (d,), (), {"val": ir.Constant(data, Absent())}),
+            ir.Op("main/2", "constexpr_sparse_to_dense", {"mask": (m,), "nonzero_data": (d,)}, (result,)),
+        )
+    x = ir.Value("x", T(ir.DType.FP16, (4, 8)))
+    features = [array_feature("x", (4, 8), ir.DType.FP16)], [array_feature("w", (4, 8), ir.DType.FP16)]
+    return model(*features, {"main": ir.Graph("main", (x,), ops, (result,))})
+
+
+def test_a_mask_has_as_many_ones_as_there_are_elements() -> None:
+    made = with_random_weights(_sparse(T(ir.DType.UINT1, (4, 8)), inline=False), 0)
+    mask = choose_function(made).function.graph.ops[0].constant
+    assert mask is not None
+    assert mask.numpy().sum() == 5
+
+
+def test_a_packed_mask_has_as_many_ones_too() -> None:
+    made = with_random_weights(_sparse(T(ir.DType.UINT8, (4,)), inline=True), 0)
+    mask = choose_function(made).function.graph.ops[0].attributes["mask"]
+    assert np.unpackbits(mask.numpy()).sum() == 5
+
+
+def test_weights_inside_blocks_are_replaced() -> None:
+    given = absent_weights(perceptron())
+    inner = choose_function(given).function.graph
+    holder = ir.Op("main/0", "cond", {}, inner.outputs, (inner, inner))
+    graph = dataclasses.replace(inner, ops=(holder,))
+    nested = model(given.description.main.inputs, given.description.main.outputs, {"main": graph})
+    assert missing_weights(choose_function(nested).function) == 2
+    assert missing_weights(choose_function(with_random_weights(nested, 0)).function) == 0
