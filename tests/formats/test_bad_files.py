@@ -92,7 +92,7 @@ class TestNotAModel:
             formats.read(tmp_path / "model.bin")
 
     def test_bytes(self) -> None:
-        with pytest.raises(NotAModelError, match="the given bytes"):
+        with pytest.raises(NotAModelError, match="the given data is not a Core ML model"):
             formats.read(b"no model")
 
     def test_folder(self, tmp_path: Path) -> None:
@@ -173,6 +173,10 @@ class TestSpecification:
                 "a tensor of rank 3 has 2 dimensions",
             ),
             (
+                lambda s: [_value(s, 0).type.tensorType.dimensions.add() for _ in range(100_000)],
+                r"a tensor has 100002 dimensions \(in const at main/0\)",
+            ),
+            (
                 lambda s: setattr(_value(s, 0).type.tensorType.dimensions[0].constant, "size", 2**64 - 1),
                 "dimension of 18446744073709551615 elements",
             ),
@@ -200,7 +204,7 @@ class TestSpecification:
             ),
             (
                 lambda s: s.description.input[0].type.multiArrayType.shape.append(-4),
-                r"has the shape \[1, 4, -4\]",
+                "has a negative size in its shape",
             ),
             (
                 lambda s: setattr(s.description.input[0].type.imageType, "colorSpace", 7),
@@ -208,9 +212,8 @@ class TestSpecification:
             ),
             (lambda s: setattr(s.description.input[0].type.imageType, "width", -7), "has the size -7x0"),
             (
-                lambda s: (
-                    s.description.functions.add(name="f"),
-                    setattr(s.description, "defaultFunctionName", "g"),
+                lambda s: s.description.MergeFrom(
+                    type(s.description)(functions=[{"name": "f"}], defaultFunctionName="g")
                 ),
                 "default function 'g' is not described",
             ),
@@ -220,6 +223,16 @@ class TestSpecification:
         with pytest.raises(CorruptModelError, match=message) as caught:
             formats.read(_edited(edit))
         assert caught.value.hint
+
+    def test_names_cannot_write_to_the_terminal(self) -> None:
+        def edit(spec: Any) -> None:
+            _ops(spec)[0].type = "\x1b[2J\n" + "x" * 10_000
+            _value(spec, 0).type.tensorType.dataType = 77
+
+        with pytest.raises(CorruptModelError) as caught:
+            formats.read(_edited(edit))
+        assert caught.value.message.isprintable()
+        assert len(caught.value.message) < 500
 
     def test_weight_outside_of_the_model(self) -> None:
         def edit(spec: Any) -> None:

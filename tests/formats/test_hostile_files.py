@@ -27,7 +27,7 @@ def _read_everything(data: bytes | Path) -> ir.Model | None:
     try:
         model = formats.read(data)
     except CoremlscopeError as error:
-        is_clear = error.message and error.hint and "\n" not in error.message and len(error.message) < 1000
+        is_clear = error.message and error.hint and error.message.isprintable() and len(error.message) < 1000
         if not is_clear:
             raise AssertionError(f"{error.message!r}, {error.hint!r}") from error
         return None

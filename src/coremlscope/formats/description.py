@@ -9,6 +9,7 @@ import numpy as np
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats import schema
+from coremlscope.formats.names import shown
 from coremlscope.formats.schema import Message
 
 __all__ = ["read_description", "read_metadata", "write_description"]
@@ -48,7 +49,7 @@ def read_description(message: Message, functions: tuple[str, ...] = ()) -> ir.De
     default = message.defaultFunctionName or message.functions[0].name
     described = {f.name: _read_function(f, training if f.name == default else ()) for f in message.functions}
     if default not in described:
-        raise CorruptModelError(f"the model's default function {default!r} is not described", _DAMAGED)
+        raise CorruptModelError(f"the model's default function '{shown(default)}' is not described", _DAMAGED)
     return ir.Description(described, default)
 
 
@@ -93,7 +94,7 @@ def _read_feature_type(name: str, message: Message) -> ir.FeatureType:
         case "stateType":
             return ir.StateFeature(_read_array(name, message.stateType.arrayType))
         case _:
-            raise CorruptModelError(f"the feature {name!r} has no type that is known", _DAMAGED)
+            raise CorruptModelError(f"the feature '{shown(name)}' has no type that is known", _DAMAGED)
 
 
 def _read_bounds(message: Message) -> tuple[int, int]:
@@ -103,9 +104,11 @@ def _read_bounds(message: Message) -> tuple[int, int]:
 def _read_array(name: str, message: Message) -> ir.ArrayFeature:
     dtype = _ARRAY_DTYPES.get(message.dataType)
     if dtype is None:
-        raise CorruptModelError(f"the multi-array {name!r} has the unknown type {message.dataType}", _DAMAGED)
+        raise CorruptModelError(
+            f"the multi-array '{shown(name)}' has the unknown type {message.dataType}", _DAMAGED
+        )
     if any(size < 0 for size in message.shape):
-        raise CorruptModelError(f"the multi-array {name!r} has the shape {list(message.shape)}", _DAMAGED)
+        raise CorruptModelError(f"the multi-array '{shown(name)}' has a negative size in its shape", _DAMAGED)
     flexibility: ir.ShapeFlexibility | None = None
     match message.WhichOneof("ShapeFlexibility"):
         case "enumeratedShapes":
@@ -121,10 +124,12 @@ def _read_image(name: str, message: Message) -> ir.ImageFeature:
     color_space = schema.enum_names("ImageFeatureType.ColorSpace").get(message.colorSpace)
     if color_space is None:
         raise CorruptModelError(
-            f"the image {name!r} has the unknown colour space {message.colorSpace}", _DAMAGED
+            f"the image '{shown(name)}' has the unknown colour space {message.colorSpace}", _DAMAGED
         )
     if message.width < 0 or message.height < 0:
-        raise CorruptModelError(f"the image {name!r} has the size {message.width}x{message.height}", _DAMAGED)
+        raise CorruptModelError(
+            f"the image '{shown(name)}' has the size {message.width}x{message.height}", _DAMAGED
+        )
     flexibility: ir.ShapeFlexibility | None = None
     match message.WhichOneof("SizeFlexibility"):
         case "enumeratedSizes":

@@ -9,6 +9,7 @@ from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedModelError
 from coremlscope.formats import schema
 from coremlscope.formats.description import read_description, read_metadata, write_description
+from coremlscope.formats.names import shown
 from coremlscope.formats.program import ValueWriter, read_program, write_program
 from coremlscope.formats.schema import Message
 from coremlscope.formats.weights import BlobData, WeightStorage
@@ -146,7 +147,7 @@ def resolve_weight_name(name: str) -> PurePosixPath:
     path = PurePosixPath(name.removeprefix(MODEL_PATH + "/"))
     if not is_inside(path):
         raise CorruptModelError(
-            f"the program refers to the weight file {name!r}, which lies outside of the model",
+            f"the program refers to the weight file '{shown(name)}', which lies outside of the model",
             "do not use this file unless you trust its author; export or download the model again",
         )
     return path
@@ -181,7 +182,11 @@ def _parse(data: bytes, source: Path | None) -> Message:
 
     try:
         return schema.message_class("Model").FromString(data)
-    except (DecodeError, RecursionError):
+    except (
+        DecodeError,
+        RecursionError,
+        UnicodeDecodeError,
+    ):  # the last two come from protobuf's Python backend
         pass
     what, hint = _other_content(data, source)
     if what:
@@ -229,7 +234,7 @@ def _other_hint(source: Path | None) -> tuple[str, str]:
 
 
 def _called(source: Path | None) -> str:
-    return "the given bytes" if source is None else str(source)
+    return "the given data" if source is None else str(source)
 
 
 def _read_parts(spec: Message, kind: str) -> tuple[tuple[str, str], ...]:

@@ -21,6 +21,7 @@ from typing import IO, Protocol
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError
 from coremlscope.formats.mlmodel import is_inside, read_spec, resolve_weight_name
+from coremlscope.formats.names import shown
 from coremlscope.formats.weights import WeightStorage
 
 __all__ = ["DATA", "MANIFEST", "read_archive", "read_mlpackage"]
@@ -85,7 +86,7 @@ def _zip_errors(path: Path) -> Iterator[None]:
         struct.error,
     ) as error:
         raise CorruptModelError(
-            f"the zip archive {path} cannot be read: {error}",
+            f"the zip archive {path} cannot be read: {shown(str(error))}",
             "unpack it with another program, or get it again",
         ) from None
 
@@ -116,7 +117,9 @@ def _root_item(manifest: bytes, source: Path) -> PurePosixPath:
     except (KeyError, TypeError):
         raise CorruptModelError(f"the manifest of {source} names no root model", _INCOMPLETE) from None
     if not is_inside(PurePosixPath(path)):
-        raise CorruptModelError(f"the manifest of {source} points outside of the package: {path!r}", _HOSTILE)
+        raise CorruptModelError(
+            f"the manifest of {source} points outside of the package: '{shown(path)}'", _HOSTILE
+        )
     return PurePosixPath(DATA, path)
 
 
@@ -132,10 +135,12 @@ class _Folder:
     def read(self, path: PurePosixPath) -> bytes:
         full = self._locate(path)
         if not full.is_file():
-            raise CorruptModelError(f"the package {self._root} has no file {path}", _INCOMPLETE)
+            raise CorruptModelError(f"the package {self._root} has no file {shown(str(path))}", _INCOMPLETE)
         limit = _MAX_MANIFEST_BYTES if path.name == MANIFEST else 2**31
         if full.stat().st_size > limit:
-            raise CorruptModelError(f"{path} of the package {self._root} is too large to be one", _HOSTILE)
+            raise CorruptModelError(
+                f"{shown(str(path))} of the package {self._root} is too large to be one", _HOSTILE
+            )
         return full.read_bytes()
 
     def storage(self, name: str, path: PurePosixPath) -> WeightStorage:
@@ -148,7 +153,7 @@ class _Folder:
         full = self._root / path
         if not full.parent.resolve().is_relative_to(self._root.resolve()):
             raise CorruptModelError(
-                f"{path} of the package {self._root} lies outside of it, behind a link", _HOSTILE
+                f"{shown(str(path))} of the package {self._root} lies outside of it, behind a link", _HOSTILE
             )
         return full
 
@@ -182,9 +187,13 @@ class _Archive:
     def read(self, path: PurePosixPath) -> bytes:
         info = self._members.get(self._prefix + str(path))
         if info is None:
-            raise CorruptModelError(f"the package in {self._path} has no file {path}", _INCOMPLETE)
+            raise CorruptModelError(
+                f"the package in {self._path} has no file {shown(str(path))}", _INCOMPLETE
+            )
         if path.name == MANIFEST and info.file_size > _MAX_MANIFEST_BYTES:
-            raise CorruptModelError(f"{path} of the package in {self._path} is too large to be one", _HOSTILE)
+            raise CorruptModelError(
+                f"{shown(str(path))} of the package in {self._path} is too large to be one", _HOSTILE
+            )
         self._refuse_bomb(info)
         return self._archive.read(info)
 
@@ -201,7 +210,7 @@ class _Archive:
     def _refuse_bomb(self, info: zipfile.ZipInfo) -> None:
         if info.file_size > _BOMB_BYTES and info.file_size > _BOMB_RATIO * max(info.compress_size, 1):
             raise CorruptModelError(
-                f"{info.filename} in {self._path} would unpack {info.compress_size} B to {info.file_size} B",
+                f"{shown(info.filename)} in {self._path} would unpack to {info.file_size} bytes",
                 "this looks like a zip bomb; unpack the archive yourself if you trust it",
             )
 

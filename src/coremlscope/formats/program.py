@@ -8,6 +8,7 @@ from typing import Protocol
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
+from coremlscope.formats.names import shown
 from coremlscope.formats.schema import Message
 from coremlscope.formats.values import BlobOpener, read_type, read_value, write_type
 
@@ -48,7 +49,8 @@ class _Reader:
         block = blocks.get(message.opset)
         if block is None:
             raise CorruptModelError(
-                f"function {name} has no block for its operation set {message.opset!r}", _DAMAGED
+                f"function {shown(name)} has no block for its operation set '{shown(message.opset)}'",
+                _DAMAGED,
             )
         inputs = self._read_values(message.inputs)
         scope: _Scope = {value.name: value for value in inputs}
@@ -88,7 +90,8 @@ class _Reader:
             attributes = self.read_attributes(message.attributes)
             outputs = self._read_values(message.outputs)
         except CorruptModelError as error:
-            raise CorruptModelError(f"{error.message} (in {message.type} at {op_id})", error.hint) from None
+            where = f"{shown(message.type)} at {shown(op_id)}"
+            raise CorruptModelError(f"{error.message} (in {where})", error.hint) from None
         return ir.Op(op_id, message.type, inputs, outputs, tuple(blocks), attributes)
 
     def _read_binding(self, message: Message, op_id: str, scope: _Scope) -> ir.Argument:
@@ -98,13 +101,15 @@ class _Reader:
             case "value":
                 return read_value(message.value, self._open_blob)
             case _:
-                raise CorruptModelError(f"an argument of {op_id} is bound to nothing", _DAMAGED)
+                raise CorruptModelError(f"an argument of {shown(op_id)} is bound to nothing", _DAMAGED)
 
 
 def _lookup(name: str, scope: Mapping[str, ir.Value], user: str) -> ir.Value:
     value = scope.get(name)
     if value is None:
-        raise CorruptModelError(f"{user} uses the value {name!r}, which nothing defines before it", _DAMAGED)
+        raise CorruptModelError(
+            f"{shown(user)} uses the value '{shown(name)}', which nothing defines before it", _DAMAGED
+        )
     return value
 
 

@@ -19,6 +19,7 @@ from typing import IO
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, MissingWeightsError
+from coremlscope.formats.names import shown
 from coremlscope.formats.packing import pack, unpack
 
 __all__ = ["ALIGNMENT", "BLOB_TYPES", "BlobData", "BlobWriter", "WeightStorage"]
@@ -87,8 +88,9 @@ class WeightStorage:
         """
         view = self._map()
         if offset + size > len(view):
+            file = f"{shown(self.name)} ({len(view)} bytes)"
             raise MissingWeightsError(
-                f"{what} at byte {offset} ({size} bytes) lies outside of {self.name} ({len(view)} bytes)",
+                f"{what} at byte {offset} ({size} bytes) lies outside of {file}",
                 self._hint(view) or "the weight file is truncated or belongs to another model; get it again",
             )
         return view[offset : offset + size]
@@ -101,7 +103,7 @@ class WeightStorage:
                     mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
             except OSError as error:
                 raise MissingWeightsError(
-                    f"the weight file {self.name} cannot be read: {error.strerror or error}",
+                    f"the weight file {shown(self.name)} cannot be read: {error.strerror or error}",
                     "put the file back where the model expects it, or download the whole package again",
                 ) from None
             self._view = memoryview(mapping)
@@ -111,9 +113,9 @@ class WeightStorage:
         if self._opener is not None:
             return self._opener()
         if self.path is None or not self.path.is_file():
-            where = "" if self.path is None else f" (expected at {self.path})"
+            where = "" if self.path is None else f" (expected at {shown(str(self.path))})"
             raise MissingWeightsError(
-                f"the weight file {self.name} is absent{where}",
+                f"the weight file {shown(self.name)} is absent{where}",
                 "put the file where the model expects it; the model's structure can be read without it",
             )
         return self.path.open("rb")
@@ -162,7 +164,7 @@ class BlobData:
         sentinel, number, size, start, _ = _METADATA.unpack(
             metadata
         )  # older writers left the padding undefined
-        place = f"at byte {self.offset} of {self.storage.name}"
+        place = f"at byte {self.offset} of {shown(self.storage.name)}"
         if sentinel != _SENTINEL:
             raise CorruptModelError(
                 f"no blob starts {place} (found 0x{sentinel:08X} instead of 0x{_SENTINEL:08X})",
@@ -197,7 +199,7 @@ class BlobData:
         _, version = _HEADER.unpack(header)
         if version != _VERSION:
             raise CorruptModelError(
-                f"the weight file {self.storage.name} has the storage version {version}, not {_VERSION}",
+                f"the weight file {shown(self.storage.name)} has storage version {version}, not {_VERSION}",
                 self.storage._hint(header)
                 or "the file is damaged or was written by a newer version of Core ML",
             )
