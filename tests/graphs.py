@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from coremlscope import ir
 
 __all__ = ["const", "function", "graph", "op", "tensor", "value"]
@@ -22,9 +24,16 @@ def op(
     outputs: ir.Value | tuple[ir.Value, ...],
     *,
     blocks: tuple[ir.Graph, ...] = (),
-    **inputs: ir.Argument | tuple[ir.Argument, ...] | float | bool,
+    **inputs: Any,
 ) -> ir.Op:
-    """An operation; Python numbers become constants. Its id is the name of its first output."""
+    """An operation. Its id is the name of its first output.
+
+    Args:
+        kind: Apple's name.
+        outputs: Its results.
+        blocks: Its nested graphs.
+        inputs: Its arguments: values, constants, tuples of these, or what becomes a constant.
+    """
     results = outputs if isinstance(outputs, tuple) else (outputs,)
     arguments: dict[str, tuple[ir.Argument, ...]] = {}
     for name, given in inputs.items():
