@@ -1,1 +1,1 @@
-"""Measurements of the project itself: what is fast, what is exact. They publish tables and never gate a build."""
+"""Measurements of the project itself: how fast, how exact. They publish tables and never gate a build."""

@@ -1,0 +1,284 @@
+"""The networks that benchmarks and the long suite use, with made-up weights, and their conversion to Core ML.
+
+Weights are drawn so that every branch of a network counts: convolution and linear weights as timm draws them,
+scales of normalisations and of residual branches between 0.5 and 1.5, and running statistics taken from one
+pass over random images, which keeps the activations' size from layer to layer.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+__all__ = ["NETWORKS", "Network", "convert_network"]
+
+FloatArray = npt.NDArray[np.float32]
+
+_VOCABULARY = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A PyTorch network and the inputs that it takes.
+
+    Attributes:
+        name: Its name in tables and test ids.
+        make: Builds the module, in evaluation mode, with seeded weights.
+        inputs: Shape of each input by name.
+        limits: What the values of each integer input stay below; inputs that are not named are float32.
+        script: Convert with `torch.jit.script`, for control flow that depends on data.
+    """
+
+    name: str
+    make: Callable[[], nn.Module]
+    inputs: dict[str, tuple[int, ...]]
+    limits: Mapping[str, int] = field(default_factory=dict)
+    script: bool = False
+
+    def draw(self, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
+        """Random values for every input: standard normal float32, or int32 below the limit."""
+        random = np.random.default_rng(seed)
+        return {
+            name: random.integers(0, self.limits[name], shape, dtype=np.int32)
+            if name in self.limits
+            else random.standard_normal(shape, dtype=np.float32)
+            for name, shape in self.inputs.items()
+        }
+
+    def graph(self, module: nn.Module) -> torch.jit.ScriptModule:
+        """The TorchScript form that converters read."""
+        examples = tuple(torch.from_numpy(value) for value in self.draw().values())
+        with torch.no_grad(), _quiet():
+            make = torch.jit.script if self.script else partial(torch.jit.trace, example_inputs=examples)
+            graph: torch.jit.ScriptModule = make(module)
+        return graph
+
+
+def convert_network(network: Network, graph: torch.jit.ScriptModule, path: Path, *, fp16: bool) -> None:
+    """Converts a network to an ML Program with coremltools and saves it at `path` (a `.mlpackage`).
+
+    Its outputs are named `output_0`, `output_1`, ….
+    """
+    with _quiet():
+        import coremltools as ct
+
+        inputs = [
+            ct.TensorType(name=name, shape=shape, dtype=np.int32 if name in network.limits else np.float32)
+            for name, shape in network.inputs.items()
+        ]
+        with torch.no_grad():
+            results = graph(*(torch.from_numpy(value) for value in network.draw().values()))
+        count = len(results) if isinstance(results, tuple) else 1
+        precision = ct.precision.FLOAT16 if fp16 else ct.precision.FLOAT32
+        model = ct.convert(
+            graph,
+            inputs=inputs,
+            outputs=[ct.TensorType(name=f"output_{index}", dtype=np.float32) for index in range(count)],
+            convert_to="mlprogram",
+            compute_precision=precision,
+            minimum_deployment_target=ct.target.iOS17,
+            skip_model_load=True,
+        )
+        model.save(str(path))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hides the warnings of PyTorch, timm and coremltools, which concern their own code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _timm(name: str, size: int) -> Callable[[], nn.Module]:
+    """A constructor of one of timm's architectures."""
+
+    def make() -> nn.Module:
+        # timm imports torchvision, whose compiled operators are absent beside a CPU build of torch; only the
+        # module that describes them to torch fails without them, and nothing here uses them.
+        sys.modules.setdefault(
+            "torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations")
+        )
+        with _quiet():
+            import timm
+
+            torch.manual_seed(0)
+            return _settle(timm.create_model(name, pretrained=False), torch.randn(4, 3, size, size))
+
+    return make
+
+
+def _settle(module: nn.Module, images: torch.Tensor) -> nn.Module:
+    """Gives normalisations and residual scales weights that matter; see the module's docstring."""
+    generator = torch.Generator().manual_seed(1)
+    norms = [layer for layer in module.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if name.endswith("gamma") or (parameter.dim() == 1 and name.endswith("weight")):
+                parameter.copy_(torch.rand(parameter.shape, generator=generator) + 0.5)
+        module.eval()
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None
+            norm.train()
+        module(images)
+    return module.eval()
+
+
+class _Attention(nn.Module):
+    """Multi-head self-attention, spelled out as the Hugging Face encoders do."""
+
+    def __init__(self, width: int, heads: int, *, causal: bool) -> None:
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        batch, length, width = x.shape
+
+        def split(y: torch.Tensor) -> torch.Tensor:
+            return y.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+
+        query, key, value = split(self.query(x)), split(self.key(x)), split(self.value(x))
+        scores = query / (width // self.heads) ** 0.5 @ key.transpose(2, 3)
+        if self.causal:
+            later = torch.triu(torch.full((length, length), -1e4), diagonal=1)
+            scores = scores + later
+        if mask is not None:
+            scores = scores.masked_fill((mask == 0).view(batch, 1, 1, length).expand_as(scores), -1e4)
+        context = torch.softmax(scores, dim=-1) @ value
+        y: torch.Tensor = self.out(context.transpose(1, 2).reshape(batch, length, width))
+        return y
+
+
+class _Block(nn.Module):
+    """An encoder block, normalised after (BERT) or before (CLIP) each half."""
+
+    def __init__(self, width: int, heads: int, *, norm_first: bool, causal: bool) -> None:
+        super().__init__()
+        self.norm_first = norm_first
+        self.attention = _Attention(width, heads, causal=causal)
+        self.first_norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        if self.norm_first:
+            x = x + self.attention(self.first_norm(x), mask)
+            x = x + self.mlp(self.second_norm(x))
+        else:
+            x = self.first_norm(x + self.attention(x, mask))
+            x = self.second_norm(x + self.mlp(x))
+        return x
+
+
+class _MaskedEncoder(nn.Module):
+    """A text encoder of DistilBERT's shape: tokens and their mask in, one vector a token out."""
+
+    def __init__(self, width: int = 768, heads: int = 12, layers: int = 6, length: int = 128) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.tokens, self.positions = nn.Embedding(_VOCABULARY, width), nn.Embedding(length, width)
+        self.norm = nn.LayerNorm(width)
+        self.blocks = nn.ModuleList(
+            _Block(width, heads, norm_first=False, causal=False) for _ in range(layers)
+        )
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(tokens.shape[1]).unsqueeze(0)
+        x: torch.Tensor = self.norm(self.tokens(tokens) + self.positions(places))
+        for block in self.blocks:
+            x = block(x, mask)
+        return x
+
+
+class _ClipText(nn.Module):
+    """A text tower of CLIP's shape: causal, pooled where the largest token stands, normalised."""
+
+    def __init__(self, width: int = 512, heads: int = 8, layers: int = 4, length: int = 77) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.tokens = nn.Embedding(_VOCABULARY, width)
+        self.positions = nn.Parameter(torch.randn(length, width) * 0.1)
+        self.blocks = nn.ModuleList(_Block(width, heads, norm_first=True, causal=True) for _ in range(layers))
+        self.norm, self.projection = nn.LayerNorm(width), nn.Linear(width, width, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(tokens) + self.positions
+        for block in self.blocks:
+            x = block(x, None)
+        x = self.norm(x)
+        x = self.projection(x[torch.arange(x.shape[0]), tokens.argmax(dim=-1)])
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+        normalised: torch.Tensor = x / length
+        return normalised
+
+
+class _Recurrent(nn.Module):
+    """Two bidirectional LSTM layers, a GRU, and a classifier of each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.lstm = nn.LSTM(32, 48, num_layers=2, bidirectional=True, batch_first=True)
+        self.gru = nn.GRU(96, 40, batch_first=True)
+        self.classify = nn.Linear(40, 10)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y, (hidden, _) = self.lstm(x)
+        z, _ = self.gru(y)
+        return self.classify(z), hidden
+
+
+class _Loop(nn.Module):
+    """Applies one layer while the sum of the result stays below a bound, with a choice in each round."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        while bool(x.sum() < 40.0):
+            step = torch.tanh(self.layer(x))
+            if bool(step.sum() > 0.0):
+                x = x + step.abs() * 0.5
+            else:
+                x = x + step.abs() * 1.5
+        return x
+
+
+def _image(size: int) -> dict[str, tuple[int, ...]]:
+    return {"image": (1, 3, size, size)}
+
+
+#: Every network; the first six are those of the speed table.
+NETWORKS: tuple[Network, ...] = (
+    Network("mobilenet_v2", _timm("mobilenetv2_100", 224), _image(224)),
+    Network("mobilenet_v3", _timm("mobilenetv3_large_100", 224), _image(224)),
+    Network("resnet50", _timm("resnet50", 224), _image(224)),
+    Network("efficientnet_b0", _timm("efficientnet_b0", 224), _image(224)),
+    Network("vit_s", _timm("vit_small_patch16_224", 224), _image(224)),
+    Network(
+        "distilbert",
+        lambda: _MaskedEncoder().eval(),
+        {"tokens": (1, 128), "mask": (1, 128)},
+        limits={"tokens": _VOCABULARY, "mask": 2},
+    ),
+    Network("fastvit_t8", _timm("fastvit_t8", 256), _image(256)),
+    Network("mobileclip_image", _timm("fastvit_mci0", 256), _image(256)),
+    Network("mobileclip_text", lambda: _ClipText().eval(), {"tokens": (1, 77)}, {"tokens": _VOCABULARY}),
+    Network("recurrent", lambda: _Recurrent().eval(), {"x": (2, 20, 32)}),
+    Network("while_loop", lambda: _Loop().eval(), {"x": (1, 16)}, script=True),
+)
