@@ -103,13 +103,15 @@ class _Claims:
         exact = tuple(name for name in node.outputs if self._makes(node, name))
         if exact:
             return exact
-        # A node whose result was renamed keeps the name of a value that it makes on the way, with an ending.
+        # A node whose result was renamed keeps its name, or that of a value that it makes on the way, with an
+        # ending.
         name = node.name
-        while name and name not in self.lowered.maker:
+        while name and name not in self.lowered.result:
             name = _ENDING.sub("", name)
-        if not name or (node.op_type in _MOVERS and self._maker_type(name) != node.op_type):
+        pin = self.lowered.result.get(name)
+        if pin is None or (node.op_type in _MOVERS and self._maker_type(pin) != node.op_type):
             return ()
-        return (name,)
+        return (pin,)
 
     def _maker_type(self, name: str) -> str:
         return self.lowered.nodes[self.lowered.maker[name]].op_type

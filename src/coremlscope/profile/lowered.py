@@ -40,11 +40,16 @@ class LoweredNode:
 
 
 class LoweredGraph:
-    """The nodes of a lowered program in order, and the node that makes each value."""
+    """The nodes of a lowered program in order, and the node that makes each value.
+
+    Nodes are found again by names: those of their results and their own.
+    """
 
     def __init__(self, program: OnnxProgram) -> None:
         self.nodes: list[LoweredNode] = []
         self.maker: dict[str, int] = {}
+        #: The first result of each node, by the node's name and by that of each result.
+        self.result: dict[str, str] = {}
         self.constants: set[str] = {tensor.name for tensor in program.model.graph.initializer}
         self._numbers: dict[Any, int] = {}
         for node in program.model.graph.node:
@@ -60,6 +65,8 @@ class LoweredGraph:
         number = self._number(node, index)
         self.nodes.append(LoweredNode(node.op_type, tuple(read), outputs, ops, inner, number))
         self.maker.update((name, index) for name in outputs)
+        if outputs:
+            self.result.update(dict.fromkeys((node.name, *outputs), outputs[0]))
 
     def _number(self, node: Any, index: int) -> int:
         """The same number for nodes that compute the same, as common subexpressions are found."""

@@ -57,13 +57,14 @@ def _compute_units(evidence: Evidence) -> Finding | None:
 
 
 def _random_weights(evidence: Evidence) -> Finding | None:
-    if not evidence.made_up:
+    count = evidence.made_up
+    if not count:
         return None
+    absent = "constant is absent and was" if count == 1 else "constants are absent and were"
     return Finding(
         "random-weights",
         "warning",
-        f"{evidence.made_up} constants are absent and were made up: times are those of the structure, "
-        "outputs mean nothing.",
+        f"{count} {absent} made up: times are those of the structure, outputs mean nothing.",
         "fetch the weight files for real outputs",
     )
 
@@ -107,7 +108,8 @@ def _unattributed(evidence: Evidence) -> Finding | None:
     ops = tuple(row.id for row in evidence.ops if row.status == "unattributed")
     if not ops:
         return None
-    text = f"The engine's work on {len(ops)} operations could not be found; their times are not known."
+    noun = "operation" if len(ops) == 1 else "operations"
+    text = f"The engine's work on {len(ops)} {noun} could not be found: what it takes is not known."
     return Finding("unattributed-operations", "warning", text, ops=ops)
 
 
@@ -115,7 +117,11 @@ def _not_run(evidence: Evidence) -> Finding | None:
     ops = tuple(row.id for row in evidence.ops if row.status == "not run")
     if not ops:
         return None
-    text = f"{len(ops)} operations are never run: nothing reads their results."
+    text = (
+        "One operation is never run: nothing reads its result."
+        if len(ops) == 1
+        else f"{len(ops)} operations are never run: nothing reads their results."
+    )
     return Finding("operations-not-run", "info", text, ops=ops)
 
 
