@@ -11,6 +11,9 @@ __all__ = ["PASSES", "Pass", "used_names"]
 
 Nodes = list[onnx.NodeProto]
 
+#: How far apart neighbouring half-precision numbers are, relative to their size: constants are no nearer.
+_FP16_SPACING = 2.0**-10
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
@@ -88,7 +91,29 @@ def _drop_dead(nodes: Nodes, outputs: Sequence[str]) -> Nodes:
     return kept[::-1]
 
 
+def _number(node: onnx.NodeProto, name: str) -> float:
+    return next(float(a.f) for a in node.attribute if a.name == name)
+
+
+def _hard_swish(nodes: Nodes, outputs: Sequence[str]) -> Nodes:
+    """Multiplies by `x` where a hard sigmoid of `x` meets `x` cut off where that sigmoid is zero anyway."""
+    makers = {node.output[0]: node for node in nodes}
+    for node in nodes:
+        operands = {m.op_type: m for name in node.input if (m := makers.get(name)) is not None}
+        cut, sigmoid = operands.get("ThresholdedRelu"), operands.get("HardSigmoid")
+        if node.op_type != "Mul" or cut is None or sigmoid is None or cut.input[0] != sigmoid.input[0]:
+            continue
+        slope = _number(sigmoid, "alpha")
+        if slope <= 0:
+            continue
+        zero = -_number(sigmoid, "beta") / slope
+        if _number(cut, "alpha") - zero <= abs(zero) * _FP16_SPACING:
+            node.input[list(node.input).index(cut.output[0])] = cut.input[0]
+    return nodes
+
+
 PASSES: tuple[Pass, ...] = (
+    Pass("hard-swish", "converters write it as two activations and a product; one can go", _hard_swish),
     Pass("name-outputs", "a copy behind every output would cost a pass over its memory", _name_outputs),
     Pass("drop-dead", "ONNX Runtime runs nodes that nothing reads", _drop_dead),
 )

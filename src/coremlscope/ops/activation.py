@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coremlscope.ops.emit import BOOL, Lowering, Tensor
+import numpy as np
+
+from coremlscope.ops.emit import Lowering, Tensor
 from coremlscope.ops.infer import normal_axis, same_as
 from coremlscope.ops.spec import OpSpec, Work, moved
 from coremlscope.ops.view import CannotLower, OpView
@@ -100,9 +102,9 @@ def _thresholded_relu(op: Lowering) -> Tensor:
     x, alpha = op["x"], op.view.real("alpha")
     if alpha == 0:
         return op.emit("Relu", x)
-    # ONNX's own ThresholdedRelu keeps what is above alpha; MIL's keeps alpha itself too.
-    kept = op.emit("GreaterOrEqual", x, op.like(alpha, x), dtype=BOOL)
-    return op.emit("Where", kept, x, op.like(0, x), dtype=x.dtype)
+    # ONNX keeps what is above its alpha, MIL keeps alpha itself too: to both, the next number below is out.
+    below = np.nextafter(np.float32(alpha), np.float32(-np.inf))
+    return op.emit("ThresholdedRelu", x, alpha=float(below))
 
 
 def _row(name: str, doc: str, lower: Callable[[Lowering], Tensor], flops: int) -> OpSpec:
