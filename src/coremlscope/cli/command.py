@@ -75,7 +75,8 @@ class Parser(argparse.ArgumentParser):
         text = text.removeprefix("argument ")
         missing = "the following arguments are required: "
         if text.startswith(missing):
-            text = f"{text.removeprefix(missing)} missing"
+            names = text.removeprefix(missing)
+            text = f"{names} {'are' if ',' in names else 'is'} missing"
         raise UsageError(text, hint or f"see `{self.prog} --help`")
 
     def refuse(self, argument: str) -> NoReturn:

@@ -59,6 +59,8 @@ def _run(given: list[str]) -> int:
     if not given:
         parser.print_help()
         return 0
+    if given[0].startswith("-") and given[0] not in ("-h", "--help", "--version"):
+        parser.refuse(given[0])
     if not given[0].startswith("-") and given[0] not in verbs:
         near = nearest(given[0], verbs)
         hint = f"did you mean `coremlscope {near}`?" if near else f"the verbs are {', '.join(verbs)}"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 __all__ = ["progress_bars"]
 
+_REDRAW_S = 0.1
 _WORDS = {
     "compile": "compiling",
     "load": "loading",
@@ -28,17 +30,24 @@ def progress_bars(is_wanted: bool) -> Iterator[Callable[[str, int, int], None] |
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks: dict[str, object] = {}
+    # No thread redraws the bars: it would disturb what is being measured. They are drawn between repetitions.
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
+        tasks: dict[str, TaskID] = {}
+        drawn = 0.0
 
         def show(phase: str, done: int, total: int) -> None:
+            nonlocal drawn
             if phase not in tasks:
                 for task in bars.tasks:
                     bars.update(task.id, visible=False)
                 tasks[phase] = bars.add_task(_WORDS.get(phase, phase), total=total)
-            bars.update(tasks[phase], completed=done, total=total)  # type: ignore[arg-type]
+            bars.update(tasks[phase], completed=done, total=total)
+            if done == 0 or time.monotonic() - drawn > _REDRAW_S:
+                bars.refresh()
+                drawn = time.monotonic()
 
         yield show

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from coremlscope.profile.profile import Phase, Profile
+from collections.abc import Sequence
+
+from coremlscope.profile.profile import Group, Phase, Profile
 from coremlscope.render.page import Column, Page
 from coremlscope.render.timing import describe_inputs, group_name, kinds, nodes_line, slowest, status_line
 from coremlscope.render.words import KINDS, count, model_name, plural
@@ -12,7 +14,7 @@ __all__ = ["show_profile"]
 
 _LISTED_KINDS, _LISTED_GROUPS = 8, 10
 _WIDE = 100
-_BAR = 20
+_BAR, _NARROW_BAR = 20, 14
 
 
 def show_profile(page: Page, profile: Profile) -> None:
@@ -73,6 +75,7 @@ def _phase_row(name: str, phase: Phase, is_wide: bool) -> tuple[str, ...]:
 
 def _show_kinds(page: Page, profile: Profile) -> None:
     page.heading("Where the time goes", "measured by the engine's profiler, medians")
+    bar = _BAR if page.width >= _WIDE else _NARROW_BAR
     rows = kinds(profile)
     cells = [
         (
@@ -80,7 +83,7 @@ def _show_kinds(page: Page, profile: Profile) -> None:
             str(kind.groups),
             format_duration(kind.wall_s),
             format_share(kind.share),
-            _bar(kind.share),
+            _bar(kind.share, bar),
         )
         for kind in rows[:_LISTED_KINDS]
     ]
@@ -89,9 +92,9 @@ def _show_kinds(page: Page, profile: Profile) -> None:
         time, share = sum(kind.wall_s for kind in rest), sum(kind.share for kind in rest)
         number = str(sum(kind.groups for kind in rest))
         label = plural(len(rest), "other kind")
-        cells.append((label, number, format_duration(time), format_share(share), _bar(share)))
+        cells.append((label, number, format_duration(time), format_share(share), _bar(share, bar)))
     columns = (
-        Column("operations", most=max(24, page.width - 56), style="cyan"),
+        Column("operations", most=max(12, page.width - bar - 28), style="cyan"),
         Column("count", is_number=True),
         Column("time", is_number=True),
         Column("share", is_number=True),
@@ -102,8 +105,8 @@ def _show_kinds(page: Page, profile: Profile) -> None:
     page.line(status_line(profile), "dim", indent=2)
 
 
-def _bar(share: float) -> str:
-    eighths = round(min(max(share, 0.0), 1.0) * _BAR * 8)
+def _bar(share: float, width: int) -> str:
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
     return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
 
 
@@ -113,34 +116,40 @@ def _show_slowest(page: Page, profile: Profile) -> None:
     if not shown:
         return
     page.heading("Slowest", f"{len(shown)} of {plural(len(groups), 'group')} of operations")
-    by_id = {row.id: row for row in profile.ops}
     is_wide = page.width >= _WIDE
-    free = page.width - (54 if is_wide else 36)
-    rows = []
-    for group in shown:
-        ids = f"{group.op_ids[0]}" if group.op_ids else ""
-        flops = [by_id[op_id].flops for op_id in group.op_ids if op_id in by_id]
-        known = [number for number in flops if number is not None]
-        row = [
-            format_duration(group.wall_s),
-            format_share(group.share),
-            ids,
-            group.label,
-            group_name(group, by_id),
-        ]
-        if is_wide:
-            row.append(count(sum(known), len(known) == len(flops)) if flops else "")
-        rows.append(row)
+    rows = _slowest_rows(profile, shown)
+    fixed = (0, 1, 2, 5) if is_wide else (0, 1, 2)
+    taken = sum(max(len(row[index]) for row in rows) + 2 for index in fixed) + 12
+    free = max(28, page.width - taken)
+    labels = min(max(len(row[3]) for row in rows), free * 3 // 5)
     columns = [
         Column("time", is_number=True),
         Column("share", is_number=True),
-        Column("first id", most=14, style="dim"),
-        Column("operations", most=max(14, free * 2 // 5), style="cyan"),
-        Column("names", most=max(14, free - free * 2 // 5)),
+        Column("first id", most=page.width // 4, style="dim"),
+        Column("operations", most=labels, style="cyan"),
+        Column("names", most=free - labels),
+        *([Column("FLOPs (declared)", is_number=True)] if is_wide else []),
     ]
-    if is_wide:
-        columns.append(Column("FLOPs (declared)", is_number=True))
-    page.table(columns, rows)
+    page.table(columns, [row[: len(columns)] for row in rows])
+
+
+def _slowest_rows(profile: Profile, groups: Sequence[Group]) -> list[tuple[str, ...]]:
+    by_id = {row.id: row for row in profile.ops}
+    rows: list[tuple[str, ...]] = []
+    for group in groups:
+        flops = [by_id[op_id].flops for op_id in group.op_ids if op_id in by_id]
+        known = [number for number in flops if number is not None]
+        rows.append(
+            (
+                format_duration(group.wall_s),
+                format_share(group.share),
+                group.op_ids[0] if group.op_ids else "",
+                group.label,
+                group_name(group, by_id),
+                count(sum(known), len(known) == len(flops)) if flops else "",
+            )
+        )
+    return rows
 
 
 def _show_findings(page: Page, profile: Profile) -> None:

@@ -71,9 +71,17 @@ def _show_array(page: Page, title: str, array: Array) -> None:
         return
     flat = array.reshape(-1)
     first = ", ".join(f"{value:.4g}" for value in flat[:_ELEMENTS].tolist())
-    page.line(f"  {first}{', …' if flat.size > _ELEMENTS else ''}")
+    page.line(f"{first}{', …' if flat.size > _ELEMENTS else ''}", indent=2)
     if flat.size > _ELEMENTS:
-        page.line(f"  min {flat.min():.4g}, mean {flat.mean():.4g}, max {flat.max():.4g}", "dim")
+        page.line(_spread(flat), "dim", indent=2)
+
+
+def _spread(flat: Array) -> str:
+    numbers = flat.astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    odd = flat.size - finite.size
+    text = f"min {finite.min():.4g}, mean {finite.mean():.4g}, max {finite.max():.4g}" if finite.size else ""
+    return ", ".join(part for part in (text, f"{odd} not finite" if odd else "") if part)
 
 
 def render_prediction_json(results: Mapping[str, Any]) -> str:

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coremlscope.cli import main, terminal
+
+
+def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Exit code, sentence and hint; nothing else may be printed."""
+    code = main(arguments)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    error, hint = printed.err.splitlines()
+    return code, error.removeprefix("error: "), hint.removeprefix("hint: ")
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "hint"),
+    [
+        ("inspekt x", "coremlscope has no verb 'inspekt'", "did you mean `coremlscope inspect`?"),
+        ("qqq", "coremlscope has no verb 'qqq'", "the verbs are profile, inspect, predict, export, run"),
+        ("inspect", "MODEL is missing", "see `coremlscope inspect --help`"),
+        ("export", "MODEL, OUT.onnx are missing", "see `coremlscope export --help`"),
+        ("profile m --iterations 0", "--iterations: 0 is too few", "give 1 or more"),
+        ("profile m --seed x", "--seed: 'x' is not a whole number", "give 0 or more"),
+        ("profile m --iterations", "--iterations: expected one argument", "see `coremlscope profile --help`"),
+        (
+            "profile m --compute-units cpu_and_npu",
+            "--compute-units: there is no 'cpu_and_npu'",
+            "did you mean cpu_and_gpu? (one of all, cpu_only, cpu_and_gpu, cpu_and_ne)",
+        ),
+        (
+            "profile m --iteration 5",
+            "`coremlscope profile` has no option '--iteration'",
+            "did you mean --iterations?",
+        ),
+        (
+            "profile m extra",
+            "`coremlscope profile` takes no further argument 'extra'",
+            "see `coremlscope profile --help`",
+        ),
+        ("--verson", "`coremlscope` has no option '--verson'", "did you mean --version?"),
+        ("profile m --shape x", "--shape: 'x' does not name an input", "write it as NAME=VALUE"),
+        ("profile m --shape x=1x0", "--shape: '1x0' is not a shape", "write it as NAME=1x3x224x224"),
+        ("profile m --shape x=wide", "--shape: 'wide' is not a shape", "write it as NAME=1x3x224x224"),
+        ("inspect m -o r.jsn", "-o/--output: no report format has the suffix '.jsn'", "did you mean r.json?"),
+        (
+            "predict m --resize crop",
+            "--resize: there is no 'crop'",
+            "did you mean center-crop? (one of scale-fill, scale-fit, center-crop)",
+        ),
+        ("export m m.onx", "m.onx is no name of an ONNX file", "did you mean m.onnx?"),
+        ("run nowhere.py", "there is no script nowhere.py", "check the path"),
+    ],
+)  # fmt: skip
+def test_usage(line: str, error: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fail(line.split(), capsys) == (2, error, hint)
+
+
+def test_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("nothing")
+    for verb in (["inspect"], ["profile"], ["predict"]):
+        assert fail([*verb, str(tmp_path / "absent.mlpackage")], capsys)[0] == 3
+        assert fail([*verb, str(text)], capsys)[0] == 3
+
+
+def test_wrong_inputs(sample: Path, photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = str(sample)
+    assert fail(["predict", model, "--input", f"imag={photo}"], capsys) == (
+        4, "the model has no input 'imag'", "did you mean 'image'?",
+    )  # fmt: skip
+    assert fail(["predict", model], capsys)[:2] == (4, "input 'image' (image RGB 32×32) missing")
+    code, _, hint = fail(["predict", model, "--input", f"image={photo.with_name('phot.png')}"], capsys)
+    assert (code, hint) == (4, f"did you mean {photo}?")
+    code, error, _ = fail(["profile", model, "--shape", "image=16x16"], capsys)
+    assert (code, error) == (4, "'image' has the fixed shape 32×32, not 16×16")
+    code, error, _ = fail(["profile", model, "--function", "other"], capsys)
+    assert (code, error) == (2, "the model has no function 'other'")
+
+
+def test_absent_weights(hollow: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, hint = fail(["profile", str(hollow)], capsys)
+    assert code == 3
+    assert "--random-weights" in hint
+    assert fail(["export", str(hollow), str(tmp_path / "x.onnx")], capsys)[0] == 3
+
+
+def test_results_that_cannot_be_written(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (
+        ["inspect", str(sample), "-o", str(tmp_path / "no" / "r.json")],
+        ["inspect", str(sample), "--json", str(tmp_path)],
+        ["export", str(sample), str(tmp_path / "no" / "m.onnx")],
+    ):
+        assert fail(arguments, capsys)[0] == 8
+
+
+def test_interrupt(sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coremlscope.api.inspect", interrupt)
+    assert main(["inspect", str(sample)]) == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
+
+
+def test_broken_pipe(sample: Path) -> None:
+    command = [sys.executable, "-m", "coremlscope", "inspect", str(sample), "--ops"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.wait(60) == 141
+        assert process.stderr.read() == b""
+
+
+def test_plain_characters(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    command = [sys.executable, "-m", "coremlscope", "inspect", str(sample)]
+    done = subprocess.run(command, capture_output=True, check=True)
+    words = b" ".join(done.stdout.split())
+    assert b"image RGB 32x32" in words
+    assert b"0...255 becomes -2.12...2.62" in words
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_terminal", "expected"),
+    [
+        ({}, True, True), ({}, False, False), ({"TERM": "dumb"}, True, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False, False),
+    ],
+)  # fmt: skip
+def test_colour(
+    variables: dict[str, str], is_terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    assert terminal.has_color() is expected

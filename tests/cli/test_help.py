@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import golden
+from coremlscope.cli import COMMANDS, main
+
+
+@pytest.fixture(autouse=True)
+def width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    golden.check("help.txt", text)
+    assert main([]) == 0
+    assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize("verb", [command.name for command in COMMANDS])
+def test_help_of_verbs(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    golden.check(f"help_{verb}.txt", capsys.readouterr().out)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == "coremlscope 0.1.0\n"
+
+
+_HEAVY = "{'onnx', 'onnxruntime', 'PIL', 'rich', 'google.protobuf', 'coremltools'}"
+
+
+def output(code: str) -> list[str]:
+    """What Python prints when it runs `code`; warnings and noise fail the test."""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys; from coremlscope.cli import main; main(['profile', '--help'])"
+    assert output(f"{code}; print(sorted({_HEAVY} & set(sys.modules)))")[-1] == "[]"
+
+
+def test_the_package_is_light_and_silent() -> None:
+    assert output("import sys, coremlscope; print('numpy' in sys.modules, dir(coremlscope)[0])") == [
+        "False CoremlscopeError"
+    ]
+    assert output("import coremlscope; print(coremlscope.inspect.__name__)") == ["inspect"]

@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from PIL import Image
+
+from coremlscope import formats
+from coremlscope.cli import main
+from coremlscope.execution.export import export_onnx
+from coremlscope.profile.profile import Profile
+from coremlscope.profile.summary import ModelSummary
+from coremlscope.runtime import uninstall
+
+QUICK = ["--iterations", "3", "--compile-iterations", "1", "--load-iterations", "2", "--warmups", "1"]
+
+
+def test_inspect(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(sample)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("sample.mlpackage\n")
+    assert "All operations" not in out
+    assert main(["inspect", str(sample), "--ops"]) == 0
+    assert "main/547" in capsys.readouterr().out
+
+
+def test_inspect_writes_what_is_asked_for(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reports = [tmp_path / name for name in ("r.md", "r.csv", "r.json")]
+    options = [part for path in reports for part in ("-o", str(path))]
+    assert main(["inspect", str(sample), *options, "--quiet", "--json", "-"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    summary = ModelSummary.from_json(json.loads(printed.out))
+    assert ModelSummary.from_json(json.loads(reports[2].read_text())) == summary
+    rows = list(csv.DictReader(io.StringIO(reports[1].read_text())))
+    assert len(rows) == len(summary.op_list) == 105
+
+
+def test_inspect_without_weights(hollow: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(hollow)]) == 0
+    assert "weights absent" in capsys.readouterr().out
+
+
+def test_profile(sample: Path, photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "r.json"
+    more = ["--compute-units", "cpu_and_ne", "--input", f"image={photo}", "--threads", "1", "-o", str(report)]
+    assert main(["profile", str(sample), *QUICK, *more]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == f"wrote {report}\n"
+    assert "predictions per second" in printed.out
+    assert "cpu_and_ne: recorded only" in printed.out
+    assert "none is a measurement of Core ML or of a Neural" in " ".join(printed.out.split())
+    profile = Profile.from_json(json.loads(report.read_text()))
+    assert [phase.statistics.count for phase in (profile.compile, profile.load, profile.predict)] == [1, 2, 3]
+    assert (profile.request.inputs, profile.host.threads) == (("image",), 1)
+
+
+def test_profile_to_standard_output(hollow: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(hollow), *QUICK, "--random-weights", "--seed", "3", "--json", "-"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    profile = Profile.from_json(json.loads(printed.out))
+    assert profile.request.seed == 3
+    assert "random-weights" in [finding.id for finding in profile.findings]
+
+
+def test_profile_with_a_shape(doubler: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(doubler), *QUICK, "--shape", "row=1x7", "--json", "-"]) == 0
+    profile = Profile.from_json(json.loads(capsys.readouterr().out))
+    assert profile.request.shapes == {"row": (1, 7)}
+    assert profile.ops.outputs[1] == ("tensor<fp32, [1, 7]>",)
+
+
+def test_predict_classes(sample: Path, photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", str(sample), "--input", f"image={photo}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("classLabel  class ")
+    assert lines[1] == "classLabel_probs  the best 5 of 10 classes"
+    shares = [float(line.split()[2]) for line in lines[2:7]]
+    assert shares == sorted(shares, reverse=True)
+    assert main(["predict", str(sample), "--input", f"image={photo}", "--json", "-"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["classLabel"] == max(data["classLabel_probs"], key=data["classLabel_probs"].get)
+
+
+def test_predict_to_files(
+    doubler: Path, photo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(tmp_path / "row.npy", np.float32([[1, 2, 3]]))
+    folder = tmp_path / "out"
+    inputs = ["--input", f"picture={photo}", "--input", f"row={tmp_path / 'row.npy'}"]
+    assert main(["predict", str(doubler), *inputs, "-o", str(folder), "--resize", "scale-fill"]) == 0
+    assert "wrote" in capsys.readouterr().err
+    np.testing.assert_array_equal(np.load(folder / "twice_row.npy"), [[2, 4, 6]])
+    # The optional input took its default.
+    np.testing.assert_array_equal(np.load(folder / "twice_more.npy"), [8])
+    picture = Image.open(folder / "twice_picture.png")
+    assert (picture.size, picture.getpixel((0, 0))) == ((6, 4), (20, 40, 255, 255))
+
+
+def test_predict_from_typed_values(doubler: Path, photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inputs = ["--input", f"picture={photo}", "--input", "row=1.5", "--input", "more=7", "--shape", "row=1x2"]
+    assert main(["predict", str(doubler), *inputs, "--json", "-"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["twice_row"]["elements"] == [3.0, 3.0]
+    assert data["twice_more"] == {"dtype": "int32", "shape": [1], "elements": [14]}
+
+
+def test_export(doubler: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "m.onnx"
+    assert main(["export", str(doubler), str(path), "--shape", "row=1x5"]) == 0
+    assert capsys.readouterr().err.startswith(f"wrote {path} (")
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    shapes = {
+        info.name: [d.dim_value for d in info.type.tensor_type.shape.dim]
+        for info in (*model.graph.input, *model.graph.output)
+    }
+    assert shapes == {
+        "picture": [1, 3, 4, 6], "row": [1, 5], "more": [1],
+        "twice_picture": [1, 3, 4, 6], "twice_row": [1, 5], "twice_more": [1],
+    }  # fmt: skip
+    properties = {entry.key: entry.value for entry in model.metadata_props}
+    assert properties["author"] == "somebody"
+    assert properties["key"] == "value"
+    assert properties["coremlscope.source"] == "doubler.mlpackage"
+    assert model.doc_string == "Doubles."
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+def test_exported_classifier_runs_elsewhere(
+    sample: Path, photo: Path, tmp_path: Path, limit: int | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.onnx"
+    model = formats.read(sample)
+    files = export_onnx(model, path, **({} if limit is None else {"largest_embedded": limit}))
+    assert [file.name for file in files] == (["m.onnx"] if limit is None else ["m.onnx", "m.onnx.data"])
+    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    pixels = np.empty((1, 3, 32, 32), np.float32)
+    pixels[:] = np.float32([10, 20, 200]).reshape(1, 3, 1, 1)
+    results = dict(
+        zip([o.name for o in session.get_outputs()], session.run(None, {"image": pixels}), strict=True)
+    )
+    labels = json.loads(session.get_modelmeta().custom_metadata_map["coremlscope.labels"])
+    assert main(["predict", str(sample), "--input", f"image={photo}", "--json", "-"]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    assert labels["classLabel"][int(results["classLabel"].reshape(-1)[0])] == expected["classLabel"]
+    given = dict(
+        zip(labels["classLabel_probs"], results["classLabel_probs"].reshape(-1).tolist(), strict=True)
+    )
+    assert given == pytest.approx(expected["classLabel_probs"], abs=1e-6)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import sys, helper_of_script\n"
+        "print(__name__, sys.argv[1:], helper_of_script.WORD)\n"
+        "if 'fail' in sys.argv: raise ValueError('on purpose')\n"
+        "if 'leave' in sys.argv: sys.exit(7)\n"
+        "if 'speak' in sys.argv: sys.exit('goodbye')\n"
+    )
+    (tmp_path / "helper_of_script.py").write_text("WORD = 'found'\n")
+    return path
+
+
+@pytest.mark.parametrize(("word", "code"), [("--help", 0), ("fail", 1), ("leave", 7), ("speak", 1)])
+def test_run(script: Path, word: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        assert main(["run", str(script), word, "-o", "x"]) == code
+    finally:
+        uninstall()
+    printed = capsys.readouterr()
+    assert printed.out == f"__main__ ['{word}', '-o', 'x'] found\n"
+    if word == "fail":
+        assert printed.err.splitlines()[1].startswith(f'  File "{script}", line 3')
+        assert "runpy" not in printed.err
+    elif word == "speak":
+        assert printed.err == "goodbye\n"
+    else:
+        assert printed.err == ""

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import golden
+from coremlscope.errors import UsageError
+from coremlscope.profile.profile import Profile
+from coremlscope.profile.summary import ModelSummary
+from coremlscope.render import RENDERERS, Renderer, find_renderer
+from coremlscope.render.words import compact_type, plural, shorten
+from render.made import made_profile, made_summary
+
+
+@pytest.mark.parametrize("renderer", RENDERERS, ids=lambda renderer: renderer.suffix)
+def test_every_renderer_takes_both(renderer: Renderer) -> None:
+    for subject in (made_profile(), made_summary(list_ops=True)):
+        text = renderer.render(subject)
+        assert text.endswith("\n")
+        assert "main/542" in text
+    assert find_renderer(Path(f"out{renderer.suffix.upper()}")) is renderer
+
+
+def test_suffixes() -> None:
+    assert len({renderer.suffix for renderer in RENDERERS}) == len(RENDERERS)
+    with pytest.raises(UsageError) as caught:
+        find_renderer(Path("report.jsn"))
+    assert caught.value.hint == "did you mean report.json?"
+    with pytest.raises(UsageError, match="has no suffix"):
+        find_renderer(Path("report"))
+
+
+def test_markdown() -> None:
+    golden.check("profile.md", find_renderer(Path("x.md")).render(made_profile()))
+
+
+def test_csv() -> None:
+    text = find_renderer(Path("x.csv")).render(made_profile())
+    golden.check("profile.csv", text)
+    rows = list(csv.DictReader(io.StringIO(text)))
+    fused = [row for row in rows if row["group"] == "1"]
+    # The time of a group is repeated, not split.
+    assert [(row["id"], row["group_ops"], row["group_measured_s"]) for row in fused] == [
+        ("main/13", "2", "0.0006"),
+        ("main/16", "2", "0.0006"),
+    ]
+    assert [row["name"] for row in rows if row["status"] == "engine"] == ["reorder"]
+
+
+def test_json_reads_back() -> None:
+    render = find_renderer(Path("x.json")).render
+    assert Profile.from_json(json.loads(render(made_profile()))) == made_profile()
+    summary = made_summary(list_ops=True)
+    assert ModelSummary.from_json(json.loads(render(summary))) == summary
+
+
+def test_words() -> None:
+    assert [shorten("abcdefgh", width) for width in (8, 7, 5, 2)] == ["abcdefgh", "abc…fgh", "ab…gh", "ab"]
+    assert compact_type("tensor<fp16, [1, ?, 3]>") == "fp16 1×?×3"
+    assert compact_type("state<tensor<fp16, [8]>>") == "state<fp16 8>"
+    assert compact_type("tensor<bool, []>") == "bool"
+    assert [plural(n, noun) for n, noun in ((1, "class"), (2, "class"), (0, "input"))] == [
+        "1 class", "2 classes", "0 inputs",
+    ]  # fmt: skip
