@@ -54,7 +54,8 @@ def _nearest_indices(mode: str, length: int, count: int) -> npt.NDArray[np.int64
     if mode == "DEFAULT":
         # In integers: a rounded scale would land just below a whole number.
         return np.arange(count, dtype=np.int64) * length // count
-    points = np.floor(grid_points(mode, length, count) + 0.5)
+    # Halves go up, whichever way the last bit of their computation went.
+    points = np.floor(np.round(grid_points(mode, length, count), 9) + 0.5)
     return np.clip(points, 0, length - 1).astype(np.int64)
 
 
