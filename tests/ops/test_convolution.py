@@ -8,7 +8,7 @@ from coremltools.converters.mil import Builder as mb
 from windows import convolve, spread
 
 from coremlscope.lower import lower
-from programs import bind_main, build
+from programs import bind_main, build, run_onnx
 
 RANDOM = np.random.default_rng(5)
 SIZES = (9, 8, 7)
@@ -127,6 +127,22 @@ def test_transposed_convolutions(rank):
     much = [n + 2 for n in longer]
     add("beyond", 1, twos, ones, to_size(much, [0] * rank), output_shape=[2, 6, *much], bias=bias)
     check(cases, {"x": x}, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("pad_type", ["valid", "same", "same_lower"])
+def test_sizes_that_are_only_known_at_run_time(pad_type):
+    x, weight = _numbers(1, 3, 7, 9), _numbers(4, 3, 3, 2)
+
+    def body(x):
+        y = mb.conv(x=x, weight=weight, strides=[2, 2], pad_type=pad_type)
+        return y, mb.avg_pool(x=x, kernel_sizes=[2, 3], strides=[2, 2], pad_type=pad_type)
+
+    model = build(body, {"x": x})
+    given = {"x": x}
+    fixed = run_onnx(lower(bind_main(model)), given)
+    open_ = run_onnx(lower(bind_main(model, {"x": (1, 3, None, None)})), given)
+    for name, result in fixed.items():
+        np.testing.assert_allclose(open_[name], result, rtol=1e-5, atol=1e-5)
 
 
 def test_one_node_each():

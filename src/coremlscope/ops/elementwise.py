@@ -85,6 +85,13 @@ def _real_div(x: Array, y: Array) -> Array:
     return np.trunc(quotient) if np.issubdtype(x.dtype, np.integer) else quotient
 
 
+def _power(x: Array, y: Array) -> Array:
+    """A power; NumPy refuses negative exponents of integers."""
+    return (
+        np.trunc(np.power(x.astype(np.float64), y)) if np.issubdtype(x.dtype, np.integer) else np.power(x, y)
+    )
+
+
 def _arithmetic(
     name: str,
     doc: str,
@@ -122,7 +129,7 @@ OPS: tuple[OpSpec, ...] = (
         np.mod,
         flops=4,
     ),
-    _arithmetic("pow", "The first tensor raised to the power of the second.", _binary("Pow"), np.power),
+    _arithmetic("pow", "The first tensor raised to the power of the second.", _binary("Pow"), _power),
     _arithmetic("maximum", "The larger of two elements.", _binary("Max"), np.maximum),
     _arithmetic("minimum", "The smaller of two elements.", _binary("Min"), np.minimum),
     _comparison("equal", "True where two tensors are equal.", _compare("Equal"), np.equal),

@@ -33,7 +33,7 @@ def _channels(view: OpView) -> int:
 
 
 def _batch_norm(op: Lowering) -> Tensor:
-    gamma, beta = _scale_and_shift(op, (_channels(op.view),))
+    gamma, beta = _scale_and_shift(op, op.view.static_shape("mean"))
     epsilon = op.view.real("epsilon", 1e-5)
     return op.emit("BatchNormalization", op["x"], gamma, beta, op["mean"], op["variance"], epsilon=epsilon)
 
@@ -62,13 +62,14 @@ def _layer_norm(op: Lowering) -> Tensor:
     rank = len(shape)
     if not axes:
         raise CannotLower("no axes")
-    normalized = tuple(shape[axis] for axis in axes)
-    sizes = tuple(size for size in normalized if size is not None)
-    if len(sizes) != len(normalized):
-        raise CannotLower("normalized axes of a size that is not known before run time")
+    scale = op.get("gamma")
+    if scale is None:
+        sizes = [size for axis in axes if (size := shape[axis]) is not None]
+        if len(sizes) != len(axes):
+            raise CannotLower("normalized axes of a size that is not known before run time")
+        scale = op.const(np.ones(sizes), F32)
     # ONNX normalizes the last axes.
     perm = [axis for axis in range(rank) if axis not in axes] + axes
-    scale = op.get("gamma") or op.const(np.ones(sizes), F32)
     result = op.emit(
         "LayerNormalization",
         op.transpose(op["x"], perm),

@@ -74,8 +74,10 @@ def _picking(onnx_op: str) -> Callable[[Lowering], Tensor]:
 
 def _folding(compute: Callable[..., Array]) -> Fold:
     def fold(view: OpView) -> Array:
-        keep = view.flag("keep_dims", False)
-        return np.asarray(compute(view.value("x"), axis=tuple(_axes(view)), keepdims=keep))
+        x, keep = view.value("x"), view.flag("keep_dims", False)
+        if not x.size:
+            raise CannotInfer("a reduction of no elements")
+        return np.asarray(compute(x, axis=tuple(_axes(view)), keepdims=keep))
 
     return folding(fold)
 
