@@ -204,6 +204,9 @@ class TestCompiled:
         assert about["modelType"] == {"name": "MLModelType_mlProgram"}
         assert about["inputSchema"][0]["formattedType"] == "MultiArray (Float32 2 × 8)"
         assert about["mlProgramOperationTypeHistogram"] == {"Linear": 1, "Relu": 1}
+        text = (path / "model.mil").read_text()
+        assert "= linear(bias = " in text
+        assert '"@model_path/weights/weight.bin"' in text
 
     def test_is_independent_of_its_package(self, mlp: Path, tmp_path: Path) -> None:
         package = tmp_path / "m.mlpackage"

@@ -89,10 +89,9 @@ def compile_bytes(spec: bytes, blobs: Mapping[str, bytes]) -> Path:
 def write_description(model: ir.Model, folder: Path) -> None:
     """Writes the files by which people and tools know a compiled model, where they are not there yet."""
     _write_once(folder / _METADATA, lambda: json.dumps(describe(model), indent=2, ensure_ascii=False) + "\n")
-    printer = getattr(formats, "print_program", None)
-    if isinstance(model.content, ir.Program) and printer is not None:
+    if isinstance(model.content, ir.Program):
         program = model.content
-        _write_once(folder / _TEXT, lambda: printer(program))
+        _write_once(folder / _TEXT, lambda: formats.print_program(program))
 
 
 class EngineFolder(ArtefactCache):
