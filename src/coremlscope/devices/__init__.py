@@ -1,0 +1,33 @@
+"""Apple's chips and the devices they are in, from one file a chip."""
+
+from __future__ import annotations
+
+from coremlscope.devices.chip import Chip, Device, Fact
+from coremlscope.devices.release import OSRelease, Platform, ios, macos, parse_release
+from coremlscope.devices.unit import (
+    CPU,
+    GPU,
+    NEURAL_ENGINE,
+    SETTINGS,
+    UNITS,
+    ComputeUnit,
+    ComputeUnits,
+)
+
+__all__ = [
+    "CPU",
+    "GPU",
+    "NEURAL_ENGINE",
+    "SETTINGS",
+    "UNITS",
+    "Chip",
+    "ComputeUnit",
+    "ComputeUnits",
+    "Device",
+    "Fact",
+    "OSRelease",
+    "Platform",
+    "ios",
+    "macos",
+    "parse_release",
+]
