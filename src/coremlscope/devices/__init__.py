@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from coremlscope.devices.chip import Chip, Device, Fact
-from coremlscope.devices.release import OSRelease, Platform, ios, macos, parse_release
+from coremlscope.devices.catalog import all_chips, find_device
+from coremlscope.devices.chip import Chip, Device, Fact, Product
+from coremlscope.devices.release import NEWEST, OSRelease, Platform, ios, macos, parse_release
 from coremlscope.devices.unit import (
     CPU,
     GPU,
@@ -18,6 +19,7 @@ __all__ = [
     "CPU",
     "GPU",
     "NEURAL_ENGINE",
+    "NEWEST",
     "SETTINGS",
     "UNITS",
     "Chip",
@@ -27,6 +29,9 @@ __all__ = [
     "Fact",
     "OSRelease",
     "Platform",
+    "Product",
+    "all_chips",
+    "find_device",
     "ios",
     "macos",
     "parse_release",

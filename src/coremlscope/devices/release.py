@@ -8,7 +8,7 @@ from typing import Literal
 
 from coremlscope.errors import UsageError
 
-__all__ = ["OSRelease", "Platform", "ios", "macos", "parse_release"]
+__all__ = ["NEWEST", "OSRelease", "Platform", "ios", "macos", "parse_release"]
 
 Platform = Literal["iOS", "macOS"]
 
@@ -16,6 +16,8 @@ Platform = Literal["iOS", "macOS"]
 _IOS_OF_MACOS = {11: 14, 12: 15, 13: 16, 14: 17, 15: 18}
 #: One number for both platforms since this one.
 _UNIFIED = 26
+#: The newest version for which anything is published.
+NEWEST = 27
 #: The first iOS with Core ML.
 _OLDEST = 11
 
@@ -87,8 +89,8 @@ def parse_release(text: str, platform: Platform) -> OSRelease:
 
 def _known(platform: Platform) -> list[int]:
     if platform == "macOS":
-        return [*_IOS_OF_MACOS, _UNIFIED, _UNIFIED + 1]
-    return [*range(_OLDEST, 19), _UNIFIED, _UNIFIED + 1]
+        return [*_IOS_OF_MACOS, _UNIFIED, NEWEST]
+    return [*range(_OLDEST, 19), _UNIFIED, NEWEST]
 
 
 def _example(platform: Platform) -> str:

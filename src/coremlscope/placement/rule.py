@@ -25,7 +25,8 @@ Rules are rows of plain tuples, `RULES` in each module of `placement/` that is n
 * `when(view, context)` sees a bound operation. It returns False, True, or a short text with the operation's
   numbers, which takes the place of `{detail}` in the message (True puts nothing there). An argument that is
   absent, or only known at run time, raises CannotInfer or CannotLower in `OpView`'s accessors: a rule that
-  lets it through does *not* apply. A rule about such an argument asks `view.has(name)`, `view.is_known(name)`.
+  lets it through does *not* apply. A rule about such an argument asks `view.has(name)`,
+  or `view.is_known(name)`.
 * What a unit runs at all is said by rules with the effect `runs`. An operation that no rule says is run or
   rejected is `unknown` on that unit.
 * Any rule that rejects defeats `runs`. A rule that `confirms` (this very form was seen to run) defeats

@@ -19,7 +19,7 @@ CONFIDENCES: tuple[Confidence, ...] = ("measured", "documented", "static analysi
 #: `runs`      the unit runs this kind of operation, unless a rule rejects the form;
 #: `confirms`  this very form was seen to run: rejections that are known less well do not count;
 #: `rejects`   the unit does not run it;
-#: `fails`     it is accepted by itself, but then the compiler refuses, and the whole function leaves the unit;
+#: `fails`     accepted by itself, but the compiler then refuses, and the whole function leaves the unit;
 #: `advises`   it runs, but slowly, inexactly or at a risk: said to people, without effect on the placement.
 Effect = Literal["runs", "confirms", "rejects", "fails", "advises"]
 

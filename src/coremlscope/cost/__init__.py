@@ -1,0 +1,1 @@
+"""What running an operation costs: Core ML's own cost model."""

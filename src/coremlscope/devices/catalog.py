@@ -1,0 +1,108 @@
+"""All chips, read from `chips/*.toml`, and how a device is found by name."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from coremlscope.devices.chip import Chip, Device, Fact, Facts, Product
+from coremlscope.devices.release import NEWEST, OSRelease, Platform, parse_release
+from coremlscope.devices.unit import UNITS
+from coremlscope.errors import UsageError
+
+__all__ = ["all_chips", "find_device"]
+
+_SUGGESTIONS = 3
+#: Below this likeness a name is not suggested.
+_LIKENESS = 0.5
+
+
+@functools.cache
+def all_chips() -> Mapping[str, Chip]:
+    """Every chip by its id, older ones first, A before M."""
+    folder = resources.files("coremlscope.devices") / "chips"
+    chips = [
+        _chip(tomllib.loads(file.read_text(encoding="utf-8")))
+        for file in folder.iterdir()
+        if file.name.endswith(".toml")
+    ]
+    return {chip.id: chip for chip in sorted(chips, key=_age)}
+
+
+def _age(chip: Chip) -> tuple[str, int, int]:
+    variants = ("", "pro", "max", "ultra")
+    return chip.family[0], int(chip.family[1:]), variants.index(chip.id.partition("-")[2])
+
+
+def find_device(name: str, os: str | None = None) -> Device:
+    """A device by its name or its chip's, with the version of the system on it.
+
+    Args:
+        name: `m1`, `M1 Max`, `iphone-15-pro`, `MacBook Air 13-inch (M3)`: case and punctuation do not count.
+        os: The version, as `parse_release` takes it; the newest known one that the device runs by default.
+
+    Raises:
+        UsageError: There is no such device, or the version does not run on it.
+    """
+    chip, product = _find(name)
+    platform = product.platform if product else chip.platform
+    if os and product is None:
+        # A chip that is in Macs and iPads runs both systems; the version may say which is meant.
+        named = re.match(r"\s*(ios|ipados|macos)", os, re.IGNORECASE)
+        wanted: Platform = "macOS" if named and named.group(1).lower() == "macos" else "iOS"
+        if named and wanted in chip.releases:
+            platform = wanted
+    last = product.last_release if product else None
+    release = parse_release(os, platform) if os else OSRelease(platform, last or NEWEST)
+    first = chip.releases[platform]
+    shown = product.name if product else chip.name
+    if release.major < first:
+        raise UsageError(f"{shown} never ran {release}", f"the first version for it is {platform} {first}")
+    if last is not None and release.major > last:
+        raise UsageError(f"{shown} does not run {release}", f"the last version for it is {platform} {last}")
+    return Device(chip, release, shown)
+
+
+def _find(name: str) -> tuple[Chip, Product | None]:
+    known: dict[str, tuple[Chip, Product | None]] = {}
+    shown: dict[str, str] = {}
+    for chip in all_chips().values():
+        for product in chip.products:
+            known[_folded(product.name)] = chip, product
+            shown[_folded(product.name)] = product.name
+        known[_folded(chip.name)] = chip, None
+        shown[_folded(chip.name)] = chip.id
+    wanted = _folded(name).removeprefix("apple").removesuffix("bionic")
+    if wanted in known:
+        return known[wanted]
+    near = difflib.get_close_matches(wanted, known, n=_SUGGESTIONS, cutoff=_LIKENESS)
+    suggestions = " or ".join(shown[key] for key in near)
+    hint = "`coremlscope devices` lists them"
+    raise UsageError(f"no device is called {name!r}", f"did you mean {suggestions}? {hint}" if near else hint)
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.casefold())
+
+
+def _chip(table: Mapping[str, Any]) -> Chip:
+    releases = {key: value for key, value in table["releases"].items() if key in ("iOS", "macOS")}
+    return Chip(
+        id=table["id"],
+        name=table["name"],
+        family=table["family"],
+        platform=table["platform"],
+        units={unit: _facts(table.get(unit, {})) for unit in UNITS},
+        memory=_facts(table.get("memory", {})),
+        releases=releases,
+        products=tuple(Product(**device) for device in table.get("devices", ())),
+    )
+
+
+def _facts(section: Mapping[str, Any]) -> Facts:
+    return {name: tuple(Fact(**entry) for entry in entries) for name, entries in section.items()}
