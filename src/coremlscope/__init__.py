@@ -13,10 +13,15 @@ from coremlscope.version import __version__
 if TYPE_CHECKING:
     from coremlscope.api import export, inspect, measure, predict, read
     from coremlscope.errors import CoremlscopeError
+    from coremlscope.profile.profile import Profile, Request
+    from coremlscope.profile.summary import ModelSummary
     from coremlscope.runtime import install, uninstall
 
 __all__ = [
     "CoremlscopeError",
+    "ModelSummary",
+    "Profile",
+    "Request",
     "__version__",
     "export",
     "inspect",
@@ -29,6 +34,9 @@ __all__ = [
 
 _MODULES = {
     "CoremlscopeError": "errors",
+    "ModelSummary": "profile.summary",
+    "Profile": "profile.profile",
+    "Request": "profile.profile",
     "export": "api",
     "inspect": "api",
     "install": "runtime",

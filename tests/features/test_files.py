@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from coremlscope.errors import InputError
-from coremlscope.features import read_input
+from coremlscope.features import parse_input, read_input
 from coremlscope.ir import (
     ArrayFeature,
     DictionaryFeature,
@@ -141,3 +141,23 @@ def test_refusals(tmp_path: Path, striped: Path) -> None:
     assert refusal(image, striped, "center-corp")[1] == "did you mean 'center-crop'?"
     (tmp_path / "many.txt").write_text("1 2")
     assert "holds 2 numbers" in refusal(Int64Feature(), tmp_path / "many.txt")[0]
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "expected"),
+    [
+        (StringFeature(), "no such file.txt", "no such file.txt"),
+        (Int64Feature(), "7", 7),
+        (DoubleFeature(), "-0.5", -0.5),
+        (ARRAY, "3", [[3, 3], [3, 3]]),
+    ],
+)
+def test_typed_values(type_: FeatureType, text: str, expected: Any) -> None:
+    np.testing.assert_array_equal(parse_input(Feature("x", type_), text), expected)
+
+
+def test_typed_paths(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((2, 2)))
+    assert parse_input(Feature("x", ARRAY), str(tmp_path / "a.npy")).shape == (2, 2)
+    with pytest.raises(InputError, match="there is no file b"):
+        parse_input(Feature("x", ARRAY), "b.npy")

@@ -67,7 +67,7 @@ def test_operations(sample: ModelSummary) -> None:
 
 def test_json_and_back(sample: ModelSummary) -> None:
     data = json.loads(json.dumps(sample.to_json()))
-    assert data["schema"] == "coremlscope.model/1"
+    assert (data["schema"], data["parameters"]) == ("coremlscope.model/1", sample.parameters)
     assert ModelSummary.from_json(data) == sample
     with pytest.raises(ValueError, match=r"is not 'coremlscope\.model/1'"):
         ModelSummary.from_json({**data, "schema": "other"})

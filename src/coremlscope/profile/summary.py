@@ -189,8 +189,9 @@ class ModelSummary:
         return sum(group.nbytes for group in self.weights)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {"schema": SCHEMA, **dataclasses.asdict(self)}
+        """As plain JSON values; the sums over all weights are added for readers that do not add up."""
+        sums = {"parameters": self.parameters, "weights_bytes": self.weights_bytes}
+        return {"schema": SCHEMA, **dataclasses.asdict(self), **sums}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ModelSummary:
@@ -203,6 +204,7 @@ class ModelSummary:
         schema = values.pop("schema", None)
         if schema != SCHEMA:
             raise ValueError(f"{schema!r} is not {SCHEMA!r}")
+        del values["parameters"], values["weights_bytes"]
         labels = values["labels"]
         values["functions"] = tuple(map(_function_from_json, values["functions"]))
         values["stages"] = tuple((name, kind) for name, kind in values["stages"])

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from coremlscope.cli.progress import progress_bars
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def attach(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Makes standard error a terminal. Called in tests: pytest sets its own stream after fixtures."""
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("coremlscope.cli.progress._REDRAW_S", -1.0)
+    return stream
+
+
+def test_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = attach(monkeypatch)
+    with progress_bars(True) as progress:
+        assert progress is not None
+        for phase, total in (("compile", 2), ("predict", 3)):
+            for done in range(total + 1):
+                progress(phase, done, total)
+    text = terminal.getvalue()
+    assert text.index("compiling") < text.index("predicting")
+    assert "3/3" in text
+    # The last bar is wiped away: what follows begins on a clean line.
+    assert text.endswith("\x1b[2K")
+
+
+@pytest.mark.parametrize("reason", ["not wanted", "dumb", "no terminal"])
+def test_no_bars(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = attach(monkeypatch)
+    if reason == "dumb":
+        monkeypatch.setenv("TERM", "dumb")
+    if reason == "no terminal":
+        monkeypatch.setattr("sys.stderr", io.StringIO())
+    with progress_bars(reason != "not wanted") as progress:
+        assert progress is None
+    assert terminal.getvalue() == ""

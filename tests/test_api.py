@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coremlscope
+from coremlscope import api
+from coremlscope.formats.sample import sample_model
+
+
+def test_everything_that_is_promised_is_there() -> None:
+    for name in coremlscope.__all__:
+        assert getattr(coremlscope, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'measur'"):
+        coremlscope.measur  # noqa: B018
+
+
+def test_models_from_memory(tmp_path: Path) -> None:
+    model = sample_model(size=32, width=0.5, classes=10)
+    assert api.read(model) is model
+    assert coremlscope.inspect(model).path == ""
+    results = coremlscope.predict(model, {"image": np.zeros((32, 32, 3), np.uint8)})
+    assert sum(results["classLabel_probs"].values()) == pytest.approx(1, abs=1e-3)
+    assert coremlscope.export(model, tmp_path / "m.onnx") == (tmp_path / "m.onnx",)
+
+
+def test_measure() -> None:
+    told: list[str] = []
+    request = coremlscope.Request(iterations=2, compile_iterations=1, load_iterations=1, warmups=0)
+    profile = coremlscope.measure(
+        sample_model(size=32, width=0.5, classes=10),
+        request,
+        threads=1,
+        progress=lambda phase, done, total: told.append(phase),
+    )
+    assert profile.predict.statistics.count == 2
+    assert {"compile", "load", "predict", "operations"} <= set(told)
