@@ -16,12 +16,10 @@ from coremlscope.ops.view import BoundGraph, OpView
 pytestmark = pytest.mark.corpus
 
 
-def programs(corpus: Path) -> Iterator[tuple[str, ir.Function]]:
-    """Every function of every ML Program, weights present or not; the deep packages beside the corpus too."""
-    folders = (corpus, corpus.parent / "knowledge" / "latency" / "models")
-    for path in sorted(
-        p for folder in folders for p in folder.rglob("*.ml*") if p.suffix in (".mlpackage", ".mlmodel")
-    ):
+def programs(folder: Path) -> Iterator[tuple[str, ir.Function]]:
+    """Every function of every ML Program of a folder, weights present or not."""
+    inside = (p for p in folder.rglob("*.mlmodel") if not any(up.suffix == ".mlpackage" for up in p.parents))
+    for path in sorted([*folder.rglob("*.mlpackage"), *inside]):
         try:
             model = formats.read(path)
         except errors.ModelError:

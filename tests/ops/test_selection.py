@@ -126,7 +126,7 @@ def test_classify(labels):
     probabilities = np.array([[0.2, 0.5, 0.3]], np.float32)
     best, scores = run_onnx(program, {"p": probabilities}).values()
     assert [port.labels for port in program.outputs] == [tuple(labels)] * 2
-    assert labels[int(best)] == labels[1]
+    assert labels[best.item()] == labels[1]
     np.testing.assert_array_equal(scores, probabilities[0])
 
 

@@ -214,14 +214,14 @@ def _sample(op: Lowering, grid: Tensor, aligned: bool, coordinates: str) -> Tens
         wants_aligned = aligned and coordinates != "unnormalized"
     wants_aligned = wants_aligned and bool((sizes > 1).all())
     factor, shift = _grid_map(sizes, coordinates, aligned, wants_aligned)
-    if (factor != 1).any():
-        grid = op.emit("Mul", grid, op.const(factor, F32))
-    if (shift != 0).any():
-        grid = op.emit("Add", grid, op.const(shift, F32))
+    grid = _mapped(op, grid, factor, shift)
     x, pad = op["x"], view.real("padding_value", 0.0)
     sampling = view.text("sampling_mode")
     if sampling not in ("bilinear", "nearest"):
         raise CannotLower(f"sampling mode {sampling!r}")
+    if mode == "reflection" and sampling == "nearest":
+        # ONNX rounds to a pixel first and mirrors it then, which differs half-way between two pixels.
+        grid, mode = _mirrored(op, grid), "border"
     outside = op.const(pad, F32) if padding == "constant" and pad else None
     if outside is not None:
         x = op.emit("Sub", x, outside)
@@ -230,6 +230,21 @@ def _sample(op: Lowering, grid: Tensor, aligned: bool, coordinates: str) -> Tens
         "GridSample", x, grid, mode=interpolation, padding_mode=mode, align_corners=int(wants_aligned)
     )
     return op.emit("Add", y, outside) if outside is not None else y
+
+
+def _mapped(op: Lowering, grid: Tensor, factor: Vector, shift: Vector) -> Tensor:
+    if (factor != 1).any():
+        grid = op.emit("Mul", grid, op.const(factor, F32))
+    return op.emit("Add", grid, op.const(shift, F32)) if (shift != 0).any() else grid
+
+
+def _mirrored(op: Lowering, grid: Tensor) -> Tensor:
+    """Coordinates beyond -1 and 1 mirrored there, as often as it takes."""
+    period = op.emit("Sub", grid, op.const(1, F32))
+    turns = op.emit("Floor", op.emit("Div", period, op.const(4, F32)))
+    rest = op.emit("Sub", period, op.emit("Mul", turns, op.const(4, F32)))
+    # From 1 on, down to -1 and up again.
+    return op.emit("Sub", op.emit("Abs", op.emit("Sub", rest, op.const(2, F32))), op.const(1, F32))
 
 
 def _grid_map(sizes: Vector, coordinates: str, aligned: bool, wants_aligned: bool) -> tuple[Vector, Vector]:
