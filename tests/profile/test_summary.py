@@ -132,6 +132,10 @@ def test_other_kinds_show_everything_above_the_content() -> None:
     assert (summary.main.work, summary.parameters, summary.labels) == (None, 0, None)
     assert (summary.licence, summary.user_defined, summary.is_updatable) == ("MIT", {"key": "value"}, True)
     assert ModelSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
+    with pytest.raises(UsageError, match="no function 'other'"):
+        summarise(model, function="other")
+    with pytest.raises(InputError, match="'n' has no shape"):
+        summarise(model, {"n": (1,)})
 
 
 def test_absent_weights_are_named() -> None:

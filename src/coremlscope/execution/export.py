@@ -58,10 +58,13 @@ def export_onnx(
     _keep_names(graph, program)
     _infer_shapes(graph)
     _describe(graph, program, model, choose_function(model, function).name)
+    return _write(graph, program, path, program.weights_bytes <= largest_embedded)
+
+
+def _write(graph: onnx.ModelProto, program: OnnxProgram, path: Path, is_embedded: bool) -> tuple[Path, ...]:
     beside = path.with_name(path.name + ".data")
-    files = (path,) if program.weights_bytes <= largest_embedded else (path, beside)
     try:
-        if len(files) == 1:
+        if is_embedded:
             _embed(graph, program)
         else:
             program.write_weights(str(beside))
@@ -77,7 +80,7 @@ def export_onnx(
             f"ONNX refuses the exported graph: {str(error).strip().splitlines()[0]}",
             "please report the model that it came from",
         ) from None
-    return files
+    return (path,) if is_embedded else (path, beside)
 
 
 def _keep_names(graph: onnx.ModelProto, program: OnnxProgram) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coremlscope.errors import UsageError
 from coremlscope.execution.binding import bind_model, choose_function
-from coremlscope.features import default_shape, describe_feature
+from coremlscope.features import bind_shapes, default_shape, describe_feature
 from coremlscope.features.words import describe_flexibility
 from coremlscope.ir import (
     ArrayFeature,
@@ -253,6 +254,9 @@ def summarise(
     first = function or model.description.default
     if isinstance(content, Program):
         first = choose_function(model, function).name
+    elif first not in described:
+        raise UsageError(f"the model has no function {first!r}", f"functions: {', '.join(described)}")
+    bind_shapes(described.get(first, model.description.main), shapes)
     names = sorted(described, key=lambda name: name != first)
     functions = tuple(_function(model, name, shapes if name == first else None) for name in names)
     op_list: tuple[OpSummary, ...] = ()
