@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from coremlscope import ir
-from coremlscope.execution import choose_function, missing_weights, with_random_weights
+from coremlscope.errors import MissingWeightsError
+from coremlscope.execution import choose_function, compile_model, missing_weights, with_random_weights
 from coremlscope.execution.random_weights import MadeUp
+from coremlscope.formats import read
+from coremlscope.formats.packaging import write_mlpackage
 from handmade import Absent, absent_weights, array_feature, model, perceptron
 
 T = ir.TensorType
@@ -104,3 +108,15 @@ def test_weights_inside_blocks_are_replaced() -> None:
     nested = model(given.description.main.inputs, given.description.main.outputs, {"main": graph})
     assert missing_weights(choose_function(nested).function) == 2
     assert missing_weights(choose_function(with_random_weights(nested, 0)).function) == 0
+
+
+def test_a_git_lfs_pointer_is_no_weight_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.mlpackage"
+    write_mlpackage(perceptron(), path)
+    (weights,) = path.rglob("weight.bin")
+    weights.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
+    given = read(path)
+    with pytest.raises(MissingWeightsError, match=r"weight\.bin is absent") as caught:
+        compile_model(given, tmp_path / "a")
+    assert "git lfs pull" in caught.value.hint
+    assert compile_model(given, tmp_path / "b", random_weights=0).manifest.random_weights == 0

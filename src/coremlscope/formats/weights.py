@@ -39,6 +39,10 @@ BLOB_TYPES = {
 }  # fmt: skip
 _BLOB_NUMBERS = {dtype: number for number, dtype in BLOB_TYPES.items()}
 
+#: How a Git LFS pointer starts, and the size that none reaches.
+_POINTER = b"version https://git-lfs."
+_LARGEST_POINTER = 1024
+
 
 class WeightStorage:
     """One weight file, mapped on first use and shared by all of its blobs.
@@ -66,18 +70,24 @@ class WeightStorage:
 
     @property
     def size(self) -> int | None:
-        """Bytes of the file; None where it is absent."""
+        """Bytes of the file; None where it is absent, or only a Git LFS pointer stands in its place."""
         if self.path is None:
             return self._size
-        return self.path.stat().st_size if self.path.is_file() else None
+        if not self.path.is_file():
+            return None
+        size = self.path.stat().st_size
+        if size < _LARGEST_POINTER:
+            with self.path.open("rb") as file:
+                return None if file.read(len(_POINTER)) == _POINTER else size
+        return size
 
     @property
     def is_available(self) -> bool:
-        """False where the file is absent."""
+        """False where the file is absent, or only a Git LFS pointer stands in its place."""
         return (
             self._view is not None
             or self._opener is not None
-            or (self.path is not None and self.path.is_file())
+            or (self.path is not None and self.size is not None)
         )
 
     def read(self, offset: int, size: int, what: str) -> memoryview:
@@ -122,7 +132,7 @@ class WeightStorage:
 
     @staticmethod
     def _hint(view: memoryview) -> str:
-        if bytes(view[:24]) == b"version https://git-lfs.":
+        if bytes(view[: len(_POINTER)]) == _POINTER:
             return "the weight file is a Git LFS pointer; run `git lfs pull` to fetch its content"
         return ""
 
