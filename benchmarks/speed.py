@@ -1,10 +1,10 @@
 """Times this runtime beside ONNX Runtime, OpenVINO and PyTorch on the same networks: `make bench-speed`.
 
 Every runtime gets the same network with the same weights, float32 arithmetic and the same number of threads,
-in one process. Rounds take turns: in each, every runtime warms up and then runs a block of predictions, so that
+in one process. Rounds take turns: in each, every runtime warms up and then runs a block of predictions: so
 a change of the machine's speed meets all of them. A ratio is taken round by round, and its median is what
-counts. ONNX Runtime and OpenVINO read what `torch.onnx` exports; this runtime reads what coremltools converts to
-an fp16 program, the default of Core ML.
+counts. ONNX Runtime and OpenVINO read what `torch.onnx` exports; this runtime reads what coremltools converts
+to an fp16 program, which is the default there.
 """
 
 from __future__ import annotations
