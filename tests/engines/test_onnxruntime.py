@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from coremlscope.engines import EngineOptions, OnnxRuntimeEngine
 from coremlscope.engines.base import GRAPH_FILE
-from coremlscope.errors import EngineError
+from coremlscope.engines.onnxruntime import OnnxRuntimeSession
+from coremlscope.errors import EngineError, UsageError
 from coremlscope.execution import bind_model
 from coremlscope.lower import lower
 from handmade import perceptron
@@ -69,6 +71,43 @@ def test_profiled_nodes_are_those_of_the_rewritten_graph(tmp_path: Path) -> None
     assert [node.runs for node in nodes] == [3] * len(nodes)
     assert nodes[0].inputs[0] == "x"
     assert nodes[-1].op_type == "Sqrt"
+
+
+def _looping(tmp_path: Path, turns: int) -> OnnxRuntimeSession:
+    """A loop of one nested node but the condition."""
+    inputs = [helper.make_tensor_value_info(n, t, []) for n, t in (("i", 7), ("c", 9), ("a", 1))]
+    results = [helper.make_tensor_value_info(n, t, []) for n, t in (("c2", 9), ("b", 1))]
+    nodes = [helper.make_node("Identity", ["c"], ["c2"]), helper.make_node("Exp", ["a"], ["b"], "inner")]
+    body = helper.make_graph(nodes, "body", inputs, results)
+    loop = helper.make_node("Loop", ["n", "", "x"], ["y"], "loop", body=body)
+    number = helper.make_tensor("n", 7, [], [turns])
+    ends = [[helper.make_tensor_value_info(name, 1, [])] for name in ("x", "y")]
+    graph = helper.make_graph([loop], "main", *ends, [number])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    (tmp_path / GRAPH_FILE).write_bytes(model.SerializeToString())
+    return OnnxRuntimeEngine().load(tmp_path, OPTIONS)
+
+
+def test_nested_nodes_are_counted_and_inside(tmp_path: Path) -> None:
+    profile = _looping(tmp_path, 7).node_times({"x": np.zeros((), np.float32)}, 3, 1)
+    by_name = {node.name: node for node in profile.nodes}
+    assert by_name["loop"].runs == 3
+    assert by_name["loop"].outer is None
+    assert by_name["inner"].runs == 21
+    assert profile.nodes[by_name["inner"].outer or 0].name == "loop"
+    assert sum(by_name["inner"].seconds) <= sum(by_name["loop"].seconds)
+
+
+def test_long_loops_are_profiled_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coremlscope.engines.onnxruntime._MOST_EXECUTIONS", 40)
+    profile = _looping(tmp_path, 7).node_times({"x": np.zeros((), np.float32)}, 30, 3)
+    assert len(profile.seconds) == 2  # 15 executions each: the loop, and two nodes seven times
+    assert all(len(node.seconds) == 2 for node in profile.nodes)
+
+
+def test_threads_are_positive() -> None:
+    with pytest.raises(UsageError, match="--threads"):
+        EngineOptions(threads=0)
 
 
 def test_threads_default_to_physical_cores() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from coremlscope.engines.host import physical_cores
+from coremlscope.errors import UsageError
 from coremlscope.ir import Array
 from coremlscope.ops.program import OnnxProgram
 
@@ -23,9 +24,16 @@ class EngineOptions:
 
     Attributes:
         threads: Threads that work on one operation; None for one per physical core.
+
+    Raises:
+        UsageError: The number of threads is not positive.
     """
 
     threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and self.threads < 1:
+            raise UsageError(f"--threads must be at least 1, not {self.threads}")
 
     @property
     def thread_count(self) -> int:
@@ -62,7 +70,8 @@ class NodeProfile:
     """What the engine's own profiler saw.
 
     Attributes:
-        nodes: Every node, in the order of execution, each before the nodes of its nested graphs.
+        nodes: Every node, in the order of execution, each before the nodes of its nested graphs. None where
+            the profiler could not keep up.
         seconds: Time of each profiled run as a whole, taken around the call like any prediction's.
         warmups: How many runs came before and were dropped.
     """
@@ -91,7 +100,8 @@ class Session(Protocol):
     def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
         """Times every node, in a session of its own whose profiler is on.
 
-        Works on a closed session too, so that one model need not be in memory twice.
+        Works on a closed session too, so that one model need not be in memory twice. Where a run executes
+        very many nodes (a loop), fewer runs are profiled than asked for.
 
         Raises:
             EngineError: The engine failed.
