@@ -78,6 +78,12 @@ def test_tile_by_repetitions_that_come_at_run_time():
     check(cases, {"x": X, "reps": np.array([1, 3, 2], np.int32)})
 
 
+@pytest.mark.parametrize("left", [0, -1])
+def test_tile_leaves_an_axis_that_is_to_be_kept(left):
+    cases = {"kept": (lambda x, reps: mb.tile(x=x, reps=reps), np.tile(X, (2, 1, 1)))}
+    check(cases, {"x": X, "reps": np.array([2, 1, left], np.int32)})
+
+
 def test_pad():
     def edge(amounts, mode, **more):
         return np.pad(X, [(0, 0)] * (3 - len(amounts)) + amounts, mode, **more)

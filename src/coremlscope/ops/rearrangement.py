@@ -103,8 +103,8 @@ def _lower_space_to_batch(op: Lowering) -> Tensor:
     c, h, w = _static(view, [1, 2, 3])
     x = op["x"]
     if any(map(any, pads)):
-        amounts = [pads[0][0], pads[1][0], pads[0][1], pads[1][1]]
-        x = op.emit("Pad", x, op.const(amounts, I64), None, op.const([2, 3], I64))
+        amounts = [0, 0, pads[0][0], pads[1][0], 0, 0, pads[0][1], pads[1][1]]
+        x = op.emit("Pad", x, op.const(amounts, I64))
     h, w = (h + sum(pads[0])) // rows, (w + sum(pads[1])) // columns
     x = op.transpose(op.reshape(x, [-1, c, h, rows, w, columns]), [3, 5, 0, 1, 2, 4])
     return op.reshape(x, [-1, c, h, w])

@@ -69,7 +69,7 @@ def _resize_along(op: Lowering, x: Tensor, axis: int, rank: int, matrix: npt.NDA
 
 
 def _engine_resize(
-    op: Lowering, x: Tensor, sizes: Tensor, dims: Sequence[int | None], **modes: str
+    op: Lowering, x: Tensor, targets: Sequence[int] | Tensor, dims: Sequence[int | None], **modes: str
 ) -> Tensor:
     """ONNX's Resize of the last two axes, of which ONNX Runtime has kernels for rank 4."""
     rank = len(dims)
@@ -80,11 +80,20 @@ def _engine_resize(
         x = op.reshape(x, [1, math.prod(lead), *(d or 0 for d in dims[-2:])])
     else:
         x = op.unsqueeze(x, list(range(4 - rank)))
-    x = op.emit("Resize", x, None, None, sizes, axes=[2, 3], **modes)
-    if rank > 4:
-        shape = op.emit("Concat", op.const(lead, I64), sizes, axis=0)
-        return op.emit("Reshape", x, shape)
-    return op.squeeze(x, list(range(4 - rank)))
+    # All axes are given: ONNX Runtime has forgotten `axes` in places where it moves a transposition.
+    if isinstance(targets, Tensor) or None in dims[:-2]:
+        targets = targets if isinstance(targets, Tensor) else op.const(list(targets), I64)
+        kept = op.emit("Shape", x, dtype=I64, start=0, end=2)
+        sizes = op.emit("Concat", kept, targets, axis=0)
+    else:
+        kept_lengths = [1, math.prod(lead)] if rank > 4 else [1] * (4 - rank) + lead
+        sizes = op.const([*kept_lengths, *targets], I64)
+    x = op.emit("Resize", x, None, None, sizes, **modes)
+    if rank <= 4:
+        return op.squeeze(x, list(range(4 - rank)))
+    if isinstance(targets, Tensor):
+        return op.emit("Reshape", x, op.emit("Concat", op.const(lead, I64), targets, axis=0))
+    return op.reshape(x, [*lead, *targets])
 
 
 def _linear(op: Lowering, x: Tensor, targets: Sequence[int], mode: str) -> Tensor:
@@ -97,9 +106,8 @@ def _linear(op: Lowering, x: Tensor, targets: Sequence[int], mode: str) -> Tenso
         if count == 1:
             x = op.unsqueeze(x, [len(dims) - 1])
             dims, targets = (*dims[:-1], 1, dims[-1]), [1, *targets]
-        sizes = op.const(list(targets), I64)
         modes = {"mode": "linear", "coordinate_transformation_mode": coordinates}
-        x = _engine_resize(op, x, sizes, dims, **modes)
+        x = _engine_resize(op, x, targets, dims, **modes)
         return op.squeeze(x, [len(dims) - 2]) if count == 1 else x
     for axis, target in zip(range(len(dims) - count, len(dims)), targets, strict=True):
         length = _known(dims[axis])
@@ -113,7 +121,7 @@ def _nearest(op: Lowering, x: Tensor, targets: Sequence[int], mode: str) -> Tens
     multiples = all(d and t % d == 0 for d, t in zip(dims[-count:], targets, strict=True))
     if mode == "DEFAULT" and count == 2 and multiples and x.dtype == F32:
         modes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        return _engine_resize(op, x, op.const(list(targets), I64), dims, mode="nearest", **modes)
+        return _engine_resize(op, x, targets, dims, mode="nearest", **modes)
     for axis, target in zip(range(len(dims) - count, len(dims)), targets, strict=True):
         length = _known(dims[axis])
         if length != target:

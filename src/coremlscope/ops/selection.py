@@ -148,7 +148,7 @@ def _lower_nms(op: Lowering) -> Sequence[Tensor]:
     first = op.emit("Equal", best, op.emit("ReduceMax", best, op.const([1], I64), keepdims=1), dtype=BOOL)
     kept = op.emit("Where", op.emit("And", none, first), best, kept, dtype=F32)
     # Always enough columns to take `max_boxes` from.
-    padded = op.emit("Pad", kept, op.const([0, most], I64), op.const(-np.inf, F32), op.const([1], I64))
+    padded = op.emit("Pad", kept, op.const([0, 0, 0, most], I64), op.const(-np.inf, F32))
     ranked, order = op.emit_many("TopK", padded, op.const([most], I64), dtypes=[F32, I64], axis=1)
     valid = op.emit("Greater", ranked, op.const(-np.inf, F32), dtype=BOOL)
     source = op.unsqueeze(op.emit("Where", valid, order, op.const(0, I64), dtype=I64), [2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -241,7 +241,13 @@ def _absolute(op: Lowering, bound: Tensor, length: Tensor, lowest: int, highest:
 
 
 def _update_axis(
-    op: Lowering, x: Tensor, begin: Tensor, end: Tensor, stride: int, axis: int, rest: _Rest
+    op: Lowering,
+    x: Tensor,
+    begin: Tensor,
+    end: Tensor,
+    stride: int,
+    axis: int,
+    rest: Callable[[Tensor], Tensor],
 ) -> Tensor:
     """`x` with a slice along `axis` replaced by what `rest` makes of that slice."""
     length = op.emit("Shape", x, dtype=I64, start=axis, end=axis + 1)
@@ -263,6 +269,21 @@ def _update_axis(
     return op.emit("ScatterElements", x, taken, inner, axis=axis)
 
 
+def _between(
+    op: Lowering, x: Tensor, ends: tuple[int, int], length: int, axis: int, rest: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """`x` with the elements between known ends along `axis` replaced."""
+
+    def part(begin: int, end: int) -> Tensor:
+        return op.emit("Slice", x, op.const([begin], I64), op.const([end], I64), op.const([axis], I64))
+
+    begin, end = ends
+    parts = [part(0, begin)] if begin else []
+    parts.append(rest(part(begin, end)))
+    parts += [part(end, length)] if end < length else []
+    return op.emit("Concat", *parts, axis=axis) if len(parts) > 1 else parts[0]
+
+
 class _Rest:
     """What becomes of a slice: the axes that are left are updated in turn, then the update is in place."""
 
@@ -275,8 +296,11 @@ class _Rest:
             return self.update
         axis, *others = self.axes
         rest = _Rest(op, slices, others, self.update)
-        known = _known_bounds(slices, [axis])
+        known, length = _known_bounds(slices, [axis]), op.view.shape("x")[axis]
         if known is not None:
+            if length is not None and (slices.squeeze[axis] or slices.stride[axis] == 1):
+                first, last, _ = slice(known[0][0], known[1][0]).indices(length)
+                return _between(op, x, (first, max(first, last)), length, axis, rest)
             begin, end = op.const(known[0], I64), op.const(known[1], I64)
         else:
             every = _bounds(op, slices)

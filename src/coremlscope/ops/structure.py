@@ -151,11 +151,19 @@ def _fold_split(view: OpView) -> Sequence[Array]:
 # tile, pad
 
 
+def _repetitions(view: OpView) -> list[int]:
+    """How often each axis is repeated, where that is known.
+
+    coremltools writes PyTorch's `expand` as a tile, with -1 divided by the length where an axis stays.
+    """
+    return [max(1, count) for count in view.integers("reps")]
+
+
 def _infer_tile(view: OpView) -> Sequence[ValueType]:
     x = view.type("x")
     if not view.is_known("reps"):
         return [TensorType(x.dtype, None if x.shape is None else (None,) * len(x.shape))]
-    reps, shape = view.integers("reps"), view.shape("x")
+    reps, shape = _repetitions(view), view.shape("x")
     if len(reps) != len(shape):
         raise CannotInfer(f"{len(reps)} repetitions for a tensor of rank {len(shape)}")
     return [
@@ -164,15 +172,13 @@ def _infer_tile(view: OpView) -> Sequence[ValueType]:
 
 
 def _lower_tile(op: Lowering) -> Tensor:
-    reps = op.int64("reps")
-    if not op.view.is_known("reps"):
-        # coremltools writes PyTorch's `expand` as a tile, with -1 divided by the size where an axis stays.
-        reps = op.emit("Max", reps, op.const(1, I64))
-    return op.emit("Tile", op["x"], reps)
+    if op.view.is_known("reps"):
+        return op.emit("Tile", op["x"], op.const(_repetitions(op.view), I64))
+    return op.emit("Tile", op["x"], op.emit("Max", op.int64("reps"), op.const(1, I64)))
 
 
 def _fold_tile(view: OpView) -> Array:
-    return np.tile(view.value("x"), view.integers("reps"))
+    return np.tile(view.value("x"), _repetitions(view))
 
 
 #: MIL's padding modes in ONNX's words.
