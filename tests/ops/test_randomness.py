@@ -33,6 +33,25 @@ def test_distributions():
         assert abs(bernoulli.mean() - 0.3) < 0.02
 
 
+def test_distributions_without_any_spread():
+    def body(shape):
+        return [
+            draw(shape=size)
+            for size in (SHAPE, shape)
+            for draw in [
+                lambda **g: mb.random_uniform(low=4.0, high=4.0, **g),
+                lambda **g: mb.random_normal(mean=4.0, stddev=0.0, **g),
+            ]
+        ]
+
+    assert np.unique(run(body, {"shape": SHAPE})) == 4
+
+
+def test_bounds_in_the_wrong_order_do_not_end_the_process():
+    (drawn,) = run(lambda x: mb.random_uniform(shape=SHAPE, low=3.0, high=1.0), {"x": ONE})
+    assert 1 <= drawn.min() < drawn.max() <= 3
+
+
 def test_categorical():
     logits = np.log(np.array([[0.1, 0.9], [0.5, 0.5], [1.0, 1e-9]], np.float32))
 

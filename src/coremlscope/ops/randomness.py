@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from coremlscope.ir import DType, TensorType, ValueType
 from coremlscope.ops.emit import F32, I32, I64, Lowering, Tensor, carry
@@ -31,26 +30,39 @@ def _infer_with(parameter: str) -> Infer:
     return infer
 
 
-def _drawn(op: Lowering, distribution: str, **parameters: Any) -> Tensor:
-    """A tensor of ONNX's RandomUniform or RandomNormal, of a shape that may only be known at run time."""
+def _drawn(op: Lowering, distribution: str) -> Tensor:
+    """A tensor of ONNX's RandomUniform or RandomNormal, of a shape that may only be known at run time.
+
+    The numbers are of the standard distribution: ONNX Runtime takes the process down where it is asked for a
+    standard deviation of zero, or for an upper bound below the lower one.
+    """
     type_ = op.view.output_type()
     shape = [d for d in type_.shape or () if d is not None]
     if type_.is_static:
-        return op.emit(distribution, dtype=F32, shape=shape, seed=_seed(op.view), **parameters)
+        return op.emit(distribution, dtype=F32, shape=shape, seed=_seed(op.view))
     reference = op.emit("Expand", op.const(0, F32), op.int64("shape"))
-    return op.emit(f"{distribution}Like", reference, seed=_seed(op.view), **parameters)
+    return op.emit(f"{distribution}Like", reference, seed=_seed(op.view))
+
+
+def _moved_to(op: Lowering, drawn: Tensor, scale: float, offset: float) -> Tensor:
+    """`drawn · scale + offset`."""
+    if scale != 1:
+        drawn = op.emit("Mul", drawn, op.const(scale, F32))
+    return op.emit("Add", drawn, op.const(offset, F32)) if offset else drawn
 
 
 def _lower_uniform(op: Lowering) -> Tensor:
-    return _drawn(op, "RandomUniform", low=op.view.real("low", 0.0), high=op.view.real("high", 1.0))
+    low, high = op.view.real("low", 0.0), op.view.real("high", 1.0)
+    return _moved_to(op, _drawn(op, "RandomUniform"), high - low, low)
 
 
 def _lower_normal(op: Lowering) -> Tensor:
-    return _drawn(op, "RandomNormal", mean=op.view.real("mean", 0.0), scale=op.view.real("stddev", 1.0))
+    mean, deviation = op.view.real("mean", 0.0), op.view.real("stddev", 1.0)
+    return _moved_to(op, _drawn(op, "RandomNormal"), deviation, mean)
 
 
 def _lower_bernoulli(op: Lowering) -> Tensor:
-    drawn = _drawn(op, "RandomUniform", low=0.0, high=1.0)
+    drawn = _drawn(op, "RandomUniform")
     ones = op.emit("Less", drawn, op.const(op.view.real("prob", 0.5), F32), dtype=bool)
     return op.cast(ones, carry(op.view.output_type().dtype))
 
