@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import coremltools as ct
 import numpy as np
 from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil import mil
-from coremltools.converters.mil.mil import types
+from coremltools.converters.mil.mil import get_new_symbol, types
 
 LABELS = ["cat", "dog", "emu"]
 
@@ -20,6 +21,7 @@ def mlp_weights() -> tuple[np.ndarray, np.ndarray]:
     return generator.standard_normal((5, 8)).astype(np.float32), np.arange(5, dtype=np.float32)
 
 
+@functools.cache
 def mlp(*, flexible: Any = None, precision: Any = ct.precision.FLOAT32) -> ct.models.MLModel:
     """`y = relu(W x + b)`: `x [2, 8]` or of the given shapes, `y [2, 5]`."""
     weight, bias = mlp_weights()
@@ -81,6 +83,7 @@ def inverter(color: Any) -> ct.models.MLModel:
     return ct.models.MLModel(spec, weights_dir=model.weights_dir)
 
 
+@functools.cache
 def accumulator() -> ct.models.MLModel:
     """Adds its input to a state, and gives the sum."""
 
@@ -129,6 +132,21 @@ def strict_gather() -> ct.models.MLModel:
         return mb.gather(x=x, indices=indices, axis=0, validate_indices=True, name="y")
 
     return ct.convert(program, minimum_deployment_target=ct.target.iOS17)
+
+
+def last_of_three() -> ct.models.MLModel:
+    """`y = x[:, 2]` of a matrix with 1 to 9 columns: not defined for the default shape, which has one."""
+
+    @mb.program(input_specs=[mb.TensorSpec((2, get_new_symbol()))], opset_version=ct.target.iOS16)
+    def program(x: Any) -> Any:
+        return mb.slice_by_index(x=x, begin=[0, 2], end=[2, 3], squeeze_mask=[False, True], name="y")
+
+    return ct.convert(
+        program,
+        inputs=[ct.TensorType(name="x", shape=ct.Shape((2, ct.RangeDim(1, 9, default=1))))],
+        compute_precision=ct.precision.FLOAT32,
+        minimum_deployment_target=ct.target.iOS16,
+    )
 
 
 def regressor() -> Any:

@@ -83,6 +83,13 @@ class TestPredict:
             x = np.full((rows, 8), 0.5, np.float32)
             np.testing.assert_allclose(model.predict({"x": x})["y"], small_models.mlp_result(x), rtol=1e-5)
 
+    def test_a_default_shape_that_the_program_cannot_take(self) -> None:
+        model = small_models.last_of_three()
+        x = np.arange(8, dtype=np.float32).reshape(2, 4)
+        assert model.predict({"x": x})["y"].tolist() == [2, 6]
+        with pytest.raises(RuntimeError):
+            model.predict({"x": x[:, :1]})
+
     def test_from_several_threads(self, mlp: Path) -> None:
         model = ct.models.MLModel(str(mlp))
         inputs = [np.full((2, 8), float(i), np.float32) for i in range(32)]
@@ -181,9 +188,11 @@ class TestCompiled:
     def test_can_be_moved_and_copied(self, mlp: Path, tmp_path: Path) -> None:
         package = tmp_path / "gone.mlpackage"
         shutil.copytree(mlp, package)
+        (tmp_path / "elsewhere").mkdir()
         first = ct.models.utils.compile_model(str(package), str(tmp_path / "first.mlmodelc"))
         shutil.rmtree(package)
         assert first == str(tmp_path / "first.mlmodelc")
+        assert Path(first).stat().st_mode == tmp_path.joinpath("elsewhere").stat().st_mode
         expected = small_models.mlp_result(_X)
         np.testing.assert_allclose(
             ct.models.CompiledMLModel(first).predict({"x": _X})["y"], expected, rtol=1e-5, atol=1e-6
@@ -288,7 +297,7 @@ class TestRefusals:
         with pytest.raises(RuntimeError, match="Unable to compute the prediction using ML Program"):
             model.predict({"x": x, "indices": np.array([4, 0])})
 
-    def test_kinds_that_cannot_be_run(self) -> None:
+    def test_kinds_that_cannot_be_run(self, tmp_path: Path) -> None:
         spec = small_models.regressor()
         with pytest.warns(RuntimeWarning, match="glmRegressor"):
             model = ct.models.MLModel(spec)
@@ -296,7 +305,7 @@ class TestRefusals:
         with pytest.raises(RuntimeError, match="glmRegressor"):
             model.predict({"x": 2.0})
         with pytest.raises(RuntimeError, match="glmRegressor"):
-            ct.models.CompiledMLModel(ct.models.utils.compile_model(spec))
+            ct.models.CompiledMLModel(ct.models.utils.compile_model(spec, str(tmp_path / "m.mlmodelc")))
 
     def test_what_is_no_model(self, tmp_path: Path) -> None:
         (tmp_path / "m.mlmodel").write_bytes(b"nothing of the kind")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
@@ -64,7 +66,7 @@ class Predictor:
         self._random_weights = random_weights
         self._lock = threading.Lock()
         self._executables: OrderedDict[_Shapes, Executable] = OrderedDict()
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._scratch: Path | None = None
         self._compiled = 0
 
     def predict(self, values: Mapping[str, Any], state: State | None = None) -> dict[str, Any]:
@@ -108,7 +110,7 @@ class Predictor:
                 executable.close()
             self._executables.clear()
             if self._scratch is not None:
-                self._scratch.cleanup()
+                shutil.rmtree(self._scratch, ignore_errors=True)
                 self._scratch = None
 
     def __enter__(self) -> Predictor:
@@ -165,6 +167,7 @@ class Predictor:
 
     def _next_folder(self) -> Path:
         if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="coremlscope-")
+            self._scratch = Path(tempfile.mkdtemp(prefix="coremlscope-"))
+            weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         self._compiled += 1
-        return Path(self._scratch.name) / str(self._compiled)
+        return self._scratch / str(self._compiled)

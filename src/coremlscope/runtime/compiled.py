@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 
 from coremlscope import formats, ir
 from coremlscope.execution import ArtefactCache
-from coremlscope.formats.compiled import write_marker
+from coremlscope.formats.compiled import locate_source, write_marker
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.runtime.metadata import describe
 
@@ -39,7 +39,7 @@ _TEXT = "model.mil"
 
 
 def compile_path(path: Path, *, keep: bool) -> Path:
-    """Compiles a model into a new folder inside of a new temporary folder.
+    """Compiles a model into a new folder among the temporary files.
 
     Args:
         path: A `.mlpackage` folder or a `.mlmodel` file.
@@ -61,6 +61,7 @@ def compile_path(path: Path, *, keep: bool) -> Path:
         write_marker(folder, PurePosixPath(_SOURCE, path.name))
         if keep:
             write_description(formats.read(folder), folder)
+            folder.chmod(model.parent.stat().st_mode)  # as private as any other folder, once it is moved
     return folder
 
 
@@ -88,7 +89,10 @@ def compile_bytes(spec: bytes, blobs: Mapping[str, bytes]) -> Path:
 
 def write_description(model: ir.Model, folder: Path) -> None:
     """Writes the files by which people and tools know a compiled model, where they are not there yet."""
-    _write_once(folder / _METADATA, lambda: json.dumps(describe(model), indent=2, ensure_ascii=False) + "\n")
+    name = locate_source(folder).stem
+    _write_once(
+        folder / _METADATA, lambda: json.dumps(describe(model, name), indent=2, ensure_ascii=False) + "\n"
+    )
     if isinstance(model.content, ir.Program):
         program = model.content
         _write_once(folder / _TEXT, lambda: formats.print_program(program))
@@ -117,14 +121,13 @@ class EngineFolder(ArtefactCache):
 
 @contextlib.contextmanager
 def _new_folder(name: str) -> Iterator[Path]:
-    """A folder to compile into, inside of a temporary folder; nothing stays of it after an error."""
-    parent = Path(tempfile.mkdtemp(prefix="coremlscope-"))
+    """A temporary folder to compile into; nothing stays of it after an error."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", suffix=SUFFIX))
     try:
-        folder = parent / f"{name}{SUFFIX}"
-        (folder / _SOURCE).mkdir(parents=True)
+        (folder / _SOURCE).mkdir()
         yield folder
     except BaseException:
-        shutil.rmtree(parent, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         raise
 
 

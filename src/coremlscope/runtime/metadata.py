@@ -20,8 +20,13 @@ _DTYPES = {
 }
 
 
-def describe(model: ir.Model) -> list[dict[str, Any]]:
-    """What Apple's `metadata.json` says of a model: a list of one object; truth values are "0" and "1"."""
+def describe(model: ir.Model, name: str) -> list[dict[str, Any]]:
+    """What Apple's `metadata.json` says of a model: a list of one object; truth values are "0" and "1".
+
+    Args:
+        model: The model.
+        name: Its file's name without the suffix; Xcode would make a class of that name.
+    """
     main = model.description.main
     metadata = model.metadata
     about: dict[str, Any] = {
@@ -37,7 +42,7 @@ def describe(model: ir.Model) -> list[dict[str, Any]]:
         "outputSchema": _schema(main.outputs),
         "stateSchema": _schema(main.states),
         "userDefinedMetadata": dict(metadata.user_defined),
-        "generatedClassName": _class_name(model),
+        "generatedClassName": re.sub(r"\W", "_", name),
         "method": "predict",
     }
     if isinstance(model.content, ir.Program):
@@ -126,12 +131,6 @@ def _histogram(program: ir.Program) -> dict[str, int]:
     ops = (op for function in program.functions.values() for op in function.graph.walk())
     counts = Counter(op.type for op in ops if op.type != "const")
     return {"".join(map(str.capitalize, name.split("_"))): count for name, count in counts.items()}
-
-
-def _class_name(model: ir.Model) -> str:
-    """The name of the class that Xcode would make: the file's name with underscores."""
-    stem = "model" if model.source is None else model.source.stem
-    return re.sub(r"\W", "_", stem)
 
 
 def _flag(value: bool) -> str:

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope import formats
+from coremlscope.errors import CorruptModelError, EngineError
 from coremlscope.execution import Predictor
+from coremlscope.formats.compiled import is_own_compiled
 from coremlscope.runtime import compiled
 from coremlscope.runtime.compute_devices import compute_devices
 from coremlscope.runtime.refusals import as_runtime_error, prediction_errors
@@ -36,7 +38,7 @@ class AssetProxy:
     def __init__(self, path: Path, *, is_temporary: bool = False) -> None:
         self.path = path
         if is_temporary:
-            weakref.finalize(self, shutil.rmtree, path.parent, ignore_errors=True)
+            weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
 
 
 class ComputePlanProxy:
@@ -76,15 +78,27 @@ class ModelProxy:
             cache = compiled.EngineFolder.of(source) if self._folder == source else None
             self._predictor = Predictor(self._model, function=function_name or None, cache=cache)
             weakref.finalize(self, self._predictor.close)
-            self._predictor.executable()
+            self._prepare()
             self._load_ns = time.perf_counter_ns() - start
+
+    def _prepare(self) -> None:
+        """Compiles for the default shapes, so that most of what can go wrong does so on loading.
+
+        A flexible model may be wrong for its default shapes alone, which nobody has asked for yet.
+        """
+        try:
+            self._predictor.executable()
+        except (EngineError, CorruptModelError):
+            types = [feature.type for feature in self._predictor.description.inputs]
+            if all(getattr(type_, "flexibility", None) is None for type_ in types):
+                raise
 
     def _compile(self, source: Path) -> Path:
         """The compiled model: the given one, or one that goes with this object."""
         if formats.sniff(source) == "mlmodelc":
             return source
         folder = compiled.compile_path(source, keep=False)
-        weakref.finalize(self, shutil.rmtree, folder.parent, ignore_errors=True)
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return folder
 
     def predict(self, data: Mapping[str, Any], state: StateProxy | None = None) -> dict[str, Any]:
@@ -116,8 +130,9 @@ class ModelProxy:
 
     def get_compiled_model_path(self) -> str:
         """The compiled model's folder. One that was made for this object goes with it."""
-        with as_runtime_error():
-            compiled.write_description(self._model, self._folder)
+        if is_own_compiled(self._folder):
+            with as_runtime_error():
+                compiled.write_description(self._model, self._folder)
         return str(self._folder)
 
     def get_load_duration_in_nano_seconds(self) -> int:
