@@ -60,7 +60,7 @@ def locate_source(folder: Path) -> Path:
             "update coremlscope, or compile the model again",
         )
     source = folder / model
-    if not is_inside(model) or not source.resolve().is_relative_to(folder.resolve()):
+    if not is_inside(model) or folder.resolve() not in source.resolve().parents:
         raise CorruptModelError(f"the marker {MARKER} of {folder} points outside of it", _INCOMPLETE)
     if not source.exists():
         raise CorruptModelError(f"{folder} has lost the model {model}", _INCOMPLETE)
