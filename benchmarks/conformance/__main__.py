@@ -1,6 +1,6 @@
 """`python -m benchmarks.conformance`: coremltools' own tests against the drop-in runtime.
 
-Each test file runs in processes of its own: a crash or a hang costs one test, and is counted as its failure.
+The tests run in processes of their own: a crash or a hang costs one test, and is counted as its failure.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.conformance.report import Table, read_known_failures
-from benchmarks.conformance.runner import FOLDERS, Job, Plan, run_jobs, test_files
+from benchmarks.conformance.runner import FOLDERS, Plan, plan_jobs, run_jobs
 
 _HERE = Path(__file__).parent
 
@@ -31,8 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     plan = Plan(options.sample, options.one_per_class, options.timeout, options.keyword, options.output)
-    jobs = [Job(file, shard, shards) for file, shard, shards in test_files(options.paths, plan)]
-    results = run_jobs(jobs, plan, options.workers)
+    results = run_jobs(plan_jobs(options.paths, plan, options.workers), plan, options.workers)
     table = Table(results, read_known_failures(_HERE / "known_failures.toml"))
     text = table.render()
     (options.output / "report.md").write_text(text, encoding="utf-8")

@@ -5,7 +5,7 @@ RESULTS = "CONFORMANCE_RESULTS"
 #: `k/n`: keep the test ids whose crc32 modulo n is k.
 SAMPLE = "CONFORMANCE_SAMPLE"
 #: `k/n` again, applied to what the sample keeps: how a long file is divided among processes.
-SHARD = "CONFORMANCE_SHARD"
+PART = "CONFORMANCE_PART"
 #: `1`: keep one parametrisation of each test function.
 ONE_PER_CLASS = "CONFORMANCE_ONE_PER_CLASS"
 #: File with the ids of tests that are not to be run (again), one a line.

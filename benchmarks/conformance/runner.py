@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -30,8 +30,12 @@ FOLDERS = (
     "test/blob",
     "test/modelpackage",
 )
-#: Files with so many tests that they are divided, and into how many parts at full size.
-_LONG = {"test_torch_ops.py": 24, "test_passes.py": 4, "test_post_training_quantization.py": 6}
+#: Files with so many tests that they are divided, and into how many parts where all are run.
+_PARTS = {"test_torch_ops.py": 24, "test_passes.py": 4, "test_post_training_quantization.py": 6}
+#: Files are run together up to about this many bytes of source: a process needs seconds to start.
+_BUNDLE_BYTES = 200_000
+#: pytest's exit codes where it ran what it was asked to: all passed, some failed, none was left over.
+_ORDERLY = (0, 1, 5)
 #: A process that has not ended a test for this many times the test's own limit is taken down.
 _PATIENCE = 1.5
 
@@ -51,11 +55,21 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One test file, or a part of it."""
+    """What one process runs: some test files, or a part of one.
 
-    file: str
-    shard: int
-    shards: int
+    Attributes:
+        files: Paths below coremltools.
+        part: Which part of the tests.
+        parts: Into how many parts they are divided.
+    """
+
+    files: tuple[str, ...]
+    part: int = 0
+    parts: int = 1
+
+    def __str__(self) -> str:
+        name = self.files[0] if len(self.files) == 1 else f"{self.files[0]} … {self.files[-1]}"
+        return name if self.parts == 1 else f"{name} {self.part + 1}/{self.parts}"
 
 
 def suite() -> Path:
@@ -66,19 +80,36 @@ def suite() -> Path:
     return Path(spec.origin).parent
 
 
-def test_files(paths: Sequence[str], plan: Plan) -> Iterator[tuple[str, int, int]]:
-    """Every test file below `paths`, with its part and the number of parts."""
+def plan_jobs(paths: Sequence[str], plan: Plan, workers: int) -> list[Job]:
+    """All test files below `paths`: small ones together, those with very many tests in parts."""
+    sizes = _test_files(paths)
+    kept = 1 if plan.one_per_class else int(plan.sample.split("/")[1])
+    limit = min(_BUNDLE_BYTES * kept, sum(sizes.values()) // workers)
+    jobs: list[Job] = []
+    bundle: list[str] = []
+    for file, size in sizes.items():
+        parts = 1 if plan.one_per_class else -(-_PARTS.get(Path(file).name, 1) // kept)
+        if parts > 1:
+            jobs += [Job((file,), part, parts) for part in range(parts)]
+            continue
+        if bundle and sum(sizes[f] for f in bundle) + size > limit:
+            jobs.append(Job(tuple(bundle)))
+            bundle = []
+        bundle.append(file)
+    return [*jobs, Job(tuple(bundle))] if bundle else jobs
+
+
+def _test_files(paths: Sequence[str]) -> dict[str, int]:
+    """Test files below `paths` and their lengths."""
     root = suite()
-    small = plan.one_per_class or int(plan.sample.split("/")[1]) > 8
+    found = {}
     for path in paths:
         target = root / path
         if not target.exists():
             raise SystemExit(f"there is no {path} below coremltools")
-        files = sorted(target.rglob("test_*.py")) if target.is_dir() else [target]
-        for file in files:
-            shards = 1 if small else _LONG.get(file.name, 1)
-            for shard in range(shards):
-                yield file.relative_to(root).as_posix(), shard, shards
+        for file in sorted(target.rglob("test_*.py")) if target.is_dir() else [target]:
+            found[file.relative_to(root).as_posix()] = file.stat().st_size
+    return found
 
 
 def run_jobs(jobs: Sequence[Job], plan: Plan, workers: int) -> list[Result]:
@@ -94,12 +125,8 @@ def run_jobs(jobs: Sequence[Job], plan: Plan, workers: int) -> list[Result]:
         with lock:
             finished += 1
             bad = sum(r["outcome"] == "failed" for r in results)
-            part = f" {job.shard + 1}/{job.shards}" if job.shards > 1 else ""
-            print(
-                f"[{finished}/{len(jobs)}] {job.file}{part}: {len(results)} tests, {bad} failed",
-                file=sys.stderr,
-                flush=True,
-            )
+            text = f"[{finished}/{len(jobs)}] {job}: {len(results)} tests, {bad} failed"
+            print(text, file=sys.stderr, flush=True)
         return results
 
     with ThreadPoolExecutor(workers) as pool:
@@ -108,22 +135,28 @@ def run_jobs(jobs: Sequence[Job], plan: Plan, workers: int) -> list[Result]:
 
 def _run_job(job: Job, plan: Plan, log: Path) -> list[Result]:
     """Runs a job, anew without the test that a process crashed or hung in, until every test has a result."""
-    log.unlink(missing_ok=True)
+    for old in (log, log.with_suffix(".log")):
+        old.unlink(missing_ok=True)
     done = log.with_suffix(".done")
     while True:
-        ended, started = _read(log)
+        _, started = _read(log)
         done.write_text("\n".join(started), encoding="utf-8")
         code = _pytest(job, plan, log, done)
         ended, started = _read(log)
         lost = [test for test in started if test not in ended]
         if lost:
-            message = f"the process ended with code {code} during this test"
-            record = {"id": lost[-1], "outcome": "failed", "scope": ["load"], "kinds": [], "message": message}
-            with log.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
+            _append_failure(log, lost[-1], f"the process ended with code {code} during this test")
             continue
         done.unlink()
-        return list(ended.values())
+        if code not in _ORDERLY:
+            _append_failure(log, job.files[0], f"pytest ended with code {code}; see {log.stem}.log")
+        return list(_read(log)[0].values())
+
+
+def _append_failure(log: Path, test: str, message: str) -> None:
+    record = {"id": test, "outcome": "failed", "scope": ["load"], "kinds": [], "message": message}
+    with log.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
 
 
 def _read(log: Path) -> tuple[dict[str, Result], list[str]]:
@@ -147,7 +180,7 @@ def _pytest(job: Job, plan: Plan, log: Path, done: Path) -> int:
         names.RESULTS: str(log.resolve()),
         names.DONE: str(done.resolve()),
         names.SAMPLE: plan.sample,
-        names.SHARD: f"{job.shard}/{job.shards}",
+        names.PART: f"{job.part}/{job.parts}",
         names.ONE_PER_CLASS: "1" if plan.one_per_class else "",
         "PYTHONPATH": str(Path(__file__).parents[2]),
         # Some parametrisations are made from sets: ids must not change from one process to the next.
@@ -156,7 +189,8 @@ def _pytest(job: Job, plan: Plan, log: Path, done: Path) -> int:
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.conformance.plugin", "-p", "no:cacheprovider",
         "-c", os.devnull, f"--rootdir={root}", f"--timeout={plan.timeout_s}", "--no-header", "-W", "ignore",
-        "--tb=short", *(["-k", plan.keyword] if plan.keyword else []), str(root / job.file),
+        "--tb=short", "--continue-on-collection-errors",
+        *(["-k", plan.keyword] if plan.keyword else []), *(str(root / file) for file in job.files),
     ]  # fmt: skip
     output = log.with_suffix(".log")
     with output.open("ab") as file:
