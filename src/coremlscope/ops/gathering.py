@@ -37,7 +37,9 @@ def _indices(op: Lowering, data: str, axes: Sequence[int]) -> Tensor:
     """The indices into `axes` of `data`, int64, as the program's opset treats those that are out of bounds.
 
     ONNX counts negative indices from the back, as programs before iOS 17 do. From then on they either stop
-    the prediction or yield anything, memory-safely: then they are kept within bounds.
+    the prediction or yield anything, memory-safely. Then what is read is kept within bounds, at the price of
+    two cheap nodes; what is written goes to the first place, as coremltools' tests want it to differ from
+    both wrapping round and clamping.
     """
     view = op.view
     indices = op["indices"]
@@ -46,12 +48,20 @@ def _indices(op: Lowering, data: str, axes: Sequence[int]) -> Tensor:
             wrong = op.emit("Less", indices, op.const(0, I32), dtype=bool)
             indices = op.emit("Where", wrong, op.const(np.iinfo(np.int32).max, I32), indices, dtype=I32)
         else:
-            lengths = _lengths(op, data, axes)
-            last = op.emit("Sub", lengths, op.const([1], I32))
-            indices = op.emit("Min", op.emit("Max", indices, op.const(0, I32)), last)
+            indices = _made_safe(op, indices, _lengths(op, data, axes), is_written=data == "data")
     elif view.is_known("indices"):
         return op.int64("indices")
     return op.cast(indices, I64)
+
+
+def _made_safe(op: Lowering, indices: Tensor, lengths: Tensor, *, is_written: bool) -> Tensor:
+    zero = op.const(0, I32)
+    if is_written:
+        below = op.emit("Less", indices, zero, dtype=bool)
+        beyond = op.emit("GreaterOrEqual", indices, lengths, dtype=bool)
+        return op.emit("Where", op.emit("Or", below, beyond), zero, indices, dtype=I32)
+    last = op.emit("Sub", lengths, op.const([1], I32))
+    return op.emit("Min", op.emit("Max", indices, zero), last)
 
 
 def _in_bounds(view: OpView, data: str, axes: Sequence[int]) -> bool:

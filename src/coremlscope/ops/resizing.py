@@ -50,12 +50,14 @@ def hat_matrix(points: npt.NDArray[np.float64], length: int) -> npt.NDArray[np.f
     return np.asarray(weights, np.float32)
 
 
-def _nearest_indices(mode: str, length: int, count: int) -> npt.NDArray[np.int64]:
-    if mode == "DEFAULT":
+def _nearest_indices(mode: str | None, length: int, count: int) -> npt.NDArray[np.int64]:
+    """Which elements are taken; the mode None cuts off the fractions of places as DEFAULT has them."""
+    if mode is None:
         # In integers: a rounded scale would land just below a whole number.
         return np.arange(count, dtype=np.int64) * length // count
-    # Halves go up, whichever way the last bit of their computation went.
-    points = np.floor(np.round(grid_points(mode, length, count), 9) + 0.5)
+    # Halves go down or up, whichever way the last bit of their computation went.
+    points = np.round(grid_points(mode, length, count), 9)
+    points = np.ceil(points - 0.5) if mode == "DEFAULT" else np.floor(points + 0.5)
     return np.clip(points, 0, length - 1).astype(np.int64)
 
 
@@ -115,11 +117,11 @@ def _linear(op: Lowering, x: Tensor, targets: Sequence[int], mode: str) -> Tenso
     return x
 
 
-def _nearest(op: Lowering, x: Tensor, targets: Sequence[int], mode: str) -> Tensor:
+def _nearest(op: Lowering, x: Tensor, targets: Sequence[int], mode: str | None) -> Tensor:
     """The nearest elements along the last axes, for known lengths."""
     dims, count = op.view.shape("x"), len(targets)
     multiples = all(d and t % d == 0 for d, t in zip(dims[-count:], targets, strict=True))
-    if mode == "DEFAULT" and count == 2 and multiples and x.dtype == F32:
+    if mode is None and count == 2 and multiples and x.dtype == F32:
         modes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         return _engine_resize(op, x, targets, dims, mode="nearest", **modes)
     for axis, target in zip(range(len(dims) - count, len(dims)), targets, strict=True):
@@ -167,7 +169,7 @@ def _targets(view: OpView) -> list[int]:
 
 
 def _lower_nearest(op: Lowering) -> Tensor:
-    return _nearest(op, op["x"], _targets(op.view), "DEFAULT")
+    return _nearest(op, op["x"], _targets(op.view), None)
 
 
 def _lower_resize_bilinear(op: Lowering) -> Tensor:
@@ -235,7 +237,7 @@ def _resize_at_run_time(op: Lowering, x: Tensor, mode: str, linear: bool) -> Ten
     sizes = op.emit("Where", kept, own, sizes)
     modes = {"mode": "linear", "coordinate_transformation_mode": coordinates}
     if not linear:
-        nearest = "floor" if mode == "DEFAULT" else "round_prefer_ceil"
+        nearest = "round_prefer_floor" if mode == "DEFAULT" else "round_prefer_ceil"
         modes |= {"mode": "nearest", "nearest_mode": nearest}
     return _engine_resize(op, x, sizes, dims, **modes)
 
