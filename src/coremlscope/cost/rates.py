@@ -1,0 +1,148 @@
+"""The published rates behind Core ML's planned costs: leaves of its decision trees, and its bandwidths.
+
+The two systems whose plans were published have different leaves; their bandwidths agree. Which leaf counts is
+decided by operations per byte. The published figures of the M1 lie at 1.0 … 10.8, 20.0 … 93.5 and 154 … 240
+operations per byte; the borders between them are their geometric means. `benchmarks/plan` derives all of it
+anew and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coremlscope.devices.release import OSRelease
+from coremlscope.placement.backend import Backend
+
+__all__ = [
+    "ACCELERATOR_BPS",
+    "BNNS_SPEEDUP",
+    "CLASSIC_OPPS",
+    "CPU_BPS",
+    "RELU_BPS",
+    "Era",
+    "Leaf",
+    "Rates",
+    "cpu_rates",
+    "era",
+]
+
+#: Operations (or elements) a second, by backend.
+Rates = Mapping[Backend, float]
+
+#: Bytes a second that the Neural Engine and the GPU are given: 68 GiB/s.
+ACCELERATOR_BPS = 68 * 2.0**30
+#: Bytes a second that both CPU backends are given.
+CPU_BPS = 60.845367296e9
+#: `relu` has a bandwidth of its own, the same everywhere.
+RELU_BPS = 100e9
+#: Operations a second of the older CPU backend.
+CLASSIC_OPPS = 656e9
+#: How much faster BNNS counts in all that is computed, not moved.
+BNNS_SPEEDUP = 754.5433349609375 / 656
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf of a decision tree.
+
+    Attributes:
+        up_to: Most operations per byte that it holds for.
+        rates: Operations a second.
+    """
+
+    up_to: float
+    rates: Rates
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """What the plans of one system use.
+
+    Attributes:
+        name: The chip and the system whose plans were published.
+        convolution: Leaves of convolutions, by operations per byte.
+        dilated: Rates of dilated convolutions.
+        transposed: Rates of transposed convolutions.
+        linear: Rates of `linear`.
+        addition: Elements of all arguments a second, for `add`.
+        transposition: Elements of all arguments a second, for `transpose`.
+        prices_inputs: Whether the conversion of inputs is priced; where it is not it costs nothing.
+    """
+
+    name: str
+    convolution: tuple[Leaf, ...]
+    dilated: Rates
+    transposed: Rates
+    linear: Rates
+    addition: Rates
+    transposition: Rates
+    prices_inputs: bool
+
+
+def cpu_rates(classic: float) -> dict[Backend, float]:
+    """The rates of both CPU backends from that of the older one."""
+    return {"bnns": classic * BNNS_SPEEDUP, "classic_cpu": classic}
+
+
+def _rates(ane: float, bnns: float, classic_cpu: float, mps_graph: float) -> Rates:
+    """Rates in G/s, as the trees hold them."""
+    return {
+        "ane": ane * 1e9,
+        "bnns": bnns * 1e9,
+        "classic_cpu": classic_cpu * 1e9,
+        "mps_graph": mps_graph * 1e9,
+    }
+
+
+#: sqrt(10.82 · 19.97) and sqrt(93.45 · 154.39); see the module.
+_FEW, _MANY = 14.7, 120.1
+_ALL = float("inf")
+
+#: The GPU's leaves, published for the M1 only.
+_GPU_FEW, _GPU_SOME, _GPU_MANY = 114.07001495361328, 737.8605346679688, 1572.246337890625
+
+_MACOS_14 = Era(
+    name="M1, macOS 14.5",
+    convolution=(
+        Leaf(_FEW, _rates(436.7751770019531, 31.374584197998047, 27.27706527709961, _GPU_FEW)),
+        Leaf(_MANY, _rates(5980.8818359375, 298.10491943359375, 259.17242431640625, _GPU_SOME)),
+        Leaf(_ALL, _rates(11582.1572265625, 729.201904296875, 633.9681396484375, _GPU_MANY)),
+    ),
+    # Not published for this system; those of the other one.
+    dilated=_rates(28706.0, 754.4927368164062, 655.9559936523438, _GPU_MANY),
+    transposed=_rates(3804.0, 729.201904296875, 633.9681396484375, _GPU_MANY),
+    linear=_rates(10581.5791015625, 335.5166015625, 291.6981506347656, _GPU_SOME),
+    addition=_rates(16.474746704101562, 7.27761697769165, 6.327160358428955, 10.207612037658691),
+    transposition=_rates(15.510704040527344, 14.583409309387207, 12.678816795349121, 17.69293785095215),
+    prices_inputs=True,
+)
+
+_MACOS_27 = Era(
+    name="M4, macOS 27.0.1",
+    convolution=(
+        Leaf(_FEW, _rates(471.180908203125, 27.08521270751953, 23.54788589477539, _GPU_FEW)),
+        Leaf(_MANY, _rates(7160.830078125, 388.0614318847656, 337.380615234375, _GPU_SOME)),
+        Leaf(_ALL, _rates(16151.6767578125, 754.4927368164062, 655.9559936523438, _GPU_MANY)),
+    ),
+    # Three digits are published: 2.63 µs for 75.5 MFLOP, 8.82 and 19.85 µs for 33.6 and 75.5 MFLOP.
+    dilated=_rates(28706.0, 754.4927368164062, 655.9559936523438, _GPU_MANY),
+    transposed=_rates(3804.0, 754.4927368164062, 655.9559936523438, _GPU_MANY),
+    linear=_rates(10581.5791015625, 335.5166015625, 291.6981506347656, _GPU_SOME),
+    addition=_rates(17.990264892578125, 10.56109619140625, 9.181818008422852, 10.207612037658691),
+    # Three digits: 3.81 and 3.00 µs for 65,540 elements.
+    transposition=_rates(17.202, 21.847, 21.847 / BNNS_SPEEDUP, 17.69293785095215),
+    prices_inputs=False,
+)
+
+#: From this version of Core ML on, the later figures are used. What lies between is not published.
+_CHANGE = (26, 0)
+
+
+def era(os: OSRelease) -> Era:
+    """The rates for a system: of the two that are published, the one on its side of the change to one number.
+
+    The leaves changed between macOS 14.5 on an M1 and macOS 27 on an M4, while the bandwidths, which are an
+    M1's, did not follow the chip: so the system is taken to decide, not the chip.
+    """
+    return _MACOS_27 if os.core_ml >= _CHANGE else _MACOS_14

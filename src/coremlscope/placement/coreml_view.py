@@ -1,0 +1,188 @@
+"""A program as Core ML plans it: not the file's list of operations, but what its compiler makes of that.
+
+Constants become arguments, and everything that is known before run time goes with them. Inputs pass through
+`tensor_buffer_to_tensor`, outputs through `tensor_to_tensor_buffer` (here one operation for all inputs:
+published plans price the first and leave the others empty). Where the program's type differs from that of
+the model's interface, a `cast` stands between them.
+
+Operations of the file keep their ids; what is inserted gets the id of the value that it serves:
+`main/input`, `main/input/cast/image`, `main/output`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from coremlscope.devices.release import OSRelease
+from coremlscope.ir import (
+    ArrayFeature,
+    DType,
+    EnumeratedShapes,
+    FunctionDescription,
+    Model,
+    Op,
+    RangeShapes,
+    StateType,
+    TensorType,
+    Value,
+    constant,
+)
+from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops.view import BoundGraph, BoundValue, OpView
+from coremlscope.placement.rule import ProgramFacts
+
+__all__ = ["CoreMLGraph", "Node", "program_facts", "view_function"]
+
+#: Core ML 9 (iOS 26, macOS 26) and later list the conversion of outputs in their plans; 14.5 does not.
+_LISTS_OUTPUTS = (26, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An operation that is planned.
+
+    Attributes:
+        view: The operation with its types; its `op.id` is the id.
+        inserted: True where the file does not hold it.
+        follows: True where it has no cost and no choice of its own: it goes where its input is made.
+        blocks: Its nested graphs; each is planned by itself.
+    """
+
+    view: OpView
+    inserted: bool = False
+    follows: bool = False
+    blocks: tuple[CoreMLGraph, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The operation's id."""
+        return self.view.op.id
+
+
+@dataclass(frozen=True, slots=True)
+class CoreMLGraph:
+    """A list of operations in the order in which they are planned.
+
+    Attributes:
+        name: The function's or the block's.
+        nodes: The operations.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+
+    def walk(self) -> Iterator[Node]:
+        """Every operation, nested ones after their owner."""
+        for node in self.nodes:
+            yield node
+            for block in node.blocks:
+                yield from block.walk()
+
+
+def view_function(
+    bound: BoundFunction, os: OSRelease, description: FunctionDescription | None = None
+) -> CoreMLGraph:
+    """A bound function as Core ML plans it.
+
+    Args:
+        bound: The function with its shapes.
+        os: The system; which conversions plans list depends on it.
+        description: The function's interface, for the casts at its edges; None for none.
+    """
+    name = bound.function.name
+    arrays = _interface(description)
+    entry = [*_entrance(bound, name), *_edge_casts(bound, name, arrays)]
+    exit_ = _exit(bound, name) if os.core_ml >= _LISTS_OUTPUTS else []
+    return CoreMLGraph(name, (*entry, *_nodes(bound.graph), *exit_))
+
+
+def _nodes(graph: BoundGraph) -> list[Node]:
+    nodes = []
+    for view in graph.ops:
+        if view.outputs and all(value.constant is not None for value in view.outputs):
+            continue
+        if view.op.type == "const" or view.op.type.startswith("constexpr_"):
+            continue
+        blocks = tuple(CoreMLGraph(block.graph.name, tuple(_nodes(block))) for block in view.blocks)
+        nodes.append(Node(view, blocks=blocks))
+    return nodes
+
+
+def _interface(description: FunctionDescription | None) -> dict[str, DType]:
+    features = (*description.inputs, *description.outputs) if description else ()
+    return {
+        feature.name: feature.type.dtype for feature in features if isinstance(feature.type, ArrayFeature)
+    }
+
+
+def _entrance(bound: BoundFunction, name: str) -> list[Node]:
+    """The conversion of all inputs; states are not converted."""
+    given = zip(bound.function.graph.inputs, bound.graph.inputs, strict=True)
+    values = [(value, known) for value, known in given if not isinstance(known.type, StateType)]
+    if not values:
+        return []
+    op = Op(
+        f"{name}/input",
+        "tensor_buffer_to_tensor",
+        {"input": tuple(value for value, _ in values)},
+        tuple(value for value, _ in values),
+    )
+    known = tuple(known for _, known in values)
+    return [Node(OpView(op, {"input": known}, _opset(bound), (), known), inserted=True)]
+
+
+def _edge_casts(bound: BoundFunction, name: str, arrays: Mapping[str, DType]) -> list[Node]:
+    """Casts of inputs whose type in the interface is not the program's."""
+    nodes = []
+    for value, known in zip(bound.function.graph.inputs, bound.graph.inputs, strict=True):
+        type_ = known.type
+        declared = arrays.get(value.name)
+        if declared is None or not isinstance(type_, TensorType) or declared == type_.dtype:
+            continue
+        outside = TensorType(declared, type_.shape)
+        target = constant(type_.dtype.value)
+        op = Op(
+            f"{name}/input/cast/{value.name}",
+            "cast",
+            {"x": (Value(value.name, outside),), "dtype": (target,)},
+            (Value(value.name, type_),),
+        )
+        inputs = {"x": (BoundValue(outside),), "dtype": (BoundValue(target.type, target),)}
+        view = OpView(op, inputs, _opset(bound), (), (BoundValue(type_),))
+        nodes.append(Node(view, inserted=True))
+    return nodes
+
+
+def _exit(bound: BoundFunction, name: str) -> list[Node]:
+    values = bound.function.graph.outputs
+    if not values:
+        return []
+    op = Op(f"{name}/output", "tensor_to_tensor_buffer", {"input": tuple(values)}, tuple(values))
+    view = OpView(op, {"input": bound.graph.outputs}, _opset(bound), (), bound.graph.outputs)
+    return [Node(view, inserted=True, follows=True)]
+
+
+def _opset(bound: BoundFunction) -> int:
+    digits = "".join(c for c in bound.function.opset if c.isdigit())
+    return int(digits) if digits else 5
+
+
+def program_facts(model: Model, bound: BoundFunction, description: FunctionDescription) -> ProgramFacts:
+    """What rules may ask of the program around an operation."""
+    flexible = {}
+    for feature in description.inputs:
+        match getattr(feature.type, "flexibility", None):
+            case EnumeratedShapes():
+                flexible[feature.name] = "enumerated"
+            case RangeShapes(bounds):
+                open_ended = any(upper < 0 for _, upper in bounds)
+                flexible[feature.name] = "unbounded" if open_ended else "range"
+    states = sum(isinstance(value.type, StateType) for value in bound.graph.inputs)
+    return ProgramFacts(
+        opset=_opset(bound),
+        spec_version=model.spec_version,
+        flexible_inputs=flexible,
+        weights_bytes=sum(file.size or 0 for file in model.weight_files),
+        states=states,
+    )

@@ -1,0 +1,140 @@
+"""From rules to verdicts: which units can run each operation of a function, and every reason why not."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from coremlscope.devices.chip import Device
+from coremlscope.devices.unit import UNITS, ComputeUnit
+from coremlscope.ops.view import CannotInfer, CannotLower, OpView
+from coremlscope.placement.coreml_view import CoreMLGraph, Node
+from coremlscope.placement.rule import EVERY_OP, GraphContext, GraphRule, ProgramFacts, Rule, RuleContext
+from coremlscope.placement.rules import GRAPH_RULES, RULES
+from coremlscope.placement.verdict import CONFIDENCES, Reason, Verdict
+
+__all__ = ["Verdicts", "apply", "judge", "judge_op"]
+
+#: By operation: what is known of each unit.
+Verdicts = Mapping[str, Mapping[ComputeUnit, Verdict]]
+
+
+def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts) -> Verdicts:
+    """The verdicts on every operation of a function, nested ones included.
+
+    Args:
+        graph: The function as Core ML plans it.
+        device: Chip and system.
+        facts: The program.
+    """
+    nodes = list(graph.walk())
+    producers, consumers = _uses(nodes)
+    table = _table(RULES, device)
+    plain = RuleContext(device, facts, producers, consumers)
+    inserted = RuleContext(device, facts, producers, consumers, inserted=True)
+    verdicts: dict[str, dict[ComputeUnit, Verdict]] = {}
+    for node in nodes:
+        rules = (*table.get(node.view.op.type, ()), *table.get(EVERY_OP[0], ()))
+        verdicts[node.id] = judge_op(node.view, inserted if node.inserted else plain, rules)
+    ops = [(node.id, node.view) for node in nodes]
+    for rule in GRAPH_RULES:
+        if rule.scope.holds(device.chip, device.os):
+            _apply_graph_rule(rule, GraphContext(device, facts, ops, verdicts, producers), verdicts)
+    _spread_failures(verdicts)
+    return verdicts
+
+
+def judge_op(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> dict[ComputeUnit, Verdict]:
+    """The verdict of each unit on one operation, by the rules that may apply to it."""
+    found: dict[ComputeUnit, list[Reason]] = {unit: [] for unit in UNITS}
+    for rule in rules:
+        detail = apply(rule, view, context)
+        if detail is not False:
+            found[rule.unit].append(rule.reason(detail))
+    return {unit: _verdict(unit, reasons) for unit, reasons in found.items()}
+
+
+def apply(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
+    """What a rule says of an operation: False, True, or the text for its message.
+
+    A rule does not apply where it asks for an argument that is absent or only known at run time, or that a
+    damaged file gives in a form that its operation does not take.
+    """
+    try:
+        return rule.when(view, context)
+    except (CannotInfer, CannotLower, ArithmeticError, LookupError, TypeError, ValueError):
+        return False
+
+
+def _verdict(unit: ComputeUnit, reasons: Sequence[Reason]) -> Verdict:
+    advice = tuple(reason for reason in reasons if reason.effect == "advises")
+    seen = [_rank(reason) for reason in reasons if reason.effect == "confirms"]
+    best = min(seen, default=len(CONFIDENCES))
+    against = tuple(
+        reason for reason in reasons if reason.effect in ("rejects", "fails") and _rank(reason) <= best
+    )
+    if against:
+        return Verdict(unit, "no", against, advice)
+    runs = any(reason.effect in ("runs", "confirms") for reason in reasons)
+    return Verdict(unit, "yes" if runs else "unknown", (), advice)
+
+
+def _rank(reason: Reason) -> int:
+    return CONFIDENCES.index(reason.confidence)
+
+
+def _table(rules: Sequence[Rule], device: Device) -> dict[str, list[Rule]]:
+    table: dict[str, list[Rule]] = defaultdict(list)
+    for rule in rules:
+        if rule.scope.holds(device.chip, device.os):
+            for op in rule.ops:
+                table[op].append(rule)
+    return table
+
+
+def _uses(nodes: Sequence[Node]) -> tuple[dict[str, OpView], dict[str, list[OpView]]]:
+    producers: dict[str, OpView] = {}
+    consumers: dict[str, list[OpView]] = defaultdict(list)
+    for node in nodes:
+        for value in node.view.op.outputs:
+            producers[value.name] = node.view
+        for arguments in node.view.op.inputs.values():
+            for argument in arguments:
+                name = getattr(argument, "name", None)
+                if name is not None:
+                    consumers[name].append(node.view)
+    return producers, consumers
+
+
+def _apply_graph_rule(
+    rule: GraphRule, context: GraphContext, verdicts: dict[str, dict[ComputeUnit, Verdict]]
+) -> None:
+    for id_, detail in rule.find(context).items():
+        old = verdicts[id_][rule.unit]
+        reason = rule.reason(detail)
+        if rule.effect == "advises":
+            verdicts[id_][rule.unit] = Verdict(rule.unit, old.supported, old.reasons, (*old.advice, reason))
+        elif rule.effect in ("rejects", "fails"):
+            verdicts[id_][rule.unit] = Verdict(rule.unit, "no", (*old.reasons, reason), old.advice)
+
+
+def _spread_failures(verdicts: dict[str, dict[ComputeUnit, Verdict]]) -> None:
+    """Where the compiler refuses one operation it refuses the function: every operation leaves the unit."""
+    for unit in UNITS:
+        failures = [
+            (id_, reason)
+            for id_, by_unit in verdicts.items()
+            for reason in by_unit[unit].reasons
+            if reason.effect == "fails"
+        ]
+        if not failures:
+            continue
+        culprit, cause = failures[0]
+        spread = Reason(
+            unit, cause.rule, f"the compiler refuses the whole function because of {culprit}: {cause.text}",
+            cause.fix, cause.confidence, cause.source, "fails", cause.core_ml,
+        )  # fmt: skip
+        for by_unit in verdicts.values():
+            old = by_unit[unit]
+            if not old.reasons:
+                by_unit[unit] = Verdict(unit, "no", (spread,), old.advice)

@@ -1,0 +1,345 @@
+"""A plan: for each function and each setting of compute units, where every operation goes, and why."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from coremlscope.devices.chip import Device
+from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
+from coremlscope.ir import describe_type
+from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
+from coremlscope.placement.coreml_view import CoreMLGraph, Node
+from coremlscope.placement.eligibility import Verdicts
+from coremlscope.placement.search import Route, Tolls, search
+from coremlscope.placement.verdict import Reason, Support, Verdict
+
+__all__ = ["Choice", "FunctionPlan", "Plan", "Planned", "PlannedCost", "Segment", "place"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCost:
+    """What Core ML's cost model says that an operation costs on a backend. A figure of a plan, never
+    measured.
+
+    Attributes:
+        ms: Milliseconds.
+        basis: How the formula is known: `recovered`, `fitted` or `assumed`.
+    """
+
+    ms: float
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where one operation goes under one setting of compute units.
+
+    Attributes:
+        backend: The backend; None where no unit is known to run it.
+        weight: Its planned cost over the sum of its graph's, as MLComputePlan gives it.
+        detour_ms: For each unit that could run it but was not chosen: how much more the cheapest plan costs
+            that runs it there.
+    """
+
+    backend: Backend | None
+    weight: float
+    detour_ms: Mapping[ComputeUnit, float]
+
+    @property
+    def unit(self) -> ComputeUnit | None:
+        """The compute unit."""
+        return None if self.backend is None else UNIT_OF[self.backend]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """An operation of a plan.
+
+    Attributes:
+        id: As in the file; see `coreml_view` for those that Core ML inserts.
+        name: The author's name.
+        type: Apple's name of the operation.
+        outputs: Names of its results.
+        types: Types of its results, as MIL text writes them.
+        inserted: True where the file does not hold it.
+        depth: How many operations with nested graphs it lies within.
+        costs: By backend that may run it.
+        verdicts: By unit.
+        choices: By setting.
+    """
+
+    id: str
+    name: str
+    type: str
+    outputs: tuple[str, ...]
+    types: tuple[str, ...]
+    inserted: bool
+    depth: int
+    costs: Mapping[Backend, PlannedCost]
+    verdicts: Mapping[ComputeUnit, Verdict]
+    choices: Mapping[ComputeUnits, Choice]
+
+    def supported(self, unit: ComputeUnit) -> Support:
+        """Whether a unit can run it."""
+        return self.verdicts[unit].supported
+
+    def reasons(self, setting: ComputeUnits) -> list[Reason]:
+        """Why it does not run on the units that the setting allows and that were not chosen."""
+        chosen = self.choices[setting]
+        found: list[Reason] = []
+        for unit in UNITS:
+            if unit not in SETTINGS[setting] or unit == chosen.unit:
+                continue
+            found.extend(self.verdicts[unit].reasons)
+            if unit in chosen.detour_ms and chosen.backend is not None:
+                found.append(_cost_reason(unit, chosen.detour_ms[unit]))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Operations in a row that run on one backend.
+
+    Attributes:
+        backend: The backend; None for operations that no unit is known to run.
+        ops: Their ids.
+        planned_ms: The sum of their planned costs.
+    """
+
+    backend: Backend | None
+    ops: tuple[str, ...]
+    planned_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionPlan:
+    """The plan of one function.
+
+    Attributes:
+        name: The function.
+        ops: Its operations in order, nested ones after their owner.
+        segments: By setting: what runs in one piece (nested graphs by themselves).
+        total_ms: By setting: the planned cost of the cheapest path, launches and switches included.
+    """
+
+    name: str
+    ops: tuple[Planned, ...]
+    segments: Mapping[ComputeUnits, tuple[Segment, ...]]
+    total_ms: Mapping[ComputeUnits, float]
+
+    def counts(self, setting: ComputeUnits) -> Counter[ComputeUnit | None]:
+        """How many operations go to each unit; None counts those without a unit."""
+        return Counter(op.choices[setting].unit for op in self.ops)
+
+    def cost_ms(self, setting: ComputeUnits) -> dict[ComputeUnit, float]:
+        """The planned cost of the operations on each unit, without launches and switches."""
+        costs: dict[ComputeUnit, float] = dict.fromkeys(SETTINGS[setting], 0.0)
+        for op in self.ops:
+            choice = op.choices[setting]
+            if choice.backend is not None and choice.unit is not None:
+                costs[choice.unit] += op.costs[choice.backend].ms
+        return costs
+
+    def switches(self, setting: ComputeUnits) -> int:
+        """How often the path changes its compute unit."""
+        units = [UNIT_OF[s.backend] for s in self.segments[setting] if s.backend is not None]
+        return sum(a != b for a, b in itertools.pairwise(units))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A model's plan for a device.
+
+    Attributes:
+        device: The chip and the system.
+        settings: The settings that were planned, the one that was asked for first.
+        functions: The plans of its functions, by name.
+        basis: Which published plans the cost model was read from, for people.
+    """
+
+    device: Device
+    settings: tuple[ComputeUnits, ...]
+    functions: Mapping[str, FunctionPlan]
+    basis: str
+
+
+#: What an operation costs on each backend.
+Pricing = Callable[[Node], Mapping[Backend, PlannedCost]]
+
+
+def place(
+    graph: CoreMLGraph,
+    verdicts: Verdicts,
+    pricing: Pricing,
+    tolls: Tolls,
+    settings: Sequence[ComputeUnits],
+) -> FunctionPlan:
+    """Plans a function.
+
+    Args:
+        graph: The function as Core ML plans it.
+        verdicts: Which units run each operation.
+        pricing: What each operation costs.
+        tolls: What else a path costs.
+        settings: For which settings of compute units.
+    """
+    prices = {node.id: pricing(node) for node in graph.walk()}
+    choices: dict[str, dict[ComputeUnits, Choice]] = {id_: {} for id_ in prices}
+    segments: dict[ComputeUnits, tuple[Segment, ...]] = {}
+    totals: dict[ComputeUnits, float] = {}
+    for setting in settings:
+        found: list[Segment] = []
+        totals[setting] = 0.0
+        for one in _graphs(graph):
+            routed = _route(one, verdicts, prices, tolls, setting)
+            for node, choice in zip(one.nodes, routed.choices, strict=True):
+                choices[node.id][setting] = choice
+            found.extend(routed.segments)
+            totals[setting] += routed.total_ms
+        segments[setting] = tuple(found)
+    ops = tuple(_planned(graph, verdicts, prices, choices, 0))
+    return FunctionPlan(graph.name, ops, segments, totals)
+
+
+def _graphs(graph: CoreMLGraph) -> list[CoreMLGraph]:
+    """The graph and all nested ones; each has a path of its own."""
+    return [graph, *(inner for node in graph.nodes for block in node.blocks for inner in _graphs(block))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Routed:
+    choices: list[Choice]
+    segments: list[Segment]
+    total_ms: float
+
+
+def _route(
+    graph: CoreMLGraph,
+    verdicts: Verdicts,
+    prices: Mapping[str, Mapping[Backend, PlannedCost]],
+    tolls: Tolls,
+    setting: ComputeUnits,
+) -> _Routed:
+    """One graph's cheapest path under one setting."""
+    nodes = [node for node in graph.nodes if not node.follows]
+    allowed = [_allowed(verdicts[node.id], setting) for node in nodes]
+    # An operation that no unit is known to run must not cut the path in two: it passes where the CPU would.
+    passable = [backends or BACKENDS_OF["cpu"] for backends in allowed]
+    costs = [
+        {backend: prices[node.id][backend].ms for backend in backends}
+        for node, backends in zip(nodes, passable, strict=True)
+    ]
+    route = search(costs, tolls)
+    backends = [b if known else None for b, known in zip(route.backends, allowed, strict=True)]
+    chosen = iter(zip(backends, _detours(route, allowed), strict=True))
+    last: Backend | None = None
+    placed: list[tuple[Backend | None, Mapping[ComputeUnit, float]]] = []
+    for node in graph.nodes:
+        backend, detour = (last, {}) if node.follows else next(chosen)
+        placed.append((backend, detour))
+        last = backend
+    spent = [
+        0.0 if backend is None else prices[node.id][backend].ms
+        for node, (backend, _) in zip(graph.nodes, placed, strict=True)
+    ]
+    total = sum(spent)
+    choices = [
+        Choice(backend, ms / total if total else 0.0, detour)
+        for (backend, detour), ms in zip(placed, spent, strict=True)
+    ]
+    ids = [node.id for node in graph.nodes]
+    return _Routed(choices, _segments(ids, [backend for backend, _ in placed], spent), route.total_ms)
+
+
+def _allowed(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> tuple[Backend, ...]:
+    return tuple(
+        backend
+        for unit in SETTINGS[setting]
+        if verdicts[unit].supported == "yes"
+        for backend in BACKENDS_OF[unit]
+    )
+
+
+def _detours(route: Route, allowed: Sequence[tuple[Backend, ...]]) -> list[dict[ComputeUnit, float]]:
+    """For each operation and unit that was not chosen: how much more the path costs through it."""
+    detours = []
+    for chosen, best, backends in zip(route.backends, route.best_ms, allowed, strict=True):
+        extra: dict[ComputeUnit, float] = {}
+        for backend in backends:
+            unit = UNIT_OF[backend]
+            if unit != UNIT_OF[chosen]:
+                more = max(best[backend] - route.total_ms, 0.0)
+                extra[unit] = min(extra.get(unit, more), more)
+        detours.append(extra)
+    return detours
+
+
+def _segments(
+    ids: Sequence[str], backends: Sequence[Backend | None], spent: Sequence[float]
+) -> list[Segment]:
+    segments: list[Segment] = []
+    for id_, backend, ms in zip(ids, backends, spent, strict=True):
+        if segments and segments[-1].backend == backend:
+            last = segments.pop()
+            segments.append(Segment(backend, (*last.ops, id_), last.planned_ms + ms))
+        else:
+            segments.append(Segment(backend, (id_,), ms))
+    return segments
+
+
+def _planned(
+    graph: CoreMLGraph,
+    verdicts: Verdicts,
+    prices: Mapping[str, Mapping[Backend, PlannedCost]],
+    choices: Mapping[str, Mapping[ComputeUnits, Choice]],
+    depth: int,
+) -> list[Planned]:
+    found = []
+    for node in graph.nodes:
+        op, known = node.view.op, verdicts[node.id]
+        costs = {
+            backend: cost
+            for backend, cost in prices[node.id].items()
+            if known[UNIT_OF[backend]].supported == "yes"
+        }
+        types = tuple(describe_type(value.type) for value in node.view.outputs)
+        names = tuple(value.name for value in op.outputs)
+        name = op.type if node.inserted else op.name
+        found.append(
+            Planned(
+                node.id, name, op.type, names, types, node.inserted, depth, costs, known, choices[node.id]
+            )
+        )
+        for block in node.blocks:
+            found.extend(_planned(block, verdicts, prices, choices, depth + 1))
+    return found
+
+
+#: The id under which the cost of a detour is given as a reason.
+COST_RULE = "plan-cost"
+
+_UNIT_WORDS: dict[ComputeUnit, str] = {
+    "cpu": "the CPU",
+    "gpu": "the GPU",
+    "neural_engine": "the Neural Engine",
+}
+
+
+def _cost_reason(unit: ComputeUnit, more_ms: float) -> Reason:
+    where = _UNIT_WORDS[unit]
+    if more_ms < _TIE_MS:
+        text = f"{where} can run it, at the same planned cost"
+    else:
+        text = (
+            f"{where} can run it, but the whole plan would cost {more_ms:.3g} ms more,"
+            " launches and switches counted"
+        )
+    fix = "" if unit == "cpu" else "put more work that this unit supports next to it, so that the launch pays"
+    return Reason(unit, COST_RULE, text, fix, "measured", "Core ML's cost model, as published plans show it")
+
+
+#: Costs that differ by less are equal but for rounding.
+_TIE_MS = 1e-9
