@@ -170,6 +170,7 @@ class Example:
         opset: As `OpView.opset`.
         chip: Where it is tried; by default one of the newest chips.
         os: The version of iOS's scale where it is tried.
+        facts: The program around it.
     """
 
     type: str
@@ -178,6 +179,7 @@ class Example:
     opset: int = 8
     chip: str = "m4"
     os: str = "27"
+    facts: ProgramFacts = field(default_factory=ProgramFacts)
 
 
 When = Callable[[OpView, RuleContext], bool | str]
@@ -261,11 +263,15 @@ class GraphExample:
         ops: The operations in order.
         hits: The positions of those that the rule hits.
         facts: The program around them.
+        chip: Where it is tried.
+        os: The version where it is tried.
     """
 
     ops: tuple[Example, ...]
     hits: tuple[int, ...] = ()
     facts: ProgramFacts = field(default_factory=ProgramFacts)
+    chip: str = "m4"
+    os: str = "27"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,132 @@
+"""What rules ask of an operation: its run-time tensors, its kernel, its extents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coremlscope.ir import DType, StateType, TensorType, ValueType
+from coremlscope.ops.view import OpView
+from coremlscope.placement.rule import RuleContext
+
+__all__ = [
+    "FLOATING",
+    "INDICES",
+    "always",
+    "computes",
+    "describe",
+    "extents",
+    "is_standing_index",
+    "join_words",
+    "kernel",
+    "lanes",
+    "run_time_inputs",
+    "run_time_tensors",
+]
+
+#: Element types in which a unit computes with floats; booleans are their masks.
+FLOATING = frozenset({DType.FP16, DType.FP32, DType.BOOL})
+
+#: Parameters that say where, not what. Rules of their own speak of them.
+INDICES = {
+    "gather": ("indices",),
+    "gather_along_axis": ("indices",),
+    "gather_nd": ("indices",),
+    "slice_by_index": ("begin", "end"),
+    "slice_by_size": ("begin", "size"),
+    "slice_update": ("begin", "end"),
+}
+
+#: Results that hold places: the unit never hands them on in this type.
+_PLACES = {"topk": (1,), "reduce_argmax": (0,), "reduce_argmin": (0,)}
+
+
+def always(view: OpView, context: RuleContext) -> bool:
+    """For rules about every form of an operation."""
+    return True
+
+
+def _tensor(type_: ValueType) -> TensorType | None:
+    if isinstance(type_, StateType):
+        type_ = type_.wrapped
+    return type_ if isinstance(type_, TensorType) else None
+
+
+def run_time_inputs(view: OpView, *, indices: bool = True) -> Iterator[tuple[str, TensorType]]:
+    """Parameter and type of every tensor that is only known at run time.
+
+    Args:
+        view: The operation.
+        indices: False leaves out parameters that say where, such as the indices of a gather.
+    """
+    skipped = () if indices else INDICES.get(view.op.type, ())
+    for name, given in view.inputs.items():
+        for bound in given:
+            type_ = _tensor(bound.type)
+            if bound.constant is None and type_ is not None and name not in skipped:
+                yield name, type_
+
+
+def run_time_tensors(view: OpView, *, indices: bool = True) -> Iterator[tuple[str, TensorType]]:
+    """As `run_time_inputs`, then the results under the name ``result``.
+
+    Without `indices`, results that hold places (those of an arg-max, the second of top-k) are left out too.
+    """
+    yield from run_time_inputs(view, indices=indices)
+    skipped = () if indices else _PLACES.get(view.op.type, ())
+    for position, bound in enumerate(view.outputs):
+        type_ = _tensor(bound.type)
+        if type_ is not None and position not in skipped:
+            yield "result", type_
+
+
+def is_standing_index(view: OpView, name: str) -> bool:
+    """True where the parameter is absent or known before run time."""
+    return not view.has(name) or view.is_known(name)
+
+
+def computes(view: OpView, context: RuleContext) -> bool:
+    """True where everything that the operation takes and gives at run time is floats or masks."""
+    return all(type_.dtype in FLOATING for _, type_ in run_time_tensors(view, indices=False))
+
+
+def join_words(words: list[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def describe(tensors: Iterator[tuple[str, TensorType]], dtypes: frozenset[DType]) -> str:
+    """Which tensors are of one of these types: ``x and result are int32``; empty where none is."""
+    found: dict[str, list[str]] = {}
+    for name, type_ in tensors:
+        if type_.dtype in dtypes and name not in found.setdefault(type_.dtype.value, []):
+            found[type_.dtype.value].append(name)
+    parts = [
+        f"{join_words(names)} {'is' if len(names) == 1 else 'are'} {dtype}"
+        for dtype, names in found.items()
+        if names
+    ]
+    return ", ".join(parts)
+
+
+def kernel(view: OpView) -> tuple[int, ...]:
+    """The kernel of a convolution or the window of a pooling along the spatial axes, width last.
+
+    Raises:
+        CannotLower: It is not known before run time.
+        CannotInfer: The operation has none.
+    """
+    if view.has("kernel_sizes"):
+        return tuple(view.integers("kernel_sizes"))
+    return view.static_shape("weight")[2:]
+
+
+def lanes(type_: TensorType) -> dict[str, int]:
+    """Known extents by the axes of the Neural Engine: N, C, D, H and W. The last axis of a tensor is W."""
+    shape = type_.shape or ()
+    names = {1: "W", 2: "CW", 3: "NCW", 4: "NCHW", 5: "NCDHW"}.get(len(shape), "")
+    return {name: size for name, size in zip(names, shape, strict=False) if size is not None}
+
+
+def extents(type_: TensorType) -> str:
+    """A shape as people write it: ``1x64x32x32``."""
+    return "x".join("?" if size is None else str(size) for size in type_.shape or ()) or "scalar"

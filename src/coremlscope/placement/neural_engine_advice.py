@@ -1,0 +1,410 @@
+"""Neural Engine: what runs, but slowly, inexactly or at a risk. Said to people; it changes no placement."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from coremlscope.devices.unit import NEURAL_ENGINE
+from coremlscope.ir import Constant, Immediate
+from coremlscope.ops.view import OpView
+from coremlscope.placement.forms import always, extents, join_words, kernel, run_time_tensors
+from coremlscope.placement.publications import (
+    APPLE_MODELS,
+    APPLE_TRANSFORMERS,
+    GUIDE_GATES,
+    GUIDE_LIMITS,
+    GUIDE_OPS,
+    GUIDE_PITFALLS,
+    M4_PLANS,
+)
+from coremlscope.placement.rule import EVERY_OP, Example, Rule, RuleContext, Scope, When, fp16, weight
+
+__all__ = ["RULES"]
+
+_X = fp16(1, 64, 32, 32)
+_on_m1 = partial(Example, chip="m1", os="14.5")
+#: What one operand may take of the unit's own memory (published as 2 MB).
+_WORKING_SET = 2 * 2**20
+#: The last axis of a tensor in memory is padded to this many bytes.
+_ROW_BYTES = 64
+#: Constants up to this size are looked through for infinities.
+_SMALL = 4096
+_NATIVE_FACTORS = (2, 3)
+_CORES_OF_M1 = 4
+
+
+def _conv(*shape: int, **more: object) -> dict[str, object]:
+    return {"x": _X, "weight": weight(*shape), "pad_type": "same", **more}
+
+
+def _pool(size: int, stride: int) -> dict[str, object]:
+    return {"x": _X, "kernel_sizes": [size] * 2, "strides": [stride] * 2, "pad_type": "valid"}
+
+
+def _size(view: OpView) -> str:
+    return f"the kernel is {'x'.join(map(str, kernel(view)))}"
+
+
+def _slow_width(view: OpView, context: RuleContext) -> str:
+    return _size(view) if 9 <= kernel(view)[-1] <= 15 else ""
+
+
+def _slow_to_compile(view: OpView, context: RuleContext) -> str:
+    return (
+        _size(view) if len(kernel(view)) == 2 and min(kernel(view)) >= 13 and max(kernel(view)) <= 16 else ""
+    )
+
+
+def _rest(number: int) -> int:
+    """What remains once the native factors are taken out."""
+    for factor in _NATIVE_FACTORS:
+        while number > 1 and number % factor == 0:
+            number //= factor
+    return number
+
+
+def _odd_stride(view: OpView, context: RuleContext) -> str:
+    strides = view.integers("strides", [1])
+    return f"the strides are {'x'.join(map(str, strides))}" if any(_rest(s) > 1 for s in strides) else ""
+
+
+def _odd_pool_stride(view: OpView, context: RuleContext) -> str:
+    strides = view.integers("strides", [1])
+    return f"the strides are {'x'.join(map(str, strides))}" if not set(strides) <= {1, 2, 4} else ""
+
+
+def _odd_groups(view: OpView, context: RuleContext) -> str:
+    groups, channels = view.integer("groups", 1), view.shape("x")[1]
+    return f"{groups} groups" if groups != channels and _CORES_OF_M1 % groups else ""
+
+
+def _moving_weight(view: OpView, context: RuleContext) -> bool:
+    return view.bound("weight").constant is None and (view.shape("x")[0] or 1) > 1
+
+
+def _large_operand(view: OpView, context: RuleContext) -> str:
+    found = [(type_.nbytes or 0, name, type_) for name, type_ in run_time_tensors(view)]
+    size, name, type_ = max(found, key=lambda item: item[0], default=(0, "", None))
+    if type_ is None or size <= _WORKING_SET:
+        return ""
+    return f"{name} is {extents(type_)}, {size / 2**20:.1f} MiB"
+
+
+def _thin_rows(view: OpView, context: RuleContext) -> str:
+    for name, type_ in run_time_tensors(view):
+        shape, elements = type_.shape or (), type_.elements
+        if len(shape) > 2 and shape[-1] == 1 and elements and elements * _ROW_BYTES > _WORKING_SET:
+            return f"{name} is {extents(type_)}"
+    return ""
+
+
+def _turns_rows(view: OpView, context: RuleContext) -> bool:
+    order = view.integers("perm")
+    return order[-1] not in (-1, len(order) - 1)
+
+
+def _rank_five(view: OpView, context: RuleContext) -> str:
+    for name, type_ in run_time_tensors(view):
+        if type_.rank == 5:
+            return f"{name} is {extents(type_)}"
+    return ""
+
+
+def _is_infinite(constant: Constant | None) -> bool:
+    if constant is None or not isinstance(constant.data, Immediate):
+        return False
+    array: Any = constant.data.array
+    return bool(array.dtype.kind == "f" and array.size <= _SMALL and np.isneginf(array).any())
+
+
+def _minus_infinity(view: OpView, context: RuleContext) -> str:
+    names = [name for name, given in view.inputs.items() if any(_is_infinite(b.constant) for b in given)]
+    return join_words(names) if names else ""
+
+
+def _late_slice(view: OpView, context: RuleContext) -> str:
+    begin = view.integers("begin")
+    masked = view.value("begin_mask", np.zeros(len(begin), bool)).reshape(-1)
+    return f"it begins at {begin[-1]}" if begin[-1] != 0 and not masked[-1] else ""
+
+
+def _long_reduction(view: OpView, context: RuleContext) -> str:
+    limit = 192 if context.chip.neural_engine_generation <= 14 else 384
+    shape = view.shape("x")
+    lengths = [shape[axis] or 0 for axis in view.integers("axes", range(len(shape)))]
+    return f"{max(lengths)} elements of one axis, {limit} is the limit" if max(lengths) >= limit else ""
+
+
+def _single_row(view: OpView, context: RuleContext) -> bool:
+    shape = view.shape("x")
+    rows = shape[:-1] if view.op.type == "linear" else shape[-2:-1]
+    return all(size == 1 for size in rows)
+
+
+def _nonzero_pad(view: OpView, context: RuleContext) -> bool:
+    return view.text("mode", "constant") == "constant" and view.real("constant_val", 0.0) != 0.0
+
+
+def _last_axis(view: OpView, context: RuleContext) -> bool:
+    return view.integer("axis", -1) in (-1, len(view.shape("x")) - 1)
+
+
+def _advice(
+    id_: str, ops: tuple[str, ...], when: When, message: str, fix: str, source: str, **rest: Any
+) -> Rule:
+    return Rule(id_, NEURAL_ENGINE, ops, when, message, source, effect="advises", fix=fix, **rest)
+
+
+RULES: tuple[Rule, ...] = (
+    _advice(
+        "ne-slow-wide-kernel",
+        ("conv",),
+        _slow_width,
+        "kernels 9 to 15 wide are computed in several passes: {detail}",
+        "use two smaller kernels (k1 + k2 - 1 = the old size)",
+        f"{M4_PLANS}; {APPLE_MODELS}",
+        confidence="measured",
+        applies_to=(Example("conv", _conv(64, 64, 9, 9)),),
+        spares=(Example("conv", _conv(64, 64, 9, 3)),),
+    ),
+    _advice(
+        "ne-slow-compile-kernel",
+        ("conv",),
+        _slow_to_compile,
+        "square kernels of 13 to 16 take seconds to minutes to compile (16x16: 212 s and 11.7 GB): {detail}",
+        "use two smaller kernels",
+        M4_PLANS,
+        confidence="measured",
+        applies_to=(Example("conv", _conv(64, 64, 16, 16)),),
+        spares=(Example("conv", _conv(64, 64, 12, 12)),),
+    ),
+    _advice(
+        "ne-slow-kernel-above-7",
+        ("conv",),
+        lambda view, context: _size(view) if max(kernel(view)) > 7 else "",
+        "kernels above 7x7 were split on chips up to A14: {detail}",
+        "stay with 7x7 or smaller",
+        "ultralytics/yolov5 issue 2526",
+        confidence="anecdotal",
+        scope=Scope(neural_engine=(None, 13), before=(15, 0)),
+        applies_to=(Example("conv", _conv(64, 64, 9, 9), chip="a12", os="14"),),
+        spares=(Example("conv", _conv(64, 64, 7, 7), chip="a12", os="14"),),
+    ),
+    _advice(
+        "ne-slow-stride",
+        ("conv", "conv_transpose"),
+        _odd_stride,
+        "strides with a prime factor above 3 are taken apart: {detail}",
+        "use strides of 2, 3, 4, 6, 8, 9, 12 or 16, the same along both axes",
+        APPLE_MODELS,
+        confidence="documented",
+        applies_to=(Example("conv", _conv(64, 64, 5, 5, strides=[5, 5])),),
+        spares=(Example("conv", _conv(64, 64, 3, 3, strides=[6, 6])),),
+    ),
+    _advice(
+        "ne-slow-pool-stride",
+        ("max_pool", "avg_pool"),
+        _odd_pool_stride,
+        "poolings are fast with strides of 1, 2 and 4: {detail}",
+        "use a stride of 2 or 4",
+        APPLE_MODELS,
+        confidence="documented",
+        applies_to=(Example("max_pool", _pool(3, 3)),),
+        spares=(Example("max_pool", _pool(3, 2)),),
+    ),
+    _advice(
+        "ne-slow-groups-on-m1",
+        ("conv",),
+        _odd_groups,
+        "grouped convolutions are fastest with 1, 2 or 4 groups on this Neural Engine: {detail}",
+        "use 2 or 4 groups, or a depthwise convolution",
+        GUIDE_LIMITS,
+        confidence="measured",
+        scope=Scope(neural_engine=(None, 13)),
+        applies_to=(_on_m1("conv", {"x": _X, "weight": weight(64, 8, 3, 3), "groups": 8}),),
+        spares=(
+            _on_m1("conv", {"x": _X, "weight": weight(64, 16, 3, 3), "groups": 4}),
+            _on_m1("conv", {"x": _X, "weight": weight(64, 1, 3, 3), "groups": 64}),
+        ),
+    ),
+    _advice(
+        "ne-risk-dynamic-weights",
+        ("conv",),
+        _moving_weight,
+        "convolutions by computed weights crashed the compiler with batches above 1",
+        "use a batch of 1, or write it as a matmul",
+        GUIDE_PITFALLS,
+        confidence="measured",
+        scope=Scope(neural_engine=(None, 13)),
+        applies_to=(_on_m1("conv", {"x": fp16(2, 8, 8, 8), "weight": fp16(8, 8, 3, 3)}),),
+        spares=(_on_m1("conv", {"x": fp16(2, 8, 8, 8), "weight": weight(8, 8, 3, 3)}),),
+    ),
+    _advice(
+        "ne-risk-pool-of-8",
+        ("max_pool",),
+        lambda view, context: set(kernel(view)) | set(view.integers("strides", [1])) == {8},
+        "models with a max pooling of 8x8 at stride 8 hung while loading (with depthwise convolutions and"
+        " nearest upsampling)",
+        "pool by 2 three times",
+        "apple/coremltools issue 2367",
+        confidence="anecdotal",
+        scope=Scope(since=(17, 0), before=(26, 0)),
+        applies_to=(Example("max_pool", _pool(8, 8), os="15"),),
+        spares=(Example("max_pool", _pool(8, 4), os="15"),),
+    ),
+    _advice(
+        "ne-slow-large-operand",
+        EVERY_OP,
+        _large_operand,
+        "operands above 2 MiB do not fit the Neural Engine's memory and stream from DRAM: {detail}",
+        "work in chunks, split attention by heads, or reduce resolution earlier",
+        GUIDE_LIMITS,
+        confidence="measured",
+        applies_to=(Example("relu", {"x": fp16(1, 64, 256, 256)}),),
+        spares=(Example("relu", {"x": _X}),),
+    ),
+    _advice(
+        "ne-slow-thin-rows",
+        EVERY_OP,
+        _thin_rows,
+        "a last axis of 1 is padded to 64 bytes, 32 times its size: {detail}",
+        "keep sequences in the last axis: (batch, channels, 1, length)",
+        f"{APPLE_MODELS}; {APPLE_TRANSFORMERS}",
+        confidence="documented",
+        applies_to=(Example("relu", {"x": fp16(1, 128, 512, 1)}),),
+        spares=(Example("relu", {"x": fp16(1, 128, 1, 512)}), Example("relu", {"x": fp16(1, 128, 1, 1)})),
+    ),
+    _advice(
+        "ne-slow-transpose",
+        ("transpose",),
+        _turns_rows,
+        "a transpose that moves the last axis rewrites all data",
+        "keep one layout, and use einsum with bchq,bkhc->bkhq in attention",
+        f"{APPLE_MODELS}; {APPLE_TRANSFORMERS}",
+        confidence="documented",
+        applies_to=(Example("transpose", {"x": fp16(1, 8, 16), "perm": [0, 2, 1]}),),
+        spares=(Example("transpose", {"x": fp16(1, 8, 16), "perm": [1, 0, 2]}),),
+    ),
+    _advice(
+        "ne-slow-rank-5",
+        EVERY_OP,
+        _rank_five,
+        "tensors of rank 5 cost copies and are refused by the compiler in some graphs: {detail}",
+        "fold them to rank 4",
+        "FluidInference/mobius: candidates for the Neural Engine; FluidInference/FluidAudio",
+        confidence="measured",
+        applies_to=(Example("relu", {"x": fp16(1, 2, 2, 8, 8)}),),
+        spares=(Example("relu", {"x": _X}),),
+    ),
+    _advice(
+        "ne-slow-linear",
+        ("linear",),
+        always,
+        "the Neural Engine's own form of a linear layer is a 1x1 convolution; linear may cost copies",
+        "use nn.Conv2d with a 1x1 kernel on (batch, channels, 1, length)",
+        f"{APPLE_MODELS}; {APPLE_TRANSFORMERS}",
+        confidence="documented",
+        applies_to=(Example("linear", {"x": fp16(1, 128, 64), "weight": weight(64, 64)}),),
+    ),
+    _advice(
+        "ne-slow-single-row",
+        ("matmul", "linear"),
+        _single_row,
+        "products with a single row are bound by memory (about 6 GFLOP/s on M1)",
+        "compute several tokens at once, or leave decoding to the GPU",
+        "sbryngelson/ane-guide, chapter 11",
+        confidence="measured",
+        applies_to=(Example("linear", {"x": fp16(1, 64), "weight": weight(64, 64)}),),
+        spares=(Example("linear", {"x": fp16(8, 64), "weight": weight(64, 64)}),),
+    ),
+    _advice(
+        "ne-slow-attention",
+        ("scaled_dot_product_attention",),
+        always,
+        "the Neural Engine has no fused attention; the operation is planned as if it only moved its tensors",
+        "split attention by heads and write it with einsum and softmax over the channels",
+        f"{APPLE_MODELS}; {M4_PLANS}",
+        confidence="documented",
+        applies_to=(
+            Example(
+                "scaled_dot_product_attention",
+                dict.fromkeys(("query", "key", "value"), fp16(1, 8, 128, 64)),
+            ),
+        ),
+    ),
+    _advice(
+        "ne-slow-long-reduction",
+        ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_sum_square", "reduce_l2_norm"),
+        _long_reduction,
+        "reductions of long axes take the way over a transpose: {detail}",
+        "reduce in two steps, or multiply by a matrix of ones",
+        f"{GUIDE_OPS}; {GUIDE_GATES}",
+        confidence="static analysis",
+        applies_to=(
+            Example("reduce_sum", {"x": fp16(1, 512, 8), "axes": [1], "keep_dims": True}),
+            _on_m1("reduce_sum", {"x": fp16(1, 200, 8), "axes": [1], "keep_dims": True}),
+        ),
+        spares=(Example("reduce_sum", {"x": fp16(1, 200, 8), "axes": [1], "keep_dims": True}),),
+    ),
+    _advice(
+        "ne-slow-square-sum-on-m1",
+        ("reduce_sum_square",),
+        always,
+        "this Neural Engine squares and sums in two steps, rounding to float16 between",
+        "",
+        GUIDE_OPS,
+        confidence="measured",
+        scope=Scope(neural_engine=(None, 13)),
+        applies_to=(_on_m1("reduce_sum_square", {"x": fp16(1, 64, 8), "axes": [1]}),),
+    ),
+    _advice(
+        "ne-exact-minus-infinity",
+        EVERY_OP,
+        _minus_infinity,
+        "the Neural Engine does not compute with -inf as IEEE says: {detail} holds it",
+        "use -10000 or -40000 in masks",
+        APPLE_MODELS,
+        confidence="documented",
+        applies_to=(Example("add", {"x": fp16(1, 2), "y": np.array([0.0, -np.inf], np.float16)}),),
+        spares=(Example("add", {"x": fp16(1, 2), "y": np.array([0.0, -1e4], np.float16)}),),
+    ),
+    _advice(
+        "ne-exact-slice-on-m1-m2",
+        ("slice_by_index", "slice_by_size"),
+        _late_slice,
+        "this Neural Engine turns values above 4094 into infinity in slices that begin inside the last axis:"
+        " {detail}",
+        "slice another axis, begin at 0, or scale the values down first",
+        GUIDE_PITFALLS,
+        confidence="measured",
+        scope=Scope(neural_engine=(None, 14)),
+        applies_to=(_on_m1("slice_by_index", {"x": fp16(1, 64), "begin": [0, 8], "end": [1, 16]}),),
+        spares=(_on_m1("slice_by_index", {"x": fp16(1, 64), "begin": [0, 0], "end": [1, 16]}),),
+    ),
+    _advice(
+        "ne-risk-pad-value",
+        ("pad",),
+        _nonzero_pad,
+        "compilers of older systems refuse to pad with values other than 0",
+        "pad with zeros and add a mask",
+        "751K/Apple-Neural-Engine-Microarchitecture-Study-M6: texts of the compiler",
+        confidence="static analysis",
+        applies_to=(Example("pad", {"x": _X, "pad": [1, 1, 1, 1], "mode": "constant", "constant_val": 1.0}),),
+        spares=(Example("pad", {"x": _X, "pad": [1, 1, 1, 1], "mode": "constant", "constant_val": 0.0}),),
+    ),
+    _advice(
+        "ne-risk-top-k-of-rows",
+        ("topk",),
+        _last_axis,
+        "compiling a top-k along the last axis for M4 failed outside Core ML",
+        "take the top-k along another axis, or in the app",
+        "751K/Apple-Neural-Engine-Microarchitecture-Study-M6 (M4, macOS 27.0.1)",
+        confidence="measured",
+        scope=Scope(neural_engine=(16, 16)),
+        applies_to=(Example("topk", {"x": fp16(1, 8, 64), "k": 5, "axis": -1}),),
+        spares=(Example("topk", {"x": fp16(1, 8, 64), "k": 5, "axis": 1}),),
+    ),
+)

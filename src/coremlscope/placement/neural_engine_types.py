@@ -1,0 +1,212 @@
+"""Neural Engine: element types."""
+
+from __future__ import annotations
+
+from coremlscope.devices.unit import NEURAL_ENGINE
+from coremlscope.ir import DType
+from coremlscope.ops.view import OpView
+from coremlscope.placement.forms import describe, run_time_inputs, run_time_tensors
+from coremlscope.placement.publications import ANEMLL, GUIDE_OPS, M1_PLAN, M4_PLANS, MOBIUS
+from coremlscope.placement.rule import (
+    EVERY_OP,
+    Example,
+    Rule,
+    RuleContext,
+    Scope,
+    boolean,
+    fp16,
+    fp32,
+    int32,
+    tensor,
+)
+
+__all__ = ["RULES"]
+
+_INTEGERS = frozenset({DType.INT32, DType.INT64, DType.UINT32, DType.UINT64})
+_SINGLE = frozenset({DType.FP32})
+_NO_DATAPATH = frozenset({DType.FP64, DType.BF16, DType.FP8_E4M3, DType.FP8_E5M2})
+
+#: What stands at the edges of a program: buffers of the app on one side, tensors on the other.
+_BUFFERS = ("tensor_buffer_to_tensor", "tensor_to_tensor_buffer")
+_FP32_FIX = (
+    "convert with compute_precision=ct.precision.FLOAT16 and declare the model's inputs and outputs as"
+    " np.float16 (minimum_deployment_target iOS16 or later)"
+)
+_FP32_SOURCE = f"{M1_PLAN}; {MOBIUS} (M2, macOS 26.5)"
+#: From this version on the compiler takes fp32 tensors.
+_FP32_TAKEN = (27, 0)
+
+
+def _integers(view: OpView, context: RuleContext) -> str:
+    if view.op.type in _BUFFERS and any(t.dtype not in _INTEGERS for _, t in run_time_tensors(view)):
+        # One conversion stands for all inputs; published plans let it run where one of them is of floats.
+        return ""
+    return describe(run_time_tensors(view, indices=False), _INTEGERS)
+
+
+def _makes_fp32(view: OpView) -> bool:
+    return any(name == "result" and type_.dtype is DType.FP32 for name, type_ in run_time_tensors(view))
+
+
+def _fp32_result(view: OpView, context: RuleContext) -> bool:
+    return view.op.type not in _BUFFERS and _makes_fp32(view)
+
+
+def _fp32_input(view: OpView, context: RuleContext) -> str:
+    if view.op.type in _BUFFERS or _makes_fp32(view):
+        return ""
+    return describe(run_time_inputs(view), _SINGLE)
+
+
+def _fp32_buffer(view: OpView, context: RuleContext) -> bool:
+    return any(type_.dtype is DType.FP32 for _, type_ in run_time_tensors(view))
+
+
+def _no_datapath(view: OpView, context: RuleContext) -> str:
+    return describe(run_time_tensors(view), _NO_DATAPATH)
+
+
+def _argument_place(view: OpView, context: RuleContext) -> bool:
+    return view.output_type().dtype is DType.INT32
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="ne-int32",
+        unit=NEURAL_ENGINE,
+        ops=EVERY_OP,
+        when=_integers,
+        message="32- and 64-bit integers do not run on the Neural Engine: {detail}",
+        core_ml="Unsupported tensor data type: int32",
+        fix="keep masks and positions in float16, compute index arithmetic in the app and pass the result in",
+        source=f"{M4_PLANS}; {ANEMLL}; {MOBIUS}",
+        confidence="measured",
+        applies_to=(
+            Example("mul", {"x": int32(1, 64), "y": int32(1, 64)}),
+            Example("cast", {"x": fp16(1, 64), "dtype": "int32"}),
+            Example("greater_equal", {"x": int32(1, 64), "y": 0}),
+            Example("add", {"x": int32(1, 64), "y": 1000}, chip="m1", os="14.5"),
+        ),
+        spares=(
+            Example("mul", {"x": fp16(1, 64), "y": fp16(1, 64)}),
+            Example("gather", {"x": fp16(1, 64, 8), "indices": [0, 3], "axis": 1}),
+            Example("topk", {"x": fp16(1, 64, 8), "k": 5, "axis": 1}),
+        ),
+    ),
+    Rule(
+        id="ne-argument-place",
+        unit=NEURAL_ENGINE,
+        ops=("reduce_argmax", "reduce_argmin"),
+        when=_argument_place,
+        message="an arg-max or arg-min that gives int32 does not run on the Neural Engine",
+        core_ml="Output type int32 is not supported.",
+        fix="return the scores and take the arg-max in the app, or compare the scores with their reduce_max",
+        source=M4_PLANS,
+        confidence="measured",
+        applies_to=(Example("reduce_argmax", {"x": fp16(1, 64, 32, 32), "axis": 1, "keep_dims": True}),),
+        spares=(
+            Example(
+                "reduce_argmax",
+                {"x": fp16(1, 64, 32, 32), "axis": 1, "keep_dims": True, "output_dtype": "uint16"},
+                outputs=(tensor(DType.UINT16, 1, 1, 32, 32),),
+            ),
+        ),
+    ),
+    Rule(
+        id="ne-fp32-result",
+        unit=NEURAL_ENGINE,
+        ops=EVERY_OP,
+        when=_fp32_result,
+        message="the Neural Engine computes in float16, and this operation gives float32",
+        core_ml="Invalid output tensor format: fp32",
+        fix=_FP32_FIX,
+        source=_FP32_SOURCE,
+        confidence="measured",
+        scope=Scope(before=_FP32_TAKEN),
+        applies_to=(
+            Example("mul", {"x": fp32(1, 224, 224, 3), "y": 0.5}, chip="m1", os="14.5"),
+            Example("cast", {"x": fp16(1, 64), "dtype": "fp32"}, chip="m2", os="26"),
+        ),
+        spares=(
+            Example("mul", {"x": fp16(1, 224, 224, 3), "y": fp16(1)}, chip="m1", os="14.5"),
+            Example("cast", {"x": fp32(1, 64), "dtype": "fp16"}, chip="m1", os="14.5"),
+        ),
+    ),
+    Rule(
+        id="ne-fp32-input",
+        unit=NEURAL_ENGINE,
+        ops=EVERY_OP,
+        when=_fp32_input,
+        message="the Neural Engine computes in float16: {detail}",
+        core_ml="Invalid input tensor format: fp32",
+        fix=_FP32_FIX,
+        source=_FP32_SOURCE,
+        confidence="measured",
+        scope=Scope(before=_FP32_TAKEN),
+        applies_to=(Example("cast", {"x": fp32(1, 64), "dtype": "fp16"}, chip="m1", os="14.5"),),
+        spares=(
+            Example("relu", {"x": fp16(1, 64)}, chip="m1", os="14.5"),
+            Example("relu", {"x": fp32(1, 64)}, chip="m1", os="14.5"),
+        ),
+    ),
+    Rule(
+        id="ne-fp32-buffer",
+        unit=NEURAL_ENGINE,
+        ops=_BUFFERS,
+        when=_fp32_buffer,
+        message="the Neural Engine does not take a float32 input or output of the model",
+        core_ml="Unsupported tensor format: fp32.",
+        fix="declare the model's inputs and outputs as np.float16, or pass images with scale and bias",
+        source=M1_PLAN,
+        confidence="measured",
+        scope=Scope(before=_FP32_TAKEN),
+        applies_to=(
+            Example(
+                "tensor_buffer_to_tensor",
+                {"input": fp32(1, 224, 224, 3)},
+                outputs=(fp32(1, 224, 224, 3),),
+                chip="m1",
+                os="14.5",
+            ),
+        ),
+        spares=(
+            Example(
+                "tensor_buffer_to_tensor",
+                {"input": fp16(1, 224, 224, 3)},
+                outputs=(fp16(1, 224, 224, 3),),
+                chip="m1",
+                os="14.5",
+            ),
+        ),
+    ),
+    Rule(
+        id="ne-element-type",
+        unit=NEURAL_ENGINE,
+        ops=EVERY_OP,
+        when=_no_datapath,
+        message="the Neural Engine has no arithmetic in this type: {detail}",
+        fix="use float16; for stored weights also int8 or a palette",
+        source=GUIDE_OPS,
+        confidence="static analysis",
+        applies_to=(
+            Example("relu", {"x": tensor(DType.FP64, 1, 8)}),
+            Example("relu", {"x": tensor(DType.BF16, 1, 8)}),
+        ),
+        spares=(Example("relu", {"x": fp16(1, 8)}),),
+    ),
+    Rule(
+        id="ne-tile-of-booleans",
+        unit=NEURAL_ENGINE,
+        ops=("tile",),
+        when=lambda view, context: view.type("x").dtype is DType.BOOL,
+        effect="fails",
+        message="the Neural Engine's compiler fails on a tile of booleans, and the whole function leaves it",
+        core_ml="In tile operations, tensors x[0] and output must have the same data type",
+        fix="add a float16 mask of 0 and -10000 to the scores instead of tiling a boolean one",
+        source=f"{MOBIUS} (M2, macOS 26.5)",
+        confidence="measured",
+        scope=Scope(before=(27, 0)),
+        applies_to=(Example("tile", {"x": boolean(1, 1, 8), "reps": [1, 4, 1]}, chip="m2", os="26.5"),),
+        spares=(Example("tile", {"x": fp16(1, 1, 8), "reps": [1, 4, 1]}, chip="m2", os="26.5"),),
+    ),
+)

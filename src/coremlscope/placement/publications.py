@@ -1,0 +1,55 @@
+"""Who published what the rules know: short names, so that one source reads alike everywhere."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ANEFORGE",
+    "ANEMLL",
+    "ANE_BOOK",
+    "APPLE_FAQ",
+    "APPLE_KERNELS",
+    "APPLE_LLAMA",
+    "APPLE_LOADING",
+    "APPLE_MODELS",
+    "APPLE_QUANTIZATION",
+    "APPLE_SIZES",
+    "APPLE_TRANSFORMERS",
+    "APPLE_WINDOWS",
+    "COMPILER_TEXTS",
+    "COREML_LLM",
+    "FLUID_AUDIO",
+    "GUIDE_GATES",
+    "GUIDE_LIMITS",
+    "GUIDE_OPS",
+    "GUIDE_PITFALLS",
+    "HOLLANCE",
+    "M1_PLAN",
+    "M4_PLANS",
+    "MOBIUS",
+]
+
+#: Plans of single operations, alone and between convolutions.
+M4_PLANS = "751K/Apple-Neural-Engine-Microarchitecture-Study-M6: plans on M4, macOS 27.0.1"
+#: The plan of one network with the messages of all backends.
+M1_PLAN = "freedomtan/coreml_modelc_profling: plan of MobilenetEdgeTPU on M1, macOS 14.5"
+GUIDE_OPS = "sbryngelson/ane-guide, appendix A: operations by device"
+GUIDE_LIMITS = "sbryngelson/ane-guide, chapters 4 and 17: limits found by compiling"
+GUIDE_PITFALLS = "sbryngelson/ane-guide, chapter 19: pitfalls"
+GUIDE_GATES = "sbryngelson/ane-guide, chapter 24: parameters in the compiler"
+COMPILER_TEXTS = "published lists of the compiler's own texts"
+ANEFORGE = "sbryngelson/ANEForge: catalogue of operations"
+MOBIUS = "FluidInference/mobius: conversion reports"
+FLUID_AUDIO = "FluidInference/FluidAudio: notes on models"
+ANEMLL = "Anemll: profiler and conversion notes"
+ANE_BOOK = "videlalvaro/ane-book: journal of conversions"
+COREML_LLM = "john-rocky/CoreML-LLM: conversion notes"
+HOLLANCE = "hollance/neural-engine: layers that do not run (2019–2021)"
+APPLE_MODELS = "apple/coreai-models: rules for the Neural Engine"
+APPLE_TRANSFORMERS = "apple/ml-ane-transformers and Apple's article on transformers on the Neural Engine"
+APPLE_WINDOWS = "apple/ml-vision-transformers-ane"
+APPLE_LLAMA = "Apple's article on Llama 3.1 with Core ML (2024)"
+APPLE_FAQ = "apple/coremltools: FAQ"
+APPLE_KERNELS = "apple/coremltools: issue answered by Apple"
+APPLE_QUANTIZATION = "apple/coremltools: guide to compression"
+APPLE_SIZES = "apple/coremltools: guide to model utilities; apple/ml-stable-diffusion"
+APPLE_LOADING = "apple/coremltools: guide to prediction"
