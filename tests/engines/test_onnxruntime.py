@@ -10,6 +10,7 @@ from onnx import helper
 
 from coremlscope.engines import EngineOptions, OnnxRuntimeEngine
 from coremlscope.engines.base import GRAPH_FILE
+from coremlscope.engines.node_events import NodeEvents
 from coremlscope.engines.onnxruntime import OnnxRuntimeSession
 from coremlscope.errors import EngineError, UsageError
 from coremlscope.execution import bind_model
@@ -103,6 +104,15 @@ def test_long_loops_are_profiled_less_often(tmp_path: Path, monkeypatch: pytest.
     profile = _looping(tmp_path, 7).node_times({"x": np.zeros((), np.float32)}, 30, 3)
     assert len(profile.seconds) == 2  # 15 executions each: the loop, and two nodes seven times
     assert all(len(node.seconds) == 2 for node in profile.nodes)
+
+
+def test_a_run_that_the_profiler_cannot_keep_has_no_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = _looping(tmp_path, 7)
+    monkeypatch.setattr(NodeEvents, "read", lambda path, warmups: NodeEvents(()))
+    profile = session.node_times({"x": np.zeros((), np.float32)}, 30, 3)
+    assert (profile.nodes, len(profile.seconds), profile.warmups) == ((), 1, 0)
 
 
 def test_threads_are_positive() -> None:

@@ -70,8 +70,8 @@ class NodeProfile:
     """What the engine's own profiler saw.
 
     Attributes:
-        nodes: Every node, in the order of execution, each before the nodes of its nested graphs. None where
-            the profiler could not keep up.
+        nodes: Every node, in the order of execution, each before the nodes of its nested graphs. Empty
+            where a single run is more than the profiler can keep.
         seconds: Time of each profiled run as a whole, taken around the call like any prediction's.
         warmups: How many runs came before and were dropped.
     """

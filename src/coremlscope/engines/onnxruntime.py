@@ -90,15 +90,16 @@ class OnnxRuntimeSession:
         graph = onnx.ModelProto.FromString(self._graph).graph
         if any(attribute.HasField("g") for node in graph.node for attribute in node.attribute):
             # How often nested nodes are executed shows only when they are. The profiler's log has an end.
-            pilot, _ = self._profile(feeds, 1, 0)
-            executions = max(1, sum(node.runs for node in pilot.nodes))
+            pilot = self._profile(feeds, 1, 0)
+            executions = sum(node.runs for node in pilot.nodes)
+            if not executions:
+                return pilot
             iterations = min(iterations, max(1, _MOST_EXECUTIONS // executions))
             warmups = min(warmups, iterations)
-        profile, is_complete = self._profile(feeds, iterations, warmups)
-        return profile if is_complete else NodeProfile((), profile.seconds, warmups)
+        return self._profile(feeds, iterations, warmups)
 
-    def _profile(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> tuple[NodeProfile, bool]:
-        """Runs the graph with the profiler on; also says whether the profiler kept all of it."""
+    def _profile(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
+        """Runs the graph with the profiler on; without nodes where the profiler did not keep all of it."""
         with tempfile.TemporaryDirectory(prefix="coremlscope-") as name:
             scratch = Path(name)
             options = _session_options(self._folder, self._options)
@@ -116,7 +117,8 @@ class OnnxRuntimeSession:
             del session
             nodes = read_nodes(scratch / _OPTIMISED_GRAPH, events)
         _return_memory()
-        return NodeProfile(nodes, tuple(seconds[warmups:]), warmups), len(events.runs) == iterations
+        is_complete = len(events.runs) == iterations
+        return NodeProfile(nodes if is_complete else (), tuple(seconds[warmups:]), warmups)
 
     def close(self) -> None:
         """Lets go of ONNX Runtime's memory; see `Session.close`."""
