@@ -67,10 +67,13 @@ class CoreMLGraph:
     Attributes:
         name: The function's or the block's.
         nodes: The operations.
+        packed: The operations that unpack compressed weights. They are no part of the plan, but rules look at
+            how a weight was compressed.
     """
 
     name: str
     nodes: tuple[Node, ...]
+    packed: tuple[OpView, ...] = ()
 
     def walk(self) -> Iterator[Node]:
         """Every operation, nested ones after their owner."""
@@ -78,6 +81,13 @@ class CoreMLGraph:
             yield node
             for block in node.blocks:
                 yield from block.walk()
+
+    def walk_packed(self) -> Iterator[OpView]:
+        """Every operation that unpacks a weight, nested ones included."""
+        yield from self.packed
+        for node in self.nodes:
+            for block in node.blocks:
+                yield from block.walk_packed()
 
 
 def view_function(
@@ -94,7 +104,7 @@ def view_function(
     arrays = _interface(description)
     entry = [*_entrance(bound, name), *_edge_casts(bound, name, arrays)]
     exit_ = _exit(bound, name) if os.core_ml >= _LISTS_OUTPUTS else []
-    return CoreMLGraph(name, (*entry, *_nodes(bound.graph), *exit_))
+    return CoreMLGraph(name, (*entry, *_nodes(bound.graph), *exit_), _packed(bound.graph))
 
 
 def _nodes(graph: BoundGraph) -> list[Node]:
@@ -104,9 +114,15 @@ def _nodes(graph: BoundGraph) -> list[Node]:
             continue
         if view.op.type == "const" or view.op.type.startswith("constexpr_"):
             continue
-        blocks = tuple(CoreMLGraph(block.graph.name, tuple(_nodes(block))) for block in view.blocks)
+        blocks = tuple(
+            CoreMLGraph(block.graph.name, tuple(_nodes(block)), _packed(block)) for block in view.blocks
+        )
         nodes.append(Node(view, blocks=blocks))
     return nodes
+
+
+def _packed(graph: BoundGraph) -> tuple[OpView, ...]:
+    return tuple(view for view in graph.ops if view.op.type.startswith("constexpr_"))
 
 
 def _interface(description: FunctionDescription | None) -> dict[str, DType]:

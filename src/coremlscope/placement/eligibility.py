@@ -29,6 +29,7 @@ def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts) -> Verdicts:
     """
     nodes = list(graph.walk())
     producers, consumers = _uses(nodes)
+    producers.update((value.name, view) for view in graph.walk_packed() for value in view.op.outputs)
     table = _table(RULES, device)
     plain = RuleContext(device, facts, producers, consumers)
     inserted = RuleContext(device, facts, producers, consumers, inserted=True)
@@ -61,7 +62,7 @@ def apply(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
     damaged file gives in a form that its operation does not take.
     """
     try:
-        return rule.when(view, context)
+        return rule.when(view, context) or False
     except (CannotInfer, CannotLower, ArithmeticError, LookupError, TypeError, ValueError):
         return False
 
