@@ -5,7 +5,7 @@ from __future__ import annotations
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType
 from coremlscope.ops.view import OpView
-from coremlscope.placement.forms import extents, is_standing_index
+from coremlscope.placement.forms import always, extents, is_standing_index
 from coremlscope.placement.publications import (
     COMPILER_TEXTS,
     GUIDE_LIMITS,
@@ -150,7 +150,7 @@ RULES: tuple[Rule, ...] = (
         id="ne-argmin-before-m3",
         unit=NEURAL_ENGINE,
         ops=("reduce_argmin",),
-        when=lambda view, context: True,
+        when=always,
         message="this Neural Engine has no arg-min; A16, M3 and later have",
         fix="take the arg-max of the negated scores",
         source=GUIDE_OPS,

@@ -22,8 +22,8 @@ Rules are rows of plain tuples, `RULES` in each module of `placement/` that is n
     )
 
 * `id`: kebab case, beginning with `ne-`, `gpu-` or `cpu-`. It never changes: people filter by it.
-* `when(view, context)` sees a bound operation. It returns False or "", True, or a short text with the operation's
-  numbers, which takes the place of `{detail}` in the message (True puts nothing there). An argument that is
+* `when(view, context)` sees a bound operation. It returns False or "", True, or a short text with the
+  operation's numbers, which takes the place of `{detail}` in the message. An argument that is
   absent, or only known at run time, raises CannotInfer or CannotLower in `OpView`'s accessors: a rule that
   lets it through does *not* apply. A rule about such an argument asks `view.has(name)`,
   or `view.is_known(name)`.

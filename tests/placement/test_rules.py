@@ -1,0 +1,151 @@
+"""Every rule holds where its examples say that it holds, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from coremlscope.devices import UNITS, all_chips, find_device
+from coremlscope.ops.view import OpView
+from coremlscope.placement.coreml_view import CoreMLGraph, Node
+from coremlscope.placement.eligibility import apply, judge
+from coremlscope.placement.forms import always
+from coremlscope.placement.rule import (
+    EVERY_OP,
+    Example,
+    GraphExample,
+    GraphRule,
+    Rule,
+    RuleContext,
+    example_view,
+    fp16,
+    fp32,
+    weight,
+)
+from coremlscope.placement.rules import GRAPH_RULES, RULES, join_rules
+from coremlscope.placement.verdict import CONFIDENCES
+
+_PREFIX = {"neural_engine": "ne-", "gpu": "gpu-", "cpu": "cpu-"}
+
+
+def _context(example: Example) -> RuleContext:
+    return RuleContext(find_device(example.chip, example.os), example.facts)
+
+
+def _holds(rule: Rule, example: Example) -> bool | str:
+    return apply(rule, example_view(example), _context(example))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_examples(rule: Rule) -> None:
+    assert rule.applies_to
+    assert rule.spares or rule.when is always, "without a spared example it must be about every form"
+    for example in (*rule.applies_to, *rule.spares):
+        device = find_device(example.chip, example.os)
+        assert rule.scope.holds(device.chip, device.os), (example.chip, example.os)
+        assert rule.ops == EVERY_OP or example.type in rule.ops
+    for example in rule.applies_to:
+        detail = _holds(rule, example)
+        assert detail is not False, example
+        text = rule.reason(detail).text
+        assert "{" not in text
+        assert text == text.strip(" :")
+        assert isinstance(detail, str) == ("{detail}" in rule.message)
+    for example in rule.spares:
+        assert _holds(rule, example) is False, example
+
+
+@pytest.mark.parametrize("rule", [*RULES, *GRAPH_RULES], ids=lambda rule: rule.id)
+def test_rows_are_complete(rule: Rule | GraphRule) -> None:
+    assert rule.unit in UNITS
+    assert rule.id.startswith(_PREFIX[rule.unit])
+    assert rule.id == rule.id.lower()
+    assert set(rule.id) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+    assert rule.message
+    assert not rule.message.endswith(".")
+    assert not rule.fix.endswith(".")
+    assert rule.source
+    assert rule.confidence in CONFIDENCES
+    if rule.effect in ("rejects", "fails"):
+        assert rule.fix, "say what to do about it"
+
+
+def _graph(example: GraphExample) -> CoreMLGraph:
+    views: list[OpView] = []
+    for position, op in enumerate(example.ops):
+        views.append(example_view(op, f"main/{position}", views))
+    packed = [view for view in views if view.op.type.startswith("constexpr_")]
+    return CoreMLGraph("main", tuple(Node(view) for view in views if view not in packed), tuple(packed))
+
+
+@pytest.mark.parametrize("rule", GRAPH_RULES, ids=lambda rule: rule.id)
+def test_examples_of_functions(rule: GraphRule) -> None:
+    assert any(example.hits for example in rule.examples)
+    assert any(not example.hits for example in rule.examples)
+    for example in rule.examples:
+        device = find_device(example.chip, example.os)
+        assert rule.scope.holds(device.chip, device.os)
+        verdicts = judge(_graph(example), device, example.facts)
+        told = {
+            id_: [
+                r.text
+                for r in (*by_unit[rule.unit].reasons, *by_unit[rule.unit].advice)
+                if r.rule == rule.id and not r.text.startswith("the compiler refuses")
+            ]
+            for id_, by_unit in verdicts.items()
+        }
+        hits = {id_ for id_, texts in told.items() if texts}
+        assert hits == {f"main/{position}" for position in example.hits}, example
+        assert all("{" not in text for texts in told.values() for text in texts)
+
+
+def test_ids_are_unique() -> None:
+    with pytest.raises(ValueError, match="two rules with the id ne-int32"):
+        join_rules(RULES, [next(rule for rule in RULES if rule.id == "ne-int32")])
+
+
+def _rejections(example: Example) -> list[str]:
+    device = find_device(example.chip, example.os)
+    verdicts = judge(CoreMLGraph("main", (Node(example_view(example)),)), device, example.facts)
+    return [reason.rule for reason in verdicts["main/0"]["neural_engine"].reasons]
+
+
+def _scoped() -> Sequence[Rule]:
+    return [rule for rule in RULES if rule.effect == "rejects" and rule.scope.neural_engine[1] is not None]
+
+
+@pytest.mark.parametrize("rule", _scoped(), ids=lambda rule: rule.id)
+def test_chips_beyond_the_scope_are_spared(rule: Rule) -> None:
+    example = rule.applies_to[0]
+    assert rule.id in _rejections(example)
+    newer = Example(example.type, example.arguments, example.outputs, chip="m4", os="27")
+    assert rule.id not in _rejections(newer)
+
+
+def test_systems_beyond_the_scope_are_spared() -> None:
+    rule = next(rule for rule in RULES if rule.id == "ne-fp32-result")
+    example = rule.applies_to[0]
+    assert "ne-fp32-result" in _rejections(example)
+    newer = Example(example.type, example.arguments, chip="m4", os="27")
+    assert _rejections(newer) == []
+
+
+def test_several_reasons_are_all_given() -> None:
+    shape = Example("conv", {"x": fp32(1, 4, 8, 20000), "weight": fp32(4, 4, 1, 31)}, chip="m2", os="26")
+    assert _rejections(shape) == ["ne-conv-width", "ne-fp32-result", "ne-extent-16384"]
+
+
+@pytest.mark.parametrize("chip", [*all_chips()])
+def test_every_chip_runs_a_convolution_on_every_unit(chip: str) -> None:
+    view = example_view(Example("conv", {"x": fp16(1, 64, 32, 32), "weight": weight(64, 64, 3, 3)}))
+    device = find_device(chip)
+    verdicts = judge(CoreMLGraph("main", (Node(view),)), device, Example("", {}).facts)["main/0"]
+    assert {unit: verdict.supported for unit, verdict in verdicts.items()} == dict.fromkeys(UNITS, "yes")
+
+
+def test_what_no_rule_speaks_of_is_unknown() -> None:
+    view = example_view(Example("new_in_ios_30", {"x": fp16(1, 8)}, (fp16(1, 8),)))
+    verdicts = judge(CoreMLGraph("main", (Node(view),)), find_device("m4"), Example("", {}).facts)["main/0"]
+    assert [verdict.supported for verdict in verdicts.values()] == ["unknown"] * 3
+    assert not any(verdict.reasons for verdict in verdicts.values())
