@@ -71,7 +71,8 @@ def _per_channel(op: Lowering, name: str) -> Tensor:
     """A parameter of one number per channel, shaped to meet the second axis of `x`; or a single number."""
     rank = len(op.view.shape("x"))
     (count,) = op.view.static_shape(name) or (1,)
-    return op.derived(name, lambda array: array.reshape(-1, *[1] * (rank - 2)), (count, *[1] * (rank - 2)))
+    shape = (count, *[1] * (rank - 2))
+    return op.derived(name, lambda array: array.reshape(shape), shape, ("per channel", rank))
 
 
 def _prelu(op: Lowering) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -103,6 +103,7 @@ class Emitter:
         self.weights: list[WeightSlot] = []
         self.owners: dict[str, str] = {}
         self.owner = ""
+        self.shared: dict[Hashable, Constant] = {}
         self._names: dict[str, int] = {}
         self._constants: dict[tuple[int, str], Tensor] = {}
         self._small: dict[tuple[str, tuple[int, ...], bytes], Tensor] = {}
@@ -317,7 +318,7 @@ class Lowering:
         names: str | Sequence[str],
         compute: Callable[..., Array],
         shape: Sequence[int],
-        stem: str | None = None,
+        key: Hashable,
     ) -> Tensor:
         """An initializer computed from known parameters when the weight file is written.
 
@@ -325,7 +326,8 @@ class Lowering:
             names: The parameter, or several; the elements of each reach `compute` in the carried dtype.
             compute: From the parameters' arrays, in the order of `names`, to the initializer's.
             shape: The shape of what `compute` returns.
-            stem: What the initializer is called.
+            key: Says what `compute` does: the same constants under the same key make one initializer, which
+                operations that share weights then share.
 
         Raises:
             CannotLower: A parameter is not known before run time.
@@ -343,7 +345,9 @@ class Lowering:
             return compute(*(s.numpy().astype(carry(_element(s.type)), copy=False) for s in sources))
 
         target = Constant(TensorType(DType.of(dtype), tuple(shape)), Derived(content, tuple(sources)))
-        return self.emitter.weight(target, dtype, stem or f"{self.view.op.name}.{names[0]}")
+        # The target keeps its sources alive, so that their ids are not used again.
+        target = self.emitter.shared.setdefault((key, tuple(map(id, sources))), target)
+        return self.emitter.weight(target, dtype, f"{self.view.op.name}.{names[0]}")
 
     def cast(self, tensor: Tensor, dtype: npt.DTypeLike) -> Tensor:
         """`tensor` as another element type; itself where it has that type."""

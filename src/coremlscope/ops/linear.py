@@ -26,7 +26,7 @@ def _transposed(op: Lowering, name: str) -> Tensor:
     shape = op.view.shape(name)
     if op.view.bound(name).constant is not None:
         sizes = [d or 0 for d in _swapped(shape)]
-        return op.derived(name, lambda array: np.swapaxes(array, -1, -2), sizes)
+        return op.derived(name, lambda array: np.swapaxes(array, -1, -2), sizes, "swapped")
     rank = len(shape)
     return op.transpose(op[name], [*range(rank - 2), rank - 1, rank - 2])
 

@@ -189,7 +189,8 @@ def _stacked(op: Lowering, name: str, order: Sequence[int]) -> Tensor | None:
         zeros = np.zeros(shape, np.float32)
         return np.stack([_gates(content.get(n, zeros), order) for n in names])
 
-    return op.derived(given, stack, (len(names), *shape))
+    key = ("gates", tuple(order), tuple(n in given for n in names))
+    return op.derived(given, stack, (len(names), *shape), key)
 
 
 def _bias(op: Lowering, layer: _Layer) -> Tensor | None:
@@ -206,7 +207,8 @@ def _bias(op: Lowering, layer: _Layer) -> Tensor | None:
         rows = [[_gates(content.get(name, zeros), layer.order) for name in pair] for pair in pairs]
         return np.stack([np.concatenate(row) for row in rows])
 
-    return op.derived(given, stack, (len(pairs), 2 * length))
+    key = ("biases", tuple(layer.order), tuple(n in given for pair in pairs for n in pair))
+    return op.derived(given, stack, (len(pairs), 2 * length), key)
 
 
 # Lowering
@@ -336,7 +338,7 @@ def _scan(
 
 
 def _transposed(op: Lowering, name: str) -> Tensor:
-    return op.derived(name, np.transpose, op.view.static_shape(name)[::-1])
+    return op.derived(name, np.transpose, op.view.static_shape(name)[::-1], "transposed")
 
 
 def _parts(op: Lowering, tensor: Tensor, count: int, size: int) -> list[Tensor]:
