@@ -1,26 +1,28 @@
 # `make help` lists the targets. `make profile` needs Python 3.11-3.13 and the package index, nothing else.
 
-VENV   := .venv
-TORCH  := .venv-torch
-OUT    := out
-SAMPLE := $(OUT)/MobileNetV2.mlpackage
-MODEL  ?= $(SAMPLE)
-ARGS   ?=
+VENV    := .venv
+TORCH   := .venv-torch
+OUT     := out
+EXAMPLE := $(OUT)/MobileNetV2.mlpackage
+MODEL   ?= $(EXAMPLE)
+ARGS    ?=
 # The first of these that suits is taken, or the one that `make PYTHON=/path/to/python3.12 …` names.
-PYTHON ?=
+PYTHON  ?=
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
-LOCK   := --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-header
+LOCK    := --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-header
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# coremltools' progress bars.
+export TQDM_DISABLE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile test check long bench-speed docs lock clean
+.PHONY: help profile test check long conformance bench-speed docs lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-profile: $(VENV)/.runtime $(filter $(SAMPLE),$(MODEL)) ## profile MODEL=path (default: a sample); ARGS="…" for more options
+profile: $(VENV)/.runtime $(filter $(EXAMPLE),$(MODEL)) ## profile MODEL=path (default: a sample); ARGS="…" for more options
 	@$(VENV)/bin/coremlscope profile "$(MODEL)" $(ARGS)
 
 test: $(VENV)/.dev ## run the tests
@@ -39,6 +41,10 @@ long: $(TORCH)/.ready ## compare with PyTorch and other references (minutes; dow
 bench-speed: $(TORCH)/.ready ## time this runtime beside ONNX Runtime, OpenVINO and PyTorch
 	$(TORCH)/bin/python -m benchmarks.speed $(ARGS)
 
+conformance: $(TORCH)/.conformance ## run coremltools' own tests; TESTS="path below coremltools …" SAMPLE=k/n ONE_PER_CLASS=1 WORKERS=n
+	$(TORCH)/bin/python -m benchmarks.conformance $(TESTS) $(addprefix --sample=,$(SAMPLE)) \
+	  $(if $(filter 1,$(ONE_PER_CLASS)),--one-per-class) $(addprefix --workers=,$(WORKERS)) --output $(OUT)/conformance $(ARGS)
+
 docs: $(VENV)/.dev ## write the generated pages of docs/
 	$(VENV)/bin/python tools/make_docs.py
 
@@ -49,7 +55,7 @@ lock: $(VENV)/.dev ## pin the requirements anew from requirements/*.in
 clean: ## remove everything that make made
 	rm -rf $(VENV) $(TORCH) $(OUT) build dist
 
-$(SAMPLE): | $(VENV)/.runtime
+$(EXAMPLE): | $(VENV)/.runtime
 	@mkdir -p $(OUT)
 	@$(VENV)/bin/python -c "from coremlscope.formats import write_sample; write_sample('$@', overwrite=True)"
 
@@ -74,6 +80,10 @@ $(TORCH)/.ready: requirements/build.txt requirements/dev.txt requirements/torch.
 	@$(call install,$(TORCH),--require-hashes -r requirements/build.txt -r requirements/dev.txt)
 	@$(call install,$(TORCH),-r requirements/torch.txt)
 	@$(call install,$(TORCH),--no-deps --no-build-isolation -e .)
+	@touch $@
+
+$(TORCH)/.conformance: requirements/conformance.txt $(TORCH)/.ready
+	@$(call install,$(TORCH),-r requirements/conformance.txt)
 	@touch $@
 
 # $(call install,environment,arguments of pip install)

@@ -33,10 +33,10 @@ def main(arguments: list[str] | None = None) -> int:
     plan = Plan(options.sample, options.one_per_class, options.timeout, options.keyword, options.output)
     results = run_jobs(plan_jobs(options.paths, plan, options.workers), plan, options.workers)
     table = Table(results, read_known_failures(_HERE / "known_failures.toml"))
-    text = table.render()
-    (options.output / "report.md").write_text(text, encoding="utf-8")
-    print(text)
-    print(f"written to {options.output / 'report.md'}; {table.passed} passed, {table.failed} failed")
+    print(table.write(options.output))
+    print(
+        f"written to {options.output}: report.md and failures.json; {table.passed} passed, {table.failed} failed"
+    )
     return 1 if table.unexplained else 0
 
 

@@ -6,6 +6,7 @@ told what to do by the environment, see `plugin_names`, and writes one JSON line
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -95,6 +96,12 @@ def _one_of_each(items: list[pytest.Item], numbers: dict[str, int]) -> list[pyte
     for item in sorted(items, key=lambda i: ("neuralnetwork" in i.nodeid, numbers[i.nodeid])):
         chosen.setdefault(item.nodeid.partition("[")[0], item)
     return [item for item in items if chosen[item.nodeid.partition("[")[0]] is item]
+
+
+def pytest_collection_finish() -> None:
+    """Spares the garbage collector what stays anyway: each conversion starts it, for a second otherwise."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections import Counter, defaultdict
@@ -75,6 +76,17 @@ class Table:
                 self.unexplained.append(result)
             else:
                 self.explained[reason] += 1
+
+    def write(self, folder: Path) -> str:
+        """Writes `report.md`, and every failure with its message into `failures.json`; returns the report."""
+        text = self.render()
+        (folder / "report.md").write_text(text, encoding="utf-8")
+        rows = [
+            {"id": r["id"], "explained": r not in self.unexplained, "message": r["message"]}
+            for r in self.failures
+        ]
+        (folder / "failures.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        return text
 
     def render(self) -> str:
         """The report as Markdown."""
