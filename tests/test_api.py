@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +27,22 @@ def test_models_from_memory(tmp_path: Path) -> None:
     assert coremlscope.export(model, tmp_path / "m.onnx") == (tmp_path / "m.onnx",)
 
 
-def test_measure() -> None:
+def test_profile() -> None:
     told: list[str] = []
-    request = coremlscope.Request(iterations=2, compile_iterations=1, load_iterations=1, warmups=0)
-    profile = coremlscope.measure(
+    profile = coremlscope.profile(
         sample_model(size=32, width=0.5, classes=10),
-        request,
+        iterations=2,
+        compile_iterations=1,
+        load_iterations=1,
+        warmups=0,
         threads=1,
         progress=lambda phase, done, total: told.append(phase),
     )
     assert profile.predict.statistics.count == 2
     assert {"compile", "load", "predict", "operations"} <= set(told)
+
+
+def test_options_of_a_profile_are_the_attributes_of_its_request() -> None:
+    attributes = {field.name for field in dataclasses.fields(coremlscope.Request)}
+    # `inputs` says which values were given, and is told by the values themselves.
+    assert set(api.RequestOptions.__annotations__) == attributes - {"inputs"}

@@ -19,7 +19,7 @@ from unittest import mock
 
 from coremlscope.cli import COMMANDS, main
 from coremlscope.engines.sampling import Statistics
-from coremlscope.profile.profile import SCHEMA, Profile
+from coremlscope.profiling.profile import SCHEMA, Profile
 
 DOCS = Path(__file__).parents[1] / "docs"
 

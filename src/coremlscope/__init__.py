@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from coremlscope.version import __version__
 
 if TYPE_CHECKING:
-    from coremlscope.api import export, inspect, measure, predict, read
+    from coremlscope.api import export, inspect, predict, profile, read
     from coremlscope.errors import CoremlscopeError
-    from coremlscope.profile.profile import Profile, Request
-    from coremlscope.profile.summary import ModelSummary
+    from coremlscope.profiling.profile import Profile, Request
+    from coremlscope.profiling.summary import ModelSummary
     from coremlscope.runtime import install, uninstall
 
 __all__ = [
@@ -26,22 +26,22 @@ __all__ = [
     "export",
     "inspect",
     "install",
-    "measure",
     "predict",
+    "profile",
     "read",
     "uninstall",
 ]
 
 _MODULES = {
     "CoremlscopeError": "errors",
-    "ModelSummary": "profile.summary",
-    "Profile": "profile.profile",
-    "Request": "profile.profile",
+    "ModelSummary": "profiling.summary",
+    "Profile": "profiling.profile",
+    "Request": "profiling.profile",
     "export": "api",
     "inspect": "api",
     "install": "runtime",
-    "measure": "api",
     "predict": "api",
+    "profile": "api",
     "read": "api",
     "uninstall": "runtime",
 }

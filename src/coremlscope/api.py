@@ -5,20 +5,34 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from coremlscope import formats
 from coremlscope.ir import Model
 
 if TYPE_CHECKING:
-    from coremlscope.profile.assemble import Progress
-    from coremlscope.profile.profile import Profile, Request
-    from coremlscope.profile.summary import ModelSummary
+    from coremlscope.profiling.assemble import Progress
+    from coremlscope.profiling.profile import Profile
+    from coremlscope.profiling.summary import ModelSummary
 
-__all__ = ["Source", "export", "inspect", "measure", "predict", "read"]
+__all__ = ["Source", "export", "inspect", "predict", "profile", "read"]
 
 #: Where a model comes from: a path, the bytes of a specification, or a model that was read before.
 Source = str | os.PathLike[str] | bytes | Model
+
+
+class RequestOptions(TypedDict, total=False):
+    """The attributes of `Request`, as keywords."""
+
+    compute_units: str
+    function: str
+    iterations: int
+    compile_iterations: int
+    load_iterations: int
+    warmups: int | None
+    seed: int
+    shapes: Mapping[str, tuple[int, ...]]
+    random_weights: bool
 
 
 def read(source: Source) -> Model:
@@ -48,34 +62,37 @@ def inspect(
     Raises:
         CoremlscopeError: See the error tree.
     """
-    from coremlscope.profile.summary import summarise
+    from coremlscope.profiling.summary import summarise
 
     return summarise(read(source), shapes, function=function, list_ops=list_ops)
 
 
-def measure(
+def profile(
     source: Source,
-    request: Request | None = None,
     *,
     inputs: Mapping[str, Any] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    **request: Unpack[RequestOptions],
 ) -> Profile:
     """Compiles, loads and runs a model again and again, and says where the time goes.
 
     Args:
         source: The model.
-        request: What to measure and how often; the defaults where it is None.
         inputs: Values of inputs by name; those that are absent are made up.
         threads: Threads that work on one operation; None for one per physical core.
         progress: Called with the phase, how many repetitions are done, and how many there will be.
+        **request: What to measure and how often: the attributes of `Request`, such as `iterations=100`.
 
     Raises:
         CoremlscopeError: See the error tree.
     """
-    from coremlscope.profile import assemble
+    from coremlscope.profiling import assemble
+    from coremlscope.profiling.profile import Request
 
-    return assemble.measure(read(source), request, inputs=inputs, threads=threads, progress=progress)
+    return assemble.measure(
+        read(source), Request(**request), inputs=inputs, threads=threads, progress=progress
+    )
 
 
 def predict(source: Source, values: Mapping[str, Any], *, function: str | None = None) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from PIL import Image
 from coremlscope import formats
 from coremlscope.cli import main
 from coremlscope.execution.export import export_onnx
-from coremlscope.profile.profile import Profile
-from coremlscope.profile.summary import ModelSummary
+from coremlscope.profiling.profile import Profile
+from coremlscope.profiling.summary import ModelSummary
 from coremlscope.runtime import uninstall
 
 QUICK = ["--iterations", "3", "--compile-iterations", "1", "--load-iterations", "2", "--warmups", "1"]

@@ -6,8 +6,8 @@ import dataclasses
 
 from coremlscope.findings import Finding
 from coremlscope.formats.sample import sample_model
-from coremlscope.profile.profile import Group, Host, NodeTiming, OpRow, OpTable, Phase, Profile, Request
-from coremlscope.profile.summary import ModelSummary, summarise
+from coremlscope.profiling.profile import Group, Host, NodeTiming, OpRow, OpTable, Phase, Profile, Request
+from coremlscope.profiling.summary import ModelSummary, summarise
 
 
 def made_summary(*, list_ops: bool = False) -> ModelSummary:

@@ -9,8 +9,8 @@ import pytest
 
 import golden
 from coremlscope.errors import UsageError
-from coremlscope.profile.profile import Profile
-from coremlscope.profile.summary import ModelSummary
+from coremlscope.profiling.profile import Profile
+from coremlscope.profiling.summary import ModelSummary
 from coremlscope.render import RENDERERS, Renderer, find_renderer
 from coremlscope.render.words import compact_type, plural, shorten
 from render.made import made_profile, made_summary

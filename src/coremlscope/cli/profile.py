@@ -88,25 +88,27 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.execution import choose_function
-    from coremlscope.profile.profile import Request
 
     shapes = dict(arguments.shape)
     model = api.read(arguments.model)
     description = choose_function(model, arguments.function).description
     inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
-    request = Request(
-        compute_units=arguments.compute_units,
-        function=arguments.function or "",
-        iterations=arguments.iterations,
-        compile_iterations=arguments.compile_iterations,
-        load_iterations=arguments.load_iterations,
-        warmups=arguments.warmups,
-        seed=arguments.seed,
-        shapes=shapes,
-        random_weights=arguments.random_weights,
-    )
     with progress_bars(not arguments.quiet) as progress:
-        profile = api.measure(model, request, inputs=inputs, threads=arguments.threads, progress=progress)
+        profile = api.profile(
+            model,
+            inputs=inputs,
+            threads=arguments.threads,
+            progress=progress,
+            compute_units=arguments.compute_units,
+            function=arguments.function or "",
+            iterations=arguments.iterations,
+            compile_iterations=arguments.compile_iterations,
+            load_iterations=arguments.load_iterations,
+            warmups=arguments.warmups,
+            seed=arguments.seed,
+            shapes=shapes,
+            random_weights=arguments.random_weights,
+        )
     write_reports(profile, arguments)
     return 0
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
 
 if TYPE_CHECKING:
-    from coremlscope.profile.profile import Profile
-    from coremlscope.profile.summary import ModelSummary
+    from coremlscope.profiling.profile import Profile
+    from coremlscope.profiling.summary import ModelSummary
 
 __all__ = ["write_reports"]
 

@@ -18,8 +18,8 @@ from coremlscope.render.json import render_json
 from coremlscope.render.markdown import render_markdown
 
 if TYPE_CHECKING:
-    from coremlscope.profile.profile import Profile
-    from coremlscope.profile.summary import ModelSummary
+    from coremlscope.profiling.profile import Profile
+    from coremlscope.profiling.summary import ModelSummary
 
 __all__ = ["RENDERERS", "Renderer", "find_renderer", "render_console", "render_json"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coremlscope.profile.profile import Profile
-    from coremlscope.profile.summary import ModelSummary
+    from coremlscope.profiling.profile import Profile
+    from coremlscope.profiling.summary import ModelSummary
 
 __all__ = ["render_console"]
 
@@ -17,7 +17,7 @@ def render_console(
     subject: Profile | ModelSummary, *, width: int = _DEFAULT_WIDTH, color: bool = False
 ) -> str:
     """A report as text of `width` columns, with ANSI colours where `color` is set."""
-    from coremlscope.profile.summary import ModelSummary
+    from coremlscope.profiling.summary import ModelSummary
     from coremlscope.render.console_summary import show_summary
     from coremlscope.render.page import Page
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coremlscope.profile.profile import Group, Phase, Profile
+from coremlscope.profiling.profile import Group, Phase, Profile
 from coremlscope.render.page import Column, Page
 from coremlscope.render.timing import describe_inputs, group_name, kinds, nodes_line, slowest, status_line
 from coremlscope.render.words import KINDS, count, model_name, plural

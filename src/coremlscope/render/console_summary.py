@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coremlscope.profile.summary import FeatureSummary, FunctionSummary, ModelSummary, OpSummary
+from coremlscope.profiling.summary import FeatureSummary, FunctionSummary, ModelSummary, OpSummary
 from coremlscope.render.page import Column, Page
 from coremlscope.render.words import (
     KINDS,

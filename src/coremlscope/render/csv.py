@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from coremlscope.render.words import compact_type
 
 if TYPE_CHECKING:
-    from coremlscope.profile.profile import Group, Profile
-    from coremlscope.profile.summary import ModelSummary
+    from coremlscope.profiling.profile import Group, Profile
+    from coremlscope.profiling.summary import ModelSummary
 
 __all__ = ["render_csv"]
 
@@ -20,7 +20,7 @@ _WORK_COLUMNS = ("flops", "read_bytes", "written_bytes", "weight_bytes")
 
 def render_csv(subject: Profile | ModelSummary) -> str:
     """The operations as comma-separated values with a heading; what is not known is left empty."""
-    from coremlscope.profile.summary import ModelSummary
+    from coremlscope.profiling.summary import ModelSummary
 
     if isinstance(subject, ModelSummary):
         return _table(("id", "type", "name", "results", *_WORK_COLUMNS), _summary_rows(subject))

@@ -7,8 +7,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from coremlscope.profile.profile import Profile
-    from coremlscope.profile.summary import ModelSummary
+    from coremlscope.profiling.profile import Profile
+    from coremlscope.profiling.summary import ModelSummary
 
 __all__ = ["render_json"]
 

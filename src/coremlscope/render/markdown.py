@@ -26,8 +26,8 @@ from coremlscope.render.words import (
 from coremlscope.units import format_count, format_duration, format_rate, format_share
 
 if TYPE_CHECKING:
-    from coremlscope.profile.profile import Profile
-    from coremlscope.profile.summary import ModelSummary, OpSummary
+    from coremlscope.profiling.profile import Profile
+    from coremlscope.profiling.summary import ModelSummary, OpSummary
 
 __all__ = ["render_markdown"]
 
@@ -37,7 +37,7 @@ _LISTED_GROUPS = 20
 
 def render_markdown(subject: Profile | ModelSummary) -> str:
     """A report as Markdown with tables."""
-    from coremlscope.profile.summary import ModelSummary
+    from coremlscope.profiling.summary import ModelSummary
 
     blocks = _summary(subject) if isinstance(subject, ModelSummary) else _profile(subject)
     return "\n\n".join(blocks) + "\n"

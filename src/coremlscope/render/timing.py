@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coremlscope.profile.attribution import Status
-from coremlscope.profile.profile import Group, OpRow, Profile
+from coremlscope.profiling.attribution import Status
+from coremlscope.profiling.profile import Group, OpRow, Profile
 from coremlscope.render.words import plural
 from coremlscope.units import format_duration
 

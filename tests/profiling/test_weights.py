@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from coremlscope import ir
-from coremlscope.profile.weights import WeightGroup, group_weights
+from coremlscope.profiling.weights import WeightGroup, group_weights
 
 
 def tensor(dtype: ir.DType, *shape: int) -> ir.Constant:

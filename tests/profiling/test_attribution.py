@@ -17,7 +17,7 @@ from coremlscope.execution import Executable, compile_model
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.formats.sample import sample_model
 from coremlscope.ops.program import OnnxProgram
-from coremlscope.profile.attribution import Attribution, attribute
+from coremlscope.profiling.attribution import Attribution, attribute
 from handmade import accumulator, perceptron
 
 # A graph by hand: lowered nodes with their owners, and what an engine made of them.

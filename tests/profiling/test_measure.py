@@ -13,7 +13,7 @@ from coremlscope import ir
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import EngineError, InputError, MissingWeightsError, UsageError
 from coremlscope.formats.sample import sample_model
-from coremlscope.profile import Profile, Request, measure
+from coremlscope.profiling import Profile, Request, measure
 from handmade import absent_weights, accumulator, adder, perceptron
 
 #: Durations that binary floating point adds and subtracts without error.

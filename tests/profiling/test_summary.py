@@ -11,8 +11,8 @@ import pytest
 from coremlscope import formats, ir
 from coremlscope.errors import InputError, UsageError
 from coremlscope.formats.sample import sample_model
-from coremlscope.profile.platforms import describe_opset, describe_platforms
-from coremlscope.profile.summary import ModelSummary, summarise
+from coremlscope.profiling.platforms import describe_opset, describe_platforms
+from coremlscope.profiling.summary import ModelSummary, summarise
 
 
 @pytest.fixture(scope="module")

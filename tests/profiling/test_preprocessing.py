@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from coremlscope import ir
-from coremlscope.profile.preprocessing import Preprocessing, find_preprocessing
+from coremlscope.profiling.preprocessing import Preprocessing, find_preprocessing
 
 
 def find(

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from benchmarks.conformance import runner
+from benchmarks.conformance.report import KnownFailure, Table, headline, in_scope, read_known_failures
+from benchmarks.conformance.runner import Job, Plan, plan_jobs, run_jobs
+
+TABLE = Path(runner.__file__).with_name("known_failures.toml")
+
+SUITE = """
+import os, time
+import pytest
+from coremltools.models import MLModel
+
+def load():
+    with pytest.raises(Exception):
+        MLModel("nowhere.mlpackage")
+
+def test_passes():
+    load()
+
+def test_fails():
+    load()
+    assert 1 == 2
+
+def test_touches_no_model():
+    assert 1 == 2
+
+def test_skips():
+    load()
+    pytest.skip("no")
+
+def test_crashes():
+    load()
+    os.abort()
+
+def test_hangs():
+    load()
+    time.sleep(600)
+
+@pytest.mark.parametrize("value", range(40))
+def test_many(value):
+    load()
+"""
+
+
+def result(test="test/api/a.py::t", outcome="passed", scope=("load",), kinds=("mlProgram",), message=""):
+    return {"id": test, "outcome": outcome, "scope": scope, "kinds": kinds, "message": message}
+
+
+@pytest.fixture
+def suite(tmp_path, monkeypatch):
+    root = tmp_path / "coremltools"
+    root.mkdir()
+    monkeypatch.setattr(runner, "suite", lambda: root)
+    return root
+
+
+def plan(folder, *, sample="0/1", one_per_class=False):
+    return Plan(sample, one_per_class, 60, "", folder)
+
+
+def test_what_is_in_scope():
+    assert in_scope(result())
+    assert in_scope(result(outcome="failed", scope=["collect"], kinds=[]))
+    assert not in_scope(result(scope=()))
+    assert not in_scope(result(outcome="skipped"))
+    assert not in_scope(result(outcome="xfailed"))
+    assert not in_scope(result(kinds=["neuralNetwork"]))
+    assert not in_scope(result(test="a.py::t[backend='neuralnetwork']"))
+
+
+def test_known_failures_explain_but_still_count(tmp_path):
+    known = [KnownFailure(r"test/api/a\.py::", "no kernel", "it is broken", 1)]
+    failures = [
+        result(outcome="failed", message="there is no kernel"),
+        result("test/api/a.py::u", "failed", message="wrong numbers"),
+        result("test/blob/a.py::t", "failed", message="no kernel"),
+    ]
+    table = Table([result("test/api/a.py::v"), *failures], known)
+    assert (table.passed, table.failed) == (1, 3)
+    assert table.unexplained == failures[1:]
+    text = table.write(tmp_path)
+    assert "| test/api | 3 | 1 | 2 | 33.33% |" in text
+    assert "- 1 × it is broken" in text
+    assert [row["explained"] for row in json.loads((tmp_path / "failures.json").read_text())] == [
+        True, False, False,
+    ]  # fmt: skip
+
+
+def test_a_headline_leaves_out_what_varies():
+    message = "x.py:3: in f\nE   RuntimeError: main/7/body/3 of /tmp/abc/x at 0x7f3a failed\nE   more"
+    assert headline(message) == "RuntimeError: OP of … at … failed"
+    assert headline("a\nb") == "b"
+
+
+def test_rows_of_the_committed_table_have_a_reason_and_a_count():
+    for row in read_known_failures(TABLE):
+        assert row.reason
+        assert row.covers > 0
+
+
+def test_small_files_share_a_process_and_long_ones_are_divided(suite):
+    for name, size in {
+        "test_a.py": 150_000,
+        "test_b.py": 40_000,
+        "test_c.py": 40_000,
+        "test_d.py": 10,
+    }.items():
+        (suite / name).write_text("#" * size)
+    (suite / "test_torch_ops.py").write_text("")
+    jobs = plan_jobs(["."], plan(suite), 1)
+    long = [job for job in jobs if job.files == ("test_torch_ops.py",)]
+    assert [(job.part, job.parts) for job in long] == [(part, 24) for part in range(24)]
+    assert [job.files for job in jobs if job not in long] == [
+        ("test_a.py", "test_b.py"), ("test_c.py", "test_d.py"),
+    ]  # fmt: skip
+    assert len(plan_jobs(["."], plan(suite, one_per_class=True), 1)) == 2
+    with pytest.raises(SystemExit, match="no nothing below"):
+        plan_jobs(["nothing"], plan(suite), 1)
+
+
+@pytest.mark.long
+def test_a_crash_and_a_hang_cost_one_test_each(suite, tmp_path, monkeypatch):
+    (suite / "test_all.py").write_text(SUITE)
+    (suite / "test_broken.py").write_text("import nothing_of_this_name\n")
+    (job,) = plan_jobs(["."], plan(tmp_path), 1)
+    results = run_jobs([job], plan(tmp_path), 1)
+    found = {r["id"].removeprefix("test_all.py::test_"): r for r in results}
+    many = {f"many[{value}]" for value in range(40)}
+    failed = {name for name, r in found.items() if r["outcome"] == "failed"}
+    assert failed == {"fails", "touches_no_model", "crashes", "hangs", "test_broken.py"}
+    assert {name for name, r in found.items() if in_scope(r)} == {"passes", *many, *failed} - {
+        "touches_no_model"
+    }
+    assert "-6" in found["crashes"]["message"]
+    assert "longer than 60 s" in found["hangs"]["message"]
+
+    third = run_jobs([Job(("test_all.py",), 1, 2)], plan(tmp_path, sample="2/3"), 1)
+    assert 0 < len(third) < 15
+    one = run_jobs([Job(("test_all.py",))], plan(tmp_path, one_per_class=True), 1)
+    assert sum("many" in r["id"] for r in one) == 1
