@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coremlscope.profile.assemble import Progress, describe_host, measure
-    from coremlscope.profile.profile import (
+    from coremlscope.profiling.assemble import Progress, describe_host, measure
+    from coremlscope.profiling.profile import (
         Group,
         Host,
         NodeTiming,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         Profile,
         Request,
     )
-    from coremlscope.profile.summary import ModelSummary, summarise
+    from coremlscope.profiling.summary import ModelSummary, summarise
 
 __all__ = [
     "Group",

@@ -23,10 +23,10 @@ from coremlscope.errors import UsageError
 from coremlscope.execution import Executable, choose_function, compile_model, load_compiled, missing_weights
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.ir import Array, Model
-from coremlscope.profile.attribution import Attribution, NodeGroup, attribute
-from coremlscope.profile.notes import Evidence, note
-from coremlscope.profile.profile import Group, Host, NodeTiming, OpRow, OpTable, Phase, Profile, Request
-from coremlscope.profile.summary import ModelSummary, OpSummary, summarise
+from coremlscope.profiling.attribution import Attribution, NodeGroup, attribute
+from coremlscope.profiling.notes import Evidence, note
+from coremlscope.profiling.profile import Group, Host, NodeTiming, OpRow, OpTable, Phase, Profile, Request
+from coremlscope.profiling.summary import ModelSummary, OpSummary, summarise
 
 __all__ = ["Progress", "describe_host", "measure"]
 

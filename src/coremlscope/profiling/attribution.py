@@ -16,7 +16,7 @@ from typing import Literal
 from coremlscope.engines.base import EngineNode
 from coremlscope.ir import Graph, Op
 from coremlscope.ops.program import OnnxProgram
-from coremlscope.profile.lowered import LoweredGraph, LoweredNode
+from coremlscope.profiling.lowered import LoweredGraph, LoweredNode
 
 __all__ = ["Attribution", "NodeGroup", "Status", "attribute"]
 

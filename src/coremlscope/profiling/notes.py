@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coremlscope.findings import Finding
-from coremlscope.profile.profile import Host, NodeTiming, OpTable, Phase, Request
+from coremlscope.profiling.profile import Host, NodeTiming, OpTable, Phase, Request
 from coremlscope.units import format_duration, format_share
 
 __all__ = ["Evidence", "note"]

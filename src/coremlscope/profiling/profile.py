@@ -11,8 +11,8 @@ from coremlscope.engines.sampling import Statistics, describe
 from coremlscope.errors import UsageError
 from coremlscope.figures import Origin
 from coremlscope.findings import Finding
-from coremlscope.profile.attribution import Status
-from coremlscope.profile.summary import ModelSummary
+from coremlscope.profiling.attribution import Status
+from coremlscope.profiling.summary import ModelSummary
 
 __all__ = ["SCHEMA", "Group", "Host", "NodeTiming", "OpRow", "OpTable", "Phase", "Profile", "Request"]
 

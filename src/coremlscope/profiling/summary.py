@@ -32,9 +32,9 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.spec import Work
 from coremlscope.ops.view import BoundGraph, OpView
-from coremlscope.profile.platforms import describe_opset, describe_platforms
-from coremlscope.profile.preprocessing import find_preprocessing
-from coremlscope.profile.weights import WeightGroup, group_weights
+from coremlscope.profiling.platforms import describe_opset, describe_platforms
+from coremlscope.profiling.preprocessing import find_preprocessing
+from coremlscope.profiling.weights import WeightGroup, group_weights
 
 __all__ = [
     "SCHEMA",
