@@ -40,7 +40,7 @@ def _judge(ops: tuple[Example, ...], chip: str = "m4", os: str = "27") -> Verdic
 
 
 def _support(verdicts: Verdicts, unit: ComputeUnit) -> str:
-    """`yes` where the unit can run all operations of a model, `partial` where it can run the model's own one."""
+    """`yes` where it can run all operations of a model, `partial` where it can run the first or the last."""
     supported = [by_unit[unit].supported for by_unit in verdicts.values()]
     assert "unknown" not in supported
     if "no" not in supported:
