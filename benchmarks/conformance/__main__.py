@@ -22,9 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sample", default="0/1", metavar="K/N", help="ids whose crc32 modulo N is K")
     parser.add_argument("--one-per-class", action="store_true", help="one parametrisation per test function")
     parser.add_argument("--workers", type=int, default=2, help="processes at a time (default 2)")
-    parser.add_argument(
-        "--timeout", type=int, default=300, help="seconds that one test may take (default 300)"
-    )
+    parser.add_argument("--timeout", type=int, default=300, help="seconds that a test may take (default 300)")
     parser.add_argument("--keyword", default="", metavar="EXPR", help="pytest's -k")
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("out/conformance"), help="folder of the results"
@@ -34,9 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
     results = run_jobs(plan_jobs(options.paths, plan, options.workers), plan, options.workers)
     table = Table(results, read_known_failures(_HERE / "known_failures.toml"))
     print(table.write(options.output))
-    print(
-        f"written to {options.output}: report.md and failures.json; {table.passed} passed, {table.failed} failed"
-    )
+    where = f"see report.md and failures.json in {options.output}"
+    print(f"{table.passed} passed, {table.failed} failed; {where}")
     return 1 if table.unexplained else 0
 
 

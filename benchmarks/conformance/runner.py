@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -36,8 +38,6 @@ _PARTS = {"test_torch_ops.py": 24, "test_passes.py": 4, "test_post_training_quan
 _BUNDLE_BYTES = 200_000
 #: pytest's exit codes where it ran what it was asked to: all passed, some failed, none was left over.
 _ORDERLY = (0, 1, 5)
-#: A process that has not ended a test for this many times the test's own limit is taken down.
-_PATIENCE = 1.5
 
 Result = dict[str, Any]
 
@@ -145,12 +145,18 @@ def _run_job(job: Job, plan: Plan, log: Path) -> list[Result]:
         ended, started = _read(log)
         lost = [test for test in started if test not in ended]
         if lost:
-            _append_failure(log, lost[-1], f"the process ended with code {code} during this test")
+            _append_failure(log, lost[-1], _lost_message(code, plan.timeout_s))
             continue
         done.unlink()
         if code not in _ORDERLY:
             _append_failure(log, job.files[0], f"pytest ended with code {code}; see {log.stem}.log")
         return list(_read(log)[0].values())
+
+
+def _lost_message(code: int, timeout_s: int) -> str:
+    if code == -signal.SIGKILL:
+        return f"the test took longer than {timeout_s} s, or the system took the process down for its memory"
+    return f"the process ended with code {code} during this test"
 
 
 def _append_failure(log: Path, test: str, message: str) -> None:
@@ -188,25 +194,26 @@ def _pytest(job: Job, plan: Plan, log: Path, done: Path) -> int:
     }
     command = [
         sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.conformance.plugin", "-p", "no:cacheprovider",
-        "-c", os.devnull, f"--rootdir={root}", f"--timeout={plan.timeout_s}", "--no-header", "-W", "ignore",
-        "--tb=short", "--continue-on-collection-errors",
+        "-c", os.devnull, f"--rootdir={root}", "--no-header", "-W", "ignore", "--tb=short",
+        "--continue-on-collection-errors",
         *(["-k", plan.keyword] if plan.keyword else []), *(str(root / file) for file in job.files),
     ]  # fmt: skip
     output = log.with_suffix(".log")
     with output.open("ab") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, env=environment, cwd=plan.output)
-        return _wait(process, log, plan.timeout_s * _PATIENCE)
+        return _wait(process, log, plan.timeout_s)
 
 
-def _wait(process: subprocess.Popen[bytes], log: Path, patience_s: float) -> int:
-    """Waits for a process as long as results keep coming."""
-    size = -1
+def _wait(process: subprocess.Popen[bytes], log: Path, timeout_s: float) -> int:
+    """Waits for a process, and takes it down where a test goes on for too long, be it in native code."""
+    size, since = -1, time.monotonic()
     while True:
         try:
-            return process.wait(patience_s)
+            return process.wait(1)
         except subprocess.TimeoutExpired:
             now = log.stat().st_size if log.exists() else 0
-            if now == size:
+            if now != size:
+                size, since = now, time.monotonic()
+            elif time.monotonic() - since > timeout_s:
                 process.kill()
                 return process.wait()
-            size = now
