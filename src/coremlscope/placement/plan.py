@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
@@ -280,14 +281,11 @@ def _detours(route: Route, allowed: Sequence[tuple[Backend, ...]]) -> list[dict[
 def _segments(
     ids: Sequence[str], backends: Sequence[Backend | None], spent: Sequence[float]
 ) -> list[Segment]:
-    segments: list[Segment] = []
-    for id_, backend, ms in zip(ids, backends, spent, strict=True):
-        if segments and segments[-1].backend == backend:
-            last = segments.pop()
-            segments.append(Segment(backend, (*last.ops, id_), last.planned_ms + ms))
-        else:
-            segments.append(Segment(backend, (id_,), ms))
-    return segments
+    steps = zip(backends, ids, spent, strict=True)
+    return [
+        Segment(backend, tuple(id_ for _, id_, _ in run), sum(ms for _, _, ms in run))
+        for backend, run in ((key, list(run)) for key, run in itertools.groupby(steps, key=itemgetter(0)))
+    ]
 
 
 def _planned(

@@ -1,0 +1,1 @@
+"""How well plans agree with published ones."""

@@ -1,0 +1,59 @@
+"""Prints how well our plans agree with published ones, with every miss: `make bench-plan`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import warnings
+from collections.abc import Sequence
+
+from benchmarks.plan.published import FOLDER
+
+_PARTS = ("network", "fit", "support", "context", "speed")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compares and prints; 0 where everything that was asked for could be compared."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.plan", description=__doc__)
+    parser.add_argument("part", nargs="*", metavar="PART", help=f"some of {', '.join(_PARTS)} (default: all)")
+    wanted = parser.parse_args(arguments).part or list(_PARTS)
+    unknown = [part for part in wanted if part not in _PARTS]
+    if unknown:
+        parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(_PARTS)}")
+    if not FOLDER.is_dir():
+        print(f"the published plans are not at {FOLDER}: nothing to compare with")
+        return 0
+    logging.disable(logging.WARNING)
+    warnings.filterwarnings("ignore")
+    from benchmarks.plan import agreement, fit, speed
+
+    compare = {
+        "network": agreement.compare_network,
+        "support": agreement.compare_support,
+        "context": agreement.compare_context,
+    }
+    for part in wanted:
+        if part == "fit":
+            print(fit.report())
+        elif part == "speed":
+            print(speed.report())
+        else:
+            for found in compare[part]():
+                _show(found)
+    return 0
+
+
+def _show(found: object) -> None:
+    from benchmarks.plan.agreement import Agreement
+
+    assert isinstance(found, Agreement)
+    print(f"{found.name}: {found.right} of {found.total} ({found.share:.1%})")
+    for note in found.notes:
+        print(f"    {note}")
+    for miss in found.misses:
+        print(f"  miss  {miss}")
+    print()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

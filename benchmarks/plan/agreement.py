@@ -1,0 +1,184 @@
+"""Our plans beside the published ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.plan.cases import CASES, GROUPS, build
+from benchmarks.plan.edgetpu import network
+from benchmarks.plan.published import DumpRow, read_context, read_dump, read_support
+from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, find_device
+from coremlscope.ir import Model
+from coremlscope.placement.backend import BACKENDS, UNIT_OF
+from coremlscope.placement.plan import FunctionPlan, Planned
+from coremlscope.profiling.planning import plan_model
+
+__all__ = ["Agreement", "compare_context", "compare_network", "compare_support"]
+
+#: Plans whose costs differ by less are equal but for rounding.
+_TIE_MS = 1e-9
+#: Largest relative error of the planned cost of an operation that is bound by memory.
+_CLOSE = 0.01
+
+
+@dataclass
+class Agreement:
+    """How many of the published facts our plans reproduce.
+
+    Attributes:
+        name: What was compared.
+        right: How many are reproduced.
+        total: Of how many.
+        misses: One line for each that is not.
+        notes: What else to know.
+    """
+
+    name: str
+    right: int = 0
+    total: int = 0
+    misses: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def count(self, is_right: bool, miss: str) -> None:
+        """Counts one fact; `miss` is listed where it is not reproduced."""
+        self.total += 1
+        self.right += is_right
+        if not is_right:
+            self.misses.append(miss)
+
+    @property
+    def share(self) -> float:
+        """The share of what is right."""
+        return self.right / self.total if self.total else math.nan
+
+
+def compare_network() -> list[Agreement]:
+    """The M1's dump: selected backends, costs of what is not a convolution, rejections."""
+    plan = plan_model(network(), find_device("m1", "14.5"), "all")
+    (function,) = plan.functions.values()
+    rows = read_dump()
+    if [row.type for row in rows] != [op.type for op in function.ops]:
+        raise SystemExit("the network of the corpus does not have the operations of the dump")
+    pairs = list(zip(rows, function.ops, strict=True))
+    return [_selections(pairs), *_costs(pairs), _rejections(pairs)]
+
+
+def _selections(pairs: Sequence[tuple[DumpRow, Planned]]) -> Agreement:
+    found = Agreement("M1 · selected backend (both CPU backends count as CPU)")
+    exact = 0
+    for row, op in pairs:
+        ours = op.choices["all"].backend
+        exact += ours == row.selected
+        same = ours is not None and UNIT_OF[ours] == UNIT_OF[row.selected]
+        found.count(same, f"{row.name}: {row.selected}, ours {ours}")
+    found.notes.append(f"the very backend: {exact} of {len(pairs)}")
+    return found
+
+
+def _costs(pairs: Sequence[tuple[DumpRow, Planned]]) -> list[Agreement]:
+    agreements = []
+    for backend in BACKENDS:
+        found = Agreement(f"M1 · planned cost on {backend} within 1 %, convolutions apart")
+        for row, op in pairs:
+            if row.type == "conv" or backend not in row.costs_ms:
+                continue
+            theirs = row.costs_ms[backend]
+            ours = op.costs[backend].ms if backend in op.costs else math.nan
+            found.count(abs(ours - theirs) <= _CLOSE * theirs, f"{row.name}: {theirs} ms, ours {ours} ms")
+        agreements.append(found)
+    return agreements
+
+
+def _rejections(pairs: Sequence[tuple[DumpRow, Planned]]) -> Agreement:
+    found = Agreement("M1 · the Neural Engine's rejections, with Core ML's own words among the reasons")
+    for row, op in pairs:
+        verdict = op.verdicts[NEURAL_ENGINE]
+        if row.message:
+            said = [reason.core_ml for reason in verdict.reasons]
+            found.count(
+                row.message.rstrip(".") in {text.rstrip(".") for text in said},
+                f"{row.name}: {row.message}, ours {said}",
+            )
+        else:
+            found.count(verdict.supported == "yes", f"{row.name}: runs, ours {verdict.supported}")
+    return found
+
+
+def compare_support() -> list[Agreement]:
+    """The M4's models of one operation: which units support all of their operations."""
+    device = find_device("m4", "27")
+    engine = Agreement("M4 · Neural Engine supports the model")
+    gpu = Agreement("M4 · GPU supports the model")
+    for row in read_support():
+        if row["ane"].startswith("n/a"):
+            engine.notes.append(f"left out: {row['model']}, {row['ane']}")
+            continue
+        for name in GROUPS.get(row["model"], (row["model"],)):
+            (function,) = plan_model(build(name), device, "all").functions.values()
+            _support(engine, name, function, NEURAL_ENGINE, row["ane"] == "yes", row["note"])
+            _support(gpu, name, function, "gpu", row["gpu"] == "yes", "")
+    return [engine, gpu]
+
+
+def _support(
+    found: Agreement, name: str, function: FunctionPlan, unit: ComputeUnit, expected: bool, note: str
+) -> None:
+    ops = [op for op in function.ops if not op.inserted]
+    failing = [op for op in ops if op.supported(unit) != "yes"]
+    why = "; ".join(
+        f"{op.type} {op.supported(unit)} ({', '.join(r.rule for r in op.verdicts[unit].reasons)})"
+        for op in failing
+    )
+    told = f"{name}: {'supported' if expected else f'not supported ({note})'}, ours {why or 'supported'}"
+    found.count((not failing) == expected, told)
+
+
+def compare_context() -> list[Agreement]:
+    """The M4's operations between layers: the pattern of preferred units with CPU and Neural Engine."""
+    device = find_device("m4", "27")
+    found = Agreement("M4 · pattern of units in context")
+    ties = 0
+    for name, pattern in read_context():
+        model = build(name, in_context="not wrapped" not in pattern)
+        ours, is_tie = _pattern(model, device)
+        same = _matches(ours, pattern)
+        if not same and is_tie:
+            ties += 1
+        found.count(same, f"{name}: {pattern}, ours {ours}{' (a tie)' if is_tie else ''}")
+    found.notes.append(f"right but for ties of equal cost: {found.right + ties} of {found.total}")
+    return [found]
+
+
+def _pattern(model: Model, device: object) -> tuple[str, bool]:
+    (function,) = plan_model(model, device, "cpu_and_ne").functions.values()  # type: ignore[arg-type]
+    ops = [op for op in function.ops if not op.inserted]
+    marks = "".join("A" if op.choices["cpu_and_ne"].unit == NEURAL_ENGINE else "C" for op in ops)
+    tie = any(more < _TIE_MS for op in ops for more in op.choices["cpu_and_ne"].detour_ms.values())
+    return marks, tie
+
+
+def _matches(marks: str, pattern: str) -> bool:
+    if pattern == "all ANE":
+        return set(marks) == {"A"}
+    if pattern == "ANE, final relu on CPU":
+        return set(marks[:-1]) == {"A"} and marks[-1] == "C"
+    if pattern == "whole graph CPU":
+        return set(marks) == {"C"}
+    return marks == _spelled(pattern)
+
+
+def _spelled(pattern: str) -> str:
+    """`C x7 | A A A A` as `CCCCCCCAAAA`."""
+    text = ""
+    for word in pattern.replace("|", " ").split():
+        text += text[-1] * (int(word[1:]) - 1) if word.startswith("x") else word
+    return text
+
+
+def unknown_cases() -> list[str]:
+    """Rows of the published tables for which no case is written."""
+    rows = [row["model"] for row in read_support() if not row["ane"].startswith("n/a")]
+    rows += [name for name, _ in read_context()]
+    return [name for name in rows if name not in CASES and name not in GROUPS]

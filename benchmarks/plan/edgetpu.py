@@ -1,0 +1,57 @@
+"""The network of the M1's dump: the body of a model of the corpus, with the front that the dump shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from coremlscope import formats
+from coremlscope.ir import (
+    ArrayFeature,
+    DType,
+    Function,
+    Graph,
+    Model,
+    Op,
+    Program,
+    TensorType,
+    Value,
+    constant,
+)
+
+__all__ = ["CORPUS", "network"]
+
+CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
+
+
+def network(corpus: Path = CORPUS) -> Model:
+    """MobilenetEdgeTPU with an input of floats that is scaled (by one number), shifted (by three) and cast.
+
+    The model of the corpus casts and transposes its input instead; everything after that is the same,
+    operation for operation. The counts of the constants follow from the dump's figures: 150,529 and 150,531
+    elements.
+    """
+    path = next(corpus.rglob("MobilenetEdgeTPU.mlpackage"))
+    model = formats.read(path)
+    assert isinstance(model.content, Program)
+    (name, function), *_ = model.content.functions.items()
+    ops = function.graph.ops
+    cut = next(index for index, op in enumerate(ops) if op.type == "transpose")
+    image = Value("images", TensorType(DType.FP32, (1, 3, 224, 224)))
+    scaled, shifted = Value("scaled", image.type), Value("shifted", image.type)
+    shift = constant(np.full((1, 3, 1, 1), -1, np.float32))
+    kept = [op for op in ops[:cut] if op.type == "const"]
+    front = [
+        Op("main/front/0", "mul", {"x": (image,), "y": (constant(np.float32(1 / 128)),)}, (scaled,)),
+        Op("main/front/1", "add", {"x": (scaled,), "y": (shift,)}, (shifted,)),
+        Op("main/front/2", "cast", {"x": (shifted,), "dtype": (constant("fp16"),)}, ops[cut].outputs),
+    ]
+    graph = Graph(function.graph.name, (image,), (*kept, *front, *ops[cut + 1 :]), function.graph.outputs)
+    content = Program({name: Function(function.name, function.opset, graph)}, model.content.version)
+    main = model.description.main
+    (feature,) = main.inputs
+    taken = replace(feature, name=image.name, type=ArrayFeature(DType.FP32, (1, 3, 224, 224)))
+    functions = {model.description.default: replace(main, inputs=(taken,))}
+    return replace(model, content=content, description=replace(model.description, functions=functions))

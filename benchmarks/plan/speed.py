@@ -1,0 +1,58 @@
+"""How long a plan takes for a large model."""
+
+from __future__ import annotations
+
+import time
+
+from coremlscope.devices import find_device
+from coremlscope.ir import (
+    Description,
+    DType,
+    Function,
+    FunctionDescription,
+    Graph,
+    Model,
+    Op,
+    Program,
+    TensorType,
+    Value,
+    constant,
+)
+from coremlscope.profiling.planning import plan_model
+
+__all__ = ["large_model", "report"]
+
+_OPS = 3000
+
+
+def large_model(count: int = _OPS) -> Model:
+    """A chain of operations of six types."""
+    type_ = TensorType(DType.FP16, (1, 64, 32, 32))
+    x = given = Value("x", type_)
+    ops = []
+    for index in range(count):
+        y = Value(f"v{index}", type_)
+        kind = ("relu", "mul", "add", "softmax", "sigmoid", "layer_norm")[index % 6]
+        inputs = {"x": (x,)}
+        extra: dict[str, tuple[object, ...]] = {}
+        if kind in ("mul", "add"):
+            extra = {"y": (given,)}
+        elif kind == "softmax":
+            extra = {"axis": (constant(1),)}
+        elif kind == "layer_norm":
+            extra = {"axes": (constant([1]),)}
+        ops.append(Op(f"main/{index}", kind, inputs | extra, (y,)))  # type: ignore[arg-type]
+        x = y
+    function = Function("main", "CoreML8", Graph("main", (given,), tuple(ops), (x,)))
+    description = Description({"main": FunctionDescription((), ())}, "main")
+    return Model(9, description, Program({"main": function}))
+
+
+def report() -> str:
+    """Seconds for a plan of 3,000 operations with every setting; the chips are read before."""
+    device = find_device("m4")
+    model = large_model()
+    plan_model(large_model(12), device)
+    start = time.perf_counter()
+    plan_model(model, device, every_setting=True)
+    return f"plan of {_OPS} operations, four settings: {time.perf_counter() - start:.2f} s\n"
