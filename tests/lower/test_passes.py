@@ -37,6 +37,29 @@ def test_hard_swish_loses_its_cut_only_where_that_changes_nothing(threshold, alp
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("gate_reads", ["cut", "x"])
+def test_hard_swish_is_one_node_where_its_constants_are_the_usual_ones(gate_reads):
+    def body(x):
+        cut = mb.thresholded_relu(x=x, alpha=-3.0)
+        gate = mb.sigmoid_hard(x=cut if gate_reads == "cut" else x, alpha=np.float32(1 / 6), beta=0.5)
+        return mb.mul(x=cut, y=gate)
+
+    program = lower(bind_main(build(body, {"x": X})))
+    assert [node.op_type for node in program.model.graph.node] == ["HardSwish"]
+    (result,) = run(body, {"x": X})
+    np.testing.assert_allclose(result, X * np.clip(X / 6 + 0.5, 0, 1), rtol=1e-5, atol=1e-6)
+
+
+def test_a_cut_with_other_constants_stays_where_the_gate_reads_it():
+    def body(x):
+        cut = mb.thresholded_relu(x=x, alpha=-2.0)
+        return mb.mul(x=cut, y=mb.sigmoid_hard(x=cut, alpha=np.float32(0.25), beta=0.5))
+
+    (result,) = run(body, {"x": X})
+    cut = np.where(X >= -2, X, 0)
+    np.testing.assert_allclose(result, cut * np.clip(cut / 4 + 0.5, 0, 1), rtol=1e-5, atol=1e-6)
+
+
 def test_a_cut_that_is_used_elsewhere_stays():
     def body(x):
         kept = mb.thresholded_relu(x=x, alpha=-3.0)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx
+import onnx.helper
 
 __all__ = ["PASSES", "Pass", "used_names"]
 
@@ -96,24 +98,48 @@ def _number(node: onnx.NodeProto, name: str) -> float:
 
 
 def _hard_swish(nodes: Nodes, outputs: Sequence[str]) -> Nodes:
-    """Multiplies by `x` where a hard sigmoid of `x` meets `x` cut off where that sigmoid is zero anyway."""
-    makers = {node.output[0]: node for node in nodes}
+    """Makes one node of `x` times its hard sigmoid; what cuts `x` off where that product is zero goes."""
+    makers = {name: node for node in nodes for name in node.output}
     for node in nodes:
-        operands = {m.op_type: m for name in node.input if (m := makers.get(name)) is not None}
-        cut, sigmoid = operands.get("ThresholdedRelu"), operands.get("HardSigmoid")
-        if node.op_type != "Mul" or cut is None or sigmoid is None or cut.input[0] != sigmoid.input[0]:
+        if node.op_type != "Mul":
             continue
-        slope = _number(sigmoid, "alpha")
-        if slope <= 0:
-            continue
-        zero = -_number(sigmoid, "beta") / slope
-        if _number(cut, "alpha") - zero <= abs(zero) * _FP16_SPACING:
-            node.input[list(node.input).index(cut.output[0])] = cut.input[0]
+        for gate, value in (tuple(node.input), tuple(reversed(node.input))):
+            sigmoid = makers.get(gate)
+            if sigmoid is None or sigmoid.op_type != "HardSigmoid":
+                continue
+            x = _uncut(value, sigmoid, makers)
+            if sigmoid.input[0] not in (x, value):
+                continue
+            if _is_standard(sigmoid):
+                node.CopyFrom(onnx.helper.make_node("HardSwish", [x], list(node.output), name=node.name))
+                break
+            if sigmoid.input[0] == x:
+                node.input[list(node.input).index(value)] = x
+                break
     return nodes
 
 
+def _uncut(value: str, sigmoid: onnx.NodeProto, makers: Mapping[str, onnx.NodeProto]) -> str:
+    """What `value` was before it was cut off, where the hard sigmoid is zero for all that was cut."""
+    cut = makers.get(value)
+    slope = _number(sigmoid, "alpha")
+    if cut is None or cut.op_type != "ThresholdedRelu" or slope <= 0:
+        return value
+    zero = -_number(sigmoid, "beta") / slope
+    return cut.input[0] if _number(cut, "alpha") - zero <= abs(zero) * _FP16_SPACING else value
+
+
+def _is_standard(sigmoid: onnx.NodeProto) -> bool:
+    """Whether the constants are those of ONNX's HardSwish, which has none of its own, in single precision."""
+    return np.float32(_number(sigmoid, "alpha")) == np.float32(1 / 6) and _number(sigmoid, "beta") == 0.5
+
+
 PASSES: tuple[Pass, ...] = (
-    Pass("hard-swish", "converters write it as two activations and a product; one can go", _hard_swish),
+    Pass(
+        "hard-swish",
+        "converters write it as two activations and a product; an engine fuses it as one",
+        _hard_swish,
+    ),
     Pass("name-outputs", "a copy behind every output would cost a pass over its memory", _name_outputs),
     Pass("drop-dead", "ONNX Runtime runs nodes that nothing reads", _drop_dead),
 )
