@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 import onnx.helper
 
+from coremlscope.ops.program import MERGED
+
 __all__ = ["PASSES", "Pass", "used_names"]
 
 Nodes = list[onnx.NodeProto]
@@ -112,9 +114,11 @@ def _hard_swish(nodes: Nodes, outputs: Sequence[str]) -> Nodes:
                 continue
             if _is_standard(sigmoid):
                 node.CopyFrom(onnx.helper.make_node("HardSwish", [x], list(node.output), name=node.name))
+                node.metadata_props.add(key=MERGED, value=f"{gate}\n{value}")
                 break
-            if sigmoid.input[0] == x:
+            if sigmoid.input[0] == x != value:
                 node.input[list(node.input).index(value)] = x
+                node.metadata_props.add(key=MERGED, value=value)
                 break
     return nodes
 

@@ -11,7 +11,7 @@ import onnx
 from coremlscope.ir import TensorType
 from coremlscope.ops.emit import NumpyType, WeightSlot
 
-__all__ = ["WEIGHTS_FILE", "OnnxProgram", "Port", "StatePort"]
+__all__ = ["MERGED", "WEIGHTS_FILE", "OnnxProgram", "Port", "StatePort"]
 
 #: The name by which the graph refers to its weight file.
 WEIGHTS_FILE = "weights.bin"
@@ -35,6 +35,10 @@ class Port:
     type: TensorType
     dtype: NumpyType
     labels: tuple[str | int, ...] | None = None
+
+
+#: Key of the metadata of a node that does the work of others, too: the values that those made, one a line.
+MERGED = "coremlscope.merged"
 
 
 @dataclass(frozen=True, slots=True)

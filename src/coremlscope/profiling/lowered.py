@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from coremlscope.ops.program import OnnxProgram
+from coremlscope.ops.program import MERGED, OnnxProgram
 
 __all__ = ["LoweredGraph", "LoweredNode"]
 
@@ -52,12 +52,20 @@ class LoweredGraph:
         self.result: dict[str, str] = {}
         self.constants: set[str] = {tensor.name for tensor in program.model.graph.initializer}
         self._numbers: dict[Any, int] = {}
+        #: The operations for which something is still made.
+        self._alive = {
+            program.owners.get(name, "") for node in program.model.graph.node for name in node.output
+        }
         for node in program.model.graph.node:
             self._add(node, program)
 
     def _add(self, node: Any, program: OnnxProgram) -> None:
         outputs = tuple(name for name in node.output if name)
         ops = frozenset(program.owners.get(name, "") for name in outputs) - {""}
+        merged = (
+            name for entry in node.metadata_props if entry.key == MERGED for name in entry.value.split("\n")
+        )
+        ops |= {program.owners.get(name, "") for name in merged} - self._alive - {""}
         inner = frozenset(program.owners.get(name, "") for name in _made_inside(node)) - {""} - ops
         read = [name for name in node.input if name]
         read += sorted(_read_inside(node) - set(read))
