@@ -52,6 +52,24 @@ def test_arithmetic_and_comparisons(x, y):
     check(cases, {"x": x, "y": y})
 
 
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_integers_divide_as_on_arm(is_constant):
+    lowest = np.iinfo(np.int32).min
+    x = np.array([7, -7, 0, lowest, lowest, -7, 7], np.int32)
+    y = np.array([0, 0, 0, -1, 0, 2, -2], np.int32)
+
+    def call(name):
+        return lambda x, y: getattr(mb, name)(x=x, y=divisor if is_constant else y)
+
+    divisor = y
+    cases = {
+        "real_div": (call("real_div"), np.array([0, 0, 0, lowest, 0, -3, -3], np.int32)),
+        "floor_div": (call("floor_div"), np.array([0, 0, 0, lowest, 0, -4, -4], np.int32)),
+        "mod": (call("mod"), np.array([7, -7, 0, 0, lowest, 1, -1], np.int32)),
+    }
+    check(cases, {"x": x, "y": y})
+
+
 def test_powers():
     x, y = np.abs(X) + 0.5, np.array([2.0, 0.5, -1.0], np.float32)
     check({"float": (_call("pow"), x**y)}, {"x": x, "y": y})

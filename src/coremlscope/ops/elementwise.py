@@ -1,4 +1,8 @@
-"""Elementwise operations of two operands, comparisons and logic."""
+"""Elementwise operations of two operands, comparisons and logic.
+
+Integers divided by zero give zero, and leave the dividend as their remainder: so divide the Arm processors
+that Core ML runs on (SDIV in the Arm Architecture Reference Manual), where other processors fault.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from coremlscope.ir import Array, DType, TensorType, ValueType
-from coremlscope.ops.emit import BOOL, F32, I32, Lowering, Tensor
+from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, Tensor
 from coremlscope.ops.folding import Fold, folding
 from coremlscope.ops.infer import broadcast
 from coremlscope.ops.spec import OpSpec
@@ -61,28 +65,67 @@ def _not_equal(op: Lowering) -> Tensor:
     return op.emit("Not", _compare("Equal")(op))
 
 
+def _divides(view: OpView) -> bool:
+    """True where no integer quotient can fail: ONNX Runtime has no kernel for division by zero.
+
+    The lowest integer divided by -1 even takes the process down, on processors that fault on the overflow.
+    """
+    return view.is_known("y") and not np.isin(view.value("y"), (0, -1)).any()
+
+
+def _guarded(
+    op: Lowering, quotient: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor, by_zero: Tensor
+) -> Tensor:
+    """The quotient of two integer tensors in 64 bits, where it cannot overflow; `by_zero` where `y` is 0."""
+    x, y, by_zero = (op.cast(tensor, I64) for tensor in (x, y, by_zero))
+    is_zero = op.emit("Equal", y, op.const(0, I64), dtype=BOOL)
+    divided = quotient(x, op.emit("Where", is_zero, op.const(1, I64), y, dtype=I64))
+    return op.cast(op.emit("Where", is_zero, by_zero, divided, dtype=I64), I32)
+
+
+def _real_div(op: Lowering) -> Tensor:
+    x, y = _operands(op)
+    if x.dtype == F32 or _divides(op.view):
+        return op.emit("Div", x, y)
+    return _guarded(op, lambda a, b: op.emit("Div", a, b), x, y, op.const(0, I32))
+
+
 def _floor_div(op: Lowering) -> Tensor:
     x, y = _operands(op)
     if x.dtype == F32:
         return op.emit("Floor", op.emit("Div", x, y))
-    # ONNX divides integers towards zero; doubles hold every int32 and quotients of them closely enough.
-    quotient = op.emit("Div", op.cast(x, np.float64), op.cast(y, np.float64))
-    return op.cast(op.emit("Floor", quotient), I32)
+
+    def rounded_down(a: Tensor, b: Tensor) -> Tensor:
+        # ONNX divides integers towards zero; doubles hold every int32 and quotients of them closely enough.
+        quotient = op.emit("Div", op.cast(a, np.float64), op.cast(b, np.float64))
+        return op.cast(op.emit("Floor", quotient), a.dtype)
+
+    if _divides(op.view):
+        return rounded_down(x, y)
+    return _guarded(op, rounded_down, x, y, op.const(0, I32))
 
 
 def _mod(op: Lowering) -> Tensor:
     x, y = _operands(op)
-    if x.dtype != F32:
+    if x.dtype == F32:
+        # ONNX has only C's fmod for floats, whose sign is that of the dividend.
+        floor = op.emit("Floor", op.emit("Div", x, y))
+        return op.emit("Sub", x, op.emit("Mul", floor, y))
+    if _divides(op.view):
         return op.emit("Mod", x, y)
-    # ONNX has only C's fmod for floats, whose sign is that of the dividend.
-    floor = op.emit("Floor", op.emit("Div", x, y))
-    return op.emit("Sub", x, op.emit("Mul", floor, y))
+    return _guarded(op, lambda a, b: op.emit("Mod", a, b), x, y, x)
 
 
-def _real_div(x: Array, y: Array) -> Array:
+def _fold_real_div(x: Array, y: Array) -> Array:
     """A quotient; the result of integers is an integer, rounded towards zero."""
-    quotient = np.true_divide(x, y)
-    return np.trunc(quotient) if np.issubdtype(x.dtype, np.integer) else quotient
+    if not np.issubdtype(x.dtype, np.integer):
+        return np.true_divide(x, y)
+    return np.where(y == 0, 0, np.trunc(np.true_divide(x, np.where(y == 0, 1, y))))
+
+
+def _fold_mod(x: Array, y: Array) -> Array:
+    remainder = np.mod(x, y)
+    return np.where(y == 0, x, remainder) if np.issubdtype(x.dtype, np.integer) else remainder
 
 
 def _power(x: Array, y: Array) -> Array:
@@ -116,8 +159,8 @@ OPS: tuple[OpSpec, ...] = (
     _arithmetic(
         "real_div",
         "The quotient of two tensors, element by element; of integers, rounded towards zero.",
-        _binary("Div"),
         _real_div,
+        _fold_real_div,
     ),
     _arithmetic(
         "floor_div", "The quotient of two tensors, rounded down.", _floor_div, np.floor_divide, flops=2
@@ -126,7 +169,7 @@ OPS: tuple[OpSpec, ...] = (
         "mod",
         "What remains of the quotient rounded down; it has the sign of the divisor.",
         _mod,
-        np.mod,
+        _fold_mod,
         flops=4,
     ),
     _arithmetic("pow", "The first tensor raised to the power of the second.", _binary("Pow"), _power),
