@@ -7,7 +7,6 @@ pass over random images, which keeps the activations' size from layer to layer.
 
 from __future__ import annotations
 
-import os
 import sys
 import types
 import warnings
@@ -28,9 +27,6 @@ __all__ = ["NETWORKS", "Network", "convert_network"]
 FloatArray = npt.NDArray[np.float32]
 
 _VOCABULARY = 1000
-
-# coremltools' progress bars; tqdm looks at this when it is imported.
-os.environ.setdefault("TQDM_DISABLE", "1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,6 +180,13 @@ def _table(rows: Sequence[Row], threads: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _write(rows: Sequence[Row], threads: int, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "speed.md").write_text(_table(rows, threads), encoding="utf-8")
+    result = {"threads": threads, "rows": [asdict(row) for row in rows]}
+    (folder / "speed.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the benchmark and writes its table as Markdown and JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
@@ -197,12 +204,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rows.append(
                 _time(network, threads=options.threads, rounds=options.rounds, iterations=options.iterations)
             )
-    table = _table(rows, options.threads)
-    print(f"\n{table}")
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "speed.md").write_text(table, encoding="utf-8")
-    result = {"threads": options.threads, "rows": [asdict(row) for row in rows]}
-    (options.out / "speed.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            # After each network, so that what is there survives an interruption.
+            _write(rows, options.threads, options.out)
+    print(f"\n{_table(rows, options.threads)}")
 
 
 if __name__ == "__main__":

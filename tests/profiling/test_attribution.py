@@ -16,7 +16,7 @@ from coremlscope.engines.base import EngineNode, NodeProfile
 from coremlscope.execution import Executable, compile_model
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.formats.sample import sample_model
-from coremlscope.ops.program import OnnxProgram
+from coremlscope.ops.program import MERGED, OnnxProgram
 from coremlscope.profiling.attribution import Attribution, attribute
 from handmade import accumulator, perceptron
 
@@ -64,6 +64,14 @@ def test_a_fused_node_owns_what_lies_between_its_inputs_and_outputs() -> None:
     found = attribute(_graph("m/0", "m/1", "m/2"), _program(CONV_RELU, "w"), ran)
     assert _groups(found) == [(("m/0", "m/1"), (0,)), (("m/2",), (1,))]
     assert found.status == {"m/0": "fused", "m/1": "fused", "m/2": "timed"}
+
+
+def test_a_node_that_a_pass_merged_owns_the_operations_whose_values_are_gone() -> None:
+    program = _program((("Conv", "x w", "c", "m/0"), ("HardSwish", "c", "y", "m/3")), "w", ["m/1", "m/2"])
+    program.model.graph.node[1].metadata_props.add(key=MERGED, value="pruned_m/1\npruned_m/2")
+    ran = [_ran("Conv", "x w", "c"), _ran("HardSwish", "c", "y")]
+    found = attribute(_graph("m/0", "m/1", "m/2", "m/3"), program, ran)
+    assert _groups(found) == [(("m/0",), (0,)), (("m/1", "m/2", "m/3"), (1,))]
 
 
 def test_one_operation_in_several_nodes_is_one_group() -> None:

@@ -62,10 +62,8 @@ class LoweredGraph:
     def _add(self, node: Any, program: OnnxProgram) -> None:
         outputs = tuple(name for name in node.output if name)
         ops = frozenset(program.owners.get(name, "") for name in outputs) - {""}
-        merged = (
-            name for entry in node.metadata_props if entry.key == MERGED for name in entry.value.split("\n")
-        )
-        ops |= {program.owners.get(name, "") for name in merged} - self._alive - {""}
+        merged = "\n".join(entry.value for entry in node.metadata_props if entry.key == MERGED)
+        ops |= {program.owners.get(name, "") for name in merged.split("\n")} - self._alive - {""}
         inner = frozenset(program.owners.get(name, "") for name in _made_inside(node)) - {""} - ops
         read = [name for name in node.input if name]
         read += sorted(_read_inside(node) - set(read))
