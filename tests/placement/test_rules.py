@@ -97,6 +97,8 @@ def test_examples_of_functions(rule: GraphRule) -> None:
         }
         hits = {id_ for id_, texts in told.items() if texts}
         assert hits == {f"main/{position}" for position in example.hits}, example
+        types = {example.ops[position].type for position in example.hits}
+        assert types <= set(rule.ops) or rule.ops in ((), EVERY_OP)
         assert all("{" not in text for texts in told.values() for text in texts)
 
 

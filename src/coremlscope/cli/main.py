@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import coremlscope
-from coremlscope.cli import export, inspect, predict, profile, run
+from coremlscope.cli import export, inspect, ops, predict, profile, rules, run
 from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.terminal import print_error, print_note
 from coremlscope.errors import CoremlscopeError, UsageError
@@ -20,6 +20,8 @@ COMMANDS: tuple[Command, ...] = (
     inspect.COMMAND,
     predict.COMMAND,
     export.COMMAND,
+    rules.COMMAND,
+    ops.COMMAND,
     run.COMMAND,
 )
 

@@ -57,6 +57,7 @@ def _gelu(op: Lowering) -> Tensor:
 
 
 def _gelu_work(view: OpView) -> Work:
+    """The operations of the chosen formula per element."""
     flops = _GELU_FLOPS.get(view.text("mode", "EXACT"), 0)
     return moved(view, flops * (view.output_type().elements or 0))
 

@@ -319,6 +319,7 @@ def _fold_dequantize(view: OpView) -> Any:
 
 
 def _affine_work(view: OpView) -> Work:
+    """A scale and a shift per element."""
     return moved(view, 2 * (view.output_type().elements or 0))
 
 

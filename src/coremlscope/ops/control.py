@@ -82,6 +82,7 @@ def _carried(type_: ValueType) -> NumpyType:
 
 
 def _work_cond(view: OpView) -> Work:
+    """That of the branch taken; of the cheaper one where it is not known which."""
     taken = _taken(view)
     if taken is not None:
         return _work_of(view.blocks[taken])
@@ -127,21 +128,22 @@ def _lower_loop(op: Lowering) -> Sequence[Tensor]:
     count = len(initial)
     initial += [op.state(name) for name in names]
 
-    def goes_on(variables: Sequence[Tensor], states: Sequence[Tensor]) -> Tensor:
-        (result,), _ = op.block(0, variables, dict(zip(names, states, strict=True)))
+    def goes_on(variables: Sequence[Tensor], states: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        (result,), after = op.block(0, variables, dict(zip(names, states, strict=True)))
         is_scalar = isinstance(type_ := condition.outputs[0].type, TensorType) and type_.shape == ()
-        return result if is_scalar else op.reshape(result, [])
+        return result if is_scalar else op.reshape(result, []), [after[name] for name in names]
 
     def one_pass(arguments: list[Tensor]) -> Sequence[Tensor]:
         _, _, *carried = arguments
         results, after = op.block(1, carried[:count], dict(zip(names, carried[count:], strict=True)))
         given = [*results, *(after[name] for name in names)]
         made = [op.cast(tensor, before.dtype) for tensor, before in zip(given, initial, strict=True)]
-        return [goes_on(made[:count], made[count:]), *made]
+        more, states = goes_on(made[:count], made[count:])
+        return [more, *made[:count], *states]
 
     shapes = [_stacked_shape(bound.type) for bound in body.inputs] + [None] * len(names)
     inputs = [(I64, ()), (BOOL, ()), *zip((t.dtype for t in initial), shapes, strict=True)]
-    start = goes_on(initial[:count], initial[count:])
+    start, initial[count:] = goes_on(initial[:count], initial[count:])
     graph, (_, *dtypes) = op.graph(f"{op.view.op.id}/body", inputs, one_pass)
     made = op.emit_many("Loop", None, start, *initial, dtypes=dtypes, body=graph)
     return _split_states(op, made, names)
@@ -159,6 +161,7 @@ def _stacked_shape(type_: ValueType) -> Shape | None:
 
 
 def _work_loop(view: OpView) -> Work:
+    """That of condition and body times the passes; of one pass where their number is not known."""
     condition, body = map(_work_of, view.blocks)
     passes = trip_count(view)
     if passes is None:

@@ -27,7 +27,7 @@ from coremlscope.ir import (
 )
 from coremlscope.ops.view import BoundGraph, CannotLower, OpView
 
-__all__ = ["ONNX_OPSET", "Emitter", "Lowering", "Tensor", "WeightSlot", "carry"]
+__all__ = ["ONNX_OPSET", "Emitter", "Lowering", "Tensor", "WeightSlot", "carry", "range_state"]
 
 #: The version of ONNX's default operator set that lowered graphs use.
 ONNX_OPSET = 21
@@ -50,6 +50,11 @@ def carry(dtype: DType) -> NumpyType:
     if dtype is DType.STRING:
         return STRING
     return F32 if dtype.is_float else I32
+
+
+def range_state(op_id: str) -> str:
+    """The name of what is kept of the range of an operation's results, which flows like a state."""
+    return f"{op_id}:range"
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +407,8 @@ class Lowering:
             for op in block.walk():
                 if op.type == "write_state":
                     written.update((v.name, None) for v in op.inputs["input"] if isinstance(v, Value))
+                if range_state(op.id) in self._states:
+                    written[range_state(op.id)] = None
         return list(written)
 
     def graph(

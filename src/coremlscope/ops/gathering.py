@@ -279,6 +279,7 @@ def _gather_work(view: OpView) -> Work:
 
 
 def _scatter_work(view: OpView) -> Work:
+    """The tensor copied, and one operation per update that is combined with it."""
     updates, known = bytes_of(view.type("updates"))
     indices, indices_known = bytes_of(view.type("indices"))
     data, data_known = bytes_of(view.type("data"))

@@ -202,6 +202,7 @@ def _integers_only(
 
 
 def _per_element(view: OpView) -> Work:
+    """One operation per element."""
     return moved(view, view.output_type().elements or 0)
 
 

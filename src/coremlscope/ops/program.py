@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import onnx
@@ -59,6 +60,22 @@ class StatePort:
 
 
 @dataclass(frozen=True, slots=True)
+class RangePort:
+    """Where a program that rounds to fp16 tells what its results were like.
+
+    Attributes:
+        value: The ONNX output: float64, four numbers for each operation, over all elements of its fp16 results
+            and all times that it ran. The largest finite magnitude before rounding (-1 where there was no
+            finite element), and how many elements were finite and infinite once rounded, infinite before
+            that, and NaN.
+        ops: Ids of the operations, in the order of the numbers.
+    """
+
+    value: str
+    ops: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OnnxProgram:
     """What a function becomes.
 
@@ -71,6 +88,7 @@ class OnnxProgram:
         inputs: What the graph is fed, states excluded.
         outputs: What it gives, states excluded.
         states: Its states.
+        ranges: What it tells about its fp16 results; None where it does not round them.
     """
 
     model: onnx.ModelProto
@@ -81,6 +99,7 @@ class OnnxProgram:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     states: tuple[StatePort, ...] = ()
+    ranges: RangePort | None = None
 
     def write_weights(self, path: str) -> None:
         """Writes the weight file: each constant read, converted and written in turn.

@@ -150,6 +150,8 @@ def _check_weights(view: OpView, layer: _Layer, suffix: str, hidden: int) -> Non
 
 
 def _work(layer: _Layer) -> Callable[[OpView], Work]:
+    """The products and the gates of every step, in every direction."""
+
     def work(view: OpView) -> Work:
         sequence, batch, features = _three(view)
         hidden, flops = _hidden(view), 0

@@ -287,6 +287,7 @@ def _interpolation_work(axes: Callable[[OpView], int]) -> Callable[[OpView], Wor
 
 
 def _resize_work(view: OpView) -> Work:
+    """A multiply-add for each neighbour of an output element, two an axis; none for the nearest."""
     if not _is_linear(view):
         return moved(view)
     return _interpolation_work(lambda v: v.integer("resized_dims"))(view)

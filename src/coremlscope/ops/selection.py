@@ -203,6 +203,7 @@ def _lower_classify(op: Lowering) -> Sequence[Tensor]:
 
 
 def _classify_work(view: OpView) -> Work:
+    """One comparison per probability."""
     return moved(view, view.type("probabilities").elements or 0)
 
 

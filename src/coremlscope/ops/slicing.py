@@ -319,6 +319,7 @@ def _lower_slice_update(op: Lowering) -> Tensor:
 
 
 def _slice_update_work(view: OpView) -> Work:
+    """The update read and written once."""
     size, known = bytes_of(view.type("update"))
     return Work(0, size, 0, size, known)
 

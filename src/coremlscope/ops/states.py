@@ -35,6 +35,7 @@ def _lower_write(op: Lowering) -> Sequence[Tensor]:
 
 
 def _work_write(view: OpView) -> Work:
+    """The content read and written once."""
     size, known = bytes_of(view.type("data"))
     return Work(0, size, 0, size, known)
 

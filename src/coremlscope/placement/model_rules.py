@@ -17,6 +17,7 @@ from coremlscope.placement.publications import (
     MOBIUS,
 )
 from coremlscope.placement.rule import (
+    EVERY_OP,
     Example,
     GraphContext,
     GraphExample,
@@ -159,6 +160,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         fix="make the mask from float16 values, or add a float16 mask of 0 and -10000 that is passed in",
         source=f"{MOBIUS}: GLiClass (M5 Pro, macOS 27)",
         confidence="measured",
+        ops=EVERY_OP,
         examples=(
             GraphExample(
                 (
@@ -193,6 +195,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         fix="keep the tensor in a state (ct.StateType) and write the result back, or join parts with concat",
         source=ANEMLL,
         confidence="measured",
+        ops=("slice_update",),
         examples=(
             GraphExample((_RELU, Example("slice_update", {**_UPDATE.arguments, "x": fp16(1, 8, 64)})), (1,)),
             GraphExample((_READ, _UPDATE, _WRITE)),
@@ -207,6 +210,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         fix="quantize per channel (granularity='per_channel'), or palettize; per block is meant for the GPU",
         source=f"{ANE_BOOK} (M4 Max, macOS 15 and 26); apple/coremltools issue 2510; {APPLE_QUANTIZATION}",
         confidence="measured",
+        ops=tuple(_WEIGHTED),
         examples=(GraphExample(_packed(64, 2), (1,)), GraphExample(_packed(64, 1)), GraphExample((_RELU,))),
     ),
     GraphRule(

@@ -122,7 +122,7 @@ def _is_infinite(constant: Constant | None) -> bool:
 
 def _minus_infinity(view: OpView, context: RuleContext) -> str:
     names = [name for name, given in view.inputs.items() if any(_is_infinite(b.constant) for b in given)]
-    return join_words(names) if names else ""
+    return f"{join_words(names)} holds it" if names else ""
 
 
 def _late_slice(view: OpView, context: RuleContext) -> str:
@@ -364,7 +364,7 @@ RULES: tuple[Rule, ...] = (
         "ne-exact-minus-infinity",
         EVERY_OP,
         _minus_infinity,
-        "the Neural Engine does not compute with -inf as IEEE says: {detail} holds it",
+        "the Neural Engine does not compute with -inf as IEEE says: {detail}",
         "use -10000 or -40000 in masks",
         APPLE_MODELS,
         confidence="documented",

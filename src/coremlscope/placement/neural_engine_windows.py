@@ -69,7 +69,7 @@ def _unfolded(view: OpView, context: RuleContext) -> str:
     if dilation == 1 or width is None or padding is None:
         return ""
     spread = (width + max(padding) // dilation) * dilation
-    return f"{width} elements spread to {spread}" if width <= 16384 < spread else ""
+    return f"{width} elements spread to {spread}, and 16384 is the limit" if width <= 16384 < spread else ""
 
 
 def _long_depthwise(view: OpView, context: RuleContext) -> str:
@@ -208,7 +208,7 @@ RULES: tuple[Rule, ...] = (
         when=_unfolded,
         effect="fails",
         message="a dilated convolution over so wide a tensor makes the compiler fail, and the whole function"
-        " leaves the Neural Engine: {detail}, and 16384 is the limit",
+        " leaves the Neural Engine: {detail}",
         core_ml="Tensor dimensions N1D1C27H1W16386 are not within supported range",
         fix="work in chunks of the long axis, so that (width + padding) x dilation stays within 16384",
         source=f"{MOBIUS} (M2, macOS 26.5)",

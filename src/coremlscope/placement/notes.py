@@ -39,7 +39,7 @@ class Note:
     Attributes:
         id: Stable, in kebab case; begins with the unit.
         unit: The compute unit.
-        topic: `weights`, `precision`, `shapes`, `attention`, `size`, `loading`, `crash`, `settings` or `layers`.
+        topic: What it is about, in a word: `weights`, `precision`, `shapes`, `attention`, …
         ops: Operations that it speaks of; may be empty.
         text: What is so.
         fix: What to do about it; may be empty.

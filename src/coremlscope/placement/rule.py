@@ -289,6 +289,7 @@ class GraphRule:
     Attributes:
         find: Returns the ids of the operations that it hits, with the text for `{detail}` or "".
         Others: as `Rule`.
+        ops: Operations that it may hit; empty for rules about a whole function, which hit its first one.
         examples: Functions and which of their operations it hits; one at least that is hit, one that is not.
     """
 
@@ -302,6 +303,7 @@ class GraphRule:
     fix: str = ""
     core_ml: str = ""
     scope: Scope = Scope()
+    ops: tuple[str, ...] = ()
     examples: tuple[GraphExample, ...] = ()
 
     def reason(self, detail: str) -> Reason:

@@ -1,0 +1,68 @@
+"""`coremlscope rules`: which forms of which operations each compute unit runs, and how that is known."""
+
+from __future__ import annotations
+
+import argparse
+
+from coremlscope.cli.command import Command, one_of
+from coremlscope.cli.lookup import add_device, add_json, chosen_device, write_json
+from coremlscope.cli.terminal import has_color, print_result, terminal_width
+
+__all__ = ["COMMAND"]
+
+_SCHEMA = "coremlscope.rules/1"
+_UNITS = ("neural_engine", "gpu", "cpu")
+_EFFECTS = ("rejects", "fails", "advises", "runs", "note")
+_EPILOG = """\
+Rules come from published measurements of Core ML, Apple's documentation, analyses of its
+compiler and reports of developers; each names its source and how it is known. A rule that
+rejects an operation keeps it off the unit; one that fails takes the whole function off it;
+advice and notes change no placement.
+
+examples:
+  coremlscope rules --unit neural_engine --effect rejects
+  coremlscope rules --op conv --device m1
+  coremlscope rules ne-conv-width
+  coremlscope rules --json rules.json
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("rule", metavar="RULE", nargs="?", help="show this rule in full")
+    parser.add_argument(
+        "--unit", metavar="UNIT", type=one_of(*_UNITS), help=f"only of this unit: {', '.join(_UNITS)}"
+    )
+    parser.add_argument("--op", metavar="NAME", help="only those that can hit this operation")
+    parser.add_argument(
+        "--effect",
+        metavar="EFFECT",
+        type=one_of(*_EFFECTS),
+        help=f"only those with this effect: {', '.join(_EFFECTS)}",
+    )
+    add_device(parser)
+    add_json(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.placement.catalog import find_rule, list_rules
+    from coremlscope.render.console_rules import render_rule, render_rules
+
+    if arguments.rule is not None:
+        entries = [find_rule(arguments.rule)]
+    else:
+        device = chosen_device(arguments)
+        entries = list_rules(arguments.unit, arguments.op, device, arguments.effect)
+    if arguments.json is not None:
+        write_json(arguments.json, {"schema": _SCHEMA, "rules": [entry.to_json() for entry in entries]})
+        return 0
+    width, color = terminal_width(), has_color()
+    shown = (
+        render_rule(entries[0], width=width, color=color)
+        if arguments.rule is not None
+        else render_rules(entries, width=width, color=color)
+    )
+    print_result(shown)
+    return 0
+
+
+COMMAND = Command("rules", "Show what each compute unit runs and does not run.", _EPILOG, _configure, _run)
