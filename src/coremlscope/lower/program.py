@@ -12,10 +12,11 @@ from onnx import helper
 from coremlscope.errors import UnsupportedOpError
 from coremlscope.ir import DType, Op, StateType, TensorType, Value, describe_type
 from coremlscope.lower.passes import PASSES, used_names
+from coremlscope.lower.rounding import Rounding
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.emit import F32, ONNX_OPSET, Emitter, Lowering, NumpyType, Tensor, WeightSlot, carry
-from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram, Port, StatePort
+from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram, Port, Precision, RangePort, StatePort
 from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
 __all__ = ["lower"]
@@ -26,8 +27,12 @@ _IR_VERSION = 10
 _ALIGNMENT = 64
 
 
-def lower(bound: BoundFunction) -> OnnxProgram:
+def lower(bound: BoundFunction, precision: Precision = "fp32") -> OnnxProgram:
     """Lowers a bound function.
+
+    Args:
+        bound: The function.
+        precision: `fp16` rounds every result that is declared as fp16, and tells the ranges of these.
 
     Raises:
         UnsupportedOpError: Names every operation, or form of one, that has no lowering.
@@ -35,23 +40,27 @@ def lower(bound: BoundFunction) -> OnnxProgram:
     lowerer = _Lowerer()
     graph = bound.graph
     inputs, given_states = lowerer.inputs(graph)
+    if precision == "fp16":
+        lowerer.rounding = Rounding(lowerer.emitter, graph, lowerer.states)
     results = lowerer.graph(graph, lowerer.scope)
     outputs = [] if lowerer.unsupported else lowerer.outputs(graph, results)
     if lowerer.unsupported:
         raise UnsupportedOpError(lowerer.unsupported)
     states = [lowerer.updated(state) for state in given_states]
+    ranges = lowerer.rounding.port(lowerer.states) if lowerer.rounding is not None else None
 
     names = [p.value for p in outputs] + [s.updated for s in states if s.updated is not None]
+    names += [ranges.value] if ranges is not None else []
     nodes = lowerer.emitter.nodes
     for pass_ in PASSES:
         nodes = pass_.run(nodes, names)
     used = used_names(nodes)
     slots, weights_bytes = _place([slot for slot in lowerer.emitter.weights if slot.name in used])
     initializers = [tensor for tensor in lowerer.emitter.initializers if tensor.name in used]
-    model = _model(nodes, initializers, slots, inputs, outputs, states)
+    model = _model(nodes, initializers, slots, inputs, outputs, states, ranges)
     return OnnxProgram(
         model, slots, weights_bytes, lowerer.emitter.owners, frozenset(lowerer.folded),
-        tuple(inputs), tuple(outputs), tuple(states),
+        tuple(inputs), tuple(outputs), tuple(states), ranges,
     )  # fmt: skip
 
 
@@ -78,12 +87,16 @@ def _model(
     inputs: Sequence[Port],
     outputs: Sequence[Port],
     states: Sequence[StatePort],
+    ranges: RangePort | None,
 ) -> onnx.ModelProto:
     taken = [_info(p.value, p.dtype, p.type) for p in inputs] + [
         _info(s.value, s.dtype, s.type) for s in states
     ]
     made = [_info(p.value, p.dtype, p.type) for p in outputs]
     made += [_info(s.updated, s.dtype, s.type) for s in states if s.updated is not None]
+    if ranges is not None:
+        numbers = TensorType(DType.FP64, (4 * len(ranges.ops),))
+        made.append(_info(ranges.value, np.dtype(np.float64), numbers))
     graph = helper.make_graph(nodes, "main", taken, made, initializers)
     for slot in slots:
         tensor = graph.initializer.add(
@@ -108,6 +121,7 @@ class _Lowerer:
         self.states: dict[str, Tensor] = {}
         self.unsupported: list[tuple[str, str, str]] = []
         self.folded: set[str] = set()
+        self.rounding: Rounding | None = None
 
     def inputs(self, graph: BoundGraph) -> tuple[list[Port], list[StatePort]]:
         ports, states = [], []
@@ -198,7 +212,10 @@ class _Lowerer:
                 self.states = before
 
         try:
-            result = spec.lower(Lowering(view, self.emitter, scope, self.states, lower_block))
+            lowering = Lowering(view, self.emitter, scope, self.states, lower_block)
+            result = spec.lower(lowering)
+            tensors = [result] if isinstance(result, Tensor) else result
+            return tensors if self.rounding is None else self.rounding.results(lowering, tensors)
         except (CannotLower, CannotInfer) as error:
             return self.refuse(op, str(error))
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -207,7 +224,6 @@ class _Lowerer:
             return self.refuse(op, text)
         finally:
             self.emitter.owner = outer
-        return [result] if isinstance(result, Tensor) else result
 
     def refuse(self, op: Op, reason: str) -> list[Tensor]:
         """Notes an operation that cannot be lowered; stand-ins let the walk go on and find the others."""

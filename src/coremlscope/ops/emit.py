@@ -25,6 +25,7 @@ from coremlscope.ir import (
     Value,
     ValueType,
 )
+from coremlscope.ops import kernels
 from coremlscope.ops.view import BoundGraph, CannotLower, OpView
 
 __all__ = ["ONNX_OPSET", "Emitter", "Lowering", "Tensor", "WeightSlot", "carry", "range_state"]
@@ -129,7 +130,37 @@ class Emitter:
         dtypes: Sequence[NumpyType],
         attributes: Mapping[str, Any],
     ) -> list[Tensor]:
-        """Adds one node with `len(dtypes)` results."""
+        """Adds one node with `len(dtypes)` results, by way of another element type where a kernel is lacking.
+
+        Raises:
+            CannotLower: The engine has no kernel for the element type, nor for one that could stand in.
+        """
+        given = [None if tensor is None else tensor.dtype for tensor in inputs]
+        try:
+            detour = kernels.detour(op_type, given, attributes)
+        except LookupError as error:
+            raise CannotLower(str(error)) from error
+        if detour is None:
+            return self._append(op_type, inputs, dtypes, attributes)
+        inputs = list(inputs)
+        for index in detour.inputs:
+            inputs[index] = self._cast(inputs[index], detour.through)
+        between = [detour.through if dtype == detour.around else dtype for dtype in dtypes]
+        results = self._append(op_type, inputs, between, attributes)
+        return [self._cast(tensor, dtype) for tensor, dtype in zip(results, dtypes, strict=True)]
+
+    def _cast(self, tensor: Tensor, dtype: NumpyType) -> Tensor:
+        if tensor.dtype == dtype:
+            return tensor
+        return self._append("Cast", [tensor], [dtype], {"to": helper.np_dtype_to_tensor_dtype(dtype)})[0]
+
+    def _append(
+        self,
+        op_type: str,
+        inputs: Sequence[Tensor | None],
+        dtypes: Sequence[NumpyType],
+        attributes: Mapping[str, Any],
+    ) -> list[Tensor]:
         stem = f"{self.owner}/{op_type}" if self.owner else op_type
         outputs = [Tensor(self.unique(f"{stem}:{index}"), dtype) for index, dtype in enumerate(dtypes)]
         names = ["" if tensor is None else tensor.name for tensor in inputs]
@@ -271,6 +302,10 @@ class Lowering:
     def state(self, name: str) -> Tensor:
         """The content of the state called `name`, here and now."""
         return self._in_scope(name, self._states)
+
+    def has_state(self, name: str) -> bool:
+        """True where there is a state called `name`."""
+        return name in self._states
 
     def set_state(self, name: str, tensor: Tensor) -> None:
         """Makes `tensor` the content of the state that parameter `name` is bound to, from here on."""

@@ -12,10 +12,12 @@ import onnx
 from coremlscope.ir import TensorType
 from coremlscope.ops.emit import NumpyType, WeightSlot
 
-__all__ = ["MERGED", "WEIGHTS_FILE", "OnnxProgram", "Port", "StatePort"]
+__all__ = ["MERGED", "WEIGHTS_FILE", "OnnxProgram", "Port", "Precision", "RangePort", "StatePort"]
 
 #: The name by which the graph refers to its weight file.
 WEIGHTS_FILE = "weights.bin"
+#: How results that a program declares as fp16 are carried: as they come out in float32, or each one rounded.
+Precision = Literal["fp32", "fp16"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,9 @@ class RangePort:
 
     Attributes:
         value: The ONNX output: float64, four numbers for each operation, over all elements of its fp16 results
-            and all times that it ran. The largest finite magnitude before rounding (-1 where there was no
-            finite element), and how many elements were finite and infinite once rounded, infinite before
-            that, and NaN.
+            and all times that it ran. First the largest finite magnitude before rounding, -1 where there was
+            no finite element. Then how many elements rounding made infinite, how many were infinite before
+            it, and how many were NaN.
         ops: Ids of the operations, in the order of the numbers.
     """
 

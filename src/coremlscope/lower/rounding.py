@@ -1,0 +1,108 @@
+"""Rounding to fp16 as a device does, and what the results were like while they were rounded.
+
+Each result that the program declares as fp16 is rounded once the operation is done: what happens inside an
+operation stays in float32, as in the wide accumulators of a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+
+import numpy as np
+
+from coremlscope.ir import DType, TensorType
+from coremlscope.ops.emit import BOOL, F32, I64, Emitter, Lowering, Tensor, range_state
+from coremlscope.ops.program import RangePort
+from coremlscope.ops.view import BoundGraph, BoundValue, OpView
+
+__all__ = ["Rounding"]
+
+_F64 = np.dtype(np.float64)
+#: What is known of results before there are any; see `RangePort`.
+_NOTHING = np.array([-1.0, 0.0, 0.0, 0.0])
+_IS_MAXIMUM = np.array([True, False, False, False])
+
+
+class Rounding:
+    """Rounds results and keeps their ranges, those of nested operations in what flows through like a state.
+
+    Args:
+        emitter: Where the nodes go.
+        graph: The function's body.
+        states: Where the content of states is kept; gains an entry for each nested operation.
+    """
+
+    def __init__(self, emitter: Emitter, graph: BoundGraph, states: MutableMapping[str, Tensor]) -> None:
+        self._emitter = emitter
+        self._ops: dict[str, None] = {}
+        self._rounded: set[str] = set()
+        for view in graph.ops:
+            for block in view.blocks:
+                self._begin(block, states)
+
+    def _begin(self, block: BoundGraph, states: MutableMapping[str, Tensor]) -> None:
+        for view in block.ops:
+            if _rounds(view):
+                states[range_state(view.op.id)] = self._emitter.array(_NOTHING)
+            for inner in view.blocks:
+                self._begin(inner, states)
+
+    def results(self, op: Lowering, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        """An operation's results, the fp16 ones rounded and their range taken down."""
+        if not _rounds(op.view):
+            return tensors
+        results = []
+        for bound, tensor in zip(op.view.outputs, tensors, strict=False):
+            if not _is_half(bound) or tensor.dtype != F32:
+                results.append(tensor)
+                continue
+            rounded = tensor if tensor.name in self._rounded else op.cast(op.cast(tensor, np.float16), F32)
+            self._rounded.add(rounded.name)
+            results.append(rounded)
+            self._take_down(op, _range(op, bound, tensor, rounded))
+        return results
+
+    def _take_down(self, op: Lowering, range_: Tensor) -> None:
+        name = range_state(op.view.op.id)
+        if op.has_state(name):
+            before = op.state(name)
+            larger, sum_ = op.emit("Max", before, range_), op.emit("Add", before, range_)
+            range_ = op.emit("Where", op.const(_IS_MAXIMUM, BOOL), larger, sum_, dtype=_F64)
+        op.put_state(name, range_)
+        self._ops[op.view.op.id] = None
+
+    def port(self, states: MutableMapping[str, Tensor]) -> RangePort:
+        """Puts all ranges into one value, once everything is lowered."""
+        ranges = [states[range_state(op_id)] for op_id in self._ops] or [self._emitter.array(_NOTHING[:0])]
+        (together,) = self._emitter.node("Concat", ranges, [_F64], {"axis": 0})
+        return RangePort(together.name, tuple(self._ops))
+
+
+def _is_half(bound: BoundValue) -> bool:
+    type_ = bound.type
+    return isinstance(type_, TensorType) and type_.dtype is DType.FP16 and bound.constant is None
+
+
+def _rounds(view: OpView) -> bool:
+    """Operations that hold blocks only hand on what was rounded inside these."""
+    return not view.op.blocks and any(map(_is_half, view.outputs))
+
+
+def _range(op: Lowering, bound: BoundValue, exact: Tensor, rounded: Tensor) -> Tensor:
+    """The four numbers of a `RangePort`."""
+    assert isinstance(bound.type, TensorType)
+    exact, rounded = (_flat(op, tensor, bound.type) for tensor in (exact, rounded))
+    nan, infinite = (op.emit(test, exact, dtype=BOOL) for test in ("IsNaN", "IsInf"))
+    lost = op.emit("Or", nan, infinite)
+    magnitude = op.emit("Where", lost, op.const(-1, F32), op.emit("Abs", exact), dtype=F32)
+    largest = op.cast(op.emit("ReduceMax", magnitude, keepdims=1), _F64)
+    overflows = op.emit("And", op.emit("IsInf", rounded, dtype=BOOL), op.emit("Not", infinite))
+    # Doubles count exactly.
+    counts = [op.emit("ReduceSum", op.cast(mask, _F64), keepdims=1) for mask in (overflows, infinite, nan)]
+    return op.emit("Concat", largest, *counts, axis=0)
+
+
+def _flat(op: Lowering, tensor: Tensor, type_: TensorType) -> Tensor:
+    """All elements in a row, and one zero more where there might be none: no maximum is taken of nothing."""
+    flat = op.emit("Reshape", tensor, op.const([-1], I64))
+    return flat if type_.elements else op.emit("Concat", flat, op.const([0], F32), axis=0)
