@@ -145,7 +145,9 @@ def _attributes(doc: str) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in entries}
 
 
-_SCALARS: dict[object, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_SCALARS: dict[object, str] = {
+    str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null",
+}  # fmt: skip
 
 
 def _spell(hint: object) -> str:
