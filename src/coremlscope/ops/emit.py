@@ -142,9 +142,10 @@ class Emitter:
             raise CannotLower(str(error)) from error
         if detour is None:
             return self._append(op_type, inputs, dtypes, attributes)
-        inputs = list(inputs)
-        for index in detour.inputs:
-            inputs[index] = self._cast(inputs[index], detour.through)
+        inputs = [
+            tensor if tensor is None or index not in detour.inputs else self._cast(tensor, detour.through)
+            for index, tensor in enumerate(inputs)
+        ]
         between = [detour.through if dtype == detour.around else dtype for dtype in dtypes]
         results = self._append(op_type, inputs, between, attributes)
         return [self._cast(tensor, dtype) for tensor, dtype in zip(results, dtypes, strict=True)]

@@ -1,0 +1,118 @@
+"""What ONNX Runtime's kernels for the host's processor lack, by element type, and what stands in.
+
+Most of it never shows: floats of every width are carried as float32 and integers as int32 (`emit.carry`).
+Where a row writes an operator in a carried type that has no kernel, the emitter goes through another type
+that has one. The table holds for ONNX Runtime 1.31; a test probes the version that is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["LACKING", "Detour", "detour"]
+
+NumpyType = np.dtype[Any]
+
+_FLOATS = "float16 float32 float64"
+_NARROW = "int8 uint8 int16 uint16"
+_WHOLE = f"{_NARROW} int32 int64 bool"
+
+#: Element types without a kernel, and the operators that lack them; some by the value of an attribute.
+_GAPS = {
+    "bool": "Abs Add Clip Div Greater GreaterOrEqual Less LessOrEqual Mod[fmod=1] Mul "
+    "ScatterElements[reduction=max] ScatterElements[reduction=min] Sign Sub",
+    "uint16 bool": "TopK",
+    "uint8 uint16 bool": "Neg",
+    "int16 uint16": "Pad Pad[mode=edge] Pad[mode=reflect] ReduceMax ReduceMin",
+    "int16 uint16 bool": "ArgMax ArgMin Max Min Where",
+    "int16 uint16 int32 int64 bool": "DepthToSpace MaxPool SpaceToDepth",
+    "uint8 int16 uint16 int64 bool": "Relu",
+    "float64 int16 uint16 int64 bool": "Resize Resize[mode=linear]",
+    "float64 int8 int16 uint16": "NonZero",
+    _NARROW: "Trilu",
+    f"{_NARROW} bool": "CumSum Einsum MatMul Pow ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean "
+    "ReduceProd ReduceSum ReduceSumSquare",
+    _WHOLE: "BatchNormalization Ceil Cos Exp Floor Gemm GridSample LayerNormalization Log Reciprocal Round "
+    "Sigmoid Sin Softmax Sqrt Tanh",
+    f"float64 {_WHOLE}": "Acos Asin Atan Atanh AveragePool Conv ConvTranspose Cosh Elu Erf GRU Gelu "
+    "GlobalAveragePool HardSigmoid InstanceNormalization LRN LSTM LeakyRelu LpPool Multinomial PRelu RNN "
+    "Sinh Softplus Softsign Tan ThresholdedRelu",
+    f"float16 float64 {_WHOLE}": "NonMaxSuppression",
+    "float16": "ScatterElements[reduction=add] ScatterElements[reduction=mul] ScatterND[reduction=add] "
+    "ScatterND[reduction=mul]",
+    "float16 bool": "ScatterND[reduction=max] ScatterND[reduction=min]",
+    "float16 int8 uint8 uint16 bool": "Range",
+    # There is `x − floor(x / y) · y` instead; ONNX itself defines only C's fmod for floats.
+    f"{_FLOATS} bool": "Mod",
+    f"{_FLOATS} {_NARROW} int32 int64": "And Not Or Xor",
+}
+#: By operator, or form of one: the element types that it has no kernel for.
+LACKING: Mapping[str, frozenset[str]] = {
+    name: frozenset(dtypes.split()) for dtypes, names in _GAPS.items() for name in names.split()
+}
+
+#: Types to go through, the first that has a kernel; each holds the values as well as they can be held.
+_THROUGH = {
+    "bool": ("int32", "float32"),
+    "int32": ("int64", "float64", "float32", "bool"),
+    "int64": ("float64", "float32", "bool"),
+    "float32": ("float64", "bool"),
+    "float64": ("float32", "bool"),
+}
+#: Inputs in the element type that a kernel is chosen by, where others may have that type by chance.
+_DATA = {
+    "DepthToSpace": (0,),
+    "MaxPool": (0,),
+    "Pad": (0, 2),
+    "Resize": (0,),
+    "SpaceToDepth": (0,),
+    "Where": (1, 2),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Detour:
+    """A way around a kernel that is lacking.
+
+    Attributes:
+        around: The element type that there is no kernel for.
+        through: One that there is a kernel for.
+        inputs: Which inputs are to be cast.
+    """
+
+    around: NumpyType
+    through: NumpyType
+    inputs: tuple[int, ...]
+
+
+def detour(op_type: str, dtypes: Sequence[NumpyType | None], attributes: Mapping[str, Any]) -> Detour | None:
+    """The way around a kernel that a node would lack; None where it lacks none.
+
+    Args:
+        op_type: The operator.
+        dtypes: Element types of the node's inputs; None for those that are left out.
+        attributes: The node's attributes.
+
+    Raises:
+        LookupError: There is no kernel, and no type to go through either.
+    """
+    own = {i: dtypes[i] for i in _DATA.get(op_type, range(len(dtypes))) if i < len(dtypes)}
+    around = next((dtype for dtype in own.values() if dtype is not None), None)
+    form = _form(op_type, attributes)
+    if around is None or around.name not in LACKING.get(form, ()):
+        return None
+    for name in _THROUGH.get(around.name, ()):
+        if name not in LACKING[form]:
+            inputs = tuple(index for index, dtype in own.items() if dtype == around)
+            return Detour(around, np.dtype(name), inputs)
+    raise LookupError(f"there is no kernel of {form} for {around.name}")
+
+
+def _form(op_type: str, attributes: Mapping[str, Any]) -> str:
+    """The name by which the table knows a node: that of its operator, or of a form of it."""
+    forms = (f"{op_type}[{key}={value}]" for key, value in attributes.items())
+    return next((form for form in forms if form in LACKING), op_type)
