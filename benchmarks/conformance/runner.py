@@ -180,7 +180,7 @@ def _read(log: Path) -> tuple[dict[str, Result], list[str]]:
 
 
 def _pytest(job: Job, plan: Plan, log: Path, done: Path) -> int:
-    root = suite()
+    root, project = suite(), Path(__file__).parents[2]
     environment = {
         **os.environ,
         names.RESULTS: str(log.resolve()),
@@ -188,7 +188,7 @@ def _pytest(job: Job, plan: Plan, log: Path, done: Path) -> int:
         names.SAMPLE: plan.sample,
         names.PART: f"{job.part}/{job.parts}",
         names.ONE_PER_CLASS: "1" if plan.one_per_class else "",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": os.pathsep.join([str(project), str(project / "src")]),
         # Some parametrisations are made from sets: ids must not change from one process to the next.
         "PYTHONHASHSEED": "0",
     }
