@@ -16,11 +16,15 @@ from coremlscope.placement.rule import (
     Example,
     GraphExample,
     GraphRule,
+    ProgramFacts,
+    Result,
     Rule,
     RuleContext,
+    boolean,
     example_view,
     fp16,
     fp32,
+    int32,
     weight,
 )
 from coremlscope.placement.rules import GRAPH_RULES, RULES, join_rules
@@ -142,12 +146,35 @@ def test_several_reasons_are_all_given() -> None:
 def test_every_chip_runs_a_convolution_on_every_unit(chip: str) -> None:
     view = example_view(Example("conv", {"x": fp16(1, 64, 32, 32), "weight": weight(64, 64, 3, 3)}))
     device = find_device(chip)
-    verdicts = judge(CoreMLGraph("main", (Node(view),)), device, Example("", {}).facts)["main/0"]
+    verdicts = judge(CoreMLGraph("main", (Node(view),)), device, ProgramFacts())["main/0"]
     assert {unit: verdict.supported for unit, verdict in verdicts.items()} == dict.fromkeys(UNITS, "yes")
 
 
 def test_what_no_rule_speaks_of_is_unknown() -> None:
     view = example_view(Example("new_in_ios_30", {"x": fp16(1, 8)}, (fp16(1, 8),)))
-    verdicts = judge(CoreMLGraph("main", (Node(view),)), find_device("m4"), Example("", {}).facts)["main/0"]
+    verdicts = judge(CoreMLGraph("main", (Node(view),)), find_device("m4"), ProgramFacts())["main/0"]
     assert [verdict.supported for verdict in verdicts.values()] == ["unknown"] * 3
     assert not any(verdict.reasons for verdict in verdicts.values())
+
+
+def test_one_failure_takes_the_function_off_the_unit() -> None:
+    views = [
+        example_view(Example("relu", {"x": fp16(1, 8)}), "main/0"),
+        example_view(Example("tile", {"x": boolean(1, 8), "reps": [1, 2]}), "main/1"),
+    ]
+    graph = CoreMLGraph("main", tuple(map(Node, views)))
+    verdicts = judge(graph, find_device("m2", "26.5"), ProgramFacts())
+    assert [verdicts[id_]["neural_engine"].supported for id_ in ("main/0", "main/1")] == ["no", "no"]
+    (reason,) = verdicts["main/0"]["neural_engine"].reasons
+    assert reason.effect == "fails"
+    assert reason.text.startswith("the compiler refuses the whole function because of main/1: ")
+    assert verdicts["main/0"]["gpu"].supported == "yes"
+
+
+def test_what_is_rejected_beforehand_makes_no_compiler_fail() -> None:
+    views = [example_view(Example("equal", {"x": int32(1, 8), "y": 0}), "main/0")]
+    views.append(example_view(Example("tile", {"x": Result(0), "reps": [1, 2]}), "main/1", views))
+    views.append(example_view(Example("relu", {"x": fp16(1, 8)}), "main/2"))
+    graph = CoreMLGraph("main", tuple(map(Node, views)))
+    verdicts = judge(graph, find_device("m2", "26.5"), ProgramFacts())
+    assert [by_unit["neural_engine"].supported for by_unit in verdicts.values()] == ["no", "no", "yes"]

@@ -120,13 +120,20 @@ def _apply_graph_rule(
 
 
 def _spread_failures(verdicts: dict[str, dict[ComputeUnit, Verdict]]) -> None:
-    """Where the compiler refuses one operation it refuses the function: every operation leaves the unit."""
+    """Where the compiler refuses one operation it refuses the function: every operation leaves the unit.
+
+    The compiler never sees an operation that is rejected beforehand, so such a one refuses nothing.
+    """
+    of_functions = {rule.id for rule in GRAPH_RULES if not rule.ops}
     for unit in UNITS:
         failures = [
             (id_, reason)
             for id_, by_unit in verdicts.items()
             for reason in by_unit[unit].reasons
             if reason.effect == "fails"
+            and (
+                reason.rule in of_functions or all(other.effect == "fails" for other in by_unit[unit].reasons)
+            )
         ]
         if not failures:
             continue

@@ -13,7 +13,7 @@ from coremlscope.placement.publications import (
     M1_PLAN,
     M4_PLANS,
 )
-from coremlscope.placement.rule import Example, Rule, RuleContext, Scope, fp16, int32, weight
+from coremlscope.placement.rule import Example, Rule, RuleContext, Scope, boolean, fp16, int32, weight
 
 __all__ = ["RULES"]
 
@@ -32,7 +32,7 @@ _ONLY_ON_GPU = (
 )
 _NATIVE_FORMS = (
     *("logical_or", "logical_xor", "logical_not", "clamped_relu", "scaled_tanh", "softplus_parametric"),
-    *("threshold", "reshape_like", "flatten2d", "identity", "fill", "fill_like", "crop"),
+    *("threshold", "reshape_like", "flatten2d", "identity", "fill", "fill_like", "crop", "shape"),
 )
 
 
@@ -56,6 +56,20 @@ RULES: tuple[Rule, ...] = (
             Example("cumsum", {"x": fp16(1, 64), "axis": 1}),
             Example("relu", {"x": fp16(1, 1, 65537, 1)}),
             Example("gather", {"x": weight(1000, 256), "indices": int32(1, 64), "axis": 0}),
+        ),
+    ),
+    Rule(
+        id="gpu-runs-others",
+        unit=GPU,
+        ops=_NATIVE_FORMS,
+        when=always,
+        effect="runs",
+        message="MPSGraph, the GPU's backend, has what this needs; no plan with it was published",
+        source="Apple's documentation of MPSGraph",
+        confidence="static analysis",
+        applies_to=(
+            Example("logical_not", {"x": boolean(1, 8)}),
+            Example("shape", {"x": fp16(1, None)}),
         ),
     ),
     Rule(

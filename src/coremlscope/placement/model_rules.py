@@ -53,13 +53,18 @@ def _runs_elsewhere(context: GraphContext) -> Mapping[str, str]:
     """Operations that take a mask from an operation that the unit does not run."""
     makers = {value.name: id_ for id_, view in context.ops for value in view.op.outputs}
     lost = {id_ for id_, by_unit in context.verdicts.items() if by_unit[NEURAL_ENGINE].supported != "yes"}
+    rejected = {
+        id_
+        for id_, by_unit in context.verdicts.items()
+        if any(reason.effect == "rejects" for reason in by_unit[NEURAL_ENGINE].reasons)
+    }
     hits: dict[str, str] = {}
     for id_, view in context.ops:
         for name, given in view.op.inputs.items():
             for argument, bound in zip(given, view.inputs[name], strict=True):
                 is_mask = isinstance(bound.type, TensorType) and bound.type.dtype is DType.BOOL
                 maker = makers.get(argument.name) if isinstance(argument, Value) else None
-                if is_mask and bound.constant is None and maker in lost and id_ not in lost:
+                if is_mask and bound.constant is None and maker in lost and id_ not in rejected:
                     hits[id_] = f"{name} comes from {maker}"
                     lost.add(id_)
     return hits
@@ -158,8 +163,8 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         message="a boolean mask that another unit computes does not reach the Neural Engine: {detail}",
         core_ml='Unable to resolve operation input "cond".',
         fix="make the mask from float16 values, or add a float16 mask of 0 and -10000 that is passed in",
-        source=f"{MOBIUS}: GLiClass (M5 Pro, macOS 27)",
-        confidence="measured",
+        source=f"{MOBIUS}: GLiClass (M5 Pro, macOS 27), where comparisons fed by integers say so",
+        confidence="anecdotal",
         ops=EVERY_OP,
         examples=(
             GraphExample(

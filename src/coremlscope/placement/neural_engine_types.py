@@ -205,7 +205,7 @@ RULES: tuple[Rule, ...] = (
         fix="add a float16 mask of 0 and -10000 to the scores instead of tiling a boolean one",
         source=f"{MOBIUS} (M2, macOS 26.5)",
         confidence="measured",
-        scope=Scope(before=(27, 0)),
+        scope=Scope(since=(26, 0), before=(27, 0)),
         applies_to=(Example("tile", {"x": boolean(1, 1, 8), "reps": [1, 4, 1]}, chip="m2", os="26.5"),),
         spares=(Example("tile", {"x": fp16(1, 1, 8), "reps": [1, 4, 1]}, chip="m2", os="26.5"),),
     ),
