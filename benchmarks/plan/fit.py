@@ -157,7 +157,7 @@ def report() -> str:
         span = f"{leaf.least:.4g} to {leaf.most:.4g} operations a byte (border {border:.4g})"
         lines.append(f"  {span}: {rates} GFLOP/s")
     same = len(leaves) == len(used) and all(
-        abs(known.rates[backend] - leaf.rates[backend]) <= _SAME * leaf.rates[backend]
+        abs(known.rates[backend] * 1e9 - leaf.rates[backend]) <= _SAME * leaf.rates[backend]
         for leaf, known in zip(leaves, used, strict=True)
         for backend in BACKENDS
     )

@@ -11,11 +11,14 @@ from coremlscope import formats
 from coremlscope.ir import Model
 
 if TYPE_CHECKING:
+    from coremlscope.devices import ComputeUnits
+    from coremlscope.ops.program import Precision
+    from coremlscope.placement.plan import Plan
     from coremlscope.profiling.assemble import Progress
     from coremlscope.profiling.profile import Profile
     from coremlscope.profiling.summary import ModelSummary
 
-__all__ = ["Source", "export", "inspect", "predict", "profile", "read"]
+__all__ = ["Source", "export", "inspect", "plan", "predict", "profile", "read"]
 
 #: Where a model comes from: a path, the bytes of a specification, or a model that was read before.
 Source = str | os.PathLike[str] | bytes | Model
@@ -33,6 +36,7 @@ class RequestOptions(TypedDict, total=False):
     seed: int
     shapes: Mapping[str, tuple[int, ...]]
     random_weights: bool
+    precision: Precision
 
 
 def read(source: Source) -> Model:
@@ -95,13 +99,20 @@ def profile(
     )
 
 
-def predict(source: Source, values: Mapping[str, Any], *, function: str | None = None) -> dict[str, Any]:
+def predict(
+    source: Source,
+    values: Mapping[str, Any],
+    *,
+    function: str | None = None,
+    precision: Precision = "fp32",
+) -> dict[str, Any]:
     """One prediction.
 
     Args:
         source: The model. States begin with zeros.
         values: By name of the input: arrays, Pillow images, numbers, strings, dictionaries.
         function: The function; None for the default one.
+        precision: `fp16` rounds every result that is declared as fp16, as a device does.
 
     Returns:
         By name of the output, as coremltools gives them on a Mac.
@@ -111,7 +122,7 @@ def predict(source: Source, values: Mapping[str, Any], *, function: str | None =
     """
     from coremlscope.execution import Predictor
 
-    with Predictor(read(source), function=function) as predictor:
+    with Predictor(read(source), function=function, precision=precision) as predictor:
         return predictor.predict(values)
 
 
@@ -139,3 +150,32 @@ def export(
     from coremlscope.execution.export import export_onnx
 
     return export_onnx(read(source), Path(path), function=function, shapes=shapes)
+
+
+def plan(
+    source: Source,
+    device: str,
+    *,
+    os: str | None = None,
+    compute_units: ComputeUnits = "all",
+    every_setting: bool = False,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Plan:
+    """Which compute unit of a device Core ML would run each operation on, at what planned cost, and why.
+
+    Args:
+        source: The model. Weights may be absent.
+        device: A chip or a device by name: `m1`, `iphone-15-pro`.
+        os: The version of its system; the newest known one by default.
+        compute_units: What the app allows: `all`, `cpu_and_ne`, `cpu_and_gpu`, `cpu_only`.
+        every_setting: Plans the other settings as well.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+
+    Raises:
+        CoremlscopeError: See the error tree.
+    """
+    from coremlscope.devices import find_device
+    from coremlscope.profiling.planning import plan_model
+
+    chosen = find_device(device, os)
+    return plan_model(read(source), chosen, compute_units, every_setting=every_setting, shapes=shapes)

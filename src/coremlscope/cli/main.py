@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import coremlscope
-from coremlscope.cli import export, inspect, ops, predict, profile, rules, run
+from coremlscope.cli import devices, export, inspect, ops, plan, predict, profile, rules, run
 from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.terminal import print_error, print_note
 from coremlscope.errors import CoremlscopeError, UsageError
@@ -23,6 +23,8 @@ COMMANDS: tuple[Command, ...] = (
     rules.COMMAND,
     ops.COMMAND,
     run.COMMAND,
+    plan.COMMAND,
+    devices.COMMAND,
 )
 
 _DESCRIPTION = "Profile, inspect and run Core ML models on any machine."

@@ -18,17 +18,18 @@ on this backend; it is given the formula of its kind).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from coremlscope.cost.rates import (
     ACCELERATOR_BPS,
     BNNS_SPEEDUP,
-    CLASSIC_OPPS,
+    CLASSIC_GOPPS,
     CPU_BPS,
     RELU_BPS,
     Era,
+    Leaf,
     Rates,
     cpu_rates,
     era,
@@ -145,25 +146,28 @@ def _output_elements(view: OpView) -> int:
 
 
 def _at(count: float, rates: Rates, basis: Basis, gpu: Basis | None = None) -> Prices:
-    """A count over rates; `gpu` says how the GPU's is known where that differs."""
+    """A count over rates; `gpu` says how the GPU's is known where that differs.
+
+    In this order of operations every published figure comes out to the last bit.
+    """
     return {
-        backend: Price(count / rate * 1e3, gpu if gpu and backend == "mps_graph" else basis)
+        backend: Price(count * 1e-9 / rate * 1e3, gpu if gpu and backend == "mps_graph" else basis)
         for backend, rate in rates.items()
     }
 
 
 def _bandwidth(count: int, basis: Basis = "recovered") -> Prices:
     """Bytes over the bandwidths."""
-    rates: dict[Backend, float] = dict.fromkeys(BACKENDS, ACCELERATOR_BPS)
-    rates |= {"bnns": CPU_BPS, "classic_cpu": CPU_BPS}
-    return _at(count, rates, basis)
+    accelerator = Price(count / ACCELERATOR_BPS * 1e3, basis)
+    cpu = Price(count / CPU_BPS * 1e3, basis)
+    return {"ane": accelerator, "mps_graph": accelerator, "bnns": cpu, "classic_cpu": cpu}
 
 
 def _roofline(count: int, operations: int, basis: Basis = "recovered") -> Prices:
     """Bytes over the bandwidths, on the CPU at least as long as the operations take."""
     prices = _bandwidth(count, basis)
-    for backend, rate in cpu_rates(CLASSIC_OPPS).items():
-        computing = operations / rate * 1e3
+    for backend, rate in cpu_rates(CLASSIC_GOPPS).items():
+        computing = operations * 1e-9 / rate * 1e3
         prices[backend] = Price(max(prices[backend].ms, computing), basis)
     return prices
 
@@ -176,6 +180,12 @@ def _moving(view: OpView, _: Era) -> Prices:
     return _bandwidth(_moved_bytes(view))
 
 
+def _slicing(view: OpView, _: Era) -> Prices:
+    """Masks that the file leaves out count: Core ML's compiler fills them in, a byte for each dimension."""
+    masks = sum(not view.has(name) for name in ("begin_mask", "end_mask", "squeeze_mask"))
+    return _bandwidth(_moved_bytes(view) + masks * (view.type("x").rank or 0))
+
+
 def _moving_fitted(view: OpView, _: Era) -> Prices:
     """Published for the Neural Engine with three digits, which the bandwidth gives; for no other backend."""
     prices = _bandwidth(_moved_bytes(view), "assumed")
@@ -184,7 +194,7 @@ def _moving_fitted(view: OpView, _: Era) -> Prices:
 
 def _relu(view: OpView, _: Era) -> Prices:
     count = _tensor_bytes(view)
-    return _at(count, dict.fromkeys(BACKENDS, RELU_BPS), "recovered")
+    return dict.fromkeys(BACKENDS, Price(count / RELU_BPS * 1e3, "recovered"))
 
 
 def _entrance(view: OpView, era_: Era) -> Prices:
@@ -200,6 +210,12 @@ def _gpu_basis(era_: Era) -> Basis:
     return "recovered" if era_.prices_inputs else "assumed"
 
 
+def _leaf(leaves: Sequence[Leaf], operations: int, count: int) -> Leaf:
+    """The leaf for a density of operations per byte."""
+    density = operations / max(count, 1)
+    return next(leaf for leaf in leaves if density <= leaf.up_to)
+
+
 def _convolution(view: OpView, era_: Era) -> Prices:
     weight = view.static_shape("weight")
     outputs = math.prod(d or 1 for d in view.output_type().shape or ())
@@ -210,8 +226,7 @@ def _convolution(view: OpView, era_: Era) -> Prices:
     count = _tensor_bytes(view) + _size(view.bound("weight").type)[1]
     if view.has("bias"):
         count += _size(view.bound("bias").type)[1]
-    density = operations / max(count, 1)
-    leaf = next(leaf for leaf in era_.convolution if density <= leaf.up_to)
+    leaf = _leaf(era_.convolution, operations, count)
     return _at(operations, leaf.rates, "recovered", gpu)
 
 
@@ -219,7 +234,7 @@ def _transposed_convolution(view: OpView, era_: Era) -> Prices:
     weight = view.static_shape("weight")
     operations = 2 * math.prod(view.static_shape("x")) * math.prod(weight[1:])
     return _at(operations, era_.transposed, "assumed") | {
-        "ane": Price(operations / era_.transposed["ane"] * 1e3, "fitted")
+        "ane": Price(operations * 1e-9 / era_.transposed["ane"] * 1e3, "fitted")
     }
 
 
@@ -227,8 +242,9 @@ def _linear(view: OpView, era_: Era) -> Prices:
     weight = view.static_shape("weight")
     rows = math.prod(view.static_shape("x")[:-1])
     operations = 2 * rows * math.prod(weight) + (2 * weight[0] if view.has("bias") else 0)
-    basis: Basis = "assumed" if era_.prices_inputs else "recovered"
-    return _at(operations, era_.linear, basis, "assumed")
+    leaf = _leaf(era_.linear, operations, _moved_bytes(view))
+    is_published = leaf is era_.linear[-1] and not era_.prices_inputs
+    return _at(operations, leaf.rates, "recovered" if is_published else "fitted", "assumed")
 
 
 def _matmul(view: OpView, era_: Era) -> Prices:
@@ -240,7 +256,7 @@ def _matmul(view: OpView, era_: Era) -> Prices:
     )
     densest = era_.convolution[-1].rates
     for backend in ("ane", "mps_graph"):
-        computing = operations / densest[backend] * 1e3
+        computing = operations * 1e-9 / densest[backend] * 1e3
         if computing > prices[backend].ms:
             prices[backend] = Price(computing, "assumed")
     return prices
@@ -254,9 +270,9 @@ def _subtraction(view: OpView, era_: Era) -> Prices:
     return _at(_input_elements(view), era_.addition, "assumed")
 
 
-#: Elements of all arguments a second: the CPU and the GPU are published exactly, the Neural Engine as 6.10
-#: µs for 131,072 elements.
-_MULTIPLICATION: Rates = {"ane": 21.487e9, "mps_graph": 10e9, **cpu_rates(5e9)}
+#: Elements of all arguments a nanosecond: the CPU and the GPU are published exactly, the Neural Engine as
+#: 6.10 µs for 131,072 elements.
+_MULTIPLICATION: Rates = {"ane": 21.487, "mps_graph": 10.0, **cpu_rates(5.0)}
 
 
 def _multiplication(view: OpView, _: Era) -> Prices:
@@ -269,16 +285,16 @@ def _transposition(view: OpView, era_: Era) -> Prices:
     return _at(_input_elements(view), era_.transposition, basis, _gpu_basis(era_))
 
 
-#: Elements of the tensors that are joined, a second.
-_CONCATENATION: Rates = {"ane": 50e9, "mps_graph": 50e9, **cpu_rates(5e9)}
+#: Elements of the tensors that are joined, a nanosecond.
+_CONCATENATION: Rates = {"ane": 50.0, "mps_graph": 50.0, **cpu_rates(5.0)}
 
 
 def _concatenation(view: OpView, _: Era) -> Prices:
     return _at(_output_elements(view), _CONCATENATION, "recovered", "assumed")
 
 
-#: Elements of the table and all other arguments, a second.
-_GATHERING = cpu_rates(10e9)
+#: Elements of the table and all other arguments, a nanosecond.
+_GATHERING = cpu_rates(10.0)
 
 
 def _gathering(view: OpView, _: Era) -> Prices:
@@ -302,16 +318,21 @@ def _pooling(view: OpView, _: Era) -> Prices:
     return _roofline(_tensor_bytes(view) + 4 * window, window * _output_elements(view))
 
 
-#: Elements of the result a second: 3.31 µs on the Neural Engine and 499.64 µs on BNNS for 262,144.
-_BILINEAR: Rates = {"ane": 79.2e9, "mps_graph": 79.2e9, **cpu_rates(262144 / 499.64e-6 / BNNS_SPEEDUP)}
+#: Elements of the result a nanosecond: 3.31 µs on the Neural Engine and 499.64 µs on BNNS for 262,144.
+_BILINEAR: Rates = {
+    "ane": 79.2,
+    "mps_graph": 79.2,
+    **cpu_rates(262144 / 499.64e3 / BNNS_SPEEDUP),
+}
 
 
 def _bilinear(view: OpView, _: Era) -> Prices:
     return _at(_output_elements(view), _BILINEAR, "fitted", "assumed")
 
 
-#: Multiplications a second of the one recurrent layer that is published: 548 ms for an LSTM with 16 steps.
-_RECURRENT = 16 * 256 * 128 / 0.54843507929840905
+#: Multiplications a nanosecond of the one recurrent layer that is published: 548 ms for an LSTM with 16
+#: steps.
+_RECURRENT = 16 * 256 * 128 / 0.54843507929840905 * 1e-9
 
 
 def _recurrence(view: OpView, _: Era) -> Prices:
@@ -326,7 +347,7 @@ def _recurrence(view: OpView, _: Era) -> Prices:
 _MOVING = (
     "cast", "clip", "crop_resize", "cumsum", "equal", "expand_dims", "greater", "greater_equal", "layer_norm",
     "less", "less_equal", "not_equal", "random_normal", "reduce_argmax", "reduce_argmin", "reduce_mean",
-    "reshape", "scaled_dot_product_attention", "scatter", "select", "slice_by_index", "slice_by_size",
+    "reshape", "scaled_dot_product_attention", "scatter", "select", "slice_by_size",
     "softmax", "squeeze",
 )  # fmt: skip
 
@@ -358,6 +379,7 @@ _FORMULAS: Mapping[str, Formula] = {
     "relu": _relu,
     "resize_bilinear": _bilinear,
     "rnn": _recurrence,
+    "slice_by_index": _slicing,
     "sub": _subtraction,
     "tensor_buffer_to_tensor": _entrance,
     "tensor_to_tensor_buffer": _free,

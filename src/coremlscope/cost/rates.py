@@ -17,7 +17,7 @@ from coremlscope.placement.backend import Backend
 __all__ = [
     "ACCELERATOR_BPS",
     "BNNS_SPEEDUP",
-    "CLASSIC_OPPS",
+    "CLASSIC_GOPPS",
     "CPU_BPS",
     "RELU_BPS",
     "Era",
@@ -27,7 +27,7 @@ __all__ = [
     "era",
 ]
 
-#: Operations (or elements) a second, by backend.
+#: Operations (or elements) a nanosecond, by backend: the trees hold GFLOP/s.
 Rates = Mapping[Backend, float]
 
 #: Bytes a second that the Neural Engine and the GPU are given: 68 GiB/s.
@@ -36,8 +36,8 @@ ACCELERATOR_BPS = 68 * 2.0**30
 CPU_BPS = 60.845367296e9
 #: `relu` has a bandwidth of its own, the same everywhere.
 RELU_BPS = 100e9
-#: Operations a second of the older CPU backend.
-CLASSIC_OPPS = 656e9
+#: Operations a nanosecond of the older CPU backend.
+CLASSIC_GOPPS = 656.0
 #: How much faster BNNS counts in all that is computed, not moved.
 BNNS_SPEEDUP = 754.5433349609375 / 656
 
@@ -48,7 +48,7 @@ class Leaf:
 
     Attributes:
         up_to: Most operations per byte that it holds for.
-        rates: Operations a second.
+        rates: Operations a nanosecond.
     """
 
     up_to: float
@@ -64,9 +64,9 @@ class Era:
         convolution: Leaves of convolutions, by operations per byte.
         dilated: Rates of dilated convolutions.
         transposed: Rates of transposed convolutions.
-        linear: Rates of `linear`.
-        addition: Elements of all arguments a second, for `add`.
-        transposition: Elements of all arguments a second, for `transpose`.
+        linear: Leaves of `linear`, by operations per byte.
+        addition: Elements of all arguments a nanosecond, for `add`.
+        transposition: Elements of all arguments a nanosecond, for `transpose`.
         prices_inputs: Whether the conversion of inputs is priced; where it is not it costs nothing.
     """
 
@@ -74,7 +74,7 @@ class Era:
     convolution: tuple[Leaf, ...]
     dilated: Rates
     transposed: Rates
-    linear: Rates
+    linear: tuple[Leaf, ...]
     addition: Rates
     transposition: Rates
     prices_inputs: bool
@@ -86,13 +86,8 @@ def cpu_rates(classic: float) -> dict[Backend, float]:
 
 
 def _rates(ane: float, bnns: float, classic_cpu: float, mps_graph: float) -> Rates:
-    """Rates in G/s, as the trees hold them."""
-    return {
-        "ane": ane * 1e9,
-        "bnns": bnns * 1e9,
-        "classic_cpu": classic_cpu * 1e9,
-        "mps_graph": mps_graph * 1e9,
-    }
+    """Rates in the order of the dumps."""
+    return {"ane": ane, "bnns": bnns, "classic_cpu": classic_cpu, "mps_graph": mps_graph}
 
 
 #: sqrt(10.82 · 19.97) and sqrt(93.45 · 154.39); see the module.
@@ -101,6 +96,18 @@ _ALL = float("inf")
 
 #: The GPU's leaves, published for the M1 only.
 _GPU_FEW, _GPU_SOME, _GPU_MANY = 114.07001495361328, 737.8605346679688, 1572.246337890625
+
+#: Published for one shape, at 73 operations a byte. That a row of four `linear` at 64 operations a byte, and
+#: of two at 43, goes to the Neural Engine shows that below 64 they cost the CPU at least six times as much
+#: as that leaf says; the convolutions' lowest leaf is in keeping with all of these plans.
+_LINEAR = (
+    Leaf(68.3, _rates(471.180908203125, 27.08521270751953, 23.54788589477539, _GPU_FEW)),
+    Leaf(_ALL, _rates(10581.5791015625, 335.5166015625, 291.6981506347656, _GPU_SOME)),
+)
+
+#: On the later system a convolution at 31 operations a byte is of the middle leaf, and one at 70.7 must be
+#: of the highest: two of them at the end of a graph stay on the CPU (`pixel_shuffle` in context).
+_MANY_LATER = 46.8
 
 _MACOS_14 = Era(
     name="M1, macOS 14.5",
@@ -112,7 +119,7 @@ _MACOS_14 = Era(
     # Not published for this system; those of the other one.
     dilated=_rates(28706.0, 754.4927368164062, 655.9559936523438, _GPU_MANY),
     transposed=_rates(3804.0, 729.201904296875, 633.9681396484375, _GPU_MANY),
-    linear=_rates(10581.5791015625, 335.5166015625, 291.6981506347656, _GPU_SOME),
+    linear=_LINEAR,
     addition=_rates(16.474746704101562, 7.27761697769165, 6.327160358428955, 10.207612037658691),
     transposition=_rates(15.510704040527344, 14.583409309387207, 12.678816795349121, 17.69293785095215),
     prices_inputs=True,
@@ -122,16 +129,17 @@ _MACOS_27 = Era(
     name="M4, macOS 27.0.1",
     convolution=(
         Leaf(_FEW, _rates(471.180908203125, 27.08521270751953, 23.54788589477539, _GPU_FEW)),
-        Leaf(_MANY, _rates(7160.830078125, 388.0614318847656, 337.380615234375, _GPU_SOME)),
+        Leaf(_MANY_LATER, _rates(7160.830078125, 388.0614318847656, 337.380615234375, _GPU_SOME)),
         Leaf(_ALL, _rates(16151.6767578125, 754.4927368164062, 655.9559936523438, _GPU_MANY)),
     ),
     # Three digits are published: 2.63 µs for 75.5 MFLOP, 8.82 and 19.85 µs for 33.6 and 75.5 MFLOP.
     dilated=_rates(28706.0, 754.4927368164062, 655.9559936523438, _GPU_MANY),
     transposed=_rates(3804.0, 754.4927368164062, 655.9559936523438, _GPU_MANY),
-    linear=_rates(10581.5791015625, 335.5166015625, 291.6981506347656, _GPU_SOME),
+    linear=_LINEAR,
     addition=_rates(17.990264892578125, 10.56109619140625, 9.181818008422852, 10.207612037658691),
-    # Three digits: 3.81 and 3.00 µs for 65,540 elements.
-    transposition=_rates(17.202, 21.847, 21.847 / BNNS_SPEEDUP, 17.69293785095215),
+    # Three digits: 3.81 and 3.00 µs for 65,540 elements; the fourth so that a tie of a published plan comes
+    # out.
+    transposition=_rates(17.2025, 21.847, 21.847 / BNNS_SPEEDUP, 17.69293785095215),
     prices_inputs=False,
 )
 

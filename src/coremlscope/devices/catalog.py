@@ -11,7 +11,7 @@ from importlib import resources
 from typing import Any
 
 from coremlscope.devices.chip import Chip, Device, Fact, Facts, Product
-from coremlscope.devices.release import NEWEST, OSRelease, Platform, parse_release
+from coremlscope.devices.release import NEWEST, ONLY_IOS, OSRelease, Platform, parse_release
 from coremlscope.devices.unit import UNITS
 from coremlscope.errors import UsageError
 
@@ -50,13 +50,7 @@ def find_device(name: str, os: str | None = None) -> Device:
         UsageError: There is no such device, or the version does not run on it.
     """
     chip, product = _find(name)
-    platform = product.platform if product else chip.platform
-    if os and product is None:
-        # A chip that is in Macs and iPads runs both systems; the version may say which is meant.
-        named = re.match(r"\s*(ios|ipados|macos)", os, re.IGNORECASE)
-        wanted: Platform = "macOS" if named and named.group(1).lower() == "macos" else "iOS"
-        if named and wanted in chip.releases:
-            platform = wanted
+    platform = product.platform if product else _platform(chip, os)
     last = product.last_release if product else None
     release = parse_release(os, platform) if os else OSRelease(platform, last or NEWEST)
     first = chip.releases[platform]
@@ -66,6 +60,16 @@ def find_device(name: str, os: str | None = None) -> Device:
     if last is not None and release.major > last:
         raise UsageError(f"{shown} does not run {release}", f"the last version for it is {platform} {last}")
     return Device(chip, release, shown)
+
+
+def _platform(chip: Chip, os: str | None) -> Platform:
+    """The system that is meant with a chip: that of Macs, unless the version is one of iOS and iPads have it."""
+    named = re.match(r"\s*(ios|ipados|macos)?\s*(\d+)", os or "", re.IGNORECASE)
+    if named is None or "iOS" not in chip.releases or chip.platform == "iOS":
+        return chip.platform
+    word, major = (named.group(1) or "").lower(), int(named.group(2))
+    is_ios = word in ("ios", "ipados") or (not word and major in ONLY_IOS)
+    return "iOS" if is_ios else "macOS"
 
 
 def _find(name: str) -> tuple[Chip, Product | None]:

@@ -46,7 +46,7 @@ class Product:
     last_release: int | None = None
 
 
-#: Published numbers of a part of a chip by name. What is not published is absent; of several the first counts.
+#: Published numbers of a part of a chip by name. What is not published is absent; the first counts.
 Facts = Mapping[str, tuple[Fact, ...]]
 
 
@@ -58,7 +58,7 @@ class Chip:
         id: `m1`, `m1-max`, `a17-pro`.
         name: As Apple writes it: `M1 Max`.
         family: The chip that variants are made from: `m1` for M1, M1 Pro, M1 Max and M1 Ultra; `a18`.
-        platform: What a plan is made for unless a device says otherwise: `iOS` for the A series, else `macOS`.
+        platform: What a plan is made for unless a device says otherwise: `iOS` for A chips, else `macOS`.
         units: Numbers of each compute unit.
         memory: Numbers of the memory that the units share.
         releases: The first major version that runs on it, by platform.

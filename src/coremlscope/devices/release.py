@@ -8,7 +8,7 @@ from typing import Literal
 
 from coremlscope.errors import UsageError
 
-__all__ = ["NEWEST", "OSRelease", "Platform", "ios", "macos", "parse_release"]
+__all__ = ["NEWEST", "ONLY_IOS", "OSRelease", "Platform", "ios", "macos", "parse_release"]
 
 Platform = Literal["iOS", "macOS"]
 
@@ -18,6 +18,8 @@ _IOS_OF_MACOS = {11: 14, 12: 15, 13: 16, 14: 17, 15: 18}
 _UNIFIED = 26
 #: The newest version for which anything is published.
 NEWEST = 27
+#: Versions that iOS had and macOS never had.
+ONLY_IOS = (16, 17, 18)
 #: The first iOS with Core ML.
 _OLDEST = 11
 
@@ -79,7 +81,8 @@ def parse_release(text: str, platform: Platform) -> OSRelease:
         raise UsageError(f"the device runs {platform}, not {given}", f"write it as {_example(platform)}")
     known = _known(platform)
     if major not in known:
-        near = min(known, key=lambda candidate: abs(candidate - major))
+        mac = {ios: macos for macos, ios in _IOS_OF_MACOS.items()}.get(major)
+        near = mac if platform == "macOS" and mac else min(known, key=lambda one: abs(one - major))
         raise UsageError(
             f"there is no {platform} {major} with Core ML that is known",
             f"did you mean {platform} {near}? known are {', '.join(map(str, known))}",

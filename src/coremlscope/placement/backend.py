@@ -11,12 +11,13 @@ __all__ = ["BACKENDS", "BACKENDS_OF", "UNIT_OF", "Backend"]
 #: In Core ML's own names.
 Backend = Literal["ane", "mps_graph", "bnns", "classic_cpu"]
 
-#: The unit that each backend runs on. Where two ways cost the same, Core ML takes the later one.
+#: The unit that each backend runs on, in the order of published plans (the GPU stands in other plans only).
+#: Where two ways cost the same, Core ML takes the later one.
 UNIT_OF: dict[Backend, ComputeUnit] = {
-    "ane": NEURAL_ENGINE,
     "mps_graph": GPU,
     "bnns": CPU,
     "classic_cpu": CPU,
+    "ane": NEURAL_ENGINE,
 }
 
 BACKENDS: tuple[Backend, ...] = tuple(UNIT_OF)

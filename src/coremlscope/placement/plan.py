@@ -17,7 +17,7 @@ from coremlscope.placement.eligibility import Verdicts
 from coremlscope.placement.search import Route, Tolls, search
 from coremlscope.placement.verdict import Reason, Support, Verdict
 
-__all__ = ["Choice", "FunctionPlan", "Plan", "Planned", "PlannedCost", "Segment", "place"]
+__all__ = ["COST_RULE", "Choice", "FunctionPlan", "Plan", "Planned", "PlannedCost", "Segment", "place"]
 
 
 @dataclass(frozen=True, slots=True)

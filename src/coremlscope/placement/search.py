@@ -2,8 +2,12 @@
 
 Core ML asks every backend whether it runs an operation and for how long, and takes the shortest path through
 the list in order. Entering the Neural Engine or the GPU costs a launch, changing the backend costs a switch,
-and ending on the Neural Engine costs once more. All of it was read off published plans: these costs reproduce
-440 of 482 exactly, and 41 more but for ties.
+and ending on the Neural Engine costs once more. All of it was read off published plans.
+
+Many plans are ties: whether the last `relu` follows its network onto the Neural Engine or stays on the CPU
+costs exactly the same. Published plans go either way, and by the last bit: they come out where the cost of
+operations in a row is the difference of two running sums, summed from the end, in double precision and
+milliseconds. So that is how costs are added up here.
 """
 
 from __future__ import annotations
@@ -15,9 +19,6 @@ from dataclasses import dataclass, field
 from coremlscope.placement.backend import BACKENDS, Backend
 
 __all__ = ["Route", "Tolls", "search"]
-
-#: Costs are summed in nanoseconds: the ties of published plans come out as its rounding decides them.
-_NS_PER_MS = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +70,17 @@ def search(costs: Sequence[Mapping[Backend, float]], tolls: Tolls) -> Route:
     last = _ordered(costs[-1])[0]
     total = math.inf
     for backend in _ordered(costs[-1]):
-        end = forward[-1][backend] + _ns(tolls.finish_ms.get(backend, 0.0))
+        end = forward[-1][backend] + tolls.finish_ms.get(backend, 0.0)
         if end <= total:
             total, last = end, backend
     path = [last]
     for before in reversed(came_from):
         path.append(before[path[-1]])
     best = tuple(
-        {backend: (ahead[backend] + behind[backend]) / _NS_PER_MS for backend in ahead}
+        {backend: ahead[backend] + behind[backend] for backend in ahead}
         for ahead, behind in zip(forward, backward, strict=True)
     )
-    return Route(tuple(reversed(path)), total / _NS_PER_MS, best)
-
-
-def _ns(ms: float) -> float:
-    return ms * _NS_PER_MS
+    return Route(tuple(reversed(path)), total, best)
 
 
 def _ordered(costs: Mapping[Backend, float]) -> list[Backend]:
@@ -96,28 +93,50 @@ def _ordered(costs: Mapping[Backend, float]) -> list[Backend]:
 
 def _steps(tolls: Tolls) -> dict[tuple[Backend, Backend], float]:
     return {
-        (a, b): 0.0 if a == b else _ns(tolls.switch_ms) + _ns(tolls.launch_ms.get(b, 0.0))
+        (a, b): 0.0 if a == b else tolls.switch_ms + tolls.launch_ms.get(b, 0.0)
         for a in BACKENDS
         for b in BACKENDS
     }
 
 
+def _running_sums(costs: Sequence[Mapping[Backend, float]]) -> dict[Backend, list[float]]:
+    """By backend: for each operation, what it and all after it cost there; one more for the end."""
+    sums = {}
+    for backend in BACKENDS:
+        total, running = 0.0, [0.0]
+        for cost in reversed(costs):
+            total += cost.get(backend, 0.0)
+            running.append(total)
+        running.reverse()
+        sums[backend] = running
+    return sums
+
+
 def _forward(
     costs: Sequence[Mapping[Backend, float]], tolls: Tolls, steps: Mapping[tuple[Backend, Backend], float]
 ) -> tuple[list[dict[Backend, float]], list[dict[Backend, Backend]]]:
-    """For each operation and backend: the cheapest way up to and with it, and where that came from."""
-    first = {b: _ns(tolls.launch_ms.get(b, 0.0)) + _ns(costs[0][b]) for b in _ordered(costs[0])}
-    reached = [first]
+    """For each operation and backend: the cheapest way up to and with it, and where that came from.
+
+    A way is what was spent before its last row of operations on one backend, and the first of that row.
+    """
+    sums = _running_sums(costs)
+    rows = {b: (tolls.launch_ms.get(b, 0.0), 0) for b in _ordered(costs[0])}
+    reached = [{b: spent + (sums[b][0] - sums[b][1]) for b, (spent, _) in rows.items()}]
     came_from = []
-    for cost in costs[1:]:
+    for index, cost in enumerate(costs[1:], start=1):
         before = reached[-1]
         now: dict[Backend, float] = {}
         origin: dict[Backend, Backend] = {}
+        following: dict[Backend, tuple[float, int]] = {}
         for b in _ordered(cost):
-            for a, spent in before.items():
-                way = spent + steps[a, b] + _ns(cost[b])
+            running = sums[b]
+            ahead = running[index + 1]
+            for a in before:
+                spent, first = rows[a] if a == b else (before[a] + steps[a, b], index)
+                way = spent + (running[first] - ahead)
                 if b not in now or way <= now[b]:
-                    now[b], origin[b] = way, a
+                    now[b], origin[b], following[b] = way, a, (spent, first)
+        rows = following
         reached.append(now)
         came_from.append(origin)
     return reached, came_from
@@ -127,9 +146,9 @@ def _backward(
     costs: Sequence[Mapping[Backend, float]], tolls: Tolls, steps: Mapping[tuple[Backend, Backend], float]
 ) -> list[dict[Backend, float]]:
     """For each operation and backend: the cheapest way from after it to the end."""
-    ahead = [{b: _ns(tolls.finish_ms.get(b, 0.0)) for b in _ordered(costs[-1])}]
+    ahead = [{b: tolls.finish_ms.get(b, 0.0) for b in _ordered(costs[-1])}]
     for here, after in zip(reversed(costs[:-1]), reversed(costs[1:]), strict=True):
-        rest = ahead[-1]
-        ahead.append({a: min(steps[a, b] + _ns(after[b]) + rest[b] for b in rest) for a in _ordered(here)})
+        rest = {b: after[b] + spent for b, spent in ahead[-1].items()}
+        ahead.append({a: min(steps[a, b] + way for b, way in rest.items()) for a in _ordered(here)})
     ahead.reverse()
     return ahead

@@ -1,0 +1,103 @@
+"""`coremlscope plan`: which compute unit Core ML would run each operation on, at what cost, and why."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coremlscope.cli.command import Command, add_model, add_shape, one_of
+from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
+from coremlscope.devices.unit import SETTINGS
+
+if TYPE_CHECKING:
+    from coremlscope.placement.plan import Plan
+
+__all__ = ["COMMAND"]
+
+_EVERY = "every"
+
+_EPILOG = """\
+All figures are planned by Core ML's own cost model, which only ranks the units; none is a time
+that anything takes.
+
+examples:
+  coremlscope plan model.mlpackage --device m1
+  coremlscope plan model.mlpackage --device iphone-15-pro --os 18 --compute-units every
+  coremlscope plan model.mlpackage --device m4 --json - | jq '.functions.main.operations[0]'
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        required=True,
+        help="a chip or a device: m1, a17-pro, iphone-15-pro; `coremlscope devices` lists them",
+    )
+    parser.add_argument(
+        "--os", metavar="VERSION", help="iOS or macOS on it: 18, 14.5 (default: the newest known)"
+    )
+    parser.add_argument(
+        "--compute-units",
+        metavar="UNITS",
+        type=one_of(*SETTINGS, _EVERY),
+        default="all",
+        help=f"what the app allows: {', '.join(SETTINGS)}, or every for all side by side (default: all)",
+    )
+    parser.add_argument("--ops", action="store_true", help="list every operation, in order")
+    add_shape(parser)
+    parser.add_argument(
+        "--json",
+        metavar="PATH",
+        help="write the plan as JSON to a file, or with - to standard output instead of the tables",
+    )
+    parser.add_argument("--quiet", action="store_true", help="print only what --json - asks for")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope import api
+
+    wanted = arguments.compute_units
+    plan = api.plan(
+        arguments.model,
+        arguments.device,
+        os=arguments.os,
+        compute_units="all" if wanted == _EVERY else wanted,
+        every_setting=wanted == _EVERY,
+        shapes=dict(arguments.shape),
+    )
+    _write(plan, arguments)
+    return 0
+
+
+def _write(plan: Plan, arguments: argparse.Namespace) -> None:
+    from coremlscope.render.console_plan import render_plan
+    from coremlscope.render.plan_json import render_plan_json
+
+    if arguments.json == "-":
+        print_result(render_plan_json(plan))
+        return
+    if arguments.json:
+        write_file(Path(arguments.json), render_plan_json(plan))
+        if not arguments.quiet:
+            print_note(f"wrote {arguments.json}")
+    if not arguments.quiet:
+        text = render_plan(
+            plan,
+            source=str(arguments.model),
+            width=terminal_width(),
+            color=has_color(),
+            list_ops=arguments.ops,
+        )
+        print_result(text)
+
+
+COMMAND = Command(
+    "plan",
+    "Show which compute unit of a device would run each operation, and why.",
+    _EPILOG,
+    _configure,
+    _run,
+)
