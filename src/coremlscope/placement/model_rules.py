@@ -6,12 +6,10 @@ from collections.abc import Mapping
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType, TensorType, Value
-from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.placement.publications import (
     ANE_BOOK,
     ANEMLL,
     APPLE_FAQ,
-    APPLE_QUANTIZATION,
     APPLE_SIZES,
     COREML_LLM,
     MOBIUS,
@@ -28,7 +26,6 @@ from coremlscope.placement.rule import (
     boolean,
     fp16,
     int32,
-    weight,
 )
 from coremlscope.units import format_bytes
 
@@ -36,12 +33,6 @@ __all__ = ["GRAPH_RULES"]
 
 _GIGABYTE = 10**9
 _MOST_STATES = 2
-_WEIGHTED = {
-    "conv": "weight",
-    "conv_transpose": "weight",
-    "linear": "weight",
-    "matmul": "y",
-}
 
 
 def _first(context: GraphContext, detail: str) -> Mapping[str, str]:
@@ -85,34 +76,6 @@ def _standalone_updates(context: GraphContext) -> Mapping[str, str]:
     }
 
 
-def _blocks(view: OpView) -> str:
-    """How a blockwise scale lies over the weight: ``32x64``; empty where it is one per output or tensor."""
-    shape = view.output_type().shape or ()
-    given = view.op.attributes.get("scale")
-    type_ = given.type if given is not None else view.type("scale")
-    scale = type_.shape if isinstance(type_, TensorType) else None
-    if not shape or scale is None or len(scale) != len(shape) or None in scale or None in shape:
-        return ""
-    per_output = scale[0] in (1, shape[0]) and all(count == 1 for count in scale[1:])
-    return "" if per_output else "x".join(str(count) for count in scale)
-
-
-def _blockwise(context: GraphContext) -> Mapping[str, str]:
-    hits: dict[str, str] = {}
-    for id_, view in context.ops:
-        for argument in view.op.inputs.get(_WEIGHTED.get(view.op.type, ""), ()):
-            maker = context.producers.get(argument.name) if isinstance(argument, Value) else None
-            if maker is None or maker.op.type != "constexpr_blockwise_shift_scale":
-                continue
-            try:
-                blocks = _blocks(maker)
-            except (CannotInfer, CannotLower, LookupError):
-                continue
-            if blocks:
-                hits[id_] = f"{blocks} scales"
-    return hits
-
-
 def _states(context: GraphContext) -> Mapping[str, str]:
     count = context.facts.states
     return _first(context, f"{count} states") if count > _MOST_STATES else {}
@@ -145,14 +108,6 @@ _UPDATE = Example(
     (fp16(1, 8, 64),),
 )
 _WRITE = Example("write_state", {"input": fp16(1, 8, 64), "data": Result(1)}, ())
-
-
-def _packed(*scale: int) -> tuple[Example, ...]:
-    data = {"data": weight(64, 64, dtype=DType.INT8), "scale": weight(*scale)}
-    return (
-        Example("constexpr_blockwise_shift_scale", data, (fp16(64, 64),)),
-        Example("linear", {"x": fp16(1, 8, 64), "weight": Result(0)}),
-    )
 
 
 GRAPH_RULES: tuple[GraphRule, ...] = (
@@ -205,18 +160,6 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
             GraphExample((_RELU, Example("slice_update", {**_UPDATE.arguments, "x": fp16(1, 8, 64)})), (1,)),
             GraphExample((_READ, _UPDATE, _WRITE)),
         ),
-    ),
-    GraphRule(
-        id="ne-blockwise-weights",
-        unit=NEURAL_ENGINE,
-        find=_blockwise,
-        message="weights with a scale per block do not run on the Neural Engine: {detail}",
-        core_ml="ANE only support per-cout/per-tensor quantization",
-        fix="quantize per channel (granularity='per_channel'), or palettize; per block is meant for the GPU",
-        source=f"{ANE_BOOK} (M4 Max, macOS 15 and 26); apple/coremltools issue 2510; {APPLE_QUANTIZATION}",
-        confidence="measured",
-        ops=tuple(_WEIGHTED),
-        examples=(GraphExample(_packed(64, 2), (1,)), GraphExample(_packed(64, 1)), GraphExample((_RELU,))),
     ),
     GraphRule(
         id="ne-three-states",

@@ -80,7 +80,8 @@ NOTES: tuple[Note, ...] = (
         ("constexpr_lut_to_dense",),
         "palettes of 1, 2, 4, 6 and 8 bits are the Neural Engine's own compression: they are read packed on"
         " every generation, and unpacked just in time from iOS 17 on; strides above 2 leave the fast path",
-        "palettize to 4 or 6 bits with groups of 8 or 16 channels; every palette more costs time",
+        "palettize to 4 or 6 bits with groups of 8 or 16 channels; every palette more costs time, and"
+        " palettes of vectors need newer systems",
         f"{APPLE_QUANTIZATION}; {APPLE_MODELS}",
         "documented",
     ),
@@ -329,6 +330,26 @@ NOTES: tuple[Note, ...] = (
         "look at CPU_AND_NE to see what the Neural Engine can run, and choose units by time",
         "erwinzhang7/coreml-compute-placement",
         "measured",
+    ),
+    _ne(
+        "ne-note-failures-of-26",
+        "crash",
+        (),
+        "on macOS 26 large models that the compiler for the Neural Engine refuses ended the app at the first"
+        " prediction, and enumerated shapes failed with arrays of given strides",
+        "allow CPU_AND_GPU there, and let Core ML choose the strides",
+        "apple/coremltools issues 2758 and 2730",
+        "anecdotal",
+    ),
+    Note(
+        "gpu-note-slices-on-iphones",
+        GPU,
+        "layers",
+        ("slice_by_index",),
+        "slices went to the CPU on an iPhone where M4 ran them on the GPU",
+        "look at a plan for the iPhone",
+        "apple/coremltools issue 2550",
+        "anecdotal",
     ),
     Note(
         "gpu-note-two-ranges",

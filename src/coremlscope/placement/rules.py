@@ -16,6 +16,7 @@ from coremlscope.placement import (
     neural_engine_tensors,
     neural_engine_types,
     neural_engine_windows,
+    weight_rules,
 )
 from coremlscope.placement.rule import GraphRule, Rule
 
@@ -48,6 +49,7 @@ _ALL = join_rules(
     neural_engine_advice.RULES,
     gpu.RULES,
     cpu.RULES,
+    weight_rules.GRAPH_RULES,
     model_rules.GRAPH_RULES,
 )
 
