@@ -18,6 +18,7 @@ __all__ = [
     "Parser",
     "add_inputs",
     "add_model",
+    "add_precision",
     "add_reports",
     "add_shape",
     "at_least",
@@ -188,6 +189,18 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         type=one_of(*RESIZES),
         default="center-crop",
         help=f"how images of another size are fitted: {', '.join(RESIZES)} (default: center-crop)",
+    )
+
+
+def add_precision(parser: argparse.ArgumentParser) -> None:
+    """Adds `--precision`."""
+    parser.add_argument(
+        "--precision",
+        metavar="PRECISION",
+        type=one_of("fp32", "fp16"),
+        default="fp32",
+        help="fp16: also round every fp16 result as a device does, and tell where numbers overflow"
+        " (default: fp32)",
     )
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from coremlscope.cli.command import Command, add_inputs, add_model, add_shape
+from coremlscope.cli.command import Command, add_inputs, add_model, add_precision, add_shape
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
 from coremlscope.errors import OutputError
+from coremlscope.findings import Finding
 
 __all__ = ["COMMAND"]
 
@@ -27,6 +29,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser)
     parser.add_argument("--function", metavar="NAME", help="the function to run (default: the model's own)")
     add_shape(parser)
+    add_precision(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -42,14 +45,17 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.execution import Predictor
+    from coremlscope.execution import Predictor, choose_function
+    from coremlscope.profiling.overflow import note_ranges
     from coremlscope.render.prediction import render_prediction, render_prediction_json
 
     model = api.read(arguments.model)
-    with Predictor(model, function=arguments.function) as predictor:
+    with Predictor(model, function=arguments.function, precision=arguments.precision) as predictor:
         shapes = dict(arguments.shape)
         values = read_inputs(predictor.description, arguments.input, shapes, arguments.resize)
-        results = predictor.predict(values)
+        results, ranges = predictor.predict_with_ranges(values)
+    if arguments.precision == "fp16":
+        _warn(note_ranges(choose_function(model, arguments.function).function.graph, ranges))
     if arguments.output is not None:
         for file in _save(results, arguments.output):
             if not arguments.quiet:
@@ -63,6 +69,14 @@ def _run(arguments: argparse.Namespace) -> int:
         hint = arguments.output is None
         print_result(render_prediction(results, width=terminal_width(), color=has_color(), hint=hint))
     return 0
+
+
+def _warn(findings: Iterable[Finding]) -> None:
+    """Says on standard error what rounding to fp16 does to the model."""
+    for finding in findings:
+        if finding.severity == "warning":
+            print_note(f"warning: {finding.text}")
+            print_note(f"  {finding.hint}")
 
 
 def _save(results: dict[str, Any], folder: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from coremlscope.cli.command import (
     Command,
     add_inputs,
     add_model,
+    add_precision,
     add_reports,
     add_shape,
     at_least,
@@ -30,6 +31,7 @@ examples:
   coremlscope profile model.mlpackage
   coremlscope profile model.mlpackage --iterations 200 --threads 1 -o report.json -o report.md
   coremlscope profile model.mlpackage --input image=photo.jpg --json - --quiet
+  coremlscope profile model.mlpackage --input image=photo.jpg --precision fp16
 """
 
 
@@ -61,6 +63,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         default="all",
         help=f"{', '.join(_UNITS)}: recorded in the report; changes nothing off a Mac (default: all)",
     )
+    add_precision(parser)
     parser.add_argument("--function", metavar="NAME", help="the function to time (default: the model's own)")
     add_inputs(parser)
     add_shape(parser)
@@ -108,6 +111,7 @@ def _run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             shapes=shapes,
             random_weights=arguments.random_weights,
+            precision=arguments.precision,
         )
     write_reports(profile, arguments)
     return 0

@@ -17,6 +17,7 @@ _WORDS = {
     "warm-up": "warming up",
     "predict": "predicting",
     "operations": "profiling operations",
+    "fp16": "rounding to fp16",
 }
 
 

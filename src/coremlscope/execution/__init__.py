@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from coremlscope.execution.executable import Executable, compile_model, load_compiled
     from coremlscope.execution.predictor import Predictor
     from coremlscope.execution.random_weights import missing_weights, with_random_weights
+    from coremlscope.execution.ranges import OpRange
     from coremlscope.execution.state import State
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Chosen",
     "Executable",
     "Manifest",
+    "OpRange",
     "Predictor",
     "State",
     "bind_model",
@@ -39,6 +41,7 @@ _MODULES = {
     "Chosen": "binding",
     "Executable": "executable",
     "Manifest": "artefact",
+    "OpRange": "ranges",
     "Predictor": "predictor",
     "State": "state",
     "bind_model": "binding",

@@ -13,7 +13,7 @@ import numpy as np
 from coremlscope.engines.base import GRAPH_FILE
 from coremlscope.errors import EngineError
 from coremlscope.ir import DType, TensorType
-from coremlscope.ops.program import OnnxProgram, Port, StatePort
+from coremlscope.ops.program import OnnxProgram, Port, Precision, RangePort, StatePort
 from coremlscope.version import __version__
 
 __all__ = ["MANIFEST_FILE", "Manifest", "read_artefact", "write_manifest"]
@@ -32,6 +32,7 @@ class Manifest:
         engine: The engine's name.
         engine_version: Its version.
         random_weights: The seed of made-up weights; None where the model's own were used.
+        precision: How results that are declared as fp16 are carried.
     """
 
     function: str
@@ -39,6 +40,7 @@ class Manifest:
     engine: str
     engine_version: str
     random_weights: int | None = None
+    precision: Precision = "fp32"
 
 
 def write_manifest(folder: Path, manifest: Manifest, program: OnnxProgram) -> None:
@@ -55,10 +57,12 @@ def write_manifest(folder: Path, manifest: Manifest, program: OnnxProgram) -> No
         "engine": manifest.engine,
         "engine_version": manifest.engine_version,
         "random_weights": manifest.random_weights,
+        "precision": manifest.precision,
         "weights_bytes": program.weights_bytes,
         "inputs": [_port_to_json(port) for port in program.inputs],
         "outputs": [_port_to_json(port) for port in program.outputs],
         "states": [_port_to_json(port) for port in program.states],
+        "ranges": None if program.ranges is None else [program.ranges.value, *program.ranges.ops],
         "owners": dict(program.owners),
         "folded": sorted(program.folded),
     }
@@ -90,12 +94,14 @@ def read_artefact(folder: Path) -> tuple[Manifest, OnnxProgram]:
             content["engine"],
             content["engine_version"],
             content["random_weights"],
+            content["precision"],
         )
         program = OnnxProgram(
             model, (), content["weights_bytes"], content["owners"], frozenset(content["folded"]),
             tuple(map(_port_from_json, content["inputs"])),
             tuple(map(_port_from_json, content["outputs"])),
             tuple(map(_state_from_json, content["states"])),
+            _ranges_from_json(content["ranges"]),
         )  # fmt: skip
     except EngineError:
         raise
@@ -136,6 +142,10 @@ def _port_from_json(content: Mapping[str, Any]) -> Port:
         content["name"], content["value"], _type(content), np.dtype(content["dtype"]),
         None if labels is None else tuple(labels),
     )  # fmt: skip
+
+
+def _ranges_from_json(content: list[str] | None) -> RangePort | None:
+    return None if content is None else RangePort(content[0], tuple(content[1:]))
 
 
 def _state_from_json(content: Mapping[str, Any]) -> StatePort:

@@ -15,12 +15,13 @@ from coremlscope.errors import CorruptModelError, InputError, MissingWeightsErro
 from coremlscope.execution.artefact import Manifest, read_artefact, write_manifest
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.random_weights import missing_weights, with_random_weights
+from coremlscope.execution.ranges import OpRange, read_ranges
 from coremlscope.execution.state import State
 from coremlscope.features import from_tensors, to_tensors
 from coremlscope.ir import Array, FunctionDescription, Model
 from coremlscope.lower import lower
 from coremlscope.ops.bind import BoundFunction
-from coremlscope.ops.program import OnnxProgram, Port
+from coremlscope.ops.program import OnnxProgram, Port, Precision
 
 __all__ = ["Executable", "compile_model", "load_compiled"]
 
@@ -104,14 +105,30 @@ class Executable:
             InputError: A tensor is missing or has the wrong number of elements.
             EngineError: The engine failed.
         """
+        return self._outputs(self._run(tensors, state))
+
+    def run_with_ranges(
+        self, tensors: Mapping[str, Array], state: State | None = None
+    ) -> tuple[dict[str, Array], tuple[OpRange, ...]]:
+        """Like `run`, and tells the range of every operation's fp16 results.
+
+        There are ranges where the function was compiled with the precision `fp16`, and none otherwise.
+        """
+        results = self._run(tensors, state)
+        port = self.program.ranges
+        return self._outputs(results), () if port is None else read_ranges(port, results)
+
+    def _run(self, tensors: Mapping[str, Array], state: State | None) -> dict[str, Array]:
         feeds = self.feeds(tensors)
-        if self.program.states:
-            state = state or self.new_state()
-            with state.lock:
-                results = self.session.run({**feeds, **state.feeds()})
-                state.update(results)
-        else:
-            results = self.session.run(feeds)
+        if not self.program.states:
+            return self.session.run(feeds)
+        state = state or self.new_state()
+        with state.lock:
+            results = self.session.run({**feeds, **state.feeds()})
+            state.update(results)
+        return results
+
+    def _outputs(self, results: Mapping[str, Array]) -> dict[str, Array]:
         return {port.name: results[port.value] for port in self.program.outputs}
 
     def close(self) -> None:
@@ -143,6 +160,7 @@ def compile_model(
     engine: Engine | None = None,
     options: EngineOptions = _OPTIONS,
     random_weights: int | None = None,
+    precision: Precision = "fp32",
 ) -> Executable:
     """Compiles a function of a model: binds, lowers, writes weights, and loads it into an engine.
 
@@ -154,6 +172,7 @@ def compile_model(
         engine: The engine; None for the default one.
         options: What to set on the engine.
         random_weights: A seed: weights whose file is absent are made up. None: they are an error.
+        precision: `fp16` rounds every result that is declared as fp16, as a device does, and tells its range.
 
     Raises:
         MissingWeightsError: Weights are absent and `random_weights` is not given.
@@ -176,7 +195,7 @@ def compile_model(
     asked = {name: tuple(shape) for name, shape in (shapes or {}).items()}
     bound = bind_model(source, chosen.name, asked)
     try:
-        program = lower(bound)
+        program = lower(bound, precision)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise CorruptModelError(
             f"the function {chosen.name!r} cannot be lowered: {error}",
@@ -185,7 +204,7 @@ def compile_model(
     folder.mkdir(parents=True, exist_ok=True)
     session = engine.build(program, folder, options)
     seed = random_weights if missing else None
-    manifest = Manifest(chosen.name, asked, engine.name, engine.version, seed)
+    manifest = Manifest(chosen.name, asked, engine.name, engine.version, seed, precision)
     write_manifest(folder, manifest, program)
     executable = Executable(model, manifest, program, session, folder)
     executable.__dict__["bound"] = bound  # what `bound` would otherwise work out anew

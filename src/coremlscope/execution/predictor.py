@@ -17,9 +17,11 @@ from coremlscope.errors import EngineError
 from coremlscope.execution.binding import choose_function
 from coremlscope.execution.cache import ArtefactCache
 from coremlscope.execution.executable import Executable, compile_model, load_compiled
+from coremlscope.execution.ranges import OpRange
 from coremlscope.execution.state import State
 from coremlscope.features import to_tensors
 from coremlscope.ir import Array, ArrayFeature, ImageFeature, Model
+from coremlscope.ops.program import Precision
 from coremlscope.version import __version__
 
 __all__ = ["Predictor"]
@@ -42,6 +44,7 @@ class Predictor:
             folder, which goes when the predictor is closed.
         loaded: How many executables are kept loaded.
         random_weights: A seed for weights whose file is absent; None: they are an error.
+        precision: `fp16` rounds every result that is declared as fp16, as a device does, and tells its range.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Predictor:
         cache: ArtefactCache | None = None,
         loaded: int = 4,
         random_weights: int | None = None,
+        precision: Precision = "fp32",
     ) -> None:
         chosen = choose_function(model, function)
         self.model = model
@@ -64,6 +68,7 @@ class Predictor:
         self._cache = cache
         self._loaded = loaded
         self._random_weights = random_weights
+        self._precision: Precision = precision
         self._lock = threading.Lock()
         self._executables: OrderedDict[_Shapes, Executable] = OrderedDict()
         self._scratch: Path | None = None
@@ -77,9 +82,16 @@ class Predictor:
             EngineError: The engine failed.
             ModelError: The model cannot be compiled for these shapes.
         """
+        return self.predict_with_ranges(values, state)[0]
+
+    def predict_with_ranges(
+        self, values: Mapping[str, Any], state: State | None = None
+    ) -> tuple[dict[str, Any], tuple[OpRange, ...]]:
+        """Like `predict`, and tells the range of every operation's fp16 results; see `run_with_ranges`."""
         tensors = to_tensors(self.description.inputs, values)
         executable = self.executable(self._shapes(tensors))
-        return executable.features(executable.run(tensors, state))
+        results, ranges = executable.run_with_ranges(tensors, state)
+        return executable.features(results), ranges
 
     def new_state(self) -> State:
         """States filled with zeros."""
@@ -145,7 +157,7 @@ class Predictor:
             return self._compile(key, self._next_folder())
         parts = (
             __version__, self._engine.name, self._engine.version, self.function, repr(key),
-            repr(self._random_weights),
+            repr(self._random_weights), self._precision,
         )  # fmt: skip
         name = self._cache.key(self.model.source, parts)
         folder = self._cache.find(name)
@@ -162,7 +174,7 @@ class Predictor:
     def _compile(self, key: _Shapes, folder: Path) -> Executable:
         return compile_model(
             self.model, folder, function=self.function, shapes=dict(key), engine=self._engine,
-            options=self._options, random_weights=self._random_weights,
+            options=self._options, random_weights=self._random_weights, precision=self._precision,
         )  # fmt: skip
 
     def _next_folder(self) -> Path:

@@ -20,11 +20,19 @@ from coremlscope.engines.base import Engine, EngineOptions, NodeProfile
 from coremlscope.engines.host import physical_cores, processor_name
 from coremlscope.engines.sampling import MOST_WARMUPS, Clock, Samples, sample
 from coremlscope.errors import UsageError
-from coremlscope.execution import Executable, choose_function, compile_model, load_compiled, missing_weights
+from coremlscope.execution import (
+    Executable,
+    OpRange,
+    choose_function,
+    compile_model,
+    load_compiled,
+    missing_weights,
+)
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.ir import Array, Model
 from coremlscope.profiling.attribution import Attribution, NodeGroup, attribute
 from coremlscope.profiling.notes import Evidence, note
+from coremlscope.profiling.overflow import note_ranges
 from coremlscope.profiling.profile import Group, Host, NodeTiming, OpRow, OpTable, Phase, Profile, Request
 from coremlscope.profiling.summary import ModelSummary, OpSummary, summarise
 
@@ -79,9 +87,10 @@ def measure(
         tensors = to_tensors(executable.description.inputs, {**made, **(inputs or {})}, executable.shapes)
         predicted = run.predict(executable, tensors)
         profiled = run.profile_nodes(executable, tensors)
+        ranges = run.round(Path(name), tensors) if request.precision == "fp16" else None
     phases = (Phase(taken.seconds, taken.warmups) for taken in (compiled, loaded, predicted))
     host = describe_host(run.engine, run.options)
-    return _assemble(summary, host, request, tuple(phases), profiled, executable)
+    return _assemble(summary, host, request, tuple(phases), profiled, executable, ranges)
 
 
 def _check(request: Request) -> None:
@@ -190,6 +199,19 @@ class _Run:
         told()
         return profiled
 
+    def round(self, folder: Path, tensors: Mapping[str, Array]) -> tuple[OpRange, ...]:
+        """Predicts once with results rounded to fp16, when everything is timed."""
+        told = self._told("fp16", 1)
+        executable = compile_model(
+            self.model, folder / "rounded", function=self.request.function, shapes=self.request.shapes,
+            engine=self.engine, options=self.options, precision="fp16",
+            random_weights=self.request.seed if self.request.random_weights else None,
+        )  # fmt: skip
+        _, ranges = executable.run_with_ranges(tensors)
+        executable.close()
+        told()
+        return ranges
+
     def _told(self, phase: str, total: int, then: Callable[[], None] | None = None) -> Callable[[], None]:
         """Something to call behind each repetition: tells of it, and does what else is to be done."""
         done = 0
@@ -214,18 +236,23 @@ def _assemble(
     phases: tuple[Phase, ...],
     profiled: NodeProfile,
     executable: Executable,
+    ranges: Sequence[OpRange] | None,
 ) -> Profile:
     compiled, loaded, predict = phases
     attribution = attribute(executable.bound.graph.graph, executable.program, profiled.nodes)
     groups = _groups(attribution, profiled, {row.id: row.type for row in summary.op_list})
-    ops = OpTable.of(_rows(summary.op_list, attribution))
+    ops = OpTable.of(_rows(summary.op_list, attribution, ranges or ()))
     nodes = _timing(profiled, predict)
     made_up = (
         missing_weights(executable.bound.function) if executable.manifest.random_weights is not None else 0
     )
     evidence = Evidence(host, request, predict, nodes, ops, made_up, executable.bound.problems)
+    findings = note(evidence)
+    if ranges is not None:
+        unused = frozenset(row.id for row in ops if row.status == "not run")
+        findings += note_ranges(executable.bound.graph.graph, ranges, unused)
     model = dataclasses.replace(summary, op_list=())
-    return Profile(model, host, request, compiled, loaded, predict, nodes, ops, groups, note(evidence))
+    return Profile(model, host, request, compiled, loaded, predict, nodes, ops, groups, findings)
 
 
 def _timing(profiled: NodeProfile, predict: Phase) -> NodeTiming:
@@ -238,11 +265,13 @@ def _timing(profiled: NodeProfile, predict: Phase) -> NodeTiming:
     )
 
 
-def _rows(ops: Sequence[OpSummary], attribution: Attribution) -> Iterator[OpRow]:
+def _rows(ops: Sequence[OpSummary], attribution: Attribution, ranges: Sequence[OpRange]) -> Iterator[OpRow]:
+    by_id = {row.id: (row.largest, row.overflows, row.infinities, row.nans) for row in ranges}
     for op in ops:
         yield OpRow(
             op.id, op.type, op.name, op.id.partition("/")[0], op.outputs, op.flops, op.read_bytes,
             op.written_bytes, op.weight_bytes, attribution.group.get(op.id, -1), attribution.status[op.id],
+            *by_id.get(op.id, ()),
         )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from coremlscope.engines.sampling import Statistics, describe
 from coremlscope.errors import UsageError
 from coremlscope.figures import Origin
 from coremlscope.findings import Finding
+from coremlscope.ops.program import Precision
 from coremlscope.profiling.attribution import Status
 from coremlscope.profiling.summary import ModelSummary
 
@@ -57,6 +58,8 @@ class Request:
         shapes: Shapes that differ from the defaults.
         inputs: Inputs whose values were given; the others were made up.
         random_weights: True where weights that are absent were to be made up.
+        precision: `fp16` asks for a prediction besides, never timed, in which every result that is declared
+            as fp16 is rounded as on a device, and its range taken down.
     """
 
     compute_units: str = "all"
@@ -69,6 +72,7 @@ class Request:
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
     random_weights: bool = False
+    precision: Precision = "fp32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,10 @@ class OpRow:
     weight_bytes: int | None
     group: int
     status: Status
+    fp16_largest: float | None = None
+    fp16_overflows: int | None = None
+    fp16_infinities: int | None = None
+    fp16_nans: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +148,11 @@ class OpTable:
         flops: None where the operation is not known; likewise the bytes.
         group: Index into the profile's groups; -1 for none.
         status: What became of it; see `attribution.Status`.
+        fp16_largest: The largest finite magnitude of its fp16 results before they were rounded; fp16 ends at
+            65504. None where there is none, or the request's precision is not `fp16`; likewise the counts.
+        fp16_overflows: Elements that were finite and that rounding made infinite.
+        fp16_infinities: Elements that were infinite before rounding.
+        fp16_nans: Elements that were no number.
     """
 
     id: tuple[str, ...] = ()
@@ -153,6 +166,10 @@ class OpTable:
     weight_bytes: tuple[int | None, ...] = ()
     group: tuple[int, ...] = ()
     status: tuple[Status, ...] = ()
+    fp16_largest: tuple[float | None, ...] = ()
+    fp16_overflows: tuple[int | None, ...] = ()
+    fp16_infinities: tuple[int | None, ...] = ()
+    fp16_nans: tuple[int | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.id)
@@ -275,6 +292,9 @@ def _from_json(data: Mapping[str, Any]) -> Profile:
     request["inputs"] = tuple(request["inputs"])
     ops = {name: tuple(column) for name, column in data["ops"].items()}
     ops["outputs"] = tuple(tuple(types) for types in ops["outputs"])
+    for column in dataclasses.fields(OpRow):
+        if column.default is None:  # added later: older profiles do not have it
+            ops.setdefault(column.name, (None,) * len(ops["id"]))
     table = OpTable(**ops)
     if len({len(getattr(table, column.name)) for column in dataclasses.fields(table)}) > 1:
         raise ValueError("columns of different lengths")
