@@ -74,7 +74,6 @@ _EARLY = (
         "elu",
         "sigmoid",
         "tanh",
-        "softmax",
         "concat",
         "pad",
         "reshape",
