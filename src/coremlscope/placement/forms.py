@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
-from coremlscope.ir import DType, StateType, TensorType, ValueType
+from coremlscope.ir import DType, StateType, TensorType
 from coremlscope.ops.view import OpView
 from coremlscope.placement.rule import RuleContext
 
@@ -45,38 +45,38 @@ def always(view: OpView, context: RuleContext) -> bool:
     return True
 
 
-def _tensor(type_: ValueType) -> TensorType | None:
-    if isinstance(type_, StateType):
-        type_ = type_.wrapped
-    return type_ if isinstance(type_, TensorType) else None
-
-
-def run_time_inputs(view: OpView, *, indices: bool = True) -> Iterator[tuple[str, TensorType]]:
-    """Parameter and type of every tensor that is only known at run time.
+def run_time_inputs(view: OpView, *, indices: bool = True) -> list[tuple[str, TensorType]]:
+    """Parameter and type of every tensor that is only known at run time; of states, what they hold.
 
     Args:
         view: The operation.
         indices: False leaves out parameters that say where, such as the indices of a gather.
     """
     skipped = () if indices else INDICES.get(view.op.type, ())
+    found = []
     for name, given in view.inputs.items():
         for bound in given:
-            type_ = _tensor(bound.type)
-            if bound.constant is None and type_ is not None and name not in skipped:
-                yield name, type_
+            if bound.constant is not None or name in skipped:
+                continue
+            type_ = bound.type
+            if isinstance(type_, StateType):
+                type_ = type_.wrapped
+            if isinstance(type_, TensorType):
+                found.append((name, type_))
+    return found
 
 
-def run_time_tensors(view: OpView, *, indices: bool = True) -> Iterator[tuple[str, TensorType]]:
+def run_time_tensors(view: OpView, *, indices: bool = True) -> list[tuple[str, TensorType]]:
     """As `run_time_inputs`, then the results under the name ``result``.
 
     Without `indices`, results that hold places (those of an arg-max, the second of top-k) are left out too.
     """
-    yield from run_time_inputs(view, indices=indices)
+    found = run_time_inputs(view, indices=indices)
     skipped = () if indices else _PLACES.get(view.op.type, ())
     for position, bound in enumerate(view.outputs):
-        type_ = _tensor(bound.type)
-        if type_ is not None and position not in skipped:
-            yield "result", type_
+        if isinstance(bound.type, TensorType) and position not in skipped:
+            found.append(("result", bound.type))
+    return found
 
 
 def is_standing_index(view: OpView, name: str) -> bool:
@@ -94,7 +94,7 @@ def join_words(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def describe(tensors: Iterator[tuple[str, TensorType]], dtypes: frozenset[DType]) -> str:
+def describe(tensors: Iterable[tuple[str, TensorType]], dtypes: frozenset[DType]) -> str:
     """Which tensors are of one of these types: ``x and result are int32``; empty where none is."""
     found: dict[str, list[str]] = {}
     for name, type_ in tensors:
