@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TQDM_DISABLE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile test check long conformance bench-speed docs lock clean
+.PHONY: help profile test check long conformance bench-speed bench-plan docs lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -44,6 +44,9 @@ bench-speed: $(TORCH)/.ready ## time this runtime beside ONNX Runtime, OpenVINO 
 conformance: $(TORCH)/.conformance ## run coremltools' own tests; TESTS="path below coremltools …" SAMPLE=k/n ONE_PER_CLASS=1 WORKERS=n
 	$(TORCH)/bin/python -m benchmarks.conformance $(TESTS) $(addprefix --sample=,$(SAMPLE)) \
 	  $(if $(filter 1,$(ONE_PER_CLASS)),--one-per-class) $(addprefix --workers=,$(WORKERS)) --output $(OUT)/conformance $(ARGS)
+
+bench-plan: $(VENV)/.dev ## compare plans with published ones, every miss listed; ARGS="network fit support context speed"
+	$(VENV)/bin/python -m benchmarks.plan $(ARGS)
 
 docs: $(VENV)/.dev ## write the generated pages of docs/
 	$(VENV)/bin/python tools/make_docs.py

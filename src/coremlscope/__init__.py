@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from coremlscope.version import __version__
 
 if TYPE_CHECKING:
-    from coremlscope.api import export, inspect, predict, profile, read
+    from coremlscope.api import export, inspect, plan, predict, profile, read
     from coremlscope.errors import CoremlscopeError
+    from coremlscope.placement.plan import Plan
     from coremlscope.profiling.profile import Profile, Request
     from coremlscope.profiling.summary import ModelSummary
     from coremlscope.runtime import install, uninstall
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 __all__ = [
     "CoremlscopeError",
     "ModelSummary",
+    "Plan",
     "Profile",
     "Request",
     "__version__",
     "export",
     "inspect",
     "install",
+    "plan",
     "predict",
     "profile",
     "read",
@@ -35,11 +38,13 @@ __all__ = [
 _MODULES = {
     "CoremlscopeError": "errors",
     "ModelSummary": "profiling.summary",
+    "Plan": "placement.plan",
     "Profile": "profiling.profile",
     "Request": "profiling.profile",
     "export": "api",
     "inspect": "api",
     "install": "runtime",
+    "plan": "api",
     "predict": "api",
     "profile": "api",
     "read": "api",

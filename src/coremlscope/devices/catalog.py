@@ -58,12 +58,13 @@ def find_device(name: str, os: str | None = None) -> Device:
     if release.major < first:
         raise UsageError(f"{shown} never ran {release}", f"the first version for it is {platform} {first}")
     if last is not None and release.major > last:
-        raise UsageError(f"{shown} does not run {release}", f"the last version for it is {platform} {last}")
+        hint = f"the last version for it is {platform} {last}"
+        raise UsageError(f"{shown} does not run {release}", hint)
     return Device(chip, release, shown)
 
 
 def _platform(chip: Chip, os: str | None) -> Platform:
-    """The system that is meant with a chip: that of Macs, unless the version is one of iOS and iPads have it."""
+    """The system that is meant with a chip: that of Macs, unless iPads have it and the version is iOS's."""
     named = re.match(r"\s*(ios|ipados|macos)?\s*(\d+)", os or "", re.IGNORECASE)
     if named is None or "iOS" not in chip.releases or chip.platform == "iOS":
         return chip.platform

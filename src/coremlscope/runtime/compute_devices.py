@@ -1,17 +1,19 @@
-"""The compute devices of a declared Mac: one with a base M-series chip.
+"""The compute devices of a declared machine: by default a Mac with a base M-series chip.
 
 No such device is present. Scripts ask for devices to choose compute units, and tools that read plans compare
-classes; both get the devices that every Mac with Apple silicon has.
+classes; both get the devices that the chip has for which plans are made.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["NEURAL_ENGINE_CORES", "CpuProxy", "GpuProxy", "NeuralEngineProxy", "compute_devices"]
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, ComputeUnit, Device
+
+__all__ = ["CpuProxy", "GpuProxy", "NeuralEngineProxy", "compute_devices", "device_of_unit"]
 
 #: Cores of the Neural Engine of M1 to M5 (Apple's technical specifications of these Macs).
-NEURAL_ENGINE_CORES = 16
+_NEURAL_ENGINE_CORES = 16
 
 
 class CpuProxy:
@@ -25,17 +27,26 @@ class GpuProxy:
 class NeuralEngineProxy:
     """The Neural Engine."""
 
+    def __init__(self, cores: int = _NEURAL_ENGINE_CORES) -> None:
+        self._cores = cores
+
     def get_total_core_count(self) -> int:
         """The number of its cores."""
-        return NEURAL_ENGINE_CORES
+        return self._cores
 
 
-def compute_devices() -> list[Any]:
-    """The devices as coremltools' `MLComputeDevice` objects: CPU, GPU and Neural Engine."""
+def device_of_unit(unit: ComputeUnit, device: Device) -> Any:
+    """A unit of a device as coremltools' `MLComputeDevice`."""
     from coremltools.models import compute_device
 
-    return [
-        compute_device.MLCPUComputeDevice(CpuProxy()),
-        compute_device.MLGPUComputeDevice(GpuProxy()),
-        compute_device.MLNeuralEngineComputeDevice(NeuralEngineProxy()),
-    ]
+    if unit == CPU:
+        return compute_device.MLCPUComputeDevice(CpuProxy())
+    if unit == GPU:
+        return compute_device.MLGPUComputeDevice(GpuProxy())
+    cores = device.chip.value(NEURAL_ENGINE, "cores")
+    return compute_device.MLNeuralEngineComputeDevice(NeuralEngineProxy(int(cores or _NEURAL_ENGINE_CORES)))
+
+
+def compute_devices(device: Device) -> list[Any]:
+    """The units of a device as coremltools' `MLComputeDevice` objects: CPU, GPU and Neural Engine."""
+    return [device_of_unit(unit, device) for unit in UNITS]

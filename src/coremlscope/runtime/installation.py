@@ -43,15 +43,25 @@ _REMOTE_NAMES = (
 )
 
 
-def install() -> None:
+def install(device: str | None = None, os: str | None = None) -> None:
     """Makes coremltools run models here; on a Mac, where it does so by itself, nothing happens.
 
     It may be called before and after `import coremltools`, and more than once. Models that were loaded
     without it stay as they are; load them again.
 
+    Args:
+        device: A chip or device that compute plans are made for: `m1`, `iphone-15-pro`. By default that of
+            the environment variable COREMLSCOPE_DEVICE, else an M4.
+        os: The version of its system; by default that of COREMLSCOPE_OS, else the newest known one.
+
     Raises:
         MissingDependencyError: coremltools is not installed.
+        UsageError: There is no such device, or the version does not run on it.
     """
+    if device is not None:
+        from coremlscope.runtime.plan import choose_device
+
+        choose_device(device, os)
     if sys.platform == "darwin" or is_installed():
         return
     if _PACKAGE not in sys.modules and importlib.util.find_spec(_PACKAGE) is None:

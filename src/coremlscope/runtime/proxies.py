@@ -18,6 +18,7 @@ from coremlscope.execution import Predictor
 from coremlscope.formats.compiled import is_own_compiled
 from coremlscope.runtime import compiled
 from coremlscope.runtime.compute_devices import compute_devices
+from coremlscope.runtime.plan import ComputePlanProxy, chosen_device, load_plan
 from coremlscope.runtime.refusals import as_runtime_error, prediction_errors
 from coremlscope.runtime.states import StateProxy
 from coremlscope.runtime.structure import model_structure
@@ -39,10 +40,6 @@ class AssetProxy:
         self.path = path
         if is_temporary:
             weakref.finalize(self, shutil.rmtree, path, ignore_errors=True)
-
-
-class ComputePlanProxy:
-    """Where each operation would run. The base of coremltools' plans of remote devices."""
 
 
 class ModelProxy:
@@ -183,24 +180,24 @@ class ModelProxy:
 
     @staticmethod
     def get_compute_plan(path: str, compute_units: str) -> Any:
-        """Refuses: there is no planner yet.
+        """The plan of a model as coremltools' `MLComputePlan`, for the device that was chosen.
 
         Raises:
-            RuntimeError: Always.
+            RuntimeError: The model cannot be read or planned, or the device is unknown.
         """
-        raise RuntimeError(
-            f"the compute plan of {path} for {compute_units} is not available yet off-Mac; load it on a Mac"
-        )
+        with as_runtime_error():
+            return load_plan(path, compute_units)
 
     @staticmethod
     def get_all_compute_devices() -> list[Any]:
-        """The devices of the declared Mac; see `compute_devices`."""
-        return compute_devices()
+        """The devices of the machine that plans are made for."""
+        with as_runtime_error():
+            return compute_devices(chosen_device())
 
     @staticmethod
     def get_available_compute_devices() -> list[Any]:
-        """The same; each would be available to Core ML on that Mac."""
-        return compute_devices()
+        """The same; each would be available to Core ML there."""
+        return ModelProxy.get_all_compute_devices()
 
     @staticmethod
     def maximum_supported_specification_version() -> int:
