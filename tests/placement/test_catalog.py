@@ -1,0 +1,78 @@
+"""Rules in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from coremlscope.devices import find_device
+from coremlscope.errors import UsageError
+from coremlscope.placement.catalog import describe_op, describe_scope, find_rule, list_rules
+from coremlscope.placement.notes import NOTES
+from coremlscope.placement.rule import Scope
+from coremlscope.placement.rules import GRAPH_RULES, RULES
+
+
+@pytest.mark.parametrize(
+    ("scope", "text"),
+    [
+        (Scope(), ""),
+        (Scope(neural_engine=(16, None)), "A17 Pro, M4 and newer"),
+        (Scope(neural_engine=(None, 13)), "up to A14, M1"),
+        (Scope(neural_engine=(13, 15)), "A14, M1 to A16, M3"),
+        (Scope(neural_engine=(16, 16)), "A17 Pro, M4"),
+        (Scope(before=(27, 0)), "before iOS 27 and macOS 27"),
+        (Scope(since=(17, 4)), "since iOS 17.4 and macOS 14.4"),
+        (Scope(chips=("a19-pro", "m5")), "A19 Pro, M5"),
+    ],
+)
+def test_scopes(scope: Scope, text: str) -> None:
+    assert describe_scope(scope) == text
+
+
+def test_examples_say_what_the_rule_says() -> None:
+    entry = find_rule("ne-long-sum")
+    operation, says = entry.applies_to[0]
+    assert operation == "matmul(x=fp16 1x16x40000, y=fp16 1x40000x16) on M4, macOS 27"
+    assert says == (
+        "products of matrices on the Neural Engine sum over 32768 elements at most: 40000 products are summed"
+    )
+    assert entry.spares == ("matmul(x=fp16 1x16x32768, y=fp16 1x32768x16) on M4, macOS 27",)
+
+
+def test_examples_of_functions_show_what_is_around() -> None:
+    (operation, _), *_ = find_rule("ne-model-size-ios").applies_to
+    assert operation == "%0 = relu(x=fp16 1x8) on A17 Pro, iOS 18, 1.2 GB of weights"
+
+
+def test_an_operation_has_its_own_rules_first() -> None:
+    card = describe_op("conv", find_device("m4", "27"))
+    general = [entry.ops == ("*",) for entry in card.rules]
+    assert general == sorted(general)
+    assert {"ne-conv-width", "ne-palette-stride", "ne-rank", "gpu-runs", "cpu-runs"} <= {
+        entry.id for entry in card.rules
+    }
+    assert "ne-conv-size-on-m1" not in {entry.id for entry in card.rules}
+
+
+def test_everything_is_listed_once() -> None:
+    ids = [entry.id for entry in list_rules()]
+    assert len(ids) == len(set(ids)) == len(RULES) + len(GRAPH_RULES) + len(NOTES)
+
+
+@pytest.mark.parametrize("note", NOTES, ids=lambda note: note.id)
+def test_notes_are_complete(note: object) -> None:
+    entry = find_rule(note.id)  # type: ignore[attr-defined]
+    assert entry.effect == "note"
+    assert entry.text
+    assert entry.source
+    assert not entry.text.endswith(".")
+    assert not entry.fix.endswith(".")
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(UsageError, match="there is no rule 'ne-conv-wide'") as rule:
+        find_rule("ne-conv-wide")
+    assert "ne-conv-width" in rule.value.hint
+    with pytest.raises(UsageError, match="there is no operation 'matmull'") as op:
+        describe_op("matmull")
+    assert "matmul" in op.value.hint
