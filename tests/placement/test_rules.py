@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from coremlscope.devices import UNITS, all_chips, find_device
+from coremlscope.errors import MissingWeightsError
+from coremlscope.ir import Array, Constant, DType, TensorType
 from coremlscope.ops.view import OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import apply, judge
@@ -178,3 +180,20 @@ def test_what_is_rejected_beforehand_makes_no_compiler_fail() -> None:
     graph = CoreMLGraph("main", tuple(map(Node, views)))
     verdicts = judge(graph, find_device("m2", "26.5"), ProgramFacts())
     assert [by_unit["neural_engine"].supported for by_unit in verdicts.values()] == ["no", "no", "yes"]
+
+
+class _Absent:
+    """The content of a file that is not there."""
+
+    stored_bytes = 0
+    is_available = False
+
+    def numpy(self) -> Array:
+        raise MissingWeightsError("weights.bin is absent", "put it back")
+
+
+def test_constants_in_absent_files_count_as_constants() -> None:
+    places = Constant(TensorType(DType.INT32, (2,)), _Absent())
+    assert _rejections(Example("gather", {"x": fp16(1, 64), "indices": places, "axis": 1})) == []
+    kernel = {"x": fp16(1, 8, 8, 8), "weight": weight(8, 8, 17, 17), "strides": places}
+    assert _rejections(Example("conv", kernel, (fp16(1, 8, 8, 8),))) == ["ne-conv-width"]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import UNITS, ComputeUnit
+from coremlscope.errors import MissingWeightsError
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.rule import EVERY_OP, GraphContext, GraphRule, ProgramFacts, Rule, RuleContext
@@ -17,6 +18,13 @@ __all__ = ["Verdicts", "apply", "judge", "judge_op"]
 
 #: By operation: what is known of each unit.
 Verdicts = Mapping[str, Mapping[ComputeUnit, Verdict]]
+
+#: Raised where an argument is absent, only known at run time, in a file that is absent, or of another form
+#: than the operation takes.
+_NOT_TOLD = (
+    *(CannotInfer, CannotLower, MissingWeightsError),
+    *(ArithmeticError, LookupError, TypeError, ValueError),
+)
 
 
 def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts) -> Verdicts:
@@ -63,7 +71,7 @@ def apply(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
     """
     try:
         return rule.when(view, context) or False
-    except (CannotInfer, CannotLower, ArithmeticError, LookupError, TypeError, ValueError):
+    except _NOT_TOLD:
         return False
 
 
@@ -110,7 +118,11 @@ def _uses(nodes: Sequence[Node]) -> tuple[dict[str, OpView], dict[str, list[OpVi
 def _apply_graph_rule(
     rule: GraphRule, context: GraphContext, verdicts: dict[str, dict[ComputeUnit, Verdict]]
 ) -> None:
-    for id_, detail in rule.find(context).items():
+    try:
+        found = rule.find(context)
+    except _NOT_TOLD:
+        return
+    for id_, detail in found.items():
         old = verdicts[id_][rule.unit]
         reason = rule.reason(detail)
         if rule.effect == "advises":

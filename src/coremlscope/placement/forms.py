@@ -15,7 +15,7 @@ __all__ = [
     "computes",
     "describe",
     "extents",
-    "is_standing_index",
+    "is_fixed",
     "join_words",
     "kernel",
     "lanes",
@@ -79,9 +79,9 @@ def run_time_tensors(view: OpView, *, indices: bool = True) -> list[tuple[str, T
     return found
 
 
-def is_standing_index(view: OpView, name: str) -> bool:
-    """True where the parameter is absent or known before run time."""
-    return not view.has(name) or view.is_known(name)
+def is_fixed(view: OpView, name: str) -> bool:
+    """True where the parameter is absent, or a constant: also one whose file is absent."""
+    return all(bound.constant is not None for bound in view.inputs.get(name, ()))
 
 
 def computes(view: OpView, context: RuleContext) -> bool:

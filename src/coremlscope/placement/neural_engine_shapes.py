@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ops.view import OpView
-from coremlscope.placement.forms import extents, lanes, run_time_tensors
+from coremlscope.placement.forms import extents, is_fixed, lanes, run_time_tensors
 from coremlscope.placement.publications import (
     APPLE_FAQ,
     APPLE_MODELS,
@@ -69,7 +69,7 @@ def _unknown_extent(view: OpView, context: RuleContext) -> str:
 
 
 def _computed_shape(view: OpView, context: RuleContext) -> bool:
-    return view.has("shape") and not view.is_known("shape")
+    return not is_fixed(view, "shape")
 
 
 RULES: tuple[Rule, ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType
 from coremlscope.ops.view import OpView
-from coremlscope.placement.forms import always, extents, is_standing_index
+from coremlscope.placement.forms import always, extents, is_fixed
 from coremlscope.placement.publications import (
     COMPILER_TEXTS,
     GUIDE_LIMITS,
@@ -23,17 +23,17 @@ _LONGEST_SEARCH = 2048
 
 
 def _moving_indices(view: OpView, context: RuleContext) -> str:
-    if view.is_known("indices"):
+    if is_fixed(view, "indices"):
         return ""
     return f"indices are {view.type('indices').dtype.value}"
 
 
 def _wide_indices(view: OpView, context: RuleContext) -> bool:
-    return not view.is_known("indices") and view.type("indices").dtype in (DType.INT32, DType.INT64)
+    return not is_fixed(view, "indices") and view.type("indices").dtype in (DType.INT32, DType.INT64)
 
 
 def _moving_slice(view: OpView, context: RuleContext) -> str:
-    names = [name for name in ("begin", "end", "size") if not is_standing_index(view, name)]
+    names = [name for name in ("begin", "end", "size") if not is_fixed(view, name)]
     return f"{' and '.join(names)} known at run time only" if names else ""
 
 
