@@ -11,7 +11,7 @@ from collections.abc import MutableMapping, Sequence
 import numpy as np
 
 from coremlscope.ir import DType, TensorType
-from coremlscope.ops.emit import BOOL, F32, I64, Emitter, Lowering, Tensor, range_state
+from coremlscope.ops.emit import BOOL, F32, Emitter, Lowering, Tensor, range_state
 from coremlscope.ops.program import RangePort
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 
@@ -91,18 +91,15 @@ def _rounds(view: OpView) -> bool:
 def _range(op: Lowering, bound: BoundValue, exact: Tensor, rounded: Tensor) -> Tensor:
     """The four numbers of a `RangePort`."""
     assert isinstance(bound.type, TensorType)
-    exact, rounded = (_flat(op, tensor, bound.type) for tensor in (exact, rounded))
+    exact, rounded = (op.reshape(tensor, [-1]) for tensor in (exact, rounded))
     nan, infinite = (op.emit(test, exact, dtype=BOOL) for test in ("IsNaN", "IsInf"))
-    lost = op.emit("Or", nan, infinite)
-    magnitude = op.emit("Where", lost, op.const(-1, F32), op.emit("Abs", exact), dtype=F32)
+    lost, none = op.emit("Or", nan, infinite), op.const([-1], F32)
+    magnitude = op.emit("Where", lost, none, op.emit("Abs", exact), dtype=F32)
+    if not bound.type.elements:
+        # No maximum is taken of nothing.
+        magnitude = op.emit("Concat", magnitude, none, axis=0)
     largest = op.cast(op.emit("ReduceMax", magnitude, keepdims=1), _F64)
     overflows = op.emit("And", op.emit("IsInf", rounded, dtype=BOOL), op.emit("Not", infinite))
     # Doubles count exactly.
     counts = [op.emit("ReduceSum", op.cast(mask, _F64), keepdims=1) for mask in (overflows, infinite, nan)]
     return op.emit("Concat", largest, *counts, axis=0)
-
-
-def _flat(op: Lowering, tensor: Tensor, type_: TensorType) -> Tensor:
-    """All elements in a row, and one zero more where there might be none: no maximum is taken of nothing."""
-    flat = op.emit("Reshape", tensor, op.const([-1], I64))
-    return flat if type_.elements else op.emit("Concat", flat, op.const([0], F32), axis=0)
