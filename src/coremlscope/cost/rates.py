@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from coremlscope.devices.release import OSRelease
 from coremlscope.placement.backend import Backend
 
@@ -39,7 +41,7 @@ RELU_BPS = 100e9
 #: Operations a nanosecond of the older CPU backend.
 CLASSIC_GOPPS = 656.0
 #: How much faster BNNS counts in all that is computed, not moved.
-BNNS_SPEEDUP = 754.5433349609375 / 656
+BNNS_SPEEDUP = 1.1502184867858887
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,8 @@ class Era:
 
 
 def cpu_rates(classic: float) -> dict[Backend, float]:
-    """The rates of both CPU backends from that of the older one."""
-    return {"bnns": classic * BNNS_SPEEDUP, "classic_cpu": classic}
+    """The rates of both CPU backends from that of the older one, in single precision as Core ML has them."""
+    return {"bnns": float(np.float32(classic * BNNS_SPEEDUP)), "classic_cpu": classic}
 
 
 def _rates(ane: float, bnns: float, classic_cpu: float, mps_graph: float) -> Rates:

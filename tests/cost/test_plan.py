@@ -1,0 +1,229 @@
+"""Planned costs against published ones, to the last bit."""
+
+from __future__ import annotations
+
+import pytest
+
+from coremlscope.cost.plan import price
+from coremlscope.devices import macos
+from coremlscope.ir import DType
+from coremlscope.placement.rule import Example, boolean, example_view, fp16, fp32, int32, tensor, weight
+
+M1, M4 = macos(14, 5), macos(27)
+MAP = fp16(1, 64, 32, 32)
+BACKENDS = ("ane", "bnns", "classic_cpu", "mps_graph")
+
+
+def conv(x, *kernel, **parameters) -> Example:
+    arguments = {"x": x, "weight": weight(*kernel), "pad_type": "same", **parameters}
+    return Example("conv", arguments)
+
+
+def biased(channels: int):
+    return weight(channels)
+
+
+#: Published on an M4 with macOS 27.0.1: Neural Engine, BNNS, the older CPU backend; None where it does not
+#: run.
+ON_M4 = [
+    (conv(MAP, 64, 64, 3, 3), 0.0046742807655237523, 0.10006388175261005, 0.11509533067856016),
+    (conv(MAP, 64, 64, 1, 1), 0.0011714574858612597, 0.02161670114769609, 0.024863929998386294),
+    (conv(MAP, 64, 1, 3, 3, groups=64), 0.0025035988926178153, 0.04355321158960293, 0.050095707328942453),
+    (conv(MAP, 64, 64, 17, 17), None, 3.2131624251671442, 3.69583895178932),
+    (conv(MAP, 64, 64, 1, 16), None, 0.17789134533797343, 0.20461392120632915),
+    (Example("relu", {"x": MAP}), 0.0026214400000000001, 0.0026214400000000001, 0.0026214400000000001),
+    (Example("add", {"x": MAP, "y": MAP}), 0.0072857181805073747, 0.012410832893147551, 0.014275168586413103),
+    (
+        Example("gelu", {"x": MAP, "mode": "EXACT"}),
+        *(0.0035903033088235292, 0.0067747043319448808, 0.0077923902439024405),
+    ),
+    (
+        Example("concat", {"values": (MAP, MAP), "axis": 1, "interleave": False}),
+        *(0.0026214400000000001, 0.022790800444576553, 0.026214400000000002),
+    ),
+    (
+        Example("linear", {"x": fp16(1, 128, 256), "weight": weight(512, 256), "bias": weight(512)}),
+        *(0.0031711198941040031, 0.10001131343048995, 0.11503486027244202),
+    ),
+    (
+        Example("matmul", {"x": fp16(1, 128, 256), "y": fp16(1, 256, 128)}),
+        *(0.0022439395680147059, 0.011117463519089035, 0.012787512195121952),
+    ),
+    (
+        Example("matmul", {"x": fp16(1, 16, 40000), "y": fp16(1, 40000, 16)}),
+        *(None, 0.042082283562257815, 0.042082283562257815),
+    ),
+    (
+        Example("max_pool", {"x": MAP, "kernel_sizes": [15, 15], "strides": [1, 1], "pad_type": "same"}),
+        *(None, 0.019542416342148695, 0.022478048780487807),
+    ),
+    (
+        Example("avg_pool", {"x": MAP, "kernel_sizes": [2, 2], "strides": [2, 2], "pad_type": "valid"}),
+        *(0.0022441587027381446, 0.0026929905641439353, 0.0026929905641439353),
+    ),
+    (
+        Example("softmax", {"x": MAP, "axis": 1}),
+        *(0.0035903580925043892, 0.0043084299043623939, 0.0043084299043623939),
+    ),
+    (
+        Example("reshape", {"x": MAP, "shape": [1, 64, 1024]}),
+        *(0.0035904676598661083, 0.0043085613852023577, 0.0043085613852023577),
+    ),
+    (
+        Example("cumsum", {"x": MAP, "axis": 1, "exclusive": False, "reverse": False}),
+        *(None, 0.0043084627745723844, 0.0043084627745723844),
+    ),
+    (
+        Example("cast", {"x": MAP, "dtype": "int8"}),
+        *(0.002692727481617647, 0.003231273122956809, 0.003231273122956809),
+    ),
+    (
+        Example(
+            "scaled_dot_product_attention", dict.fromkeys(("query", "key", "value"), fp16(1, 8, 128, 64))
+        ),
+        *(0.0071806066176470585, 0.008616728327884824, 0.008616728327884824),
+    ),
+    (
+        Example("greater_equal", {"x": int32(1, 64), "y": 0}),
+        *(None, 5.3249740185445459e-06, 5.3249740185445459e-06),
+    ),
+    (Example("add", {"x": int32(1, 64), "y": 1000}), None, 6.1546641392104396e-06, 7.0792080544803741e-06),
+    (
+        Example("select", {"cond": boolean(1, 64), "a": int32(1, 64), "b": int32(1, 64)}),
+        *(None, 1.3674007356262536e-05, 1.3674007356262536e-05),
+    ),
+    (
+        Example(
+            "gather",
+            {
+                "x": fp16(1000, 256),
+                "indices": tensor(DType.INT16, 1, 64),
+                "axis": 0,
+                "batch_dims": 0,
+                "validate_indices": False,
+            },
+        ),
+        *(None, 0.022262466039433992, 0.0256067),
+    ),
+]
+
+
+def name_of(example: object) -> str:
+    return example.type if isinstance(example, Example) else ""
+
+
+@pytest.mark.parametrize(("example", "ane", "bnns", "classic"), ON_M4, ids=name_of)
+def test_single_operations_on_an_m4(example: Example, ane: float | None, bnns: float, classic: float) -> None:
+    prices = price(example_view(example), M4)
+    if ane is not None:
+        assert prices["ane"].ms == pytest.approx(ane, rel=1e-13)
+    assert prices["bnns"].ms == pytest.approx(bnns, rel=1e-13)
+    assert prices["classic_cpu"].ms == pytest.approx(classic, rel=1e-13)
+
+
+def test_the_one_published_recurrent_layer() -> None:
+    arguments = {"x": fp16(16, 1, 64), "initial_h": weight(1, 64), "initial_c": weight(1, 64)}
+    weights = {"weight_ih": weight(256, 64), "weight_hh": weight(256, 64), "output_sequence": True}
+    prices = price(example_view(Example("lstm", arguments | weights)), M4)
+    assert prices["classic_cpu"].ms == pytest.approx(548.43507929840905, rel=1e-9)
+    assert prices["bnns"].ms == pytest.approx(476.80945305249844, rel=1e-6)
+    assert prices["bnns"].basis == "fitted"
+
+
+#: Published on an M1 with macOS 14.5, all four backends.
+ON_M1 = [
+    (
+        conv(fp16(1, 3, 224, 224), 32, 3, 3, 3, strides=[2, 2], bias=biased(32)),
+        *(0.003691335258848058, 0.07405929443213365, 0.08518437120859405, 0.02992088472374345),
+    ),
+    (
+        conv(fp16(1, 32, 112, 112), 16, 32, 1, 1, bias=biased(16)),
+        *(0.02986836406214006, 0.4158066260789657, 0.47826845987543, 0.1143662513352442),
+    ),
+    (
+        conv(fp16(1, 32, 56, 56), 128, 32, 3, 3, bias=biased(128)),
+        *(0.01999734690777815, 0.3176245353107378, 0.3653376274215279, 0.1473130580229167),
+    ),
+    (
+        conv(fp16(1, 768, 14, 14), 768, 1, 5, 5, strides=[2, 2], groups=768, bias=biased(768)),
+        *(0.004394095866834067, 0.06117155172123246, 0.07036064842398154, 0.01682503505220419),
+    ),
+    (Example("relu", {"x": fp16(1, 32, 112, 112)}), *(0.01605632,) * 4),
+    (
+        Example("add", {"x": fp16(1, 32, 56, 56), "y": fp16(1, 32, 56, 56)}),
+        *(0.01218252417501707, 0.02757825818742941, 0.0317210231178391, 0.0196621892818367),
+    ),
+    (
+        Example("add", {"x": fp32(1, 3, 224, 224), "y": weight(1, 3, 1, 1, dtype=DType.FP32)}),
+        *(None, 0.02068410586342044, 0.02379124148473093, 0.01474693585969468),
+    ),
+    (
+        Example("mul", {"x": fp32(1, 3, 224, 224), "y": 0.5}),
+        *(None, 0.02617398376557666, 0.03010580000000001, 0.0150529),
+    ),
+    (
+        Example(
+            "avg_pool",
+            {"x": fp16(1, 1280, 7, 7), "kernel_sizes": [7, 7], "strides": [1, 1], "pad_type": "valid"},
+        ),
+        *(0.001755762187873616, 0.002106914720004125, 0.002106914720004125, 0.001755762187873616),
+    ),
+    (
+        Example("transpose", {"x": fp16(1, 1001, 1, 1), "perm": [0, 2, 3, 1]}),
+        *(6.479396405050814e-05, 6.891392668743726e-05, 7.926607160761697e-05, 5.680232466005728e-05),
+    ),
+    (
+        Example("squeeze", {"x": fp16(1, 1, 1, 1001), "axes": [1, 2]}),
+        *(5.494803190231323e-05, 6.593764124197753e-05, 6.593764124197753e-05, 5.494803190231323e-05),
+    ),
+    (
+        Example("tensor_buffer_to_tensor", {"input": fp32(1, 3, 224, 224)}, (fp32(1, 3, 224, 224),)),
+        *(None, 0.009895773939055228, 0.009895773939055228, 0.008246477912454043),
+    ),
+]
+
+
+@pytest.mark.parametrize(("example", "ane", "bnns", "classic", "gpu"), ON_M1, ids=name_of)
+def test_operations_of_a_network_on_an_m1(
+    example: Example, ane: float | None, bnns: float, classic: float, gpu: float
+) -> None:
+    prices = price(example_view(example), M1)
+    published = dict(zip(BACKENDS, (ane, bnns, classic, gpu), strict=True))
+    for backend, ms in published.items():
+        if ms is not None:
+            assert prices[backend].ms == pytest.approx(ms, rel=1e-12), backend
+            assert prices[backend].basis == "recovered"
+
+
+def test_inputs_are_free_on_later_systems() -> None:
+    entrance = example_view(Example("tensor_buffer_to_tensor", {"input": MAP}, (MAP,)))
+    assert {known.ms for known in price(entrance, M4).values()} == {0.0}
+
+
+def test_masks_that_the_file_leaves_out_count() -> None:
+    begin_end = {"x": MAP, "begin": [0, 0, 0, 0], "end": [1, 64, 32, 32], "stride": [1, 1, 1, 2]}
+    masks = dict.fromkeys(("begin_mask", "end_mask", "squeeze_mask"), [False] * 4)
+    short = price(example_view(Example("slice_by_index", begin_end)), M4)
+    full = price(example_view(Example("slice_by_index", begin_end | masks)), M4)
+    assert short == full
+
+
+def test_unknown_operations_are_priced_by_their_bytes() -> None:
+    view = example_view(Example("an_op_of_next_year", {"x": fp16(1, 500)}, (fp16(1, 500),)))
+    prices = price(view, M4)
+    assert prices["ane"].ms == pytest.approx(2000 / (68 * 2**30) * 1e3)
+    assert {known.basis for known in prices.values()} == {"assumed"}
+
+
+def test_open_shapes_give_lower_bounds() -> None:
+    view = example_view(Example("relu", {"x": fp16(None, 64)}))
+    prices = price(view, M4)
+    assert prices["ane"].ms > 0
+    assert not any(known.is_complete for known in prices.values())
+    weights = example_view(Example("conv", {"x": fp16(1, 8, None, None), "weight": weight(8, 8, 3, 3)}))
+    assert not price(weights, M4)["bnns"].is_complete
+
+
+def test_weights_that_are_computed_are_priced_too() -> None:
+    view = example_view(Example("conv", {"x": MAP, "weight": fp16(64, 64, 3, 3), "pad_type": "same"}))
+    assert price(view, M4) == price(example_view(conv(MAP, 64, 64, 3, 3)), M4)

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+
+from coremlscope.devices import NEURAL_ENGINE, UNITS, all_chips, find_device, ios, macos, parse_release
+from coremlscope.errors import UsageError
+
+CHIPS = list(all_chips().values())
+WANTED = [
+    *("a12", "a13", "a14", "a15", "a16", "a17-pro", "a18", "a18-pro", "a19", "a19-pro"),
+    *("m1", "m1-pro", "m1-max", "m1-ultra", "m2", "m2-pro", "m2-max", "m2-ultra"),
+    *("m3", "m3-pro", "m3-max", "m3-ultra", "m4", "m4-pro", "m4-max", "m5", "m5-pro", "m5-max"),
+]
+
+
+def test_families_are_complete_and_in_order() -> None:
+    assert [chip.id for chip in CHIPS] == WANTED
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.id)
+def test_every_number_has_a_source(chip) -> None:
+    facts = [*(chip.units[unit] for unit in UNITS), chip.memory]
+    named = [(name, fact) for part in facts for name, several in part.items() for fact in several]
+    assert named
+    for name, fact in named:
+        assert fact.source, name
+        assert fact.kind in (
+            *("marketed", "measured", "theoretical", "derived", "published", "press", "static analysis"),
+        )
+        assert fact.value > 0
+        assert name in ("cores", "generation", "performance_cores", "efficiency_cores") or name.endswith(
+            ("_OPps", "_FLOPps", "_Bps", "_Hz", "_bytes", "_s")
+        )
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.id)
+def test_a_chip_belongs_somewhere(chip) -> None:
+    assert chip.id.startswith(chip.family)
+    assert chip.platform in chip.releases
+    assert chip.value(NEURAL_ENGINE, "cores") in (8, 16, 32)
+    assert 11 <= chip.neural_engine_generation <= 18
+    assert chip.value(NEURAL_ENGINE, "no such number") is None
+
+
+def test_variants_share_a_generation() -> None:
+    generations = {chip.family: chip.neural_engine_generation for chip in CHIPS}
+    assert all(generations[chip.family] == chip.neural_engine_generation for chip in CHIPS)
+    assert generations["m1"] == generations["a14"]
+    assert generations["m4"] == generations["a17"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "release", "chip", "os"),
+    [
+        ("m1", "14.5", "m1", macos(14, 5)),
+        ("M1 Max", None, "m1-max", macos(27)),
+        ("iphone-15-pro", "18", "a17-pro", ios(18)),
+        ("iPhone 15 Pro", "iOS 17.2", "a17-pro", ios(17, 2)),
+        ("iphone15pro", None, "a17-pro", ios(27)),
+        ("iPhone XS", None, "a12", ios(18)),
+        ("MacBook Air 13-inch (M3)", "15", "m3", macos(15)),
+        ("iPad Pro 11-inch (M4)", "18", "m4", ios(18)),
+        ("m4", "18", "m4", ios(18)),
+        ("m4", "ios26", "m4", ios(26)),
+        ("m4", "26", "m4", macos(26)),
+        ("Apple M2", "macOS 13.1.2", "m2", macos(13, 1)),
+        ("A12 Bionic", "14", "a12", ios(14)),
+    ],
+)
+def test_names(typed: str, release: str | None, chip: str, os) -> None:
+    device = find_device(typed, release)
+    assert (device.chip.id, device.os) == (chip, os)
+
+
+def test_the_scale_of_core_ml() -> None:
+    assert macos(14, 5).core_ml == (17, 5)
+    assert macos(15).core_ml == ios(18).core_ml
+    assert macos(26, 1).core_ml == ios(26, 1).core_ml
+    assert str(macos(14, 5)) == "macOS 14.5"
+    assert str(ios(18)) == "iOS 18"
+
+
+@pytest.mark.parametrize(
+    ("typed", "release", "message", "hint"),
+    [
+        ("ipone-15-pro", None, "no device is called 'ipone-15-pro'", "did you mean iPhone 15 Pro"),
+        ("m6", None, "no device is called 'm6'", "`coremlscope devices` lists them"),
+        ("", None, "no device is called ''", "`coremlscope devices`"),
+        ("m1", "99", "there is no macOS 99", "did you mean macOS 27?"),
+        ("m1-max", "18", "there is no macOS 18", "did you mean macOS 15?"),
+        ("m1", "eighteen", "'eighteen' is not a version of macOS", "14.5"),
+        ("iphone-16", "macOS 15", "the device runs iOS, not macOS", "17.2"),
+        ("iphone-16", "17", "iPhone 16 never ran iOS 17", "iOS 18"),
+        ("iphone xs", "26", "iPhone XS does not run iOS 26", "iOS 18"),
+    ],
+)
+def test_refusals(typed: str, release: str | None, message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        find_device(typed, release)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_the_other_platform_is_taken_where_the_numbers_agree() -> None:
+    assert parse_release("macOS 26", "iOS") == ios(26)
