@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,16 +163,15 @@ def list_rules(
     """
     if op is not None and op not in _known_ops():
         raise _unknown("operation", op, _known_ops())
-    rows: list[Rule | GraphRule | Note] = [*RULES, *GRAPH_RULES, *NOTES]
     kept = [
         row
-        for row in rows
+        for row in _rows().values()
         if unit in (None, row.unit)
         and effect in (None, "note" if isinstance(row, Note) else row.effect)
         and (op is None or _concerns(row, op))
         and (device is None or isinstance(row, Note) or row.scope.holds(device.chip, device.os))
     ]
-    return [_entry(row) for row in kept]
+    return [_entry(row.id) for row in kept]
 
 
 def find_rule(id_: str) -> Entry:
@@ -180,11 +180,16 @@ def find_rule(id_: str) -> Entry:
     Raises:
         UsageError: There is none; the nearest ids are suggested.
     """
+    if id_ not in _rows():
+        raise _unknown("rule", id_, list(_rows()))
+    return _entry(id_)
+
+
+@functools.cache
+def _rows() -> Mapping[str, Rule | GraphRule | Note]:
+    """Everything that is published, by id."""
     every: list[Rule | GraphRule | Note] = [*RULES, *GRAPH_RULES, *NOTES]
-    rows = {row.id: row for row in every}
-    if id_ not in rows:
-        raise _unknown("rule", id_, list(rows))
-    return _entry(rows[id_])
+    return {row.id: row for row in every}
 
 
 def describe_op(name: str, device: Device | None = None) -> OpCard:
@@ -232,7 +237,9 @@ def _concerns(row: Rule | GraphRule | Note, op: str) -> bool:
     return op in row.ops or row.ops == EVERY_OP
 
 
-def _entry(row: Rule | GraphRule | Note) -> Entry:
+@functools.cache
+def _entry(id_: str) -> Entry:
+    row = _rows()[id_]
     if isinstance(row, Note):
         return Entry(row.id, row.unit, "note", row.ops, row.text, row.fix, "", "", row.source, row.confidence)
     applies_to: tuple[tuple[str, str], ...]
