@@ -1,0 +1,147 @@
+"""What an operation computes, in the numbers that decide how well a unit is used."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from coremlscope.ir import TensorType
+from coremlscope.ops.view import BoundValue, CannotInfer, CannotLower, OpView
+
+__all__ = ["Geometry", "geometry_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """The shape of the work.
+
+    Attributes:
+        macs: Multiply-adds.
+        groups: Groups of channels; of a product of matrices: how many products.
+        in_channels: Channels that each result sums over, in its group.
+        out_channels: Channels of the result, in its group.
+        height: Rows of the result; of a product: one.
+        width: The innermost extent of the result; of a product: its rows.
+        taps: Positions of the window: 9 for 3×3.
+        stride: Step of the window along its last axis.
+    """
+
+    macs: int = 0
+    groups: int = 1
+    in_channels: int = 1
+    out_channels: int = 1
+    height: int = 1
+    width: int = 1
+    taps: int = 1
+    stride: int = 1
+
+    def with_second_product(self, macs: int) -> Geometry:
+        """The geometry of a product that another of as many rows follows."""
+        return replace(self, macs=self.macs + macs)
+
+
+def geometry_of(view: OpView) -> Geometry:
+    """The geometry of an operation; of a lower bound where a shape is not known before run time."""
+    try:
+        match view.op.type:
+            case "conv" | "conv_transpose":
+                return _convolution(view)
+            case "linear":
+                return _linear(view)
+            case "matmul":
+                return _matmul(view)
+            case "einsum":
+                return _einsum(view)
+            case "scaled_dot_product_attention":
+                return _attention(view)
+            case "lstm" | "gru" | "rnn":
+                return _recurrent(view)
+            case "max_pool" | "avg_pool" | "l2_pool":
+                return _pool(view)
+            case _:
+                return _plain(view)
+    except (CannotInfer, CannotLower, LookupError, ValueError):
+        return Geometry()
+
+
+def _known(value: BoundValue) -> tuple[int, ...]:
+    type_ = value.type
+    if not isinstance(type_, TensorType) or type_.shape is None:
+        raise CannotInfer("no known shape")
+    return tuple(1 if d is None else d for d in type_.shape)
+
+
+def _convolution(view: OpView) -> Geometry:
+    weight, result = _known(view.bound("weight")), _known(view.outputs[0])
+    given = _known(view.bound("x"))
+    groups = view.integer("groups", 1)
+    taps = math.prod(weight[2:])
+    strides = view.integers("strides", [1] * (len(weight) - 2))
+    spatial = result[2:]
+    if view.op.type == "conv_transpose":
+        in_channels, out_channels, points = weight[0] // groups, weight[1], given[2:]
+    else:
+        in_channels, out_channels, points = weight[1], weight[0] // groups, spatial
+    return Geometry(
+        result[0] * groups * in_channels * out_channels * taps * math.prod(points),
+        groups, in_channels, out_channels, result[0] * math.prod(spatial[:-1]), spatial[-1], taps, strides[-1],
+    )  # fmt: skip
+
+
+def _linear(view: OpView) -> Geometry:
+    weight, result = _known(view.bound("weight")), _known(view.outputs[0])
+    rows = math.prod(result[:-1])
+    width = result[-2] if len(result) > 1 else 1
+    return Geometry(rows * weight[0] * weight[1], 1, weight[1], weight[0], rows // max(width, 1), width)
+
+
+def _matmul(view: OpView) -> Geometry:
+    given, result = _known(view.bound("x")), _known(view.outputs[0])
+    inner = given[-2 if view.flag("transpose_x", False) else -1]
+    batch = math.prod(result[:-2])
+    rows, columns = (*result, 1)[-2:] if len(result) < 2 else result[-2:]
+    return Geometry(math.prod(result) * inner, batch, inner, columns, 1, rows)
+
+
+def _einsum(view: OpView) -> Geometry:
+    first, result = _known(view.bound("values")), _known(view.outputs[0])
+    left, _, rest = view.text("equation").replace(" ", "").partition(",")
+    summed = set(left) - set(rest.partition("->")[2])
+    inner = math.prod(size for letter, size in zip(left, first, strict=False) if letter in summed)
+    return Geometry(math.prod(result) * inner, result[0], inner, result[-1], 1, math.prod(result[1:-1]))
+
+
+def _attention(view: OpView) -> Geometry:
+    query, key, value = (_known(view.bound(name)) for name in ("query", "key", "value"))
+    batch = math.prod(query[:-2])
+    rows, columns = query[-2], key[-2]
+    return Geometry(batch * rows * columns * (query[-1] + value[-1]), batch, query[-1], columns, 1, rows)
+
+
+def _recurrent(view: OpView) -> Geometry:
+    given = _known(view.bound("x"))
+    inner, outer = _known(view.bound("weight_ih")), _known(view.bound("weight_hh"))
+    macs = given[0] * given[1] * (math.prod(inner) + math.prod(outer))
+    return Geometry(macs, 1, inner[-1] + outer[-1], inner[0], given[0], given[1])
+
+
+def _pool(view: OpView) -> Geometry:
+    plain = _plain(view)
+    return replace(plain, taps=math.prod(view.integers("kernel_sizes")))
+
+
+def _plain(view: OpView) -> Geometry:
+    """Of what computes no products: channels and extents of the larger of argument and result."""
+    shapes = [_known(value) for value in view.outputs]
+    shapes += [
+        _known(bound)
+        for given in view.inputs.values()
+        for bound in given
+        if bound.constant is None and isinstance(bound.type, TensorType) and bound.type.shape is not None
+    ]
+    shape = max(shapes, key=math.prod)
+    if len(shape) < 3:
+        return Geometry(out_channels=math.prod(shape))
+    channels = shape[1] if len(shape) > 3 else shape[0]
+    inner = shape[2:] if len(shape) > 3 else shape[1:]
+    return Geometry(out_channels=channels, height=shape[0] * math.prod(inner[:-1]), width=inner[-1])

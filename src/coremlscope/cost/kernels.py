@@ -1,0 +1,460 @@
+"""From operations to kernels: what a compiler runs as one pass over the data.
+
+A kernel is an operation that does the work (its head) and those that it takes along for nothing, or nearly:
+the activation behind a convolution, a normalisation that folds into its weights, the sum with a shortcut. Which
+may join which is one table, `FUSIONS`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from coremlscope.cost.geometry import Geometry, geometry_of
+from coremlscope.cost.norms import find_norms
+from coremlscope.ir import Constant, StateType, TensorType, Value
+from coremlscope.ops.view import BoundGraph, BoundValue, OpView
+
+__all__ = ["FUSIONS", "KINDS", "Fusion", "Kernel", "Kind", "fuse"]
+
+Kind = Literal[
+    "conv",
+    "pointwise",
+    "depthwise",
+    "grouped",
+    "linear",
+    "matmul",
+    "attention",
+    "elementwise",
+    "softmax",
+    "norm",
+    "reduce",
+    "pool",
+    "copy",
+    "channels",
+    "reshape",
+    "layout",
+    "resize",
+    "recurrent",
+    "other",
+]
+
+KINDS: tuple[Kind, ...] = (
+    "conv", "pointwise", "depthwise", "grouped", "linear", "matmul", "attention", "elementwise",
+    "softmax", "norm", "reduce", "pool", "copy", "channels", "reshape", "layout", "resize", "recurrent", "other",
+)  # fmt: skip
+
+_KIND_OF_OP: dict[str, Kind] = {
+    name: kind
+    for kind, names in {
+        "linear": "linear",
+        "matmul": "matmul einsum",
+        "attention": "scaled_dot_product_attention",
+        "softmax": "softmax",
+        "norm": "layer_norm instance_norm l2_norm local_response_norm",
+        "reduce": "reduce_mean reduce_sum reduce_max reduce_min reduce_prod reduce_l1_norm reduce_l2_norm"
+        " reduce_log_sum reduce_log_sum_exp reduce_sum_square reduce_argmax reduce_argmin cumsum",
+        "pool": "max_pool avg_pool l2_pool",
+        "copy": "concat split slice_by_index slice_by_size stack pad tile reverse slice_update"
+        " coreml_update_state constant_pad",
+        "reshape": "reshape reshape_like flatten2d",
+        "layout": "transpose pixel_shuffle pixel_unshuffle space_to_depth depth_to_space"
+        " batch_to_space space_to_batch sliding_windows squeeze expand_dims identity",
+        "resize": "upsample_nearest_neighbor upsample_bilinear resize_nearest_neighbor resize_bilinear resize"
+        " crop_resize crop resample affine",
+        "recurrent": "lstm gru rnn",
+        "elementwise": "batch_norm add sub mul real_div floor_div mod pow maximum minimum equal not_equal less less_equal"
+        " greater greater_equal logical_and logical_or logical_xor logical_not select cast clip abs exp exp2"
+        " log sqrt rsqrt square inverse erf sign floor ceil round sin cos tan tanh sigmoid relu relu6 gelu"
+        " silu softplus softplus_parametric softsign sigmoid_hard leaky_relu prelu elu clamped_relu"
+        " thresholded_relu linear_activation scaled_tanh threshold quantize dequantize",
+    }.items()
+    for name in names.split()
+}  # type: ignore[misc]
+
+#: Operations that only say how the same memory is to be read.
+_RELABELS = frozenset({"reshape", "reshape_like", "squeeze", "expand_dims", "flatten2d", "identity"})
+#: What reads or writes a state, without moving it by itself.
+_VIEWS_OF_STATES = frozenset({"read_state"})
+#: Done once per element by a table or a comparison.
+_ACTIVATIONS = frozenset(
+    ["relu", "relu6", "clip", "leaky_relu", "prelu", "elu", "clamped_relu", "thresholded_relu", "sigmoid", "sigmoid_hard", "tanh", "gelu", "silu", "softplus", "softplus_parametric", "softsign", "linear_activation", "scaled_tanh", "threshold", "cast", "abs", "square", "sqrt", "rsqrt", "exp", "exp2", "log", "inverse", "erf", "quantize", "dequantize"]
+)
+_ARITHMETIC = frozenset({"add", "sub", "mul", "real_div", "maximum", "minimum"})
+
+
+@dataclass(slots=True)
+class Kernel:
+    """One pass over the data.
+
+    Attributes:
+        kind: What its head does.
+        ops: The ids of its operations, in order; the head may be any of them.
+        name: The head's name.
+        geometry: What the head computes, in numbers.
+        inputs: Elements that are read, constants excluded.
+        outputs: Elements that are written.
+        element_bytes: Bytes of one element, as the program has it.
+        largest: Elements of the largest operand or result.
+        vector: Elements that the operations behind the head go over.
+        weight_bytes: Bytes of the constants as the file has them, compressed.
+        weights: Elements of the constants.
+        is_int8: True where both the weights and the input are quantised to eight bits.
+    """
+
+    kind: Kind
+    ops: list[str]
+    name: str
+    geometry: Geometry
+    inputs: int = 0
+    outputs: int = 0
+    element_bytes: int = 2
+    largest: int = 0
+    vector: int = 0
+    weight_bytes: float = 0.0
+    weights: int = 0
+    is_int8: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """A rule of what a kernel takes along.
+
+    Attributes:
+        name: What it is called.
+        heads: The kinds of kernels that do.
+        ops: The operations that may join.
+        when: What else must hold of the operation and the value that the kernel gives it.
+    """
+
+    name: str
+    heads: frozenset[Kind]
+    ops: frozenset[str]
+    when: Callable[[OpView, str], bool] = lambda view, name: True
+
+
+def _others(view: OpView, name: str) -> list[BoundValue]:
+    """The arguments besides the value called `name`."""
+    return [
+        bound
+        for parameter, given in view.op.inputs.items()
+        for argument, bound in zip(given, view.inputs[parameter], strict=True)
+        if getattr(argument, "name", None) != name
+    ]
+
+
+def _by_constant(view: OpView, name: str) -> bool:
+    return all(bound.constant is not None for bound in _others(view, name))
+
+
+def _same_shape(view: OpView, name: str) -> bool:
+    shape = getattr(view.outputs[0].type, "shape", None)
+    return all(getattr(b.type, "shape", None) == shape for b in _others(view, name) if b.constant is None)
+
+
+_MATRIX: frozenset[Kind] = frozenset({"conv", "pointwise", "depthwise", "grouped", "linear", "matmul"})
+_VECTOR: frozenset[Kind] = frozenset({"elementwise", "norm", "pool", "reduce", "resize"})
+_MOVES: frozenset[Kind] = frozenset({"layout", "channels", "reshape"})
+
+#: What joins a kernel; the first that fits counts.
+FUSIONS: tuple[Fusion, ...] = (
+    Fusion("a normalisation folds into weights", _MATRIX, frozenset({"batch_norm"})),
+    Fusion("scale and shift by constants", _MATRIX | _VECTOR, _ARITHMETIC, _by_constant),
+    Fusion("activation", _MATRIX | _VECTOR, _ACTIVATIONS),
+    Fusion("sum with a shortcut", _MATRIX, frozenset({"add"}), _same_shape),
+    Fusion("moves in a row", _MOVES, frozenset({"transpose", "reshape", "reshape_like"})),
+    Fusion("chain of element-wise operations", frozenset({"elementwise"}), _ARITHMETIC, _same_shape),
+)
+
+
+#: `x * gate(x)` is one activation, however many operations the file spells it with.
+_GATES = frozenset({"sigmoid", "sigmoid_hard"})
+
+
+@dataclass(slots=True)
+class _Chain:
+    """A kernel while it grows: the value that it gives, the gate over it, and what it reads."""
+
+    kernel: Kernel
+    gives: str
+    gate: str = ""
+    read: dict[str, int] = field(default_factory=dict)
+
+
+def fuse(graph: BoundGraph) -> tuple[Kernel, ...]:
+    """The kernels of a graph in the order in which they run, those of nested blocks once each.
+
+    Args:
+        graph: The graph with its shapes.
+    """
+    return tuple(_Fuser(graph).run())
+
+
+class _Fuser:
+    def __init__(self, graph: BoundGraph) -> None:
+        self.graph = graph
+        self.users: dict[str, list[OpView | None]] = defaultdict(list)
+        self.chains: dict[str, _Chain] = {}
+        self.packed: dict[str, float] = {}
+        self.quantised: set[str] = set()
+        norms = find_norms(graph.ops)
+        #: The members of normalisations by id, and the last of each.
+        self.norms = {id_: members for members in norms.values() for id_ in members}
+        for view in graph.ops:
+            for name, _ in _tensors(view):
+                self.users[name].append(view)
+        for value in graph.graph.outputs:
+            self.users[value.name].append(None)
+
+    def run(self) -> Iterator[Kernel]:
+        chains: list[_Chain | Kernel] = []
+        for view in self.graph.ops:
+            if self.is_constant(view):
+                continue
+            for block in view.blocks:
+                chains.extend(fuse(block))
+            chain = self.place(view)
+            if chain is not None:
+                chains.append(chain)
+        kernels = [chain.kernel if isinstance(chain, _Chain) else chain for chain in chains]
+        return iter(_attention(kernels, self.graph.ops))
+
+    def is_constant(self, view: OpView) -> bool:
+        op = view.op
+        if op.type.startswith("constexpr_"):
+            self.packed[op.outputs[0].name] = _packed_bytes(view)
+            return True
+        return op.type == "const" or all(value.constant is not None for value in view.outputs)
+
+    def place(self, view: OpView) -> _Chain | None:
+        """Adds an operation to the kernel that feeds it, or begins a new one; None for the former."""
+        if view.op.type == "dequantize":
+            self.quantised.add(view.op.outputs[0].name)
+        if view.op.id in self.norms:
+            return self.place_norm(view, self.norms[view.op.id])
+        if self.is_broadcast(view):
+            return None
+        names = [name for name, _ in _tensors(view)]
+        for name in names:
+            chain = self.chains.get(name)
+            if chain is None or chain.gives != name:
+                continue
+            if self.is_gate(view, name):
+                chain.kernel.ops.append(view.op.id)
+                chain.gate = view.op.outputs[0].name
+                return None
+            if chain.gate in names or (len(self.users[name]) == 1 and _joins(chain.kernel, view, name)):
+                self.join(chain, view, name)
+                return None
+        return self.begin(view)
+
+    def place_norm(self, view: OpView, members: tuple[str, ...]) -> _Chain | None:
+        """Begins a normalisation with its last operation; those before it come along."""
+        if view.op.id != members[-1]:
+            return None
+        size = sum(_size(value) for value in view.outputs)
+        kernel = Kernel("norm", list(members), view.op.name, geometry_of(view), size, size, _element_bytes(view), size)
+        chain = _Chain(kernel, view.op.outputs[0].name)
+        self.chains[chain.gives] = chain
+        return chain
+
+    def is_gate(self, view: OpView, name: str) -> bool:
+        """True where the operation is the gate of `x * gate(x)`, and nothing else needs either."""
+        others = [user for user in self.users[name] if user is not view]
+        mine = self.users[view.op.outputs[0].name] if view.op.outputs else []
+        return (
+            view.op.type in _GATES
+            and len(others) == 1 == len(mine)
+            and others[0] is mine[0] is not None
+            and mine[0].op.type == "mul"
+            and self.chains[name].kernel.kind in _MATRIX | _VECTOR
+        )
+
+    def is_broadcast(self, view: OpView) -> bool:
+        """True where copies are made that element-wise operations do not need: they spread by themselves."""
+        return view.op.type == "tile" and all(
+            user is not None and user.op.type in _ARITHMETIC for user in self.users[view.op.outputs[0].name]
+        )
+
+    def join(self, chain: _Chain, view: OpView, name: str) -> None:
+        kernel = chain.kernel
+        kernel.ops.append(view.op.id)
+        for other, size in _tensors(view):
+            if other not in (name, chain.gate) and other not in chain.read:
+                chain.read[other] = size
+                kernel.inputs += size
+                kernel.largest = max(kernel.largest, size)
+        self.add_weights(kernel, view)
+        kernel.outputs = sum(_size(value) for value in view.outputs)
+        if kernel.kind in _MOVES and view.op.type == "transpose":
+            kernel.kind = "channels" if kernel.kind != "layout" and _moves_channels(view) else "layout"
+        if kernel.kind not in _MOVES and not _is_relabel(view) and view.op.type != "batch_norm":
+            kernel.vector += kernel.outputs
+        chain.gives, chain.gate = view.op.outputs[0].name, ""
+        self.chains[chain.gives] = chain
+
+    def begin(self, view: OpView) -> _Chain | None:
+        if _is_relabel(view) or view.op.type in _VIEWS_OF_STATES or view.blocks:
+            return None
+        read = dict(_tensors(view))
+        sizes = [_size(value) for value in view.outputs]
+        geometry = geometry_of(view)
+        kernel = Kernel(
+            _kind(view, geometry), [view.op.id], view.op.name, geometry, sum(read.values()), sum(sizes),
+            _element_bytes(view), max((*read.values(), *sizes), default=0),
+        )  # fmt: skip
+        if view.op.type in ("conv", "linear") and any(name in self.quantised for name in read):
+            kernel.is_int8 = True
+        self.add_weights(kernel, view)
+        name = view.op.outputs[0].name if view.op.outputs else ""
+        chain = _Chain(kernel, name, read=read)
+        if len(view.op.outputs) == 1:
+            self.chains[name] = chain
+        return chain
+
+    def add_weights(self, kernel: Kernel, view: OpView) -> None:
+        for name, bound in _constants(view):
+            elements, type_ = _size(bound), bound.type
+            packed = self.packed.get(name)
+            if (
+                elements > 1
+                and isinstance(type_, TensorType)
+                and (type_.dtype.is_float or packed is not None)
+            ):
+                kernel.weights += elements
+                bits = type_.dtype.bits
+                kernel.weight_bytes += elements * bits / 8 if packed is None else packed
+        kernel.is_int8 = kernel.is_int8 and kernel.weight_bytes < 1.5 * kernel.weights
+
+
+def _joins(kernel: Kernel, view: OpView, name: str) -> bool:
+    return _is_relabel(view) or any(
+        kernel.kind in fusion.heads and view.op.type in fusion.ops and fusion.when(view, name)
+        for fusion in FUSIONS
+    )
+
+
+def _attention(kernels: Sequence[Kernel], views: Sequence[OpView]) -> list[Kernel]:
+    """Joins a product, the softmax over it and the product with that into one kernel."""
+    views_of = {view.op.id: view for view in views}
+    result: list[Kernel] = []
+    for kernel in kernels:
+        if (
+            kernel.kind == "matmul"
+            and len(result) >= 2
+            and _is_scores(result[-2], result[-1], kernel, views_of)
+        ):
+            softmax, scores = result.pop(), result.pop()
+            result.append(_joined(scores, softmax, kernel))
+        else:
+            result.append(kernel)
+    return result
+
+
+def _is_scores(scores: Kernel, softmax: Kernel, product: Kernel, views_of: dict[str, OpView]) -> bool:
+    if scores.kind != "matmul" or softmax.kind != "softmax":
+        return False
+    given = {name for name, _ in _tensors(views_of[softmax.ops[0]])}
+    taken = {name for name, _ in _tensors(views_of[product.ops[0]])}
+    made = {value.name for id_ in scores.ops for value in views_of[id_].op.outputs}
+    passed = {value.name for id_ in softmax.ops for value in views_of[id_].op.outputs}
+    return bool(made & given) and bool(passed & taken)
+
+
+def _joined(scores: Kernel, softmax: Kernel, product: Kernel) -> Kernel:
+    geometry = scores.geometry.with_second_product(product.geometry.macs)
+    kernel = Kernel("attention", [*scores.ops, *softmax.ops, *product.ops], softmax.name, geometry)
+    kernel.inputs = scores.inputs + product.inputs - softmax.outputs
+    kernel.outputs = product.outputs
+    kernel.element_bytes = scores.element_bytes
+    kernel.largest = max(scores.largest, softmax.largest, product.largest)
+    kernel.vector = softmax.outputs
+    kernel.weights = scores.weights + softmax.weights + product.weights
+    kernel.weight_bytes = scores.weight_bytes + softmax.weight_bytes + product.weight_bytes
+    return kernel
+
+
+def _kind(view: OpView, geometry: Geometry) -> Kind:
+    if view.op.type in ("conv", "conv_transpose"):
+        if geometry.groups > 1:
+            return "depthwise" if geometry.in_channels == 1 else "grouped"
+        return "conv" if geometry.taps > 1 else "pointwise"
+    if view.op.type == "transpose" and _moves_channels(view):
+        return "channels"
+    kind = _KIND_OF_OP.get(view.op.type, "other")
+    if kind == "copy" and (_cuts_rows(view) or (view.has("interleave") and view.flag("interleave"))):
+        return "layout"
+    return kind
+
+
+def _cuts_rows(view: OpView) -> bool:
+    """True where rows get shorter or longer: what was whole is gathered piece by piece."""
+    given = next((b for n in ("x", "values") for b in view.inputs.get(n, ()) if b.constant is None), None)
+    before = _shape(given) if given is not None else None
+    after = _shape(view.outputs[0]) if view.outputs else None
+    return bool(before and after and len(before) > 2 and len(after) > 2 and before[-1] != after[-1])
+
+
+def _moves_channels(view: OpView) -> bool:
+    """True where a transposition takes one axis from the front to the back, or the other way round."""
+    shape = _shape(view.bound("x"))
+    if shape is None or not view.is_known("perm"):
+        return False
+    order = [axis % len(shape) for axis in view.integers("perm")]
+    order = [axis for axis in order if shape[axis] != 1]
+    kept = sorted(order)
+    return order != kept and order in ([*kept[1:], *kept[:1]], [*kept[-1:], *kept[:-1]])
+
+
+def _is_relabel(view: OpView) -> bool:
+    """True where the result is the argument with other ones in its shape."""
+    if view.op.type not in _RELABELS:
+        return False
+    before = _shape(view.bound("x")) if view.has("x") else None
+    after = _shape(view.outputs[0])
+    if before is None or after is None:
+        return True
+    return [d for d in before if d != 1] == [d for d in after if d != 1]
+
+
+def _shape(value: BoundValue) -> tuple[int | None, ...] | None:
+    type_ = value.type.wrapped if isinstance(value.type, StateType) else value.type
+    return type_.shape if isinstance(type_, TensorType) else None
+
+
+def _size(value: BoundValue) -> int:
+    type_ = value.type.wrapped if isinstance(value.type, StateType) else value.type
+    return (type_.elements or 0) if isinstance(type_, TensorType) else 0
+
+
+def _element_bytes(view: OpView) -> int:
+    for value in (*view.outputs, *(bound for given in view.inputs.values() for bound in given)):
+        type_ = value.type
+        if isinstance(type_, TensorType) and type_.dtype.bits:
+            return max(type_.dtype.bits // 8, 1)
+    return 2
+
+
+def _tensors(view: OpView) -> list[tuple[str, int]]:
+    """Names and elements of what an operation reads at run time, each once."""
+    found: dict[str, int] = {}
+    for parameter, given in view.op.inputs.items():
+        for argument, bound in zip(given, view.inputs[parameter], strict=True):
+            if isinstance(argument, Value) and bound.constant is None:
+                found[argument.name] = _size(bound)
+    return list(found.items())
+
+
+def _constants(view: OpView) -> Iterator[tuple[str, BoundValue]]:
+    for parameter, given in view.op.inputs.items():
+        for argument, bound in zip(given, view.inputs[parameter], strict=True):
+            if bound.constant is not None:
+                yield (argument.name if isinstance(argument, Value) else ""), bound
+
+
+def _packed_bytes(view: OpView) -> float:
+    values: list[Constant] = [b.constant for _, b in _constants(view) if b.constant is not None]
+    values += [constant for name, constant in view.op.attributes.items() if name != "name"]
+    return float(sum((c.type.nbytes or 0) if isinstance(c.type, TensorType) else 0 for c in values))

@@ -1,0 +1,113 @@
+"""Normalisations that a file spells out: a reduction, a root, a division. On a device they are one kernel."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from coremlscope.ir import Value
+from coremlscope.ops.view import OpView
+
+__all__ = ["find_norms"]
+
+_REDUCTIONS = frozenset({"reduce_mean", "reduce_sum", "reduce_l2_norm", "reduce_l1_norm", "reduce_sum_square"})
+#: What stands between the reduction and the division, on one number per row.
+_ON_ROWS = frozenset(
+    """add sqrt rsqrt pow inverse maximum clip tile reshape expand_dims squeeze mul real_div""".split()
+)
+_RELABELS = frozenset({"reshape", "expand_dims", "squeeze", "identity"})
+_SQUARES = frozenset({"square", "pow", "mul", "abs"})
+
+
+def find_norms(views: Sequence[OpView]) -> Mapping[str, tuple[str, ...]]:
+    """The normalisations among operations.
+
+    Args:
+        views: A graph's operations in order.
+
+    Returns:
+        By the id of each one's last operation, which divides: the ids of all of its operations in order.
+    """
+    finder = _Finder(views)
+    found = {}
+    for view in views:
+        if view.op.type in ("mul", "real_div"):
+            ids = finder.match(view)
+            if ids:
+                found[view.op.id] = tuple(sorted(ids, key=finder.order.__getitem__))
+    return found
+
+
+def _names(view: OpView) -> list[str]:
+    """What an operation reads at run time."""
+    return [
+        argument.name
+        for parameter, given in view.op.inputs.items()
+        for argument, bound in zip(given, view.inputs[parameter], strict=True)
+        if isinstance(argument, Value) and bound.constant is None
+    ]
+
+
+def _operands(view: OpView) -> list[str]:
+    """The names of `x` and `y` where both are only known at run time."""
+    given = [view.op.inputs.get(parameter, ()) for parameter in ("x", "y")]
+    names = [a.name for arguments in given for a in arguments if isinstance(a, Value)]
+    return names if set(names) == set(_names(view)) else []
+
+
+class _Finder:
+    def __init__(self, views: Sequence[OpView]) -> None:
+        self.made = {value.name: view for view in views for value in view.op.outputs}
+        self.order = {view.op.id: place for place, view in enumerate(views)}
+        self.users: dict[str, int] = defaultdict(int)
+        for view in views:
+            for name in set(_names(view)):
+                self.users[name] += 1
+
+    def root(self, name: str) -> str:
+        """The value that a name shows, whatever shape it is given."""
+        while (view := self.made.get(name)) is not None and view.op.type in _RELABELS:
+            name = _names(view)[0]
+        return name
+
+    def match(self, last: OpView) -> list[str]:
+        """The operations of the normalisation that ends here; none where none does."""
+        names = _operands(last)
+        if len(names) != 2:
+            return []
+        orders = [names] if last.op.type == "real_div" else [names, names[::-1]]
+        for subject, scale in orders:
+            ids = self.reduction(self.root(subject), scale)
+            if ids:
+                return [*ids, *self.centring(self.root(subject)), last.op.id]
+        return []
+
+    def reduction(self, subject: str, scale: str) -> list[str]:
+        """What makes the scale out of the subject."""
+        ids: list[str] = []
+        while (view := self.made.get(scale)) is not None and self.users[scale] == 1:
+            names = _names(view)
+            ids.append(view.op.id)
+            if view.op.type in _REDUCTIONS:
+                source = self.made.get(names[0])
+                if self.root(names[0]) == subject:
+                    return ids
+                if source is not None and source.op.type in _SQUARES:
+                    same = {self.root(name) for name in _names(source)} == {subject}
+                    return [*ids, source.op.id] if same and self.users[names[0]] == 1 else []
+                return []
+            if view.op.type not in _ON_ROWS or len(names) != 1:
+                return []
+            scale = names[0]
+        return []
+
+    def centring(self, subject: str) -> list[str]:
+        """What subtracts the mean before."""
+        view = self.made.get(subject)
+        if view is None or view.op.type != "sub" or len(_operands(view)) != 2:
+            return []
+        value, mean = _operands(view)
+        reduce = self.made.get(self.root(mean))
+        if reduce is None or reduce.op.type != "reduce_mean" or self.users[mean] != 1:
+            return []
+        return [reduce.op.id, view.op.id] if self.root(_names(reduce)[0]) == self.root(value) else []
