@@ -11,9 +11,11 @@ import onnxruntime as ort
 import pytest
 from PIL import Image
 
-from coremlscope import formats
+import handmade
+from coremlscope import formats, ir
 from coremlscope.cli import main
 from coremlscope.execution.export import export_onnx
+from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.profiling.profile import Profile
 from coremlscope.profiling.summary import ModelSummary
 from coremlscope.runtime import uninstall
@@ -61,6 +63,15 @@ def test_profile(sample: Path, photo: Path, tmp_path: Path, capsys: pytest.Captu
     profile = Profile.from_json(json.loads(report.read_text()))
     assert [phase.statistics.count for phase in (profile.compile, profile.load, profile.predict)] == [1, 2, 3]
     assert (profile.request.inputs, profile.host.threads) == (("image",), 1)
+
+
+def test_profile_rounded_to_fp16(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "r.json"
+    assert main(["profile", str(sample), *QUICK, "--precision", "fp16", "-o", str(report)]) == 0
+    assert "rounded to fp16; the largest magnitude was" in " ".join(capsys.readouterr().out.split())
+    profile = Profile.from_json(json.loads(report.read_text()))
+    assert profile.request.precision == "fp16"
+    assert max(largest or 0 for largest in profile.ops.fp16_largest) > 0
 
 
 def test_profile_to_standard_output(hollow: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,6 +123,25 @@ def test_predict_from_typed_values(doubler: Path, photo: Path, capsys: pytest.Ca
     data = json.loads(capsys.readouterr().out)
     assert data["twice_row"]["elements"] == [3.0, 3.0]
     assert data["twice_more"] == {"dtype": "int32", "shape": [1], "elements": [14]}
+
+
+def test_predict_rounded_to_fp16(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x, y = (ir.Value(name, ir.TensorType(ir.DType.FP16, (2,))) for name in "xy")
+    square = ir.Op("main/0", "mul", {"x": (x,), "y": (x,)}, (y,))
+    features = (handmade.array_feature(name, (2,), ir.DType.FP16) for name in "xy")
+    interface = [next(features)], [next(features)]
+    square_of = handmade.model(*interface, {"main": ir.Graph("main", (x,), (square,), (y,))})
+    write_mlpackage(square_of, tmp_path / "square.mlpackage")
+    np.save(tmp_path / "x.npy", np.float32([300, 45.03125]))
+    arguments = ["predict", str(tmp_path / "square.mlpackage"), "--input", f"x={tmp_path / 'x.npy'}"]
+    arguments += ["--json", "-", "--precision"]
+    assert main([*arguments, "fp32"]) == 0
+    printed = capsys.readouterr()
+    assert (json.loads(printed.out)["y"]["elements"], printed.err) == ([90000.0, 45.03125**2], "")
+    assert main([*arguments, "fp16"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["y"]["elements"] == [None, 2028.0]  # JSON has no infinity
+    assert "warning: mul 'y' (main/0) reaches 9e+04, and fp16 ends at 65504: one" in printed.err
 
 
 def test_export(doubler: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

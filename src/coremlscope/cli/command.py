@@ -196,7 +196,7 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
     """Adds `--precision`."""
     parser.add_argument(
         "--precision",
-        metavar="PRECISION",
+        metavar="TYPE",
         type=one_of("fp32", "fp16"),
         default="fp32",
         help="fp16: also round every fp16 result as a device does, and tell where numbers overflow"
