@@ -2,8 +2,8 @@
 
 Every runtime gets the same network with the same weights, float32 arithmetic and the same number of threads,
 in one process. Rounds take turns: in each, every runtime warms up and then runs a block of predictions: so
-a change of the machine's speed meets all of them. A ratio is taken round by round, and its median is what
-counts. ONNX Runtime and OpenVINO read what `torch.onnx` exports; this runtime reads what coremltools converts
+a change of the machine's speed meets all of them. The fastest prediction of a block counts, as the one that
+other programs disturbed least; a ratio is taken round by round, and its median is what counts. ONNX Runtime and OpenVINO read what `torch.onnx` exports; this runtime reads what coremltools converts
 to an fp16 program, which is the default there.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import math
 import os
 import statistics
 import tempfile
@@ -45,13 +46,13 @@ class Row:
 
     Attributes:
         network: Its name.
-        median_s: The median time of a prediction, by runtime.
+        seconds: The time of a prediction, by runtime: the median over the rounds.
         ratio: The time of this runtime divided by that of ONNX Runtime: median over the rounds.
         ratio_range: The smallest and the largest ratio of a round.
     """
 
     network: str
-    median_s: dict[str, float]
+    seconds: dict[str, float]
     ratio: float
     ratio_range: tuple[float, float]
 
@@ -135,34 +136,32 @@ def _prepare(network: Network, folder: Path, threads: int) -> dict[str, Predict]
     return {name: load(case) for name, load in _RUNTIMES.items()}
 
 
-def _block(predict: Predict, iterations: int) -> list[float]:
+def _block(predict: Predict, iterations: int) -> float:
+    """The seconds of the fastest of several predictions."""
     for _ in range(_WARMUPS):
         predict()
-    samples = []
+    fastest = math.inf
     for _ in range(iterations):
         start = time.perf_counter()
         predict()
-        samples.append(time.perf_counter() - start)
-    return samples
+        fastest = min(fastest, time.perf_counter() - start)
+    return fastest
 
 
 def _time(network: Network, *, threads: int, rounds: int, iterations: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         contenders = _prepare(network, Path(folder), threads)
-        samples: dict[str, list[float]] = {name: [] for name in contenders}
-        ratios = []
         names = list(contenders)
+        blocks: dict[str, list[float]] = {name: [] for name in names}
         for number in range(rounds):
             # Who begins changes from round to round, so that nobody always follows the same neighbour.
-            blocks = {
-                name: _block(contenders[name], iterations)
-                for name in names[number % len(names) :] + names[: number % len(names)]
-            }
-            for name, block in blocks.items():
-                samples[name] += block
-            ratios.append(statistics.median(blocks["coremlscope"]) / statistics.median(blocks["onnxruntime"]))
-        medians = {name: statistics.median(block) for name, block in samples.items()}
-        return Row(network.name, medians, statistics.median(ratios), (min(ratios), max(ratios)))
+            start = number % len(names)
+            for name in names[start:] + names[:start]:
+                blocks[name].append(_block(contenders[name], iterations))
+        pairs = zip(blocks["coremlscope"], blocks["onnxruntime"], strict=True)
+        ratios = [ours / theirs for ours, theirs in pairs]
+        seconds = {name: statistics.median(times) for name, times in blocks.items()}
+        return Row(network.name, seconds, statistics.median(ratios), (min(ratios), max(ratios)))
 
 
 def _table(rows: Sequence[Row], threads: int) -> str:
@@ -173,7 +172,7 @@ def _table(rows: Sequence[Row], threads: int) -> str:
         "|---|" + "--:|" * (len(_RUNTIMES) + 1),
     ]
     for row in rows:
-        times = " | ".join(f"{row.median_s[name] * 1e3:.2f}" for name in _RUNTIMES)
+        times = " | ".join(f"{row.seconds[name] * 1e3:.2f}" for name in _RUNTIMES)
         low, high = row.ratio_range
         mark = "" if row.ratio <= _GOAL else f" above {_GOAL}"
         lines.append(f"| {row.network} | {times} | {row.ratio:.3f} ({low:.2f}-{high:.2f}){mark} |")
