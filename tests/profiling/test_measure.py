@@ -134,6 +134,11 @@ def test_repetitions_are_checked(name: str) -> None:
         _measure(perceptron(), Request(**{name: -1}))
 
 
+def test_precisions_are_checked() -> None:
+    with pytest.raises(UsageError, match="fp8"):
+        _measure(perceptron(), Request(precision="fp8"))
+
+
 def test_wrong_shapes_and_values_are_input_errors() -> None:
     with pytest.raises(InputError):
         _measure(perceptron(), Request(shapes={"x": (3, 3)}))

@@ -144,9 +144,7 @@ def test_a_program_in_fp32_is_said_to_round_nothing() -> None:
 
 
 def test_without_the_precision_nothing_is_told() -> None:
-    profile = measure(
-        accumulator(), Request(iterations=1, compile_iterations=1, load_iterations=1, warmups=0)
-    )
+    profile = measure(accumulator(), dataclasses.replace(ONCE, precision="fp32"))
     assert not _told(profile)
     assert set(profile.ops.fp16_overflows) == {None}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, Session
-from coremlscope.errors import CorruptModelError, InputError, MissingWeightsError
+from coremlscope.errors import CorruptModelError, InputError, MissingWeightsError, UsageError
 from coremlscope.execution.artefact import Manifest, read_artefact, write_manifest
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.random_weights import missing_weights, with_random_weights
@@ -23,7 +23,7 @@ from coremlscope.lower import lower
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.program import OnnxProgram, Port, Precision
 
-__all__ = ["Executable", "compile_model", "load_compiled"]
+__all__ = ["Executable", "check_precision", "compile_model", "load_compiled"]
 
 _OPTIONS = EngineOptions()
 
@@ -151,6 +151,18 @@ def _fit(port: Port, tensors: Mapping[str, Array]) -> Array:
     return array.reshape([d or 0 for d in shape])
 
 
+def check_precision(precision: str) -> None:
+    """Refuses a precision that there is none of.
+
+    Raises:
+        UsageError: It is neither `fp32` nor `fp16`.
+    """
+    if precision not in get_args(Precision):
+        raise UsageError(
+            f"there is no precision {precision!r}", f"use one of {', '.join(get_args(Precision))}"
+        )
+
+
 def compile_model(
     model: Model,
     folder: Path,
@@ -177,9 +189,11 @@ def compile_model(
     Raises:
         MissingWeightsError: Weights are absent and `random_weights` is not given.
         UnsupportedOpError: Names every operation that cannot be lowered.
+        UsageError: There is no such function or precision.
         InputError: A shape is not allowed.
         EngineError: The engine refused the program, or the folder cannot be written.
     """
+    check_precision(precision)
     engine = engine or default_engine()
     chosen = choose_function(model, function)
     source = model

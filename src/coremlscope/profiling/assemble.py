@@ -28,6 +28,7 @@ from coremlscope.execution import (
     load_compiled,
     missing_weights,
 )
+from coremlscope.execution.executable import check_precision
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.ir import Array, Model
 from coremlscope.profiling.attribution import Attribution, NodeGroup, attribute
@@ -98,6 +99,7 @@ def _check(request: Request) -> None:
         if getattr(request, name) < 1:
             option = name.replace("_", "-")
             raise UsageError(f"--{option} must be at least 1, not {getattr(request, name)}")
+    check_precision(request.precision)
     if request.warmups is not None and request.warmups < 0:
         raise UsageError(f"--warmups cannot be {request.warmups}")
 
