@@ -6,7 +6,11 @@ import pytest
 from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
+from coremlscope import ir
+from coremlscope.ops import OPS
+from coremlscope.ops.bind import bind
 from coremlscope.ops.spec import Work
+from graphs import function, op, tensor, value
 from programs import bind_main, build
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 5
@@ -140,6 +144,26 @@ def test_cast():
         "known": (lambda v, i: mb.cast(x=values, dtype="int32"), values.astype(np.int32)),
     }
     check(cases, {"v": values, "i": WIDE}, target=ct.target.iOS17, tolerance=1e-3)
+
+
+def test_casts_of_what_does_not_fit():
+    values = np.array([3e9, -3e9, np.inf, -np.inf, np.nan, 2147483520, -300.5, 65537], np.float32)
+    highest, lowest = 2**31 - 1, -(2**31)
+    held = np.array([highest, lowest, highest, lowest, 0, 2147483520, -300, 65537], np.int32)
+
+    def to(dtype):
+        return lambda v: mb.cast(x=mb.cast(x=v, dtype=dtype), dtype="int32")
+
+    # Narrow types take the low bits.
+    expected = {"int32": held, "int16": held.astype(np.int16), "uint8": held.astype(np.uint8)}
+    cases = {dtype: (to(dtype), array) for dtype, array in expected.items()}
+    check(cases, {"v": values}, target=ct.target.iOS17, tolerance=0)
+    for dtype, array in expected.items():
+        result = value("y", tensor(8, dtype=ir.DType(dtype)))
+        body = function((), (op("cast", result, x=values, dtype=dtype),), (result,))
+        constant = bind(body, OPS).graph.outputs[0].constant
+        assert constant is not None
+        np.testing.assert_array_equal(constant.numpy(), array)
 
 
 def test_select():

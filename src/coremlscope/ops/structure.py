@@ -291,9 +291,24 @@ def _narrows(source: DType, target: DType) -> bool:
     return wanted.min < held.min or wanted.max > held.max
 
 
+#: The range of int32.
+_LOWEST, _HIGHEST = -(2**31), 2**31 - 1
+
+
+def _whole(op: Lowering, x: Tensor) -> Tensor:
+    """Floats as int32: towards zero, what is out of range as the nearest that is in it, NaN as zero.
+
+    So converts FCVTZS in the Arm Architecture Reference Manual; other processors give other numbers.
+    """
+    wide = op.cast(x, np.float64)
+    held = op.emit("Clip", wide, op.like(_LOWEST, wide), op.like(_HIGHEST, wide))
+    is_number = op.emit("Equal", x, x, dtype=BOOL)
+    return op.cast(op.emit("Where", is_number, held, op.like(0, wide), dtype=wide.dtype), I32)
+
+
 def _lower_cast(op: Lowering) -> Tensor:
     source, target = op.view.type("x").dtype, _cast_dtype(op.view)
-    x = op.cast(op["x"], carry(target))
+    x = _whole(op, op["x"]) if source.is_float and target.is_int else op.cast(op["x"], carry(target))
     if _narrows(source, target):
         # The carrying type is wider: what does not fit wraps as it would in the narrow type itself.
         return op.cast(op.cast(x, target.numpy), carry(target))
@@ -303,7 +318,8 @@ def _lower_cast(op: Lowering) -> Tensor:
 def _fold_cast(view: OpView) -> Any:
     x, target = view.value("x"), _cast_dtype(view)
     if target.is_int and x.dtype.kind == "f":
-        return np.nan_to_num(np.trunc(x.astype(np.float64))).astype(np.int64).astype(target.numpy)
+        held = np.clip(np.nan_to_num(x.astype(np.float64)), _LOWEST, _HIGHEST)
+        return held.astype(np.int64).astype(target.numpy)
     return x.astype(target.numpy)
 
 
