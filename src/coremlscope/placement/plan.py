@@ -157,14 +157,16 @@ class Plan:
     Attributes:
         device: The chip and the system.
         settings: The settings that were planned, the one that was asked for first.
-        functions: The plans of its functions, by name.
+        functions: The plans of its functions, by name; of a pipeline by `STAGE/FUNCTION`.
         basis: Which published plans the cost model was read from, for people.
+        notes: What else to know: stages of a pipeline that have no operations to plan.
     """
 
     device: Device
     settings: tuple[ComputeUnits, ...]
     functions: Mapping[str, FunctionPlan]
     basis: str
+    notes: tuple[str, ...] = ()
 
 
 #: What an operation costs on each backend.
@@ -227,11 +229,12 @@ def _route(
     """One graph's cheapest path under one setting."""
     nodes = [node for node in graph.nodes if not node.follows]
     allowed = [_allowed(verdicts[node.id], setting) for node in nodes]
-    # An operation that no unit is known to run must not cut the path in two: it passes where the CPU would.
-    passable = [backends or BACKENDS_OF["cpu"] for backends in allowed]
+    # An operation that no unit is known to run must not cut the path in two: it passes where the CPU would,
+    # for nothing.
     costs = [
         {backend: prices[node.id][backend].ms for backend in backends}
-        for node, backends in zip(nodes, passable, strict=True)
+        or dict.fromkeys(BACKENDS_OF["cpu"], 0.0)
+        for node, backends in zip(nodes, allowed, strict=True)
     ]
     route = search(costs, tolls)
     backends = [b if known else None for b, known in zip(route.backends, allowed, strict=True)]

@@ -46,7 +46,12 @@ def render_plan(
         ("compute units", setting),
         ("figures", f"planned by Core ML's cost model as published for {plan.basis}; nothing was measured"),
     ])  # fmt: skip
-    for function in plan.functions.values():
+    for note in plan.notes:
+        page.bullet("•", note)
+    for name, function in plan.functions.items():
+        if len(plan.functions) > 1:
+            page.line()
+            page.title(f"function {name}")
         _show_function(page, plan, function, setting, list_ops)
     page.line()
     page.line("more: --ops, --compute-units every, --json -; `coremlscope rules` tells each rule", "dim")
@@ -61,9 +66,6 @@ def _device_name(plan: Plan) -> str:
 def _show_function(
     page: Page, plan: Plan, function: FunctionPlan, setting: ComputeUnits, list_ops: bool
 ) -> None:
-    if len(plan.functions) > 1:
-        page.line()
-        page.title(f"function {function.name}")
     _show_units(page, function, setting)
     _show_segments(page, function, setting)
     if len(plan.settings) > 1:
@@ -129,8 +131,8 @@ def _show_ops(page: Page, function: FunctionPlan, setting: ComputeUnits, list_op
     page.heading(title, quiet)
     wide = page.width >= _WIDE
     columns = [
-        *(Column(_SHORT[unit], style="green") for unit in UNITS),
-        Column("operation", most=max(page.width - (96 if wide else 50), 12)),
+        *(Column(_SHORT[unit], most=3, style="green") for unit in UNITS),
+        Column("operation", most=max(page.width - (96 if wide else 58), 12)),
         Column("type", style="cyan", most=24 if wide else 20),
         Column("share", is_number=True),
         Column("planned", is_number=True),

@@ -32,6 +32,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         "os": str(plan.device.os),
         "compute_units": setting,
         "cost_model": plan.basis,
+        "notes": list(plan.notes),
         "functions": {name: _function(plan, function) for name, function in plan.functions.items()},
     }
 

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import pytest
+
+import graphs
+from coremlscope import ir
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, find_device
+from coremlscope.ops import OPS
+from coremlscope.ops.bind import bind
+from coremlscope.placement import eligibility
+from coremlscope.placement.coreml_view import CoreMLGraph, view_function
+from coremlscope.placement.eligibility import apply, judge, judge_op
+from coremlscope.placement.rule import (
+    EVERY_OP,
+    Example,
+    GraphRule,
+    ProgramFacts,
+    Rule,
+    RuleContext,
+    Scope,
+    example_view,
+    fp16,
+)
+
+DEVICE = find_device("m1", "15")
+RELU = example_view(Example("relu", {"x": fp16(1, 8)}))
+
+
+def rule(effect, confidence="measured", ops=EVERY_OP, when=lambda view, context: True, **more) -> Rule:
+    id_ = more.pop("id", f"{effect}-{confidence}")
+    return Rule(id_, NEURAL_ENGINE, ops, when, "says {detail}", "a test", confidence, effect, **more)
+
+
+def verdict(*rules: Rule):
+    return judge_op(RELU, RuleContext(DEVICE), rules)[NEURAL_ENGINE]
+
+
+def test_without_a_rule_nothing_is_known() -> None:
+    assert verdict().supported == "unknown"
+    assert verdict(rule("advises")).supported == "unknown"
+
+
+def test_one_rule_that_runs_is_enough_and_one_that_rejects_defeats_it() -> None:
+    assert verdict(rule("runs")).supported == "yes"
+    rejected = verdict(rule("runs"), rule("rejects", "anecdotal"))
+    assert rejected.supported == "no"
+    assert [reason.rule for reason in rejected.reasons] == ["rejects-anecdotal"]
+
+
+def test_all_reasons_are_given() -> None:
+    several = [rule("rejects", id="one"), rule("fails", id="two"), rule("rejects", "documented", id="three")]
+    assert [reason.rule for reason in verdict(*several).reasons] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("confidence", "against", "supported"),
+    [
+        ("measured", "documented", "yes"),
+        ("documented", "measured", "no"),
+        ("measured", "measured", "no"),
+        ("static analysis", "anecdotal", "yes"),
+    ],
+)
+def test_a_confirmation_beats_what_is_known_less_well(confidence, against, supported) -> None:
+    assert verdict(rule("confirms", confidence), rule("rejects", against)).supported == supported
+
+
+def test_the_detail_of_an_operation_is_in_the_message() -> None:
+    told = verdict(rule("rejects", when=lambda view, context: f"{view.shape('x')[1]} columns"))
+    assert told.reasons[0].text == "says 8 columns"
+    plain = verdict(rule("rejects"))
+    assert plain.reasons[0].text == "says"
+
+
+def test_a_rule_that_asks_for_what_is_not_there_does_not_apply() -> None:
+    missing = rule("rejects", when=lambda view, context: view.integer("axis") > 0)
+    assert apply(missing, RELU, RuleContext(DEVICE)) is False
+    unknown = rule("rejects", when=lambda view, context: bool(view.value("x").any()))
+    assert apply(unknown, RELU, RuleContext(DEVICE)) is False
+
+
+@pytest.mark.parametrize(
+    ("scope", "holds"),
+    [
+        (Scope(), True),
+        (Scope(chips=("m1",)), True),
+        (Scope(chips=("m1-max",)), False),
+        (Scope(neural_engine=(13, 13)), True),
+        (Scope(neural_engine=(14, None)), False),
+        (Scope(neural_engine=(None, 12)), False),
+        (Scope(since=(18, 0)), True),
+        (Scope(since=(26, 0)), False),
+        (Scope(before=(18, 0)), False),
+        (Scope(before=(18, 1)), True),
+    ],
+)
+def test_scopes(scope: Scope, holds: bool) -> None:
+    assert scope.holds(DEVICE.chip, DEVICE.os) is holds
+
+
+def test_families_take_in_their_variants() -> None:
+    chip = find_device("m1-max").chip
+    assert Scope(chips=("m1",)).holds(chip, DEVICE.os)
+    assert not Scope(chips=("m2",)).holds(chip, DEVICE.os)
+
+
+@pytest.fixture
+def rules(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[object, ...]]:
+    tables: dict[str, tuple[object, ...]] = {"RULES": (), "GRAPH_RULES": ()}
+
+    class Tables(dict[str, tuple[object, ...]]):
+        def __setitem__(self, name: str, value: tuple[object, ...]) -> None:
+            monkeypatch.setattr(eligibility, name, value)
+            super().__setitem__(name, value)
+
+    return Tables(tables)
+
+
+def chain() -> CoreMLGraph:
+    type_ = graphs.tensor(1, 8, dtype=ir.DType.FP16)
+    x, y, z = (graphs.value(name, type_) for name in "xyz")
+    ops = (graphs.op("relu", y, x=x), graphs.op("abs", z, x=y))
+    function = ir.Function("main", "CoreML8", graphs.graph("main", (x,), ops, (z,)))
+    return view_function(bind(function, OPS, None), DEVICE.os)
+
+
+def test_rules_of_one_operation_leave_others_alone(rules) -> None:
+    rules["RULES"] = (rule("runs"), rule("rejects", ops=("abs",)))
+    rules["GRAPH_RULES"] = ()
+    found = judge(chain(), DEVICE, ProgramFacts())
+    assert {id_: by_unit[NEURAL_ENGINE].supported for id_, by_unit in found.items()} == {
+        "main/input": "yes",
+        "y": "yes",
+        "z": "no",
+    }
+    assert found["y"][GPU].supported == "unknown"
+    assert found["y"][CPU].supported == "unknown"
+
+
+def test_rules_know_the_neighbours(rules) -> None:
+    def fed_by_relu(view, context):
+        producer = context.producers.get(view.op.inputs["x"][0].name)
+        return producer is not None and producer.op.type == "relu"
+
+    rules["RULES"] = (rule("runs"), rule("rejects", ops=("abs", "relu"), when=fed_by_relu))
+    rules["GRAPH_RULES"] = ()
+    found = judge(chain(), DEVICE, ProgramFacts())
+    assert [found[id_][NEURAL_ENGINE].supported for id_ in ("y", "z")] == ["yes", "no"]
+
+
+def graph_rule(effect: str) -> GraphRule:
+    def find(context):
+        return {id_: "too long" for id_, view in context.ops if view.op.type == "abs"}
+
+    return GraphRule("whole", NEURAL_ENGINE, find, "graph {detail}", "a test", "measured", effect)
+
+
+def test_rules_of_a_graph_add_their_reasons(rules) -> None:
+    rules["RULES"] = (rule("runs"),)
+    rules["GRAPH_RULES"] = (graph_rule("rejects"),)
+    found = judge(chain(), DEVICE, ProgramFacts())
+    assert [reason.text for reason in found["z"][NEURAL_ENGINE].reasons] == ["graph too long"]
+    assert found["y"][NEURAL_ENGINE].supported == "yes"
+    rules["GRAPH_RULES"] = (graph_rule("advises"),)
+    found = judge(chain(), DEVICE, ProgramFacts())
+    assert found["z"][NEURAL_ENGINE].supported == "yes"
+    assert [reason.rule for reason in found["z"][NEURAL_ENGINE].advice] == ["whole"]
+
+
+def test_where_the_compiler_refuses_one_it_refuses_all(rules) -> None:
+    rules["RULES"] = (rule("runs"), rule("fails", ops=("abs",), id="breaks"))
+    rules["GRAPH_RULES"] = ()
+    found = judge(chain(), DEVICE, ProgramFacts())
+    assert {by_unit[NEURAL_ENGINE].supported for by_unit in found.values()} == {"no"}
+    assert [reason.rule for reason in found["y"][NEURAL_ENGINE].reasons] == ["breaks"]
+    assert "because of z" in found["y"][NEURAL_ENGINE].reasons[0].text

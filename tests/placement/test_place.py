@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import graphs
+from coremlscope import ir
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, macos
+from coremlscope.ops import OPS
+from coremlscope.ops.bind import bind
+from coremlscope.placement.backend import BACKENDS
+from coremlscope.placement.coreml_view import view_function
+from coremlscope.placement.plan import COST_RULE, PlannedCost, place
+from coremlscope.placement.search import Tolls
+from coremlscope.placement.verdict import Reason, Verdict
+
+TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)
+TOLLS = Tolls({"ane": 1.0, "mps_graph": 1.0}, 1.0, {"ane": 1.0})
+WHY = Reason(NEURAL_ENGINE, "no-abs", "cannot", "do not", "measured", "a test")
+
+
+def planned(*kinds: str, refused=(), unknown=(), setting="cpu_and_ne", settings=None, ane=1.0, cpu=10.0):
+    """A chain; `refused` operations do not run on the Neural Engine, of `unknown` ones nothing is known."""
+    x = given = graphs.value("x", TYPE)
+    ops = []
+    for index, kind in enumerate(kinds):
+        y = graphs.value(f"v{index}", TYPE)
+        ops.append(graphs.op(kind, y, x=x))
+        x = y
+    function = ir.Function("main", "CoreML8", graphs.graph("main", (given,), tuple(ops), (x,)))
+    graph = view_function(bind(function, OPS, None), macos(26))
+
+    def of(node):
+        if node.id in unknown:
+            return {unit: Verdict(unit, "unknown") for unit in UNITS}
+        no = Verdict(NEURAL_ENGINE, "no", (WHY,))
+        yes = {unit: Verdict(unit, "yes") for unit in UNITS}
+        return yes | ({NEURAL_ENGINE: no} if node.id in refused else {})
+
+    def pricing(node):
+        if node.inserted:
+            return dict.fromkeys(BACKENDS, PlannedCost(0.0, "recovered"))
+        costs = {"ane": ane, "mps_graph": 20.0, "bnns": cpu, "classic_cpu": cpu}
+        return {backend: PlannedCost(ms, "recovered") for backend, ms in costs.items()}
+
+    verdicts = {node.id: of(node) for node in graph.walk()}
+    return place(graph, verdicts, pricing, TOLLS, settings or [setting])
+
+
+def units(plan, setting="cpu_and_ne"):
+    return [op.choices[setting].unit for op in plan.ops]
+
+
+def test_weights_are_shares_of_the_planned_cost() -> None:
+    plan = planned("relu", "abs", "relu", refused=("v1",))
+    weights = [op.choices["cpu_and_ne"].weight for op in plan.ops]
+    assert sum(weights) == 1.0
+    assert units(plan) == [NEURAL_ENGINE, NEURAL_ENGINE, CPU, NEURAL_ENGINE, NEURAL_ENGINE]
+    assert weights[1:4] == [1 / 12, 10 / 12, 1 / 12]
+
+
+def test_the_conversion_of_outputs_follows_its_input() -> None:
+    plan = planned("relu", "abs", refused=("v1",))
+    assert units(plan) == [NEURAL_ENGINE, NEURAL_ENGINE, CPU, CPU]
+    assert plan.ops[-1].choices["cpu_and_ne"].backend == plan.ops[-2].choices["cpu_and_ne"].backend
+
+
+def test_segments_and_switches() -> None:
+    plan = planned("relu", "abs", "relu", refused=("v1",))
+    assert [segment.ops for segment in plan.segments["cpu_and_ne"]] == [
+        ("main/input", "v0"),
+        ("v1",),
+        ("v2", "main/output"),
+    ]
+    assert [segment.planned_ms for segment in plan.segments["cpu_and_ne"]] == [1.0, 10.0, 1.0]
+    assert plan.switches("cpu_and_ne") == 2
+    assert plan.counts("cpu_and_ne") == {NEURAL_ENGINE: 4, CPU: 1}
+    assert plan.cost_ms("cpu_and_ne") == {CPU: 10.0, NEURAL_ENGINE: 2.0}
+    # Launch, one, switch, ten, switch and launch, one, end.
+    assert plan.total_ms["cpu_and_ne"] == 1 + 1 + 1 + 10 + 2 + 1 + 1
+
+
+def test_settings_are_planned_apart() -> None:
+    plan = planned("relu", "abs", settings=["all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"], cpu=30.0)
+    assert set(units(plan, "all")) == {NEURAL_ENGINE}
+    assert set(units(plan, "cpu_and_gpu")) == {GPU}
+    assert set(units(plan, "cpu_only")) == {CPU}
+
+
+def test_a_refusal_is_a_reason() -> None:
+    plan = planned("relu", "abs", refused=("v1",))
+    assert [reason.rule for reason in plan.ops[2].reasons("cpu_and_ne")] == ["no-abs"]
+
+
+def test_an_eligible_operation_that_is_too_cheap_has_its_cost_as_the_reason() -> None:
+    plan = planned("relu", ane=1.0, cpu=2.5)
+    assert set(units(plan)) == {CPU}
+    op = plan.ops[1]
+    assert op.choices["cpu_and_ne"].detour_ms == {NEURAL_ENGINE: 0.5}
+    (reason,) = op.reasons("cpu_and_ne")
+    assert reason.rule == COST_RULE
+    assert "0.5 ms more" in reason.text
+    assert set(op.costs) == set(BACKENDS)
+
+
+def test_unknown_operations_are_placed_nowhere_and_counted_apart() -> None:
+    plan = planned("relu", "abs", "relu", unknown=("v1",))
+    assert units(plan)[2] is None
+    assert plan.counts("cpu_and_ne")[None] == 1
+    op = plan.ops[2]
+    assert op.costs == {}
+    assert op.choices["cpu_and_ne"].weight == 0.0
+    assert op.supported(CPU) == "unknown"
+    assert [segment.backend for segment in plan.segments["cpu_and_ne"]].count(None) == 1
+
+
+def test_nested_graphs_are_searched_by_themselves() -> None:
+    x, y = graphs.value("x", TYPE), graphs.value("y", TYPE)
+    pred = graphs.value("p", graphs.tensor(dtype=ir.DType.BOOL))
+    blocks = tuple(
+        graphs.graph(
+            name, (), (graphs.op("relu", graphs.value(name, TYPE), x=x),), (graphs.value(name, TYPE),)
+        )
+        for name in ("true", "false")
+    )
+    ops = (graphs.op("cond", y, pred=pred, blocks=blocks),)
+    function = ir.Function("main", "CoreML8", graphs.graph("main", (pred, x), ops, (y,)))
+    graph = view_function(bind(function, OPS, None), macos(14))
+    verdicts = {node.id: {unit: Verdict(unit, "yes") for unit in UNITS} for node in graph.walk()}
+    plan = place(
+        graph,
+        verdicts,
+        lambda node: dict.fromkeys(BACKENDS, PlannedCost(1.0, "assumed")),
+        TOLLS,
+        ["cpu_only"],
+    )
+    assert [(op.id, op.depth) for op in plan.ops] == [("main/input", 0), ("y", 0), ("true", 1), ("false", 1)]
+    # Each graph's weights sum to one.
+    assert [op.choices["cpu_only"].weight for op in plan.ops] == [0.5, 0.5, 1.0, 1.0]
