@@ -100,14 +100,14 @@ REFERENCES: dict[str, tuple[int, int, Callable[..., tuple[Array, ...]]]] = {
 }
 
 
-def _check(layer: str, random: Callable[..., Array], parameters: dict[str, Any]) -> None:
-    """One direction, held against its reference."""
+def _check(layer: str, random: Callable[..., Array], parameters: dict[str, Any], rows: int = BATCH) -> None:
+    """One direction, held against its reference; `rows` of the initial states are given."""
     gates, states, reference = REFERENCES[layer]
     weights = {
         "weight_ih": random(gates * HIDDEN, FEATURES), "weight_hh": random(gates * HIDDEN, HIDDEN)
     }  # fmt: skip
     names = ("x", "initial_h", "initial_c")[: 1 + states]
-    inputs = dict(zip(names, (random(STEPS, BATCH, FEATURES), *_starts(random, states)), strict=True))
+    inputs = dict(zip(names, (random(STEPS, BATCH, FEATURES), *_starts(random, states, rows)), strict=True))
 
     values = {name: value(name, tensor(*array.shape)) for name, array in inputs.items()}
     results = tuple(value(f"y{index}", ir.TensorType(ir.DType.FP32, None)) for index in range(1 + states))
@@ -119,14 +119,15 @@ def _check(layer: str, random: Callable[..., Array], parameters: dict[str, Any])
     _compare(made, reference, inputs, weights | parameters)
 
 
-def _starts(random: Callable[..., Array], states: int) -> list[Array]:
-    return [random(BATCH, HIDDEN) for _ in range(states)]
+def _starts(random: Callable[..., Array], states: int, rows: int) -> list[Array]:
+    return [random(rows, HIDDEN) for _ in range(states)]
 
 
 def _compare(
     made: Sequence[Array], reference: Callable[..., Any], inputs: dict[str, Array], given: dict[str, Any]
 ) -> None:
     x, *start = inputs.values()
+    start = [state[:BATCH] for state in start]
     expected = list(reference(x[::-1] if given.get("direction") == "reverse" else x, *start, given))
     if not given.get("output_sequence"):
         expected[0] = expected[0][-1:]
@@ -158,6 +159,13 @@ def test_as_coremltools_writes_them(layer: str, random: Callable[..., Array]) ->
 def test_directions(layer: str, direction: str, output_sequence: bool, random: Callable[..., Array]) -> None:
     bias = random(REFERENCES[layer][0] * HIDDEN)
     _check(layer, random, {"direction": direction, "output_sequence": output_sequence, "bias": bias})
+
+
+@pytest.mark.parametrize("layer", REFERENCES)
+def test_rows_of_an_initial_state_beyond_the_batch_are_not_used(
+    layer: str, random: Callable[..., Array]
+) -> None:
+    _check(layer, random, {}, rows=STEPS)
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def _lower(layer: _Layer) -> Callable[[Lowering], Sequence[Tensor]]:
         if layer is _LSTM and op.view.has("clip"):
             return _lower_clipped(op)
         weights = [_stacked(op, name, layer.order) for name in ("weight_ih", "weight_hh")]
-        states: list[Tensor | None] = [_split_directions(op, op[name]) for name in layer.states]
+        states: list[Tensor | None] = [_initial(op, name) for name in layer.states]
         if layer is _LSTM:
             states.append(_stacked(op, "peephole", _PEEPHOLES))
         sequence, *last = op.emit_many(
@@ -251,6 +251,19 @@ def _attributes(view: OpView, layer: _Layer) -> dict[str, object]:
 
 def _onnx_defaults(layer: _Layer) -> list[str]:
     return [_ACTIVATIONS[default].onnx_op for _, default in layer.activations]
+
+
+def _initial(op: Lowering, name: str) -> Tensor:
+    """An initial state, as [directions, batch, hidden].
+
+    Core ML takes as many of its rows as the input has sequences. Converters rely on that: coremltools gives a
+    layer that follows PyTorch's `pack_padded_sequence` a row for every step of the longest sequence.
+    """
+    state, batch = op[name], op.view.shape("x")[1]
+    if batch is None or op.view.shape(name)[0] != batch:
+        count = op.emit("Shape", op["x"], dtype=I64, start=1, end=2)
+        state = op.emit("Slice", state, op.const([0], I64), count, op.const([0], I64))
+    return _split_directions(op, state)
 
 
 def _split_directions(op: Lowering, state: Tensor) -> Tensor:
@@ -286,7 +299,7 @@ def _sequence(op: Lowering, sequence: Tensor, last: Tensor) -> Tensor:
 
 def _lower_clipped(op: Lowering) -> Sequence[Tensor]:
     direction = _direction(op.view)
-    starts = [_split_directions(op, op[name]) for name in _LSTM.states]
+    starts = [_initial(op, name) for name in _LSTM.states]
     made = []
     for index, suffix in enumerate(_suffixes(op.view)):
         states = [op.emit("Gather", start, op.const(index, I64), axis=0) for start in starts]
