@@ -88,6 +88,11 @@ def test_tile_leaves_an_axis_that_is_to_be_kept(left):
     check(cases, {"x": X, "reps": np.array([2, 1, left], np.int32)})
 
 
+def test_tile_repeats_an_axis_of_one_element_no_times():
+    cases = {"none": (lambda x, reps: mb.tile(x=x, reps=reps), np.zeros((1, 0), np.float32))}
+    check(cases, {"x": np.ones((1, 1), np.float32), "reps": np.array([-1, 0], np.int32)})
+
+
 def test_pad():
     def edge(amounts, mode, **more):
         return np.pad(X, [(0, 0)] * (3 - len(amounts)) + amounts, mode, **more)

@@ -152,10 +152,7 @@ def _fold_split(view: OpView) -> Sequence[Array]:
 
 
 def _repetitions(view: OpView) -> list[int]:
-    """How often each axis is repeated, where that is known.
-
-    coremltools writes PyTorch's `expand` as a tile, with -1 divided by the length where an axis stays.
-    """
+    """How often each axis is repeated, where that is known."""
     return [max(1, count) for count in view.integers("reps")]
 
 
@@ -174,7 +171,20 @@ def _infer_tile(view: OpView) -> Sequence[ValueType]:
 def _lower_tile(op: Lowering) -> Tensor:
     if op.view.is_known("reps"):
         return op.emit("Tile", op["x"], op.const(_repetitions(op.view), I64))
-    return op.emit("Tile", op["x"], op.emit("Max", op.int64("reps"), op.const(1, I64)))
+    return op.emit("Tile", op["x"], _counts(op))
+
+
+def _counts(op: Lowering) -> Tensor:
+    """How often each axis is repeated, where that is known at run time alone.
+
+    coremltools has written PyTorch's `expand` as a tile by quotients: -1 divided by the length where an axis
+    stays, which is -1 or 0. A 0 of an axis of length 1 is no such quotient: nothing is left of that axis.
+    """
+    counts, lengths = op.int64("reps"), op.shape_of(op["x"])
+    one = op.const(1, I64)
+    least = op.cast(op.emit("Greater", lengths, one, dtype=BOOL), I64)
+    is_negative = op.emit("Less", counts, op.const(0, I64), dtype=BOOL)
+    return op.emit("Where", is_negative, one, op.emit("Max", counts, least), dtype=I64)
 
 
 def _fold_tile(view: OpView) -> Array:
