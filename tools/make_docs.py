@@ -1,4 +1,4 @@
-"""Writes the pages of `docs/` that follow from the code: the command line and the JSON of a profile.
+"""Writes the pages of `docs/` that follow from the code: the command line, the JSON of a profile, kernels.
 
 python tools/make_docs.py
 """
@@ -17,8 +17,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
+
 from coremlscope.cli import COMMANDS, main
 from coremlscope.engines.sampling import Statistics
+from coremlscope.ops import kernels
 from coremlscope.profiling.profile import SCHEMA, Profile
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -170,7 +173,38 @@ def _spell(hint: object) -> str:
     return " or ".join(_spell(argument) for argument in arguments)
 
 
-PAGES = {"cli.md": command_line, "profile-schema.md": profile_schema}
+#: The element types that lowered programs use, and those that they could.
+_CARRIED = ("float32", "int32", "bool", "int64", "float64")
+_OTHERS = ("float16", "int8", "uint8", "int16", "uint16")
+
+
+def lacking_kernels() -> str:
+    """The page on what the engine's kernels lack and what stands in."""
+    summary, *more = (inspect.getdoc(kernels) or "").split("\n\n")
+    lines = [f"| operator | {' | '.join(_CARRIED)} | not carried, lacking |", "|---|" + "---|" * 6]
+    for form, types in sorted(kernels.LACKING.items()):
+        name, _, attribute = form.rstrip("]").partition("[")
+        ways = [_way(name, attribute, dtype) if dtype in types else "" for dtype in _CARRIED]
+        others = ", ".join(dtype for dtype in _OTHERS if dtype in types)
+        lines.append(f"| {f'{name}, `{attribute}`' if attribute else name} | {' | '.join(ways)} | {others} |")
+    explained = (
+        "An empty cell means that there is a kernel. A type is what a node goes through instead, and – means "
+        "that no operation is lowered to that node. Operators that are not listed lack nothing."
+    )
+    parts = [_WRITTEN, "# Kernels that are lacking", summary, *more, explained, "\n".join(lines)]
+    return "\n\n".join(part.replace("`emit.carry`", "see [numerics](numerics.md)") for part in parts) + "\n"
+
+
+def _way(name: str, attribute: str, dtype: str) -> str:
+    key, _, value = attribute.partition("=")
+    try:
+        found = kernels.detour(name, [np.dtype(dtype)] * 3, {key: value} if key else {})
+    except LookupError:
+        return "–"
+    return found.through.name if found is not None else ""
+
+
+PAGES = {"cli.md": command_line, "profile-schema.md": profile_schema, "kernels.md": lacking_kernels}
 
 
 def write() -> int:

@@ -40,7 +40,7 @@ def _generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["cli.md", "profile-schema.md"])
+@pytest.mark.parametrize("name", ["cli.md", "kernels.md", "profile-schema.md"])
 def test_generated_pages_are_up_to_date(name: str) -> None:
     assert _TEXTS[f"docs/{name}"] == _generator().PAGES[name](), "run `make docs`"
 
