@@ -120,10 +120,12 @@ def test_other_kinds_show_everything_above_the_content() -> None:
     interface = ir.FunctionDescription(
         (ir.Feature("n", ir.Int64Feature()),), (ir.Feature("s", ir.StringFeature()),)
     )
+    described = ir.Description({"main": interface}, "main")
+    stages = tuple(ir.Model(3, described, ir.Opaque(kind)) for kind in ("neuralNetwork", "glmClassifier"))
     model = ir.Model(
         3,
-        ir.Description({"main": interface}, "main"),
-        ir.Opaque("pipeline", (("first", "neuralNetwork"), ("", "glmClassifier"))),
+        described,
+        ir.Pipeline("pipeline", ("first", ""), stages),
         ir.Metadata("about", "2", "me", "MIT", {"key": "value"}),
         is_updatable=True,
     )

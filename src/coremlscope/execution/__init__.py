@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from coremlscope.execution.binding import Chosen, bind_model, choose_function
     from coremlscope.execution.cache import ArtefactCache, default_cache_folder
     from coremlscope.execution.executable import Executable, compile_model, load_compiled
+    from coremlscope.execution.pipeline import PipelinePredictor, open_predictor
     from coremlscope.execution.predictor import Predictor
     from coremlscope.execution.random_weights import missing_weights, with_random_weights
     from coremlscope.execution.ranges import OpRange
@@ -24,6 +25,7 @@ __all__ = [
     "Executable",
     "Manifest",
     "OpRange",
+    "PipelinePredictor",
     "Predictor",
     "State",
     "bind_model",
@@ -32,6 +34,7 @@ __all__ = [
     "default_cache_folder",
     "load_compiled",
     "missing_weights",
+    "open_predictor",
     "read_artefact",
     "with_random_weights",
 ]
@@ -42,6 +45,7 @@ _MODULES = {
     "Executable": "executable",
     "Manifest": "artefact",
     "OpRange": "ranges",
+    "PipelinePredictor": "pipeline",
     "Predictor": "predictor",
     "State": "state",
     "bind_model": "binding",
@@ -50,6 +54,7 @@ _MODULES = {
     "default_cache_folder": "cache",
     "load_compiled": "executable",
     "missing_weights": "random_weights",
+    "open_predictor": "pipeline",
     "read_artefact": "artefact",
     "with_random_weights": "random_weights",
 }

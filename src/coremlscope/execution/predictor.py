@@ -13,7 +13,7 @@ from typing import Any
 
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions
-from coremlscope.errors import EngineError
+from coremlscope.errors import CorruptModelError, EngineError
 from coremlscope.execution.binding import choose_function
 from coremlscope.execution.cache import ArtefactCache
 from coremlscope.execution.executable import Executable, compile_model, load_compiled
@@ -92,6 +92,21 @@ class Predictor:
         executable = self.executable(self._shapes(tensors))
         results, ranges = executable.run_with_ranges(tensors, state)
         return executable.features(results), ranges
+
+    def prepare(self) -> None:
+        """Compiles for the default shapes, so that most of what can go wrong does so at once.
+
+        A flexible model may be wrong for its default shapes alone, which nobody has asked for yet.
+
+        Raises:
+            EngineError: The engine refuses a model whose shapes are fixed.
+            CorruptModelError: Such a model contradicts itself.
+        """
+        try:
+            self.executable()
+        except (EngineError, CorruptModelError):
+            if not any(getattr(feature.type, "flexibility", None) for feature in self.description.inputs):
+                raise
 
     def new_state(self) -> State:
         """States filled with zeros."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from coremlscope import ir
@@ -89,9 +90,25 @@ def read_spec(
         UnsupportedModelError: They are a model of a kind that the shipped specification does not know.
     """
     spec = _parse(data, source)
-    kind = spec.WhichOneof("Type")
-    if kind is None:
+    if spec.WhichOneof("Type") is None:
         raise _no_content(spec, data, source)
+    try:
+        model = _read_model(spec, open_storage)
+    except RecursionError:
+        raise CorruptModelError(
+            f"{_called(source)} nests its values too deeply to be read", _DAMAGED
+        ) from None
+    weights_bytes = sum(file.size or 0 for file in model.weight_files)
+    return replace(
+        model,
+        source=source,
+        container=container,
+        size_bytes=len(data) + weights_bytes if size_bytes is None else size_bytes,
+    )
+
+
+def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
+    """A model, or a stage of a pipeline."""
     storages: dict[str, WeightStorage] = {}
 
     def open_blob(name: str, offset: int, type_: ir.TensorType) -> BlobData:
@@ -99,30 +116,27 @@ def read_spec(
             storages[name] = open_storage(name)
         return BlobData(storages[name], offset, type_)
 
-    try:
-        functions: tuple[str, ...] = ()
-        content: ir.Program | ir.Opaque
-        if kind == "mlProgram":
-            content = read_program(spec.mlProgram, open_blob)
-            functions = tuple(content.functions)
-        else:
-            content = ir.Opaque(kind, _read_parts(spec, kind))
-        description = read_description(spec.description, functions)
-    except RecursionError:
-        raise CorruptModelError(
-            f"{_called(source)} nests its values too deeply to be read", _DAMAGED
-        ) from None
-    files = tuple(ir.WeightFile(str(resolve_weight_name(s.name)), s.size) for s in storages.values())
+    kind = spec.WhichOneof("Type") or ""
+    functions: tuple[str, ...] = ()
+    content: ir.Program | ir.Pipeline | ir.Opaque
+    if kind == "mlProgram":
+        content = read_program(spec.mlProgram, open_blob)
+        functions = tuple(content.functions)
+    elif kind in _PIPELINES:
+        content = _read_pipeline(spec, kind, open_storage)
+    else:
+        content = ir.Opaque(kind)
+    description = read_description(spec.description, functions)
+    files = {str(resolve_weight_name(s.name)): s.size for s in storages.values()}
+    if isinstance(content, ir.Pipeline):
+        files = {file.name: file.size for stage in content.models for file in stage.weight_files}
     return ir.Model(
         spec.specificationVersion,
         description,
         content,
         read_metadata(spec.description.metadata),
         spec.isUpdatable,
-        source=source,
-        container=container,
-        size_bytes=len(data) + sum(f.size or 0 for f in files) if size_bytes is None else size_bytes,
-        weight_files=files,
+        weight_files=tuple(map(ir.WeightFile, files, files.values())),
     )
 
 
@@ -237,14 +251,9 @@ def _called(source: Path | None) -> str:
     return "the given data" if source is None else str(source)
 
 
-def _read_parts(spec: Message, kind: str) -> tuple[tuple[str, str], ...]:
-    """Name and kind of each stage of a pipeline; nothing for other kinds."""
-    if kind not in _PIPELINES:
-        return ()
+def _read_pipeline(spec: Message, kind: str, open_storage: StorageOpener) -> ir.Pipeline:
     inner = _PIPELINES[kind]
     pipeline = getattr(spec, kind) if inner is None else getattr(getattr(spec, kind), inner)
-    names = list(pipeline.names)
-    names += [""] * (len(pipeline.models) - len(names))
-    return tuple(
-        (name, stage.WhichOneof("Type") or "") for name, stage in zip(names, pipeline.models, strict=False)
-    )
+    models = tuple(_read_model(stage, open_storage) for stage in pipeline.models)
+    names = [*pipeline.names, *[""] * len(models)][: len(models)]
+    return ir.Pipeline(kind, tuple(names), models)

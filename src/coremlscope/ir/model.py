@@ -23,6 +23,7 @@ __all__ = [
     "Metadata",
     "Model",
     "Opaque",
+    "Pipeline",
     "RangeShapes",
     "SequenceFeature",
     "ShapeFlexibility",
@@ -184,11 +185,24 @@ class Opaque:
 
     Attributes:
         kind: Apple's name of the model type: `neuralNetwork`, `treeEnsembleClassifier`, …
-        parts: For a pipeline, its stages in order: name and kind.
     """
 
     kind: str
-    parts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Models that follow one another: each takes features of the pipeline, or of the models before it.
+
+    Attributes:
+        kind: Apple's name of the model type: `pipeline`, `pipelineClassifier` or `pipelineRegressor`.
+        names: What the models are called; empty strings for those without a name.
+        models: The models in order.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    models: tuple[Model, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +228,7 @@ class Model:
 
     spec_version: int
     description: Description
-    content: Program | Opaque
+    content: Program | Pipeline | Opaque
     metadata: Metadata = field(default_factory=Metadata)
     is_updatable: bool = False
     source: Path | None = field(default=None, compare=False)
@@ -225,4 +239,4 @@ class Model:
     @property
     def kind(self) -> str:
         """Apple's name of the model type: `mlProgram`, `neuralNetwork`, …"""
-        return self.content.kind if isinstance(self.content, Opaque) else "mlProgram"
+        return "mlProgram" if isinstance(self.content, Program) else self.content.kind

@@ -22,6 +22,8 @@ from coremlscope.ir import (
     ImageFeature,
     Model,
     Nested,
+    Opaque,
+    Pipeline,
     Program,
     StateFeature,
     TensorType,
@@ -277,12 +279,19 @@ def summarise(
         metadata.licence,
         dict(metadata.user_defined),
         model.is_updatable,
-        () if isinstance(content, Program) else content.parts,
+        _stages(content),
         _labels(choose_function(model, first).function.graph) if isinstance(content, Program) else None,
         group_weights(content) if isinstance(content, Program) else (),
         tuple(file.name for file in model.weight_files if file.size is None),
         op_list,
     )
+
+
+def _stages(content: Program | Pipeline | Opaque) -> tuple[tuple[str, str], ...]:
+    """Name and kind of each model of a pipeline; nothing for other kinds."""
+    if not isinstance(content, Pipeline):
+        return ()
+    return tuple((name, model.kind) for name, model in zip(content.names, content.models, strict=True))
 
 
 def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | None) -> FunctionSummary:

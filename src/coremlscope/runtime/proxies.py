@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope import formats
-from coremlscope.errors import CorruptModelError, EngineError
-from coremlscope.execution import Predictor
+from coremlscope.execution import open_predictor
 from coremlscope.formats.compiled import is_own_compiled
 from coremlscope.runtime import compiled
 from coremlscope.runtime.compute_devices import compute_devices
@@ -73,22 +72,10 @@ class ModelProxy:
             start = time.perf_counter_ns()
             self._model = formats.read(self._folder)
             cache = compiled.EngineFolder.of(source) if self._folder == source else None
-            self._predictor = Predictor(self._model, function=function_name or None, cache=cache)
+            self._predictor = open_predictor(self._model, function_name or None, cache)
             weakref.finalize(self, self._predictor.close)
-            self._prepare()
+            self._predictor.prepare()
             self._load_ns = time.perf_counter_ns() - start
-
-    def _prepare(self) -> None:
-        """Compiles for the default shapes, so that most of what can go wrong does so on loading.
-
-        A flexible model may be wrong for its default shapes alone, which nobody has asked for yet.
-        """
-        try:
-            self._predictor.executable()
-        except (EngineError, CorruptModelError):
-            types = [feature.type for feature in self._predictor.description.inputs]
-            if all(getattr(type_, "flexibility", None) is None for type_ in types):
-                raise
 
     def _compile(self, source: Path) -> Path:
         """The compiled model: the given one, or one that goes with this object."""

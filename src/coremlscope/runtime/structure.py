@@ -10,7 +10,7 @@ from coremlscope.errors import UnsupportedModelError
 
 __all__ = ["model_structure"]
 
-_WITH_STRUCTURE = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor", "pipeline")
+_NETWORKS = "neuralNetwork"
 
 
 def model_structure(model: ir.Model) -> Any:
@@ -19,13 +19,15 @@ def model_structure(model: ir.Model) -> Any:
     A classical model has none; all its parts are None then, as on a Mac.
 
     Raises:
-        UnsupportedModelError: The model is a neural network or a pipeline.
+        UnsupportedModelError: The model, or one of a pipeline, is a neural network.
     """
     from coremltools.models.compute_plan import MLModelStructure
 
     if isinstance(model.content, ir.Program):
         return MLModelStructure(neuralnetwork=None, program=_program(model.content), pipeline=None)
-    if model.kind.startswith(_WITH_STRUCTURE):
+    if isinstance(model.content, ir.Pipeline):
+        return MLModelStructure(neuralnetwork=None, program=None, pipeline=_pipeline(model.content))
+    if model.kind.startswith(_NETWORKS):
         raise UnsupportedModelError(
             f"the structure of a model of type {model.kind} is not available off-Mac yet",
             "`coremlscope inspect` shows what is known of the model",
@@ -43,6 +45,13 @@ def _program(program: ir.Program) -> Any:
         for name, function in program.functions.items()
     }
     return MLModelStructureProgram(functions=functions)
+
+
+def _pipeline(pipeline: ir.Pipeline) -> Any:
+    from coremltools.models.compute_plan import MLModelStructurePipeline
+
+    structures = map(model_structure, pipeline.models)
+    return MLModelStructurePipeline(sub_models=list(zip(pipeline.names, structures, strict=True)))
 
 
 def _block(graph: ir.Graph) -> Any:
