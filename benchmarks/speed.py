@@ -1,10 +1,11 @@
 """Times this runtime beside ONNX Runtime, OpenVINO and PyTorch on the same networks: `make bench-speed`.
 
-Every runtime gets the same network with the same weights, float32 arithmetic and the same number of threads,
-in one process. Rounds take turns: in each, every runtime warms up and then runs a block of predictions: so
-a change of the machine's speed meets all of them. The fastest prediction of a block counts, as the one that
-other programs disturbed least; a ratio is taken round by round, and its median is what counts. ONNX Runtime and OpenVINO read what `torch.onnx` exports; this runtime reads what coremltools converts
-to an fp16 program, which is the default there.
+Every runtime gets the same network with the same weights, float32 arithmetic and the same number of
+threads, in one process. Rounds take turns: in each, every runtime warms up and then runs a block of
+predictions, so that a change of the machine's speed meets all of them. The fastest prediction of a block
+counts, as the one that other programs disturbed least; a ratio is taken round by round, and its median is
+what counts. ONNX Runtime and OpenVINO read what `torch.onnx` exports; this runtime reads what coremltools
+converts to an fp16 program, which is the default there.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ def _time(network: Network, *, threads: int, rounds: int, iterations: int) -> Ro
 def _table(rows: Sequence[Row], threads: int) -> str:
     """The results as a Markdown table, milliseconds a prediction."""
     lines = [
-        f"| network, {threads} threads | {' | '.join(f'{name}, ms' for name in _RUNTIMES)} "
+        f"| network, threads: {threads} | {' | '.join(f'{name}, ms' for name in _RUNTIMES)} "
         "| coremlscope / onnxruntime (lowest-highest round) |",
         "|---|" + "--:|" * (len(_RUNTIMES) + 1),
     ]
