@@ -18,7 +18,7 @@ from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.view import OpView
 from coremlscope.ops.work import per_element
 
-__all__ = ["OPS", "promoted"]
+__all__ = ["OPS", "promoted", "quotient"]
 
 
 def promoted(a: DType, b: DType) -> DType:
@@ -74,20 +74,25 @@ def _divides(view: OpView) -> bool:
 
 
 def _guarded(
-    op: Lowering, quotient: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor, by_zero: Tensor
+    op: Lowering, divide: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor, by_zero: Tensor
 ) -> Tensor:
-    """The quotient of two integer tensors in 64 bits, where it cannot overflow; `by_zero` where `y` is 0."""
+    """What `divide` makes of integers in 64 bits, where nothing overflows; `by_zero` where `y` is 0."""
     x, y, by_zero = (op.cast(tensor, I64) for tensor in (x, y, by_zero))
     is_zero = op.emit("Equal", y, op.const(0, I64), dtype=BOOL)
-    divided = quotient(x, op.emit("Where", is_zero, op.const(1, I64), y, dtype=I64))
+    divided = divide(x, op.emit("Where", is_zero, op.const(1, I64), y, dtype=I64))
     return op.cast(op.emit("Where", is_zero, by_zero, divided, dtype=I64), I32)
+
+
+def quotient(op: Lowering, x: Tensor, y: Tensor) -> Tensor:
+    """The quotient of two tensors of one element type; that of integers is rounded towards zero."""
+    if x.dtype == F32:
+        return op.emit("Div", x, y)
+    return _guarded(op, lambda a, b: op.emit("Div", a, b), x, y, op.const(0, I32))
 
 
 def _real_div(op: Lowering) -> Tensor:
     x, y = _operands(op)
-    if x.dtype == F32 or _divides(op.view):
-        return op.emit("Div", x, y)
-    return _guarded(op, lambda a, b: op.emit("Div", a, b), x, y, op.const(0, I32))
+    return op.emit("Div", x, y) if _divides(op.view) else quotient(op, x, y)
 
 
 def _floor_div(op: Lowering) -> Tensor:
@@ -97,8 +102,8 @@ def _floor_div(op: Lowering) -> Tensor:
 
     def rounded_down(a: Tensor, b: Tensor) -> Tensor:
         # ONNX divides integers towards zero; doubles hold every int32 and quotients of them closely enough.
-        quotient = op.emit("Div", op.cast(a, np.float64), op.cast(b, np.float64))
-        return op.cast(op.emit("Floor", quotient), a.dtype)
+        ratio = op.emit("Div", op.cast(a, np.float64), op.cast(b, np.float64))
+        return op.cast(op.emit("Floor", ratio), a.dtype)
 
     if _divides(op.view):
         return rounded_down(x, y)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coremlscope.ir import Array, Constant, Shape, TensorType, ValueType
+from coremlscope.ops.elementwise import quotient
 from coremlscope.ops.emit import I32, I64, Lowering, Tensor
 from coremlscope.ops.folding import Fold, folding
 from coremlscope.ops.infer import normal_axis, same_as
@@ -196,7 +197,7 @@ def _by_mode(op: Lowering, data: Tensor, updates: Tensor, scatter: Scatter) -> T
         # Divided by the product of all updates that meet at one place.
         one = op.like(1, data)
         divisor = scatter(op.emit("Expand", one, op.shape_of(data)), updates, "mul")
-        return op.emit("Div", data, divisor)
+        return quotient(op, data, divisor)
     if mode not in _REDUCTIONS:
         raise CannotLower(f"scatter mode {mode!r}")
     return scatter(data, updates, _REDUCTIONS[mode])
