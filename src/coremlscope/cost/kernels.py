@@ -99,6 +99,7 @@ class Kernel:
         element_bytes: Bytes of one element, as the program has it.
         largest: Elements of the largest operand or result.
         vector: Elements that the operations behind the head go over.
+        gated: Elements that a gate `x * gate(x)` goes over.
         weight_bytes: Bytes of the constants as the file has them, compressed.
         weights: Elements of the constants.
         is_int8: True where both the weights and the input are quantised to eight bits.
@@ -113,6 +114,7 @@ class Kernel:
     element_bytes: int = 2
     largest: int = 0
     vector: int = 0
+    gated: int = 0
     weight_bytes: float = 0.0
     weights: int = 0
     is_int8: bool = False
@@ -243,6 +245,7 @@ class _Fuser:
                 continue
             if self.is_gate(view, name):
                 chain.kernel.ops.append(view.op.id)
+                chain.kernel.gated += _size(view.outputs[0])
                 chain.gate = view.op.outputs[0].name
                 return None
             if chain.gate in names or (len(self.users[name]) == 1 and _joins(chain.kernel, view, name)):
@@ -290,6 +293,8 @@ class _Fuser:
         kernel.outputs = sum(_size(value) for value in view.outputs)
         if kernel.kind in _MOVES and view.op.type == "transpose":
             kernel.kind = "channels" if kernel.kind != "layout" and _moves_channels(view) else "layout"
+        if view.op.type == "silu":
+            kernel.gated += kernel.outputs
         if kernel.kind not in _MOVES and not _is_relabel(view) and view.op.type != "batch_norm":
             kernel.vector += kernel.outputs
         chain.gives, chain.gate = view.op.outputs[0].name, ""

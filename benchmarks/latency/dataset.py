@@ -1,0 +1,119 @@
+"""The published measurements and the kernels of their networks, as they lie in the project."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.latency.extract import KERNELS, MEASUREMENTS
+from coremlscope.cost.kernels import KINDS
+from coremlscope.cost.table import Floats, KernelTable
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
+
+_CHIP_IDS = {"A17 Pro": "a17-pro", "A19 Pro": "a19-pro"}
+_UNIT_OF = {"ALL": NEURAL_ENGINE, "CPU_AND_NE": NEURAL_ENGINE, "CPU_AND_GPU": GPU, "CPU_ONLY": CPU}
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One published latency.
+
+    Attributes:
+        row: Its number in the collection.
+        network: Which package has its structure.
+        family: The family of architectures.
+        publication: Who measured.
+        chip: The chip's id.
+        unit: The unit that ran it, as far as the setting tells.
+        precision: `fp16`, `w8`, `pal4`, `sparse75`, `w8a8`, `fp32`.
+        ms: The latency.
+        rounding: Half a unit of its last digit.
+        grade: `A` or `B`.
+    """
+
+    row: str
+    network: str
+    family: str
+    publication: str
+    chip: str
+    unit: ComputeUnit
+    precision: str
+    ms: float
+    rounding: float
+    grade: str
+
+
+def load_measurements() -> list[Measurement]:
+    """All measurements."""
+    with MEASUREMENTS.open(newline="") as file:
+        return [_measurement(row) for row in csv.DictReader(file)]
+
+
+def _measurement(row: Mapping[str, str]) -> Measurement:
+    digits = len(row["latency_ms"].partition(".")[2])
+    return Measurement(
+        row["row"], row["network"], row["family"], row["publication"],
+        _CHIP_IDS.get(row["chip"], row["chip"].lower().replace(" ", "-")),
+        _UNIT_OF[row["compute_units"]], _precision(row["precision"]), float(row["latency_ms"]), 0.5 * 10**-digits,
+        row["grade"],
+    )  # fmt: skip
+
+
+def _precision(text: str) -> str:
+    if "sparse" in text:
+        return "sparse" + re.findall(r"\d+", text)[-1]
+    if text.startswith("pal"):
+        return "pal" + re.findall(r"\d+", text)[0]
+    if text.startswith("fp32"):
+        return "fp32"
+    return "fp16" if text.startswith("fp16") else text
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The kernels of a network and how often each runs."""
+
+    table: KernelTable
+    times: Floats
+
+
+def load_networks() -> dict[str, Network]:
+    """All networks by name."""
+    rows: dict[str, list[list[float]]] = defaultdict(list)
+    text = gzip.decompress(KERNELS.read_bytes()).decode()
+    for network, times, kind, *numbers in list(csv.reader(io.StringIO(text)))[1:]:
+        rows[network].append([float(times), KINDS.index(kind), *map(float, numbers)])  # type: ignore[arg-type]
+    return {
+        name: Network(KernelTable.of_rows([r[1:] for r in lines]), np.array([r[0] for r in lines]))
+        for name, lines in rows.items()
+    }
+
+
+def in_precision(table: KernelTable, precision: str) -> KernelTable:
+    """A network in half precision as it is when compressed, or in single precision."""
+    if precision == "fp32":
+        return replace(table, element_bytes=table.element_bytes * 2, weight_bytes=table.weight_bytes * 2)
+    number = int(re.findall(r"\d+", precision)[0])
+    if precision.startswith("sparse"):
+        # What is not zero, and one bit for each place.
+        return replace(table, weight_bytes=table.weights * ((1 - number / 100) * 2 + 1 / 8))
+    if precision == "w8a8":
+        matrix = table.is_kind("conv", "pointwise", "depthwise", "grouped", "linear")
+        int8 = np.where(matrix, 1.0, 0.0)
+        return replace(table, weight_bytes=table.weights, int8=int8)
+    return replace(table, weight_bytes=table.weights * number / 8)
+
+
+def concatenate(networks: Sequence[Network], precision: str) -> tuple[KernelTable, Floats, np.ndarray]:
+    """Several networks as one table, with how often each kernel runs and where each network begins."""
+    parts = [in_precision(network.table, precision) for network in networks]
+    columns = (np.concatenate([getattr(p, name) for p in parts]) for name in KernelTable.__slots__)
+    begins = np.cumsum([0, *(len(p) for p in parts)])[:-1]
+    return KernelTable(*columns), np.concatenate([n.times for n in networks]), begins

@@ -1,0 +1,165 @@
+"""What kernels cost on a compute unit of a chip: a roofline with effective ceilings per kind and shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coremlscope.cost.calibration import UnitParameters
+from coremlscope.cost.table import Floats, KernelTable
+from coremlscope.devices.chip import Chip
+from coremlscope.devices.unit import CPU, NEURAL_ENGINE, ComputeUnit
+
+__all__ = ["Prices", "Scale", "price_kernels", "scale_of"]
+
+#: Neural Engine generations from H16 (A17 Pro, M4) on are marketed by operations on eight bits.
+_INT8_GENERATION = 16
+#: From here on a prediction costs less before it begins; see `dispatch_share`.
+_SHORT_DISPATCH_GENERATION = 15
+#: A prediction through Core ML on M1 (maderix and others: less without Core ML), of which phones need more.
+_MAC_DISPATCH_S = 0.268e-3
+#: Bytes of a number in the Neural Engine and, in practice, on the GPU.
+_HALF = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A chip beside the one that its unit's parameters are for.
+
+    Attributes:
+        speed: The ratio of what they can compute and move.
+        dispatch: The ratio of what a prediction costs at least.
+        weights_Bps: Measured streaming of weights; None where nobody published it.
+        has_int8: True where eight-bit arithmetic is faster.
+    """
+
+    speed: float = 1.0
+    dispatch: float = 1.0
+    weights_Bps: float | None = None  # noqa: N815
+    has_int8: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Seconds of each kernel by what they go into.
+
+    Attributes:
+        compute: Arithmetic.
+        activations: Reading and writing of what is computed.
+        weights: Streaming of weights.
+        extra: What comes on top of the slowest of these: functions, spills, dispatch.
+        total: The kernel.
+    """
+
+    compute: Floats
+    activations: Floats
+    weights: Floats
+    extra: Floats
+    total: Floats
+
+
+def scale_of(unit: ComputeUnit, chip: Chip, reference: Chip, parameters: UnitParameters) -> Scale:
+    """How a chip compares, by its specification.
+
+    Args:
+        unit: The compute unit.
+        chip: The chip.
+        reference: The one that the parameters are for.
+        parameters: They say how much of a higher specification arrives.
+    """
+    ratio = _capability(unit, chip) / _capability(unit, reference)
+    speed = ratio**parameters.progress
+    if unit != NEURAL_ENGINE:
+        return Scale(speed)
+    is_mac = chip.id.startswith("m")
+    dispatch = _MAC_DISPATCH_S / parameters.dispatch_s if is_mac else 1.0
+    if chip.neural_engine_generation >= _SHORT_DISPATCH_GENERATION:
+        dispatch *= parameters.dispatch_share
+    return Scale(
+        speed,
+        dispatch,
+        chip.value(unit, "weight_stream_Bps") if is_mac else None,
+        chip.neural_engine_generation >= _INT8_GENERATION,
+    )
+
+
+def _capability(unit: ComputeUnit, chip: Chip) -> float:
+    """Operations a second by specification, the same kind of operation for every chip."""
+    if unit == NEURAL_ENGINE:
+        peak = chip.value(unit, "peak_OPps")
+        generation = chip.neural_engine_generation
+        # Two engines of an Ultra do not share a prediction.
+        engines = max((chip.value(unit, "cores") or 16) / 16, 1)
+        if peak is None:
+            # Nothing marketed: A13 is 20 % above A12's 5e12; later chips are taken to be like their neighbours.
+            return {12: 6e12}.get(generation, 19e12 if generation > _INT8_GENERATION else 16e12)
+        return peak / engines / (2 if generation >= _INT8_GENERATION else 1)
+    if unit == CPU:
+        clock = chip.value(unit, "performance_clock_Hz") or 3.2e9
+        return clock * (chip.value(unit, "performance_cores") or 2) ** 0.5
+    return chip.value(unit, "fp16_FLOPps") or chip.value(unit, "fp32_FLOPps") or 1.7e12
+
+
+def price_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParameters, scale: Scale) -> Prices:
+    """What each kernel costs.
+
+    Args:
+        table: The kernels.
+        unit: Where they run.
+        parameters: What the unit can do.
+        scale: How the chip compares with the one that these are for.
+    """
+    p = parameters
+    size = table.element_bytes if unit == CPU else np.full(len(table), _HALF)
+    gain = np.where(table.int8 > 0, p.int8_gain if scale.has_int8 else 1.0, 1.0)
+    compute = 2 * table.macs / (_arithmetic(table, p) * gain)
+    size = np.where((table.int8 > 0) & scale.has_int8, size / 2, size)
+    attention = table.is_kind("attention")
+    moved = size * (table.inputs + table.outputs)
+    activations = moved / _movement(table, p)
+    spilled = np.maximum(size * table.inputs - p.on_chip_bytes, 0) + np.maximum(
+        size * table.outputs - p.on_chip_bytes, 0
+    )
+    streamed = table.weight_bytes * (1.0 if unit == CPU else np.minimum(_HALF / table.element_bytes, 1.0))
+    weights = streamed / (scale.weights_Bps or p.weights_Bps * scale.speed**0.5)
+    passes = np.where(attention, size * table.vector / p.softmax_Bps, size * table.vector / p.function_Bps)
+    passes = passes + size * table.gated / p.gate_Bps
+    compute, activations = compute / scale.speed, (activations + spilled / p.spill_Bps) / scale.speed
+    extra = passes / scale.speed + p.kernel_s * scale.dispatch
+    return Prices(
+        compute, activations, weights, extra, np.maximum(np.maximum(compute, activations), weights) + extra
+    )
+
+
+def _arithmetic(table: KernelTable, p: UnitParameters) -> Floats:
+    """The ceiling of each kernel's arithmetic."""
+    rate = np.full(len(table), p.product_FLOPps)
+    rate[table.is_kind("conv")] = p.dense_FLOPps
+    rate[table.is_kind("pointwise")] = p.pointwise_FLOPps
+    rate[table.is_kind("depthwise")] = p.depthwise_FLOPps
+    rate[table.is_kind("grouped")] = p.grouped_FLOPps
+    linear = table.is_kind("linear", "recurrent")
+    rate[linear] = p.pointwise_FLOPps * p.linear_share
+    rate[linear & (table.height == 1) & (table.width > 1)] *= p.flat_share
+    return rate
+
+
+def _movement(table: KernelTable, p: UnitParameters) -> Floats:
+    """The ceiling of each kernel's movement of activations."""
+    rate = np.full(len(table), p.activation_Bps)
+    for kind, value in (
+        ("elementwise", p.elementwise_Bps),
+        ("softmax", p.softmax_Bps),
+        ("norm", p.norm_Bps),
+        ("reduce", p.reduce_Bps),
+        ("pool", p.pool_Bps),
+        ("copy", p.copy_Bps),
+        ("channels", p.channels_Bps),
+        ("reshape", p.reshape_Bps),
+        ("layout", p.layout_Bps),
+        ("resize", p.resize_Bps),
+        ("other", p.layout_Bps),
+    ):
+        rate[table.is_kind(kind)] = value  # type: ignore[arg-type]
+    return rate
