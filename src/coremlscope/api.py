@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coremlscope.profiling.profile import Profile
     from coremlscope.profiling.summary import ModelSummary
 
-__all__ = ["Source", "export", "inspect", "plan", "predict", "profile", "read"]
+__all__ = ["Source", "export", "inspect", "plan", "plan_by_apple", "predict", "profile", "read"]
 
 #: Where a model comes from: a path, the bytes of a specification, or a model that was read before.
 Source = str | os.PathLike[str] | bytes | Model
@@ -179,3 +179,29 @@ def plan(
 
     chosen = find_device(device, os)
     return plan_model(read(source), chosen, compute_units, every_setting=every_setting, shapes=shapes)
+
+
+def plan_by_apple(
+    path: str | os.PathLike[str],
+    *,
+    compute_units: ComputeUnits = "all",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> tuple[Plan, Plan]:
+    """On a Mac: Core ML's own plan for this Mac, and ours. Not yet confirmed on a device.
+
+    Args:
+        path: The model.
+        compute_units: What the app allows.
+        shapes: Shapes of flexible inputs, instead of the defaults, for our plan.
+
+    Returns:
+        Apple's plan and ours.
+
+    Raises:
+        CoremlscopeError: See the error tree.
+    """
+    from coremlscope.profiling.planning import plan_model
+    from coremlscope.runtime.apple import ask_core_ml, plan_from_apple, this_mac
+
+    ours = plan_model(read(path), this_mac(), compute_units, shapes=shapes)
+    return plan_from_apple(ours, ask_core_ml(Path(path), compute_units)), ours

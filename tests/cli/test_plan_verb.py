@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from coremlscope.cli import main
+from coremlscope.devices import find_device
+from coremlscope.runtime.apple import Answer
 
 
 def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict:
@@ -83,7 +85,8 @@ def test_plan_to_a_file(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         (["--device", "iphone-15-pr"], "no device is called 'iphone-15-pr'", "did you mean iPhone 15 Pro"),
         (["--device", "m1", "--os", "99"], "there is no macOS 99", "did you mean macOS 27"),
         (["--device", "m1", "--compute-units", "ane"], "there is no 'ane'", "all, cpu_and_ne"),
-        ([], "--device is missing", "coremlscope plan --help"),
+        ([], "--device is missing", "--device m1"),
+        (["--device", "m1", "--against-rules"], "--against-rules compares", "on a Mac"),
     ],
 )
 def test_refusals(
@@ -93,6 +96,23 @@ def test_refusals(
     error = capsys.readouterr().err
     assert message in error
     assert hint in error
+
+
+def test_on_a_mac_core_ml_is_asked(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The drop-in answers in Core ML's place."""
+    monkeypatch.setattr("coremlscope.cli.plan.sys.platform", "darwin")
+    monkeypatch.setattr("coremlscope.runtime.apple.this_mac", lambda: find_device("m1", "15"))
+    functions = {
+        "main": [{"outputs": ["no_such_value"], "preferred": "cpu", "supported": ["cpu"], "weight": 1}]
+    }
+    answer = Answer(functions, [])
+    monkeypatch.setattr("coremlscope.runtime.apple.ask_core_ml", lambda *_: answer)
+    assert main(["plan", str(sample), "--against-rules"]) == 0
+    out = capsys.readouterr().out
+    assert "planned by Apple's Core ML on this Mac" in out
+    assert "Against the rules" in out
 
 
 def test_devices(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import Command, add_model, add_shape, one_of
 from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
 from coremlscope.devices.unit import SETTINGS
+from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
+    from coremlscope.devices import ComputeUnits
     from coremlscope.placement.plan import Plan
 
 __all__ = ["COMMAND"]
@@ -18,6 +21,7 @@ __all__ = ["COMMAND"]
 _EVERY = "every"
 
 _EPILOG = """\
+On a Mac, without --device, Core ML itself is asked; that path is not yet confirmed on a device.
 All figures are planned by Core ML's own cost model, which only ranks the units; none is a time
 that anything takes.
 
@@ -33,8 +37,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="NAME",
-        required=True,
-        help="a chip or a device: m1, a17-pro, iphone-15-pro; `coremlscope devices` lists them",
+        help="a chip or a device: m1, a17-pro, iphone-15-pro; `coremlscope devices` lists them"
+        " (on a Mac, without it: Apple's own plan for this Mac)",
     )
     parser.add_argument(
         "--os", metavar="VERSION", help="iOS or macOS on it: 18, 14.5 (default: the newest known)"
@@ -46,6 +50,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         default="all",
         help=f"what the app allows: {', '.join(SETTINGS)}, or every for all side by side (default: all)",
     )
+    parser.add_argument("--against-rules", action="store_true", help="on a Mac: show our plan beside Apple's")
     parser.add_argument("--ops", action="store_true", help="list every operation, in order")
     add_shape(parser)
     parser.add_argument(
@@ -60,15 +65,36 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
 
     wanted = arguments.compute_units
+    setting: ComputeUnits = "all" if wanted == _EVERY else wanted
+    if arguments.device is None:
+        return _ask_apple(arguments, setting)
+    if arguments.against_rules:
+        raise UsageError("--against-rules compares with Apple's plan", "leave --device out, on a Mac")
     plan = api.plan(
         arguments.model,
         arguments.device,
         os=arguments.os,
-        compute_units="all" if wanted == _EVERY else wanted,
+        compute_units=setting,
         every_setting=wanted == _EVERY,
         shapes=dict(arguments.shape),
     )
     _write(plan, arguments)
+    return 0
+
+
+def _ask_apple(arguments: argparse.Namespace, setting: ComputeUnits) -> int:
+    """Apple's own plan for this Mac, and ours beside it where that is asked for."""
+    from coremlscope import api
+    from coremlscope.render.console_plan import render_differences
+
+    if sys.platform != "darwin":
+        raise UsageError(
+            "--device is missing", "name a chip or a device: --device m1; `coremlscope devices` lists them"
+        )
+    theirs, ours = api.plan_by_apple(arguments.model, compute_units=setting, shapes=dict(arguments.shape))
+    _write(theirs, arguments)
+    if arguments.against_rules and arguments.json != "-" and not arguments.quiet:
+        print_result(render_differences(theirs, ours, width=terminal_width(), color=has_color()))
     return 0
 
 

@@ -87,6 +87,12 @@ class Planned:
         """Whether a unit can run it."""
         return self.verdicts[unit].supported
 
+    def cost_ms(self, setting: ComputeUnits) -> float | None:
+        """Its planned cost where it goes; None where it goes nowhere or that is not known."""
+        backend = self.choices[setting].backend
+        cost = self.costs.get(backend) if backend is not None else None
+        return None if cost is None else cost.ms
+
     def reasons(self, setting: ComputeUnits) -> list[Reason]:
         """Why it does not run on the units that the setting allows and that were not chosen."""
         chosen = self.choices[setting]
@@ -139,9 +145,9 @@ class FunctionPlan:
         """The planned cost of the operations on each unit, without launches and switches."""
         costs: dict[ComputeUnit, float] = dict.fromkeys(SETTINGS[setting], 0.0)
         for op in self.ops:
-            choice = op.choices[setting]
-            if choice.backend is not None and choice.unit is not None:
-                costs[choice.unit] += op.costs[choice.backend].ms
+            unit = op.choices[setting].unit
+            if unit is not None:
+                costs[unit] += op.cost_ms(setting) or 0.0
         return costs
 
     def switches(self, setting: ComputeUnits) -> int:

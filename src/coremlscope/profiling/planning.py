@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from coremlscope.cost.plan import TOLLS, price
 from coremlscope.cost.rates import era
 from coremlscope.devices import SETTINGS, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
-from coremlscope.ir import Model, Program
+from coremlscope.ir import Model, Opaque, Pipeline
 from coremlscope.placement.backend import Backend
 from coremlscope.placement.coreml_view import Node, program_facts, view_function
 from coremlscope.placement.eligibility import judge
@@ -26,7 +26,7 @@ def plan_model(
     every_setting: bool = False,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Plan:
-    """Plans every function of a model.
+    """Plans every function of a model, and of every stage of a pipeline.
 
     Args:
         model: The model. Weights may be absent.
@@ -36,21 +36,37 @@ def plan_model(
         shapes: Shapes of flexible inputs of the default function, instead of the defaults.
 
     Raises:
-        UnsupportedModelError: The model is no ML Program.
+        UnsupportedModelError: The model is a classical one.
         InputError: A shape is not allowed.
     """
-    if not isinstance(model.content, Program):
-        raise UnsupportedModelError(
-            f"a model of the kind {model.kind} cannot be planned yet",
-            "ML Programs can; `coremlscope inspect` works on every kind",
-        )
     others = [setting for setting in SETTINGS if setting != compute_units] if every_setting else []
     settings: tuple[ComputeUnits, ...] = (compute_units, *others)
-    functions = {}
-    for name in model.description.functions:
-        given = shapes if name == model.description.default else None
-        functions[name] = _plan_function(model, name, device, settings, given)
-    return Plan(device, settings, functions, era(device.os).name)
+    if isinstance(model.content, Opaque):
+        raise UnsupportedModelError(
+            f"a model of the kind {model.kind} has no operations to plan",
+            "Core ML runs such models on the CPU; ML Programs and neural networks are planned",
+        )
+    functions: dict[str, FunctionPlan] = {}
+    notes: list[str] = []
+    for name, stage in _stages(model):
+        if isinstance(stage.content, Opaque):
+            notes.append(f"{name} is a model of the kind {stage.kind}, which Core ML runs on the CPU")
+            continue
+        for function in stage.description.functions:
+            is_main = stage is model and function == model.description.default
+            key = f"{name}/{function}" if name else function
+            functions[key] = _plan_function(stage, function, device, settings, shapes if is_main else None)
+    return Plan(device, settings, functions, era(device.os).name, tuple(notes))
+
+
+def _stages(model: Model, path: str = "") -> Iterator[tuple[str, Model]]:
+    """The models of a pipeline with their names, nested ones included; a single model without a name."""
+    if not isinstance(model.content, Pipeline):
+        yield path, model
+        return
+    for index, (name, stage) in enumerate(zip(model.content.names, model.content.models, strict=True)):
+        step = name or f"stage {index + 1}"
+        yield from _stages(stage, f"{path}/{step}" if path else step)
 
 
 def _plan_function(

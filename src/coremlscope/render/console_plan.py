@@ -10,7 +10,7 @@ from coremlscope.render.plan_groups import ReasonGroup, group_advice, group_reas
 from coremlscope.render.words import compact_type, histogram, model_name, plural
 from coremlscope.units import format_duration, format_share
 
-__all__ = ["CHOSEN", "SUPPORTED", "UNKNOWN", "UNSUPPORTED", "render_plan"]
+__all__ = ["CHOSEN", "SUPPORTED", "UNKNOWN", "UNSUPPORTED", "render_differences", "render_plan"]
 
 #: As in Xcode's performance reports.
 CHOSEN, SUPPORTED, UNSUPPORTED = "●", "○", "◇"
@@ -44,7 +44,7 @@ def render_plan(
     page.pairs([
         ("device", f"{_device_name(plan)}, {plan.device.os}; {engine}"),
         ("compute units", setting),
-        ("figures", f"planned by Core ML's cost model as published for {plan.basis}; nothing was measured"),
+        ("figures", f"planned by Core ML's cost model, as of {plan.basis}; nothing was measured"),
     ])  # fmt: skip
     for note in plan.notes:
         page.bullet("•", note)
@@ -56,6 +56,32 @@ def render_plan(
     page.line()
     page.line("more: --ops, --compute-units every, --json -; `coremlscope rules` tells each rule", "dim")
     return page.text
+
+
+def render_differences(theirs: Plan, ours: Plan, *, width: int = 100, color: bool = False) -> str:
+    """Where two plans of one model send operations to different units, operation by operation."""
+    page = Page(width, color)
+    setting = theirs.settings[0]
+    for name, function in theirs.functions.items():
+        other = {op.id: op for op in ours.functions[name].ops}
+        pairs = [(op, other[op.id]) for op in function.ops if op.choices[setting].unit is not None]
+        rows = [
+            (mine.name, mine.type, *(_unit_name(op, setting) for op in (mine, yours)))
+            for mine, yours in pairs
+            if mine.choices[setting].unit != yours.choices[setting].unit
+        ]
+        page.heading(
+            f"Against the rules: {name}", f"{len(pairs) - len(rows)} of {len(pairs)} on the same unit"
+        )
+        if rows:
+            columns = [Column("operation", most=max(width - 50, 12)), Column("type", style="cyan", most=20)]
+            page.table([*columns, Column("Core ML"), Column("rules")], rows)
+    return page.text
+
+
+def _unit_name(op: Planned, setting: ComputeUnits) -> str:
+    unit = op.choices[setting].unit
+    return "unknown" if unit is None else _SHORT[unit]
 
 
 def _device_name(plan: Plan) -> str:
@@ -147,10 +173,9 @@ def _show_ops(page: Page, function: FunctionPlan, setting: ComputeUnits, list_op
 
 def _op_row(op: Planned, setting: ComputeUnits, wide: bool) -> tuple[str, ...]:
     choice = op.choices[setting]
-    cost = op.costs[choice.backend].ms if choice.backend is not None else None
     name = "  " * op.depth + (f"({op.name})" if op.inserted else op.name)
     marks = (_mark(op, unit, choice.unit) for unit in UNITS)
-    cells = (*marks, name, op.type, format_share(choice.weight), _ms(cost))
+    cells = (*marks, name, op.type, format_share(choice.weight), _ms(op.cost_ms(setting)))
     if not wide:
         return cells
     result = compact_type(op.types[0]) if op.types else ""

@@ -65,15 +65,10 @@ def _groups(
     groups = []
     for (unit, _), members in found.items():
         ops = tuple(op for op, _ in members)
-        cost = sum(_cost(op, setting) for op in ops)
+        cost = sum(op.cost_ms(setting) or 0.0 for op in ops)
         texts = {reason.text for _, reason in members}
         groups.append(ReasonGroup(unit, members[0][1], ops, len(texts) > 1, cost))
     return sorted(groups, key=lambda group: (-group.planned_ms, -len(group.ops)))
-
-
-def _cost(op: Planned, setting: ComputeUnits) -> float:
-    backend = op.choices[setting].backend
-    return op.costs[backend].ms if backend is not None else 0.0
 
 
 def unknown_ops(function: FunctionPlan, setting: ComputeUnits) -> dict[ComputeUnit, list[Planned]]:
