@@ -37,8 +37,8 @@ def read_ranges(port: RangePort, results: Mapping[str, Array]) -> tuple[OpRange,
         port: Where the program gives them.
         results: The outputs of the run, by the names of their values.
     """
-    rows = results[port.value].reshape(-1, 4).tolist()
+    columns = results[port.value].T.tolist()
     return tuple(
-        OpRange(op_id, largest if largest >= 0 else None, int(overflows), int(infinities), int(nans))
-        for op_id, (largest, overflows, infinities, nans) in zip(port.ops, rows, strict=True)
+        OpRange(op_id, largest if largest >= 0 else None, int(after - before), int(before), int(nans))
+        for op_id, (largest, after, before, nans) in zip(port.ops, columns, strict=True)
     )

@@ -95,7 +95,7 @@ def _model(
     made = [_info(p.value, p.dtype, p.type) for p in outputs]
     made += [_info(s.updated, s.dtype, s.type) for s in states if s.updated is not None]
     if ranges is not None:
-        numbers = TensorType(DType.FP64, (4 * len(ranges.ops),))
+        numbers = TensorType(DType.FP64, (4, len(ranges.ops)))
         made.append(_info(ranges.value, np.dtype(np.float64), numbers))
     graph = helper.make_graph(nodes, "main", taken, made, initializers)
     for slot in slots:

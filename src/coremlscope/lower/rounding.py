@@ -1,7 +1,8 @@
 """Rounding to fp16 as a device does, and what the results were like while they were rounded.
 
 Each result that the program declares as fp16 is rounded once the operation is done: what happens inside an
-operation stays in float32, as in the wide accumulators of a device.
+operation stays in float32, as in the wide accumulators of a device. Operations that only move elements have
+nothing to round.
 """
 
 from __future__ import annotations
@@ -11,16 +12,23 @@ from collections.abc import MutableMapping, Sequence
 import numpy as np
 
 from coremlscope.ir import DType, TensorType
-from coremlscope.ops.emit import BOOL, F32, Emitter, Lowering, Tensor, range_state
+from coremlscope.ops.emit import BOOL, F32, I32, I64, Emitter, Lowering, Tensor, range_state
 from coremlscope.ops.program import RangePort
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 
 __all__ = ["Rounding"]
 
 _F64 = np.dtype(np.float64)
+#: Operations whose fp16 results are elements of their arguments, which were rounded before.
+_MOVING = frozenset(
+    {"batch_to_space", "concat", "depth_to_space", "expand_dims", "flatten2d", "gather", "gather_along_axis",
+     "gather_nd", "identity", "list_gather", "list_read", "pixel_shuffle", "pixel_unshuffle", "read_state",
+     "reshape", "reshape_like", "reverse", "reverse_sequence", "slice_by_index", "slice_by_size",
+     "sliding_windows", "space_to_batch", "space_to_depth", "split", "squeeze", "stack", "tile", "transpose"}
+)  # fmt: skip
 #: What is known of results before there are any; see `RangePort`.
-_NOTHING = np.array([-1.0, 0.0, 0.0, 0.0])
-_IS_MAXIMUM = np.array([True, False, False, False])
+_NOTHING = np.array([[-1.0], [0.0], [0.0], [0.0]])
+_IS_MAXIMUM = np.array([[True], [False], [False], [False]])
 
 
 class Rounding:
@@ -35,7 +43,6 @@ class Rounding:
     def __init__(self, emitter: Emitter, graph: BoundGraph, states: MutableMapping[str, Tensor]) -> None:
         self._emitter = emitter
         self._ops: dict[str, None] = {}
-        self._rounded: set[str] = set()
         for view in graph.ops:
             for block in view.blocks:
                 self._begin(block, states)
@@ -56,8 +63,7 @@ class Rounding:
             if not _is_half(bound) or tensor.dtype != F32:
                 results.append(tensor)
                 continue
-            rounded = tensor if tensor.name in self._rounded else op.cast(op.cast(tensor, np.float16), F32)
-            self._rounded.add(rounded.name)
+            rounded = op.cast(op.cast(tensor, np.float16), F32)
             results.append(rounded)
             self._take_down(op, _range(op, bound, tensor, rounded))
         return results
@@ -73,8 +79,8 @@ class Rounding:
 
     def port(self, states: MutableMapping[str, Tensor]) -> RangePort:
         """Puts all ranges into one value, once everything is lowered."""
-        ranges = [states[range_state(op_id)] for op_id in self._ops] or [self._emitter.array(_NOTHING[:0])]
-        (together,) = self._emitter.node("Concat", ranges, [_F64], {"axis": 0})
+        ranges = [states[range_state(op_id)] for op_id in self._ops] or [self._emitter.array(_NOTHING[:, :0])]
+        (together,) = self._emitter.node("Concat", ranges, [_F64], {"axis": 1})
         return RangePort(together.name, tuple(self._ops))
 
 
@@ -85,21 +91,21 @@ def _is_half(bound: BoundValue) -> bool:
 
 def _rounds(view: OpView) -> bool:
     """Operations that hold blocks only hand on what was rounded inside these."""
-    return not view.op.blocks and any(map(_is_half, view.outputs))
+    return not view.op.blocks and view.op.type not in _MOVING and any(map(_is_half, view.outputs))
 
 
 def _range(op: Lowering, bound: BoundValue, exact: Tensor, rounded: Tensor) -> Tensor:
-    """The four numbers of a `RangePort`."""
+    """The four numbers of a `RangePort`, one below the other."""
     assert isinstance(bound.type, TensorType)
-    exact, rounded = (op.reshape(tensor, [-1]) for tensor in (exact, rounded))
+    exact, rounded = (op.reshape(tensor, [1, -1]) for tensor in (exact, rounded))
     nan, infinite = (op.emit(test, exact, dtype=BOOL) for test in ("IsNaN", "IsInf"))
-    lost, none = op.emit("Or", nan, infinite), op.const([-1], F32)
+    lost, none = op.emit("Or", nan, infinite), op.const([[-1]], F32)
     magnitude = op.emit("Where", lost, none, op.emit("Abs", exact), dtype=F32)
     if not bound.type.elements:
         # No maximum is taken of nothing.
-        magnitude = op.emit("Concat", magnitude, none, axis=0)
-    largest = op.cast(op.emit("ReduceMax", magnitude, keepdims=1), _F64)
-    overflows = op.emit("And", op.emit("IsInf", rounded, dtype=BOOL), op.emit("Not", infinite))
-    # Doubles count exactly.
-    counts = [op.emit("ReduceSum", op.cast(mask, _F64), keepdims=1) for mask in (overflows, infinite, nan)]
-    return op.emit("Concat", largest, *counts, axis=0)
+        magnitude = op.emit("Concat", magnitude, none, axis=1)
+    largest = op.emit("ReduceMax", magnitude, op.const([1], I64), keepdims=1)
+    masks = op.emit("Concat", op.emit("IsInf", rounded, dtype=BOOL), infinite, nan, axis=0)
+    counts = op.emit("ReduceSum", op.cast(masks, I32), op.const([1], I64), keepdims=1)
+    # Doubles hold both the magnitude and the counts.
+    return op.emit("Concat", op.cast(largest, _F64), op.cast(counts, _F64), axis=0)

@@ -66,11 +66,11 @@ class RangePort:
     """Where a program that rounds to fp16 tells what its results were like.
 
     Attributes:
-        value: The ONNX output: float64, four numbers for each operation, over all elements of its fp16 results
-            and all times that it ran. First the largest finite magnitude before rounding, -1 where there was
-            no finite element. Then how many elements rounding made infinite, how many were infinite before
-            it, and how many were NaN.
-        ops: Ids of the operations, in the order of the numbers.
+        value: The ONNX output, float64: a column of four numbers for each operation, over all elements of its
+            fp16 results and all times that it ran. The largest finite magnitude before rounding, -1 where
+            there was no finite element; and how many elements were infinite after rounding, how many were so
+            before it, and how many were NaN.
+        ops: Ids of the operations, in the order of the columns.
     """
 
     value: str

@@ -149,7 +149,8 @@ class OpTable:
         group: Index into the profile's groups; -1 for none.
         status: What became of it; see `attribution.Status`.
         fp16_largest: The largest finite magnitude of its fp16 results before they were rounded; fp16 ends at
-            65504. None where there is none, or the request's precision is not `fp16`; likewise the counts.
+            65504. None where there is none, where it only moves elements, and where the request's precision
+            is not `fp16`; likewise the counts.
         fp16_overflows: Elements that were finite and that rounding made infinite.
         fp16_infinities: Elements that were infinite before rounding.
         fp16_nans: Elements that were no number.
