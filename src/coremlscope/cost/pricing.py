@@ -97,7 +97,7 @@ def _capability(unit: ComputeUnit, chip: Chip) -> float:
         return peak / engines / (2 if generation >= _INT8_GENERATION else 1)
     if unit == CPU:
         clock = chip.value(unit, "performance_clock_Hz") or 3.2e9
-        return clock * (chip.value(unit, "performance_cores") or 2) ** 0.5
+        return clock * (chip.value(unit, "performance_cores") or 2)
     return chip.value(unit, "fp16_FLOPps") or chip.value(unit, "fp32_FLOPps") or 1.7e12
 
 
@@ -126,7 +126,7 @@ def price_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamet
     passes = np.where(attention, size * table.vector / p.softmax_Bps, size * table.vector / p.function_Bps)
     passes = passes + size * table.gated / p.gate_Bps
     compute, activations = compute / scale.speed, (activations + spilled / p.spill_Bps) / scale.speed
-    extra = passes / scale.speed + p.kernel_s * scale.dispatch
+    extra = (passes + p.kernel_s) / scale.speed
     return Prices(
         compute, activations, weights, extra, np.maximum(np.maximum(compute, activations), weights) + extra
     )
