@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from coremlscope.cost.plan import TOLLS, price
 from coremlscope.cost.rates import era
-from coremlscope.devices import SETTINGS, ComputeUnits, Device
+from coremlscope.devices import GPU, SETTINGS, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.ir import Model, Opaque, Pipeline
@@ -15,7 +15,15 @@ from coremlscope.placement.coreml_view import Node, program_facts, view_function
 from coremlscope.placement.eligibility import judge
 from coremlscope.placement.plan import FunctionPlan, Plan, PlannedCost, place
 
-__all__ = ["plan_model"]
+__all__ = ["function_key", "plan_model", "stages"]
+
+
+#: The GPU's costs are published for an M1, which has eight cores at most; base chips since have ten.
+_PUBLISHED_GPU_CORES = 10
+_LARGE_GPU = (
+    "with all units, published plans of chips with larger GPUs (M4 Pro, M5 Max) use the GPU more than this:"
+    " what Core ML says that it costs there is not published; cpu_and_ne is not affected"
+)
 
 
 def plan_model(
@@ -48,25 +56,34 @@ def plan_model(
         )
     functions: dict[str, FunctionPlan] = {}
     notes: list[str] = []
-    for name, stage in _stages(model):
+    for name, stage in stages(model):
         if isinstance(stage.content, Opaque):
             notes.append(f"{name} is a model of the kind {stage.kind}, which Core ML runs on the CPU")
             continue
         for function in stage.description.functions:
             is_main = stage is model and function == model.description.default
-            key = f"{name}/{function}" if name else function
-            functions[key] = _plan_function(stage, function, device, settings, shapes if is_main else None)
+            functions[function_key(name, function)] = _plan_function(
+                stage, function, device, settings, shapes if is_main else None
+            )
+    cores = device.chip.value(GPU, "cores") or 0
+    if "all" in settings and cores > _PUBLISHED_GPU_CORES:
+        notes.append(_LARGE_GPU)
     return Plan(device, settings, functions, era(device.os).name, tuple(notes))
 
 
-def _stages(model: Model, path: str = "") -> Iterator[tuple[str, Model]]:
+def stages(model: Model, path: str = "") -> Iterator[tuple[str, Model]]:
     """The models of a pipeline with their names, nested ones included; a single model without a name."""
     if not isinstance(model.content, Pipeline):
         yield path, model
         return
     for index, (name, stage) in enumerate(zip(model.content.names, model.content.models, strict=True)):
         step = name or f"stage {index + 1}"
-        yield from _stages(stage, f"{path}/{step}" if path else step)
+        yield from stages(stage, f"{path}/{step}" if path else step)
+
+
+def function_key(stage: str, function: str) -> str:
+    """Under which name a plan holds a function of a stage: its own where there is only one model."""
+    return f"{stage}/{function}" if stage else function
 
 
 def _plan_function(

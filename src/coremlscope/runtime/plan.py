@@ -8,14 +8,14 @@ model.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from coremlscope import formats, ir
 from coremlscope.devices import SETTINGS, ComputeUnit, ComputeUnits, Device, find_device
-from coremlscope.placement.plan import Planned
-from coremlscope.profiling.planning import plan_model
+from coremlscope.placement.plan import Plan, Planned
+from coremlscope.profiling.planning import function_key, plan_model, stages
 from coremlscope.runtime.compute_devices import device_of_unit
 from coremlscope.runtime.structure import model_structure
 
@@ -68,10 +68,8 @@ class PlannedModel(ComputePlanProxy):
         self.model_structure = model_structure(model)
         self._device = device
         self._setting: ComputeUnits = setting
-        plan = plan_model(model, device, setting)
-        self._planned: Mapping[str, Planned] = {
-            op.id: op for function in plan.functions.values() for op in function.ops
-        }
+        # By the operation itself: those of different stages of a pipeline may have the same id.
+        self._planned = dict(_by_operation(model, plan_model(model, device, setting)))
 
     def get_compute_device_usage_for_mlprogram_operation(self, operation: Any) -> Any:
         """Coremltools' `MLComputePlanDeviceUsage`; None for constants and where no unit is known."""
@@ -103,10 +101,26 @@ class PlannedModel(ComputePlanProxy):
 
     def _find(self, operation: Any) -> Planned | None:
         op = getattr(operation, "__proxy__", None)
-        return self._planned.get(op.id) if isinstance(op, ir.Op) else None
+        held = self._planned.get(id(op))
+        return held[1] if held is not None and held[0] is op else None
 
     def _as_device(self, unit: ComputeUnit) -> Any:
         return device_of_unit(unit, self._device)
+
+
+def _by_operation(model: ir.Model, plan: Plan) -> Iterator[tuple[int, tuple[ir.Op, Planned]]]:
+    """Each operation that is planned, by its identity; the operation is kept so that it stays its own."""
+    for name, stage in stages(model):
+        if not isinstance(stage.content, ir.Program):
+            continue
+        described = stage.description.functions
+        for function, body in stage.content.functions.items():
+            known = function if function in described else stage.description.default
+            planned = plan.functions.get(function_key(name, known))
+            ops = {} if planned is None else {op.id: op for op in planned.ops}
+            for op in body.graph.walk():
+                if op.id in ops:
+                    yield id(op), (op, ops[op.id])
 
 
 def load_plan(path: str, compute_units: str) -> Any:
