@@ -227,3 +227,19 @@ def test_open_shapes_give_lower_bounds() -> None:
 def test_weights_that_are_computed_are_priced_too() -> None:
     view = example_view(Example("conv", {"x": MAP, "weight": fp16(64, 64, 3, 3), "pad_type": "same"}))
     assert price(view, M4) == price(example_view(conv(MAP, 64, 64, 3, 3)), M4)
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        Example("conv", {"x": MAP}, (MAP,)),
+        Example("conv", {"x": MAP, "weight": weight(4)}, (MAP,)),
+        Example("linear", {"x": MAP, "weight": weight()}, (MAP,)),
+        Example("lstm", {"x": fp16(), "weight_ih": weight(2, 2)}, (MAP,)),
+        Example("max_pool", {"x": MAP, "kernel_sizes": "wide"}, (MAP,)),
+        Example("matmul", {"x": fp16(), "y": fp16()}, (fp16(),)),
+    ],
+    ids=name_of,
+)
+def test_damaged_operations_still_have_a_price(example: Example) -> None:
+    assert set(price(example_view(example), M4)) == set(BACKENDS)

@@ -83,8 +83,9 @@ def price(view: OpView, os: OSRelease) -> Prices:
     formula = _FORMULAS.get(view.op.type, _assumed)
     try:
         prices = formula(view, era(os))
-    except (CannotInfer, CannotLower):
-        # What a formula counts is only known at run time: what moves is the best that can be said.
+    except (CannotInfer, CannotLower, ArithmeticError, LookupError, TypeError, ValueError):
+        # What a formula counts is only known at run time, or a damaged file gives it in another form: what
+        # moves is the best that can be said.
         prices = _assumed(view, era(os))
     if all(_size(value)[2] for value in _values(view)):
         return prices

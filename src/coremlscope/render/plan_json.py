@@ -28,7 +28,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "origin": "planned",
-        "device": {"name": plan.device.name, "chip": plan.device.chip.id},
+        "device": plan.device.name,
+        "chip": plan.device.chip.id,
         "os": str(plan.device.os),
         "compute_units": setting,
         "cost_model": plan.basis,
