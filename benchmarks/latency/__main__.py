@@ -1,0 +1,86 @@
+"""`python -m benchmarks.latency`: how good the latency model is on measurements that it did not see.
+
+    python -m benchmarks.latency                    the tables
+    python -m benchmarks.latency calibrate          fits anew, writes the parameters and docs/accuracy.md
+    python -m benchmarks.latency extract FOLDER     takes the data out of a collection
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from benchmarks.latency.dataset import load_measurements, load_networks
+from benchmarks.latency.extract import extract
+from benchmarks.latency.fit import fit
+from benchmarks.latency.priors import PRIORS, REFERENCES
+from benchmarks.latency.report import Result, draw, render
+from benchmarks.latency.validate import choose, fit_spread, hold_out
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
+
+_ROOT = Path(__file__).parents[2]
+_CALIBRATION = _ROOT / "src" / "coremlscope" / "cost" / "data" / "calibration.json"
+_PAGE = _ROOT / "docs" / "accuracy.md"
+#: Entering a unit again: a round trip without the preparation of a prediction.
+_SWITCH_S = 0.2e-3
+#: Conversion of inputs and outputs, by the CPU.
+_CONVERT_BPS = 20e9
+
+
+def main() -> None:
+    """Validates, and calibrates where asked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", nargs="?", choices=("validate", "calibrate", "extract"), default="validate")
+    parser.add_argument("folder", nargs="?", type=Path, help="a collection of latencies and packages")
+    parser.add_argument("-o", "--output", type=Path, default=_ROOT / "out", help="where the drawing goes")
+    arguments = parser.parse_args()
+    if arguments.action == "extract":
+        if arguments.folder is None:
+            parser.error("extract needs a folder")
+        extract(arguments.folder)
+        return
+    measurements = load_measurements()
+    results = {unit: _result(unit) for unit in (NEURAL_ENGINE, CPU, GPU)}
+    text = render(results, measurements)
+    print(text)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    drawing = arguments.output / "latency.svg"
+    drawing.write_text(draw(results[NEURAL_ENGINE].held))
+    print(f"drew {drawing}")
+    if arguments.action == "calibrate":
+        _write(results)
+        _PAGE.write_text(text)
+        (_PAGE.parent / "accuracy.svg").write_text(draw(results[NEURAL_ENGINE].held))
+
+
+def _result(unit: ComputeUnit) -> Result:
+    networks = load_networks()
+    chosen = choose(load_measurements(), unit)
+    whole = fit(unit, chosen, networks)
+    held = hold_out(unit, chosen, networks, whole)
+    family = fit_spread(held, [h.without_family for h in held])
+    publication = fit_spread(held, [h.without_publication for h in held])
+    return Result(unit, whole, held, family, publication if unit == NEURAL_ENGINE else family)
+
+
+def _write(results: dict[ComputeUnit, Result]) -> None:
+    table = {
+        "about": "Written by `python -m benchmarks.latency calibrate` from benchmarks/latency/data.",
+        "rows": sum(len(result.held) for result in results.values()),
+        "references": REFERENCES,
+        "switch_s": _SWITCH_S,
+        "convert_Bps": _CONVERT_BPS,
+        "units": {
+            unit: {name: float(f"{getattr(result.whole.parameters, name):.4g}") for name in PRIORS[unit]}
+            for unit, result in results.items()
+        },
+        "spreads": {unit: asdict(result.spread) for unit, result in results.items()},
+    }
+    _CALIBRATION.parent.mkdir(exist_ok=True)
+    _CALIBRATION.write_text(json.dumps(table, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
