@@ -102,7 +102,9 @@ class Planned:
                 continue
             found.extend(self.verdicts[unit].reasons)
             if unit in chosen.detour_ms and chosen.backend is not None:
-                found.append(_cost_reason(unit, chosen.detour_ms[unit]))
+                there = min(self.costs[backend].ms for backend in BACKENDS_OF[unit] if backend in self.costs)
+                here = self.cost_ms(setting) or 0.0
+                found.append(_cost_reason(unit, there, here, chosen.detour_ms[unit]))
         return found
 
 
@@ -335,15 +337,13 @@ _UNIT_WORDS: dict[ComputeUnit, str] = {
 }
 
 
-def _cost_reason(unit: ComputeUnit, more_ms: float) -> Reason:
+def _cost_reason(unit: ComputeUnit, there_ms: float, here_ms: float, more_ms: float) -> Reason:
     where = _UNIT_WORDS[unit]
+    both = f"{where} can run it, planned at {there_ms:.3g} ms against {here_ms:.3g} ms where it is"
     if more_ms < _TIE_MS:
-        text = f"{where} can run it, at the same planned cost"
+        text = f"{both}: with launches and switches the whole plan would cost the same"
     else:
-        text = (
-            f"{where} can run it, but the whole plan would cost {more_ms:.3g} ms more,"
-            " launches and switches counted"
-        )
+        text = f"{both}: with launches and switches the whole plan would cost {more_ms:.3g} ms more"
     fix = "" if unit == "cpu" else "put more work that this unit supports next to it, so that the launch pays"
     return Reason(unit, COST_RULE, text, fix, "measured", "Core ML's cost model, as published plans show it")
 

@@ -227,7 +227,8 @@ def _show_reasons(page: Page, function: FunctionPlan, setting: ComputeUnits) -> 
 def _show_group(page: Page, group: ReasonGroup) -> None:
     reason = group.reason
     first = group.ops[0].name
-    where = f" (such as {first})" if len(group.ops) > 1 else f" ({first})"
+    others = "; others in numbers of their own" if group.varies else ""
+    where = f" (such as {first}{others})" if len(group.ops) > 1 else f" ({first})"
     text = f"{plural(len(group.ops), 'op')}: {reason.text}{where}"
     hints = [f"fix: {reason.fix}"] if reason.fix else []
     if reason.rule != COST_RULE:
