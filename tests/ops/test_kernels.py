@@ -77,3 +77,10 @@ def test_only_data_is_cast():
 def test_what_has_no_way_around_cannot_be_lowered():
     with pytest.raises(CannotLower, match="no kernel of Mod for float32"):
         Emitter().node("Mod", [Tensor("x", F32), Tensor("y", F32)], [F32], {})
+
+
+def test_results_have_the_type_that_onnx_defines():
+    assert kernels.result_type("Where", [BOOL, None, I64]) == I64
+    assert kernels.result_type("Less", [F32, F32]) == BOOL
+    assert kernels.result_type("Shape", [F32]) == I64
+    assert kernels.result_type("Clip", [I32, None, I32]) == I32

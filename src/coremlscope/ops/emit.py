@@ -328,23 +328,18 @@ class Lowering:
         Args:
             op_type: ONNX's name of the operator.
             inputs: Its inputs; None for an optional one that is left out.
-            dtype: Element type of the result; that of the first input where not given.
+            dtype: Element type of the result; where not given, what ONNX defines, or that of the first input.
             attributes: ONNX attributes; those that are None are left out.
         """
-        return self.emit_many(op_type, *inputs, dtypes=[self._result(inputs, dtype)], **attributes)[0]
+        if dtype is None:
+            dtype = kernels.result_type(op_type, [None if t is None else t.dtype for t in inputs])
+        return self.emit_many(op_type, *inputs, dtypes=[dtype], **attributes)[0]
 
     def emit_many(
         self, op_type: str, *inputs: Tensor | None, dtypes: Sequence[npt.DTypeLike], **attributes: Any
     ) -> list[Tensor]:
         """Adds a node with one result per element of `dtypes`."""
         return self.emitter.node(op_type, inputs, [np.dtype(d) for d in dtypes], attributes)
-
-    @staticmethod
-    def _result(inputs: Sequence[Tensor | None], dtype: npt.DTypeLike | None) -> NumpyType:
-        if dtype is not None:
-            return np.dtype(dtype)
-        first = next(tensor for tensor in inputs if tensor is not None)
-        return first.dtype
 
     def const(self, value: npt.ArrayLike, dtype: npt.DTypeLike) -> Tensor:
         """An initializer from a Python value or an array."""

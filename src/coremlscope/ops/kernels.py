@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LACKING", "Detour", "detour"]
+__all__ = ["LACKING", "Detour", "detour", "result_type"]
 
 NumpyType = np.dtype[Any]
 
@@ -116,3 +116,22 @@ def _form(op_type: str, attributes: Mapping[str, Any]) -> str:
     """The name by which the table knows a node: that of its operator, or of a form of it."""
     forms = (f"{op_type}[{key}={value}]" for key, value in attributes.items())
     return next((form for form in forms if form in LACKING), op_type)
+
+
+#: Operators whose results have an element type of their own.
+_RESULTS: Mapping[str, NumpyType] = {
+    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), np.dtype("bool")),
+    **dict.fromkeys(("ArgMax", "ArgMin", "NonZero", "Shape"), np.dtype("int64")),
+}
+
+
+def result_type(op_type: str, dtypes: Sequence[NumpyType | None]) -> NumpyType:
+    """The element type of a node's first result, where no attribute decides on it.
+
+    Args:
+        op_type: The operator.
+        dtypes: Element types of the node's inputs; None for those that are left out.
+    """
+    if op_type in _RESULTS:
+        return _RESULTS[op_type]
+    return next(dtype for dtype in (dtypes[1:] if op_type == "Where" else dtypes) if dtype is not None)
