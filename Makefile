@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TQDM_DISABLE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile test check long conformance bench-speed bench-plan docs lock clean
+.PHONY: help profile test check long conformance bench-speed bench-latency bench-plan docs lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -47,6 +47,9 @@ conformance: $(TORCH)/.conformance ## run coremltools' own tests; TESTS="path be
 
 bench-plan: $(VENV)/.dev ## compare plans with published ones, every miss listed; ARGS="network fit support context speed"
 	$(VENV)/bin/python -m benchmarks.plan $(ARGS)
+
+bench-latency: $(VENV)/.dev ## how good latency estimates are on measurements that the fit did not see (minutes)
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m benchmarks.latency -o $(OUT) $(ARGS)
 
 docs: $(VENV)/.dev ## write the generated pages of docs/
 	$(VENV)/bin/python tools/make_docs.py

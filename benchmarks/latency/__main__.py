@@ -1,8 +1,8 @@
 """`python -m benchmarks.latency`: how good the latency model is on measurements that it did not see.
 
-    python -m benchmarks.latency                    the tables
-    python -m benchmarks.latency calibrate          fits anew, writes the parameters and docs/accuracy.md
-    python -m benchmarks.latency extract FOLDER     takes the data out of a collection
+python -m benchmarks.latency                    the tables
+python -m benchmarks.latency calibrate          fits anew, writes the parameters and docs/accuracy.md
+python -m benchmarks.latency extract FOLDER     takes the data out of a collection
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _CONVERT_BPS = 20e9
 
 def main() -> None:
     """Validates, and calibrates where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("action", nargs="?", choices=("validate", "calibrate", "extract"), default="validate")
     parser.add_argument("folder", nargs="?", type=Path, help="a collection of latencies and packages")
     parser.add_argument("-o", "--output", type=Path, default=_ROOT / "out", help="where the drawing goes")

@@ -61,8 +61,8 @@ def _measurement(row: Mapping[str, str]) -> Measurement:
     return Measurement(
         row["row"], row["network"], row["family"], row["publication"],
         _CHIP_IDS.get(row["chip"], row["chip"].lower().replace(" ", "-")),
-        _UNIT_OF[row["compute_units"]], _precision(row["precision"]), float(row["latency_ms"]), 0.5 * 10**-digits,
-        row["grade"],
+        _UNIT_OF[row["compute_units"]], _precision(row["precision"]), float(row["latency_ms"]),
+        0.5 * 10**-digits, row["grade"],
     )  # fmt: skip
 
 

@@ -25,15 +25,16 @@ DATA = Path(__file__).parent / "data"
 MEASUREMENTS = DATA / "measurements.csv"
 KERNELS = DATA / "kernels.csv.gz"
 COLUMNS = (
-    "row", "network", "family", "publication", "source", "url", "model", "device", "chip", "os", "compute_units",
-    "precision", "latency_ms", "grade",
+    "row", "network", "family", "publication", "source", "url", "model", "device", "chip", "os",
+    "compute_units", "precision", "latency_ms", "grade",
 )  # fmt: skip
 
 #: Sources that are one publication: the same people, the same phone, the same tool.
 _PUBLICATIONS = (
     ("mobileone", "MobileOne"), ("fastvit", "FastViT"), ("repvit", "RepViT"), ("starnet", "StarNet"),
-    ("swiftformer", "SwiftFormer"), ("iformer", "iFormer"), ("repnext", "RepNeXt"), ("coremltools", "coremltools"),
-    ("snap-research/efficientformer", "EfficientFormer"), ("coreml-model-zoo", "coreml-model-zoo"),
+    ("swiftformer", "SwiftFormer"), ("iformer", "iFormer"), ("repnext", "RepNeXt"),
+    ("coremltools", "coremltools"), ("snap-research/efficientformer", "EfficientFormer"),
+    ("coreml-model-zoo", "coreml-model-zoo"),
     ("mobilevit", "MobileViT"), ("woolfel", "ml-macos-performance"), ("efficientformer issue", "users"),
     ("cvnets issue", "users"),
 )  # fmt: skip

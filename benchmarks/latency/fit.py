@@ -88,7 +88,9 @@ def fit(
     keys = [(m.publication, m.chip) for m in measurements]
     publications = sorted(set(keys))
     owner = np.array([publications.index(key) for key in keys])
-    centres = np.array([[chip == c for _, chip in publications] for c in sorted({m.chip for m in measurements})])
+    centres = np.array(
+        [[chip == c for _, chip in publications] for c in sorted({m.chip for m in measurements})]
+    )
     centres = centres * np.array([keys.count(key) for key in publications])
     centres = centres / centres.sum(1, keepdims=True)
 
@@ -96,11 +98,17 @@ def fit(
         logs, offsets = vector[: len(free)], vector[len(free) :]
         estimate = np.log(estimator.seconds(_parameters(priors, free, logs)))
         errors = (estimate + offsets[owner] - target) / sigma
-        return np.concatenate([_huber(errors), (logs - centre) / spread, offsets / _PUBLICATION, centres @ offsets / _CENTRE])
+        return np.concatenate(
+            [_huber(errors), (logs - centre) / spread, offsets / _PUBLICATION, centres @ offsets / _CENTRE]
+        )
 
     first = centre if start is None else start
     solution = least_squares(
-        residuals, np.concatenate([first, np.zeros(len(publications))]), xtol=1e-4, ftol=1e-4, max_nfev=30 if start is None else 12
+        residuals,
+        np.concatenate([first, np.zeros(len(publications))]),
+        xtol=1e-4,
+        ftol=1e-4,
+        max_nfev=30 if start is None else 12,
     )
     logs = solution.x[: len(free)]
     offsets = dict(zip(publications, map(float, solution.x[len(free) :]), strict=True))

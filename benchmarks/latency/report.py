@@ -51,14 +51,14 @@ def render(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measure
     lines = [
         "# How good the latency estimates are",
         "",
-        "Written by `python -m benchmarks.latency calibrate`; `make bench-latency` prints it anew. Every figure"
-        " compares a published measurement with an estimate by a fit that did **not see it**: on the left"
-        " without everything that the same publication measured, on the right without all networks of the same"
-        " family. No figure is an estimate of what it was fitted to.",
+        "Written by `python -m benchmarks.latency calibrate`; `make bench-latency` prints it anew. Every"
+        " figure compares a published measurement with an estimate by a fit that did **not see it**: on the"
+        " left without everything that the same publication measured, on the right without all networks of"
+        " the same family. No figure is an estimate of what it was fitted to.",
         "",
         "*Error* is |estimate / measured - 1|; *bias* is the median of the logarithm of their ratio, so that"
-        " +0.10 means estimates 10 % too high; *rank* is Spearman's correlation. The estimates assume that the"
-        " unit runs the whole network.",
+        " +0.10 means estimates 10 % too high; *rank* is Spearman's correlation. The estimates assume that"
+        " the unit runs the whole network.",
     ]
     for result in results.values():
         lines += ["", f"## {_NAMES[result.unit]}", "", *_unit(result, measurements)]
@@ -89,8 +89,8 @@ def _unit(result: Result, measurements: Sequence[Measurement]) -> list[str]:
 
 def _coverage(result: Result) -> list[str]:
     lines = [
-        "Share of held-out measurements within the 80 % interval. The crossed columns take the widths from one"
-        " kind of holding out and check them on the other.",
+        "Share of held-out measurements within the 80 % interval. The crossed columns take the widths from"
+        " one kind of holding out and check them on the other.",
         "",
         "| chip | n | as shown, publication | as shown, family | crossed, publication | crossed, family |",
         "|---|---:|---:|---:|---:|---:|",
@@ -128,7 +128,7 @@ def _cells(e: Errors) -> str:
 
 
 def _others(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measurement]) -> list[str]:
-    """Measurements of the Neural Engine that no fit has seen, because they are of grade B or of other chips."""
+    """Measurements of the Neural Engine that no fit has seen: of grade B, or of other chips."""
     from benchmarks.latency.dataset import load_networks
     from benchmarks.latency.fit import Estimator
 
@@ -137,8 +137,8 @@ def _others(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measur
     whole = results[NEURAL_ENGINE].whole
     estimates = Estimator(NEURAL_ENGINE, rest, load_networks()).seconds(whole.parameters) * 1e3
     lines = [
-        "Measurements that no fit has seen: of other chips, and of grade B. Estimates for these chips come from"
-        " their specification and are labelled as extrapolated.",
+        "Measurements that no fit has seen: of other chips, and of grade B. Estimates for these chips come"
+        " from their specification and are labelled as extrapolated.",
         "",
         "| chip | n | median | p90 | bias |",
         "|---|---:|---:|---:|---:|",
@@ -192,12 +192,12 @@ def draw(held: Sequence[HeldOut]) -> str:
             f'<line x1="{at(x1):.1f}" y1="{_SIDE - at(x1 * factor):.1f}" x2="{at(x2):.1f}"'
             f' y2="{_SIDE - at(x2 * factor):.1f}" stroke="#bbb"/>'
         )
-    for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50):
-        if first < tick < last:
-            parts.append(
-                f'<text x="{at(tick):.1f}" y="{_SIDE - 28}" text-anchor="middle">{tick:g}</text>'
-                f'<text x="34" y="{_SIDE - at(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>'
-            )
+    parts += [
+        f'<text x="{at(tick):.1f}" y="{_SIDE - 28}" text-anchor="middle">{tick:g}</text>'
+        f'<text x="34" y="{_SIDE - at(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>'
+        for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+        if first < tick < last
+    ]
     for h in held:
         color = _COLORS.get(h.measurement.chip, "#777")
         parts.append(

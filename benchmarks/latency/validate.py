@@ -62,7 +62,7 @@ class Errors:
 
 
 def choose(measurements: Iterable[Measurement], unit: ComputeUnit) -> list[Measurement]:
-    """What a unit is calibrated on: grade A of the Neural Engine, grade B of the others where there is no better."""
+    """What a unit is calibrated on: grade A of the Neural Engine, grade B of the others, which have no A."""
     if unit == NEURAL_ENGINE:
         chips = ("a14", "a15", "a16", "a17-pro")
         return [m for m in measurements if m.unit == unit and m.grade == "A" and m.chip in chips]
@@ -76,9 +76,7 @@ def hold_out(
     publication = _without(unit, measurements, networks, whole, lambda m: m.publication)
     family = _without(unit, measurements, networks, whole, lambda m: m.family)
     unusual = unusual_shares(unit, measurements, networks, whole.parameters)
-    return [
-        HeldOut(*row) for row in zip(measurements, publication * 1e3, family * 1e3, unusual, strict=True)
-    ]
+    return [HeldOut(*row) for row in zip(measurements, publication * 1e3, family * 1e3, unusual, strict=True)]
 
 
 def _without(
@@ -125,7 +123,9 @@ def errors(measured: Sequence[float], estimated: Sequence[float]) -> Errors:
         return Errors(0, *[float("nan")] * 4)
     m, e = np.array(pairs).T
     off = np.abs(e / m - 1)
-    rank = float(np.corrcoef(rankdata(m), rankdata(e))[0, 1]) if len(pairs) > 2 and np.ptp(m) else float("nan")
+    rank = (
+        float(np.corrcoef(rankdata(m), rankdata(e))[0, 1]) if len(pairs) > 2 and np.ptp(m) else float("nan")
+    )
     return Errors(
         len(pairs), float(np.median(off)), float(np.quantile(off, 0.9)), float(np.median(np.log(e / m))), rank
     )
@@ -166,7 +166,9 @@ def fit_spread(held: Sequence[HeldOut], estimates: Sequence[float]) -> Spread:
     for chip in sorted(set(chips)):
         here = good & (chips == chip)
         sigma = base + slope * unusual[here]
-        by_chip[str(chip)] = round(_widening(logs[here] / _Z80, sigma), 3) if here.sum() > 5 else _EXTRAPOLATED
+        by_chip[str(chip)] = (
+            round(_widening(logs[here] / _Z80, sigma), 3) if here.sum() > 5 else _EXTRAPOLATED
+        )
     return Spread(round(base, 3), round(slope, 3), by_chip, _EXTRAPOLATED, _MIXED)
 
 

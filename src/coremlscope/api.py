@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from coremlscope.ops.program import Precision
     from coremlscope.placement.plan import Plan
     from coremlscope.profiling.assemble import Progress
+    from coremlscope.profiling.estimating import Estimated
     from coremlscope.profiling.profile import Profile
     from coremlscope.profiling.summary import ModelSummary
 
-__all__ = ["Source", "export", "inspect", "plan", "plan_by_apple", "predict", "profile", "read"]
+__all__ = ["Source", "estimate", "export", "inspect", "plan", "plan_by_apple", "predict", "profile", "read"]
 
 #: Where a model comes from: a path, the bytes of a specification, or a model that was read before.
 Source = str | os.PathLike[str] | bytes | Model
@@ -124,6 +125,40 @@ def predict(
 
     with Predictor(read(source), function=function, precision=precision) as predictor:
         return predictor.predict(values)
+
+
+def estimate(
+    source: Source,
+    devices: Sequence[str],
+    *,
+    os: str | None = None,
+    compute_units: Sequence[ComputeUnits] = ("all",),
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> list[Estimated]:
+    """How long a prediction takes on devices, estimated with an interval.
+
+    Args:
+        source: The model. Weights may be absent.
+        devices: Chips or devices by name: `m1`, `iphone-15-pro`.
+        os: The version of the system of all of them; the newest known one of each by default.
+        compute_units: What the app allows: `all`, `cpu_and_ne`, `cpu_and_gpu`, `cpu_only`.
+        function: The function; None for the default one.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+
+    Returns:
+        One estimate for every device and setting, in that order.
+
+    Raises:
+        CoremlscopeError: See the error tree.
+    """
+    from coremlscope.devices import find_device
+    from coremlscope.profiling.estimating import estimate_model
+
+    chosen = [find_device(device, os) for device in devices]
+    name = "" if isinstance(source, (bytes, Model)) else str(source)
+    model = read(source)
+    return estimate_model(model, chosen, compute_units, name=name, function=function, shapes=shapes)
 
 
 def export(

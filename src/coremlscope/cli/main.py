@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import coremlscope
-from coremlscope.cli import devices, export, inspect, ops, plan, predict, profile, rules, run
+from coremlscope.cli import devices, estimate, export, inspect, ops, plan, predict, profile, rules, run
 from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.terminal import print_error, print_note
 from coremlscope.errors import CoremlscopeError, UsageError
@@ -24,6 +24,7 @@ COMMANDS: tuple[Command, ...] = (
     ops.COMMAND,
     run.COMMAND,
     plan.COMMAND,
+    estimate.COMMAND,
     devices.COMMAND,
 )
 

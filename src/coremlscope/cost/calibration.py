@@ -47,9 +47,9 @@ class UnitParameters:
         gate_Bps: Gates (silu, hard-swish) at the end of a kernel, per result.
         int8_gain: How much faster eight-bit arithmetic is, where the chip has it.
         progress: How much of a newer chip's higher specification arrives: the exponent of their ratio.
-        dispatch_share: What is left of `dispatch_s` from H15 (A16, M3) on. Published figures of these chips were
-            all taken with iOS 17 or later, and of older ones before: what is the system's doing and what the
-            chip's cannot be told apart.
+        dispatch_share: What is left of `dispatch_s` from H15 (A16, M3) on. Published figures of these chips
+            were all taken with iOS 17 or later, and of older ones before: what is the system's doing and
+            what the chip's cannot be told apart.
     """
 
     dispatch_s: float

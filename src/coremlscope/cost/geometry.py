@@ -84,7 +84,8 @@ def _convolution(view: OpView) -> Geometry:
         in_channels, out_channels, points = weight[1], weight[0] // groups, spatial
     return Geometry(
         result[0] * groups * in_channels * out_channels * taps * math.prod(points),
-        groups, in_channels, out_channels, result[0] * math.prod(spatial[:-1]), spatial[-1], taps, strides[-1],
+        groups, in_channels, out_channels,
+        result[0] * math.prod(spatial[:-1]), spatial[-1], taps, strides[-1],
     )  # fmt: skip
 
 

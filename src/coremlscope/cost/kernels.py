@@ -1,8 +1,8 @@
 """From operations to kernels: what a compiler runs as one pass over the data.
 
 A kernel is an operation that does the work (its head) and those that it takes along for nothing, or nearly:
-the activation behind a convolution, a normalisation that folds into its weights, the sum with a shortcut. Which
-may join which is one table, `FUSIONS`.
+the activation behind a convolution, a normalisation that folds into its weights, the sum with a shortcut.
+Which may join which is one table, `FUSIONS`.
 """
 
 from __future__ import annotations
@@ -43,36 +43,34 @@ Kind = Literal[
 
 KINDS: tuple[Kind, ...] = (
     "conv", "pointwise", "depthwise", "grouped", "linear", "matmul", "attention", "elementwise",
-    "softmax", "norm", "reduce", "pool", "copy", "channels", "reshape", "layout", "resize", "recurrent", "other",
+    "softmax", "norm", "reduce", "pool", "copy", "channels", "reshape", "layout", "resize",
+    "recurrent", "other",
 )  # fmt: skip
 
-_KIND_OF_OP: dict[str, Kind] = {
-    name: kind
-    for kind, names in {
-        "linear": "linear",
-        "matmul": "matmul einsum",
-        "attention": "scaled_dot_product_attention",
-        "softmax": "softmax",
-        "norm": "layer_norm instance_norm l2_norm local_response_norm",
-        "reduce": "reduce_mean reduce_sum reduce_max reduce_min reduce_prod reduce_l1_norm reduce_l2_norm"
-        " reduce_log_sum reduce_log_sum_exp reduce_sum_square reduce_argmax reduce_argmin cumsum",
-        "pool": "max_pool avg_pool l2_pool",
-        "copy": "concat split slice_by_index slice_by_size stack pad tile reverse slice_update"
-        " coreml_update_state constant_pad",
-        "reshape": "reshape reshape_like flatten2d",
-        "layout": "transpose pixel_shuffle pixel_unshuffle space_to_depth depth_to_space"
-        " batch_to_space space_to_batch sliding_windows squeeze expand_dims identity",
-        "resize": "upsample_nearest_neighbor upsample_bilinear resize_nearest_neighbor resize_bilinear resize"
-        " crop_resize crop resample affine",
-        "recurrent": "lstm gru rnn",
-        "elementwise": "batch_norm add sub mul real_div floor_div mod pow maximum minimum equal not_equal less less_equal"
-        " greater greater_equal logical_and logical_or logical_xor logical_not select cast clip abs exp exp2"
-        " log sqrt rsqrt square inverse erf sign floor ceil round sin cos tan tanh sigmoid relu relu6 gelu"
-        " silu softplus softplus_parametric softsign sigmoid_hard leaky_relu prelu elu clamped_relu"
-        " thresholded_relu linear_activation scaled_tanh threshold quantize dequantize",
-    }.items()
-    for name in names.split()
-}  # type: ignore[misc]
+_OPS_OF_KIND: dict[Kind, str] = {
+    "linear": "linear",
+    "matmul": "matmul einsum",
+    "attention": "scaled_dot_product_attention",
+    "softmax": "softmax",
+    "norm": "layer_norm instance_norm l2_norm local_response_norm",
+    "reduce": "reduce_mean reduce_sum reduce_max reduce_min reduce_prod reduce_l1_norm reduce_l2_norm"
+    " reduce_log_sum reduce_log_sum_exp reduce_sum_square reduce_argmax reduce_argmin cumsum",
+    "pool": "max_pool avg_pool l2_pool",
+    "copy": "concat split slice_by_index slice_by_size stack pad tile reverse slice_update"
+    " coreml_update_state",
+    "reshape": "reshape reshape_like flatten2d",
+    "layout": "transpose pixel_shuffle pixel_unshuffle space_to_depth depth_to_space batch_to_space"
+    " space_to_batch sliding_windows squeeze expand_dims identity",
+    "resize": "upsample_nearest_neighbor upsample_bilinear resize_nearest_neighbor resize_bilinear resize"
+    " crop_resize crop resample affine",
+    "recurrent": "lstm gru rnn",
+    "elementwise": "batch_norm add sub mul real_div floor_div mod pow maximum minimum equal not_equal less"
+    " less_equal greater greater_equal logical_and logical_or logical_xor logical_not select cast clip abs"
+    " exp exp2 log sqrt rsqrt square inverse erf sign floor ceil round sin cos tan tanh sigmoid relu relu6"
+    " gelu silu softplus softplus_parametric softsign sigmoid_hard leaky_relu prelu elu clamped_relu"
+    " thresholded_relu linear_activation scaled_tanh threshold quantize dequantize",
+}
+_KIND_OF_OP: dict[str, Kind] = {name: kind for kind, names in _OPS_OF_KIND.items() for name in names.split()}
 
 #: Operations that only say how the same memory is to be read.
 _RELABELS = frozenset({"reshape", "reshape_like", "squeeze", "expand_dims", "flatten2d", "identity"})
@@ -80,7 +78,39 @@ _RELABELS = frozenset({"reshape", "reshape_like", "squeeze", "expand_dims", "fla
 _VIEWS_OF_STATES = frozenset({"read_state"})
 #: Done once per element by a table or a comparison.
 _ACTIVATIONS = frozenset(
-    ["relu", "relu6", "clip", "leaky_relu", "prelu", "elu", "clamped_relu", "thresholded_relu", "sigmoid", "sigmoid_hard", "tanh", "gelu", "silu", "softplus", "softplus_parametric", "softsign", "linear_activation", "scaled_tanh", "threshold", "cast", "abs", "square", "sqrt", "rsqrt", "exp", "exp2", "log", "inverse", "erf", "quantize", "dequantize"]
+    [
+        "relu",
+        "relu6",
+        "clip",
+        "leaky_relu",
+        "prelu",
+        "elu",
+        "clamped_relu",
+        "thresholded_relu",
+        "sigmoid",
+        "sigmoid_hard",
+        "tanh",
+        "gelu",
+        "silu",
+        "softplus",
+        "softplus_parametric",
+        "softsign",
+        "linear_activation",
+        "scaled_tanh",
+        "threshold",
+        "cast",
+        "abs",
+        "square",
+        "sqrt",
+        "rsqrt",
+        "exp",
+        "exp2",
+        "log",
+        "inverse",
+        "erf",
+        "quantize",
+        "dequantize",
+    ]
 )
 _ARITHMETIC = frozenset({"add", "sub", "mul", "real_div", "maximum", "minimum"})
 
@@ -258,7 +288,9 @@ class _Fuser:
         if view.op.id != members[-1]:
             return None
         size = sum(_size(value) for value in view.outputs)
-        kernel = Kernel("norm", list(members), view.op.name, geometry_of(view), size, size, _element_bytes(view), size)
+        kernel = Kernel(
+            "norm", list(members), view.op.name, geometry_of(view), size, size, _element_bytes(view), size
+        )
         chain = _Chain(kernel, view.op.outputs[0].name)
         self.chains[chain.gives] = chain
         return chain

@@ -1,12 +1,14 @@
 """How long a prediction takes on a device: an estimate, with an interval that published latencies gave it.
 
 A prediction is a row of kernels, each on the unit that the plan puts it on. A kernel takes as long as the
-slowest of its arithmetic, its activations and its weights, and what comes on top; see `pricing`. Besides that a
-prediction costs what a unit needs before it begins, once a unit, and something for every change of the unit.
+slowest of its arithmetic, its activations and its weights, and what comes on top; see `pricing`. Besides
+that a prediction costs what a unit needs before it begins, once a unit, and something for every change of
+the unit.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -104,7 +106,7 @@ def estimate(
     where = [_unit(kernel, units) for kernel in kernels]
     table = KernelTable.of(kernels)
     total, bounds, parts = _price(table, where, chip, known)
-    switches = sum(a != b for a, b in zip(where, where[1:], strict=False))
+    switches = sum(a != b for a, b in itertools.pairwise(where))
     used = [unit for unit in UNITS if unit in where] or [CPU]
     parts["dispatch"] += sum(_dispatch_s(unit, chip, known) for unit in used)
     parts["dispatch"] += converted_bytes / known.convert_Bps
@@ -155,7 +157,9 @@ def _price(
     """Seconds of each kernel, what it waits for, and the sums of both."""
     total = np.zeros(len(table))
     bounds: list[Bound] = ["activations"] * len(table)
-    parts: dict[Bound, float] = dict.fromkeys(("compute", "weights", "activations", "dispatch", "switches"), 0.0)
+    parts: dict[Bound, float] = dict.fromkeys(
+        ("compute", "weights", "activations", "dispatch", "switches"), 0.0
+    )
     placed = np.array(where, dtype=object)
     for unit in dict.fromkeys(where):
         parameters = known.units[unit]

@@ -10,11 +10,14 @@ from coremlscope.ops.view import OpView
 
 __all__ = ["find_norms"]
 
-_REDUCTIONS = frozenset({"reduce_mean", "reduce_sum", "reduce_l2_norm", "reduce_l1_norm", "reduce_sum_square"})
-#: What stands between the reduction and the division, on one number per row.
-_ON_ROWS = frozenset(
-    """add sqrt rsqrt pow inverse maximum clip tile reshape expand_dims squeeze mul real_div""".split()
+_REDUCTIONS = frozenset(
+    {"reduce_mean", "reduce_sum", "reduce_l2_norm", "reduce_l1_norm", "reduce_sum_square"}
 )
+#: What stands between the reduction and the division, on one number per row.
+_ON_ROWS = frozenset({
+    "add", "sqrt", "rsqrt", "pow", "inverse", "maximum", "clip", "tile", "reshape", "expand_dims", "squeeze",
+    "mul", "real_div",
+})  # fmt: skip
 _RELABELS = frozenset({"reshape", "expand_dims", "squeeze", "identity"})
 _SQUARES = frozenset({"square", "pow", "mul", "abs"})
 

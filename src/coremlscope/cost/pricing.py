@@ -92,7 +92,8 @@ def _capability(unit: ComputeUnit, chip: Chip) -> float:
         # Two engines of an Ultra do not share a prediction.
         engines = max((chip.value(unit, "cores") or 16) / 16, 1)
         if peak is None:
-            # Nothing marketed: A13 is 20 % above A12's 5e12; later chips are taken to be like their neighbours.
+            # Nothing marketed: A13 is 20 % above A12's 5e12; later chips are taken to be like their
+            # neighbours.
             return {12: 6e12}.get(generation, 19e12 if generation > _INT8_GENERATION else 16e12)
         return peak / engines / (2 if generation >= _INT8_GENERATION else 1)
     if unit == CPU:

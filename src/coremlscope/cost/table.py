@@ -53,8 +53,8 @@ class KernelTable:
         """The table of kernels, in their order."""
         rows = [
             (
-                KINDS.index(k.kind), k.geometry.macs, k.geometry.height, k.geometry.width, k.inputs, k.outputs,
-                k.vector, k.gated, k.element_bytes, k.weights, k.weight_bytes, k.is_int8,
+                KINDS.index(k.kind), k.geometry.macs, k.geometry.height, k.geometry.width, k.inputs,
+                k.outputs, k.vector, k.gated, k.element_bytes, k.weights, k.weight_bytes, k.is_int8,
             )
             for k in kernels
         ]  # fmt: skip

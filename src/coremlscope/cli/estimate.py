@@ -1,0 +1,113 @@
+"""`coremlscope estimate`: how long predictions take on Apple devices, estimated from the file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from coremlscope.cli.command import Command, add_shape, one_of
+from coremlscope.cli.lookup import add_json
+from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
+from coremlscope.devices.unit import SETTINGS, ComputeUnits
+from coremlscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from coremlscope.profiling.estimating import Estimated
+
+__all__ = ["COMMAND"]
+
+_EVERY = "every"
+
+_EPILOG = """\
+Estimates come from a model of the chips that was fitted to published latencies; docs/accuracy.md
+tells how good they are. The interval holds 80 % of the cases. `*` marks chips of which no latencies
+are known.
+
+examples:
+  coremlscope estimate model.mlpackage --device iphone-13
+  coremlscope estimate a.mlpackage b.mlpackage --device iphone-12,m1,a17-pro
+  coremlscope estimate model.mlpackage --device every --compute-units every --json - | jq '.[0].latency_ms'
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "models",
+        metavar="MODEL",
+        type=Path,
+        nargs="+",
+        help=".mlpackage folder, zip of one, or .mlmodel file; weights may be absent",
+    )
+    parser.add_argument(
+        "--device",
+        metavar="NAME,…",
+        required=True,
+        help="chips or devices: m1, a17-pro, iphone-15-pro; every for all chips;"
+        " `coremlscope devices` lists them",
+    )
+    parser.add_argument(
+        "--os", metavar="VERSION", help="iOS or macOS on all of them: 18, 14.5 (default: the newest of each)"
+    )
+    parser.add_argument(
+        "--compute-units",
+        metavar="UNITS",
+        type=one_of(*SETTINGS, _EVERY),
+        default="all",
+        help=f"what the app allows: {', '.join(SETTINGS)}, or every for all of them (default: all)",
+    )
+    parser.add_argument("--function", metavar="NAME", help="the function (default: the model's own)")
+    add_shape(parser)
+    add_json(parser)
+    parser.add_argument("--quiet", action="store_true", help="print only what --json - asks for")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope import api
+
+    wanted: str = arguments.compute_units
+    settings: list[ComputeUnits] = [s for s in get_args(ComputeUnits) if wanted in (_EVERY, s)]
+    results = []
+    for path in arguments.models:
+        results += api.estimate(
+            path,
+            _devices(arguments.device),
+            os=arguments.os,
+            compute_units=settings,
+            function=arguments.function,
+            shapes=dict(arguments.shape),
+        )
+    _write(results, arguments)
+    return 0
+
+
+def _devices(text: str) -> list[str]:
+    from coremlscope.devices import all_chips
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError("--device names no device", "write it as --device iphone-13,m1")
+    return list(all_chips()) if names == [_EVERY] else names
+
+
+def _write(results: list[Estimated], arguments: argparse.Namespace) -> None:
+    from coremlscope.render.estimates import render_estimates, render_estimates_json
+
+    if arguments.json == "-":
+        print_result(render_estimates_json(results))
+        return
+    if arguments.json:
+        write_file(Path(arguments.json), render_estimates_json(results))
+        if not arguments.quiet:
+            print_note(f"wrote {arguments.json}")
+    if not arguments.quiet:
+        print_result(render_estimates(results, width=terminal_width(), color=has_color()))
+
+
+COMMAND = Command(
+    "estimate",
+    "Estimate how long predictions take on Apple devices, from the file.",
+    _EPILOG,
+    _configure,
+    _run,
+)

@@ -1,0 +1,162 @@
+"""Reads, binds, fuses, plans, prices: how long predictions of a model take on devices, estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from coremlscope.cost.kernels import Kernel, fuse
+from coremlscope.cost.latency import LatencyEstimate, estimate
+from coremlscope.cost.plan import TOLLS, price
+from coremlscope.devices import ComputeUnit, ComputeUnits, Device
+from coremlscope.errors import UnsupportedModelError
+from coremlscope.execution.binding import bind_model, choose_function
+from coremlscope.ir import ArrayFeature, DType, FunctionDescription, ImageFeature, Model, Opaque, Pipeline
+from coremlscope.ops.bind import BoundFunction
+from coremlscope.placement.backend import Backend
+from coremlscope.placement.coreml_view import Node, program_facts, view_function
+from coremlscope.placement.eligibility import judge
+from coremlscope.placement.plan import FunctionPlan, PlannedCost, place
+from coremlscope.placement.rules import GRAPH_RULES, RULES
+
+__all__ = ["Estimated", "estimate_model"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """The estimate of a model on a device under one setting.
+
+    Attributes:
+        model: What the model was called.
+        device: The chip and the system.
+        compute_units: The setting.
+        estimate: The estimate.
+    """
+
+    model: str
+    device: Device
+    compute_units: ComputeUnits
+    estimate: LatencyEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A function that is estimated: the default one of a model or of a stage of a pipeline."""
+
+    model: Model
+    bound: BoundFunction
+    description: FunctionDescription
+    kernels: tuple[Kernel, ...]
+
+
+def estimate_model(
+    model: Model,
+    devices: Sequence[Device],
+    settings: Sequence[ComputeUnits] = ("all",),
+    *,
+    name: str = "",
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> list[Estimated]:
+    """Estimates the latency of a prediction for every device and setting.
+
+    Args:
+        model: The model. Weights may be absent.
+        devices: The chips and systems.
+        settings: What an app allows.
+        name: What the model is called in the result.
+        function: The function; None for the default one.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+
+    Raises:
+        UnsupportedModelError: The model is a classical one.
+        InputError: A shape is not allowed.
+        UsageError: The model has no such function.
+    """
+    stages = list(_stages(model, function, shapes))
+    if not stages:
+        raise UnsupportedModelError(
+            f"nothing is known of how long a model of the kind {model.kind} takes",
+            "Core ML runs such models on the CPU; ML Programs and neural networks are estimated",
+        )
+    kernels = [kernel for number, stage in enumerate(stages) for kernel in _tagged(stage, number)]
+    converted = sum(_converted_bytes(stage.description) for stage in (stages[0], stages[-1])) // 2
+    plans: dict[object, list[FunctionPlan]] = {}
+    found = []
+    for device in devices:
+        key = _planning_key(device)
+        if key not in plans:
+            plans[key] = [_plan(stage, device, settings) for stage in stages]
+        for setting in settings:
+            units = _units(plans[key], setting)
+            result = estimate(kernels, units, device.chip, converted_bytes=converted)
+            found.append(Estimated(name, device, setting, result))
+    return found
+
+
+def _stages(
+    model: Model, function: str | None, shapes: Mapping[str, Sequence[int]] | None
+) -> Iterator[_Stage]:
+    if isinstance(model.content, Opaque):
+        return
+    if isinstance(model.content, Pipeline):
+        for stage in model.content.models:
+            yield from _stages(stage, None, None)
+        return
+    bound = bind_model(model, function, shapes)
+    yield _Stage(model, bound, choose_function(model, function).description, fuse(bound.graph))
+
+
+def _tagged(stage: _Stage, number: int) -> Iterator[Kernel]:
+    """A stage's kernels with ids that differ from those of other stages."""
+    for kernel in stage.kernels:
+        kernel.ops = [_tag(number, id_) for id_ in kernel.ops]
+        yield kernel
+
+
+def _tag(number: int, id_: str) -> str:
+    return f"{number}:{id_}" if number else id_
+
+
+def _planning_key(device: Device) -> object:
+    """Devices with equal keys have equal plans: the same rules hold, and rules ask for nothing else."""
+    scopes = [*(rule.scope for rule in RULES), *(rule.scope for rule in GRAPH_RULES)]
+    held = tuple(scope.holds(device.chip, device.os) for scope in scopes)
+    return held, device.chip.neural_engine_generation, device.os
+
+
+def _plan(stage: _Stage, device: Device, settings: Sequence[ComputeUnits]) -> FunctionPlan:
+    graph = view_function(stage.bound, device.os, stage.description)
+    facts = program_facts(stage.model, stage.bound, stage.description)
+
+    def pricing(node: Node) -> dict[Backend, PlannedCost]:
+        prices = price(node.view, device.os)
+        return {backend: PlannedCost(known.ms, known.basis) for backend, known in prices.items()}
+
+    return place(graph, judge(graph, device, facts), pricing, TOLLS, settings)
+
+
+def _units(plans: Sequence[FunctionPlan], setting: ComputeUnits) -> dict[str, ComputeUnit]:
+    return {
+        _tag(number, op.id): unit
+        for number, plan in enumerate(plans)
+        for op in plan.ops
+        if (unit := op.choices[setting].unit) is not None
+    }
+
+
+def _converted_bytes(description: FunctionDescription) -> int:
+    """Bytes of inputs and outputs that are not in half precision."""
+    total = 0
+    for feature in (*description.inputs, *description.outputs):
+        match feature.type:
+            case ArrayFeature(dtype=dtype, shape=shape) if dtype != DType.FP16:
+                size = 1
+                for extent in shape:
+                    size *= max(extent, 1)
+                total += size * dtype.bits // 8
+            case ImageFeature(width=width, height=height):
+                total += 4 * width * height
+            case _:
+                pass
+    return total

@@ -1,0 +1,130 @@
+"""Estimated latencies for the console and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
+from coremlscope.profiling.estimating import Estimated
+from coremlscope.render.page import Column, Page
+from coremlscope.units import format_duration, format_rate, format_share
+
+__all__ = ["estimates_to_json", "render_estimates", "render_estimates_json"]
+
+_UNITS: dict[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "NE"}
+_COSTLIEST = 5
+
+
+def render_estimates(results: Sequence[Estimated], *, width: int = 100, color: bool = False) -> str:
+    """Estimates as tables: models × devices, then the costliest kernels of a single one."""
+    page = Page(width, color)
+    page.title("Estimated latency of one prediction")
+    several = len({result.compute_units for result in results}) > 1
+    columns = [
+        Column("model", most=max(width - 86, 14)), Column("device", most=20),
+        *([Column("units")] if several else []),
+        Column("estimate", is_number=True), Column("80 % of cases", is_number=True),
+        Column("rate", is_number=True), Column("runs on"), Column("waits for", style="cyan"),
+    ]  # fmt: skip
+    page.table(columns, [_row(result, several) for result in results])
+    if any(result.estimate.basis == "extrapolated" for result in results):
+        page.line(
+            "* extrapolated from the chip's specification: no latencies of it went into the model", "dim"
+        )
+    page.line("estimated from published latencies, not measured; nothing else runs on the device", "dim")
+    if len(results) == 1:
+        _show_kernels(page, results[0])
+    return page.text
+
+
+def _row(result: Estimated, with_units: bool) -> tuple[str, ...]:
+    e = result.estimate
+    mark = "" if e.basis == "calibrated" else "*"
+    return (
+        Path(result.model).stem,
+        result.device.name,
+        *([result.compute_units] if with_units else []),
+        f"{_ms(e.latency.value)} ms{mark:1}",
+        f"{_ms(e.latency.low)} – {_ms(e.latency.high)}",
+        format_rate(e.per_second),
+        _placement(result),
+        e.bound,
+    )
+
+
+def _show_kernels(page: Page, result: Estimated) -> None:
+    e = result.estimate
+    page.heading("The costliest kernels", f"{len(e.kernels)} in all, {e.switches} changes of unit")
+    first = sorted(e.kernels, key=lambda kernel: -kernel.seconds)[:_COSTLIEST]
+    page.table(
+        [
+            Column("kernel", most=36), Column("kind", style="cyan"), Column("operations", is_number=True),
+            Column("unit"), Column("estimate", is_number=True), Column("share", is_number=True),
+            Column("waits for"),
+        ],
+        [
+            (
+                k.name, k.kind, str(len(k.ops)), _UNITS[k.unit], format_duration(k.seconds),
+                format_share(k.seconds / e.latency.value), k.bound,
+            )
+            for k in first
+        ],
+    )  # fmt: skip
+    rows = [(name, format_duration(s), format_share(s / e.latency.value)) for name, s in e.parts.items() if s]
+    page.heading("Where the time goes")
+    page.table(
+        [Column("waiting for"), Column("estimate", is_number=True), Column("share", is_number=True)], rows
+    )
+
+
+def _ms(seconds: float) -> str:
+    """Milliseconds with three digits: what latencies of networks are told in."""
+    ms = seconds * 1e3
+    return f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}" if ms < 0.1 else f"{ms:.2f}" if ms < 10 else f"{ms:.1f}"
+
+
+def _placement(result: Estimated) -> str:
+    shares = sorted(result.estimate.placement.items(), key=lambda pair: -pair[1])
+    return " ".join(f"{_UNITS[unit]} {share:.0%}" for unit, share in shares if share >= 0.005)
+
+
+def render_estimates_json(results: Sequence[Estimated]) -> str:
+    """Estimates as JSON text: a list."""
+    return json.dumps(estimates_to_json(results), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def estimates_to_json(results: Sequence[Estimated]) -> list[dict[str, Any]]:
+    """Estimates as plain values, one for every model, device and setting."""
+    return [_to_json(result) for result in results]
+
+
+def _to_json(result: Estimated) -> dict[str, Any]:
+    e = result.estimate
+    kernels = sorted(e.kernels, key=lambda kernel: -kernel.seconds)[:_COSTLIEST]
+    return {
+        "model": result.model,
+        "device": result.device.name,
+        "chip": result.device.chip.id,
+        "os": str(result.device.os),
+        "compute_units": result.compute_units,
+        "origin": e.latency.origin,
+        "basis": e.basis,
+        "latency_ms": {
+            "value": e.latency.value * 1e3, "low": e.latency.low * 1e3, "high": e.latency.high * 1e3,
+        },
+        "frames_per_second": e.per_second,
+        "bound": e.bound,
+        "parts_ms": {name: seconds * 1e3 for name, seconds in e.parts.items()},
+        "placement": dict(e.placement),
+        "switches": e.switches,
+        "kernels": [
+            {
+                "name": k.name, "kind": k.kind, "operations": list(k.ops), "unit": k.unit,
+                "ms": k.seconds * 1e3, "bound": k.bound,
+            }
+            for k in kernels
+        ],
+    }  # fmt: skip
