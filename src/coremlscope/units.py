@@ -1,8 +1,39 @@
-"""Numbers as people read them. SI inside the program, pretty only at the edge."""
+"""Numbers and foreign text as people read them. SI inside the program, pretty only at the edge."""
 
 from __future__ import annotations
 
-__all__ = ["format_bytes", "format_count", "format_duration", "format_rate", "format_share"]
+import re
+
+__all__ = [
+    "escape_controls",
+    "format_bytes",
+    "format_count",
+    "format_duration",
+    "format_rate",
+    "format_share",
+]
+
+#: Characters that steer a terminal, or turn the direction of the text around them.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def escape_controls(text: str, *, keep: str = "") -> str:
+    """A text out of a model's file, safe to be shown: an escape character becomes `\\x1b`.
+
+    Args:
+        text: Any text. Tabs and ends of lines become blanks.
+        keep: Control characters that stay.
+    """
+
+    def escape(match: re.Match[str]) -> str:
+        character = match[0]
+        if character in keep:
+            return character
+        if character in "\t\n\r":
+            return " "
+        return character.encode("unicode_escape").decode("ascii")
+
+    return _CONTROLS.sub(escape, text)
 
 
 def _three_digits(value: float) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.cli import main, terminal
+from coremlscope.cli import COMMANDS, main, terminal
 
 
 def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -22,7 +22,7 @@ def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int,
     ("line", "error", "hint"),
     [
         ("inspekt x", "coremlscope has no verb 'inspekt'", "did you mean `coremlscope inspect`?"),
-        ("qqq", "coremlscope has no verb 'qqq'", "the verbs are profile, inspect, predict, export, run"),
+        ("qqq", "coremlscope has no verb 'qqq'", f"the verbs are {', '.join(c.name for c in COMMANDS)}"),
         ("inspect", "MODEL is missing", "see `coremlscope inspect --help`"),
         ("export", "MODEL, OUT.onnx are missing", "see `coremlscope export --help`"),
         ("profile m --iterations 0", "--iterations: 0 is too few", "give 1 or more"),
@@ -31,7 +31,7 @@ def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int,
         (
             "profile m --compute-units cpu_and_npu",
             "--compute-units: there is no 'cpu_and_npu'",
-            "did you mean cpu_and_gpu? (one of all, cpu_only, cpu_and_gpu, cpu_and_ne)",
+            "did you mean cpu_and_gpu? (one of all, cpu_and_ne, cpu_and_gpu, cpu_only)",
         ),
         (
             "profile m --iteration 5",
@@ -44,7 +44,7 @@ def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int,
             "see `coremlscope profile --help`",
         ),
         ("--verson", "`coremlscope` has no option '--verson'", "did you mean --version?"),
-        ("profile m --shape x", "--shape: 'x' does not name an input", "write it as NAME=VALUE"),
+        ("profile m --shape x", "--shape: 'x' does not name an input", "write it as NAME=1x3x224x224"),
         ("profile m --shape x=1x0", "--shape: '1x0' is not a shape", "write it as NAME=1x3x224x224"),
         ("profile m --shape x=wide", "--shape: 'wide' is not a shape", "write it as NAME=1x3x224x224"),
         ("inspect m -o r.jsn", "-o/--output: no report format has the suffix '.jsn'", "did you mean r.json?"),
@@ -54,6 +54,7 @@ def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int,
             "did you mean center-crop? (one of scale-fill, scale-fit, center-crop)",
         ),
         ("export m m.onx", "m.onx is no name of an ONNX file", "did you mean m.onnx?"),
+        ("run", "SCRIPT.py is missing", "see `coremlscope run --help`"),
         ("run nowhere.py", "there is no script nowhere.py", "check the path"),
     ],
 )  # fmt: skip
@@ -74,7 +75,7 @@ def test_wrong_inputs(sample: Path, photo: Path, capsys: pytest.CaptureFixture[s
     assert fail(["predict", model, "--input", f"imag={photo}"], capsys) == (
         4, "the model has no input 'imag'", "did you mean 'image'?",
     )  # fmt: skip
-    assert fail(["predict", model], capsys)[:2] == (4, "input 'image' (image RGB 32×32) missing")
+    assert fail(["predict", model], capsys)[:2] == (4, "the input 'image' (image RGB 32×32) is missing")
     code, _, hint = fail(["predict", model, "--input", f"image={photo.with_name('phot.png')}"], capsys)
     assert (code, hint) == (4, f"did you mean {photo}?")
     code, error, _ = fail(["profile", model, "--shape", "image=16x16"], capsys)
@@ -99,6 +100,32 @@ def test_results_that_cannot_be_written(
         ["export", str(sample), str(tmp_path / "no" / "m.onnx")],
     ):
         assert fail(arguments, capsys)[0] == 8
+
+
+def test_unwritable_reports_stop_before_the_work(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("coremlscope.api.read", lambda path: pytest.fail("the work began"))
+    report = tmp_path / "no" / "r.md"
+    assert fail(["profile", str(sample), "-o", str(report)], capsys) == (
+        8, f"{report} cannot be written: there is no folder {report.parent}", "make the folder first",
+    )  # fmt: skip
+    assert fail(["predict", str(sample), "--json", str(tmp_path)], capsys)[0] == 8
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_full_and_closed_output(sample: Path) -> None:
+    for target, words in (("/dev/full", b"cannot be written"), ("&-", b"is closed")):
+        line = f'"{sys.executable}" -m coremlscope inspect "{sample}" >{target}'
+        done = subprocess.run(line, shell=True, capture_output=True, timeout=60)
+        assert done.returncode == 8
+        assert done.stderr.startswith(b"error: standard output " + words)
+        assert b"Traceback" not in done.stderr
+
+
+def test_names_in_errors_steer_no_terminal(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, error, _ = fail(["inspect", "\x1b[31mred\nline"], capsys)
+    assert (code, error) == (3, "there is no file or folder \\x1b[31mred line")
 
 
 def test_interrupt(sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from onnx import helper
 from coremlscope.engines import EngineOptions, OnnxRuntimeEngine
 from coremlscope.engines.base import GRAPH_FILE
 from coremlscope.engines.node_events import NodeEvents
-from coremlscope.engines.onnxruntime import OnnxRuntimeSession
+from coremlscope.engines.onnxruntime import OnnxRuntimeSession, _session_options
 from coremlscope.errors import EngineError, UsageError
 from coremlscope.execution import bind_model
 from coremlscope.lower import lower
@@ -123,3 +123,11 @@ def test_threads_are_positive() -> None:
 def test_threads_default_to_physical_cores() -> None:
     assert EngineOptions().thread_count >= 1
     assert EngineOptions(threads=3).thread_count == 3
+
+
+def test_more_threads_than_processors_do_not_spin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("coremlscope.engines.onnxruntime.logical_processors", lambda: 2)
+    entry = "session.intra_op.allow_spinning"
+    assert _session_options(tmp_path, EngineOptions(threads=3)).get_session_config_entry(entry) == "0"
+    with pytest.raises(RuntimeError, match=entry):  # left as ONNX Runtime has it
+        _session_options(tmp_path, EngineOptions(threads=2)).get_session_config_entry(entry)

@@ -121,6 +121,12 @@ def test_limit_of_a_table() -> None:
     assert index_limits(function((IDS,), gather(IDS, axis=constant(-1)))) == {"ids": 8}
 
 
+def test_limit_along_an_axis_that_is_an_operation_of_its_own() -> None:
+    axis = Value("axis", TensorType(DType.INT32, ()))
+    const = Op("main/axis", "const", {}, (axis,), (), {"val": constant(np.int32(1))})
+    assert index_limits(function((IDS,), const, gather(IDS, axis=axis))) == {"ids": 8}
+
+
 def test_limit_through_other_operations() -> None:
     cast, wide, joined = (
         value("cast", 1, 4, dtype=DType.UINT16),
@@ -193,3 +199,9 @@ def test_dummy_indices_stay_in_the_table(dtype: DType) -> None:
 def test_cautious_integers() -> None:
     description = FunctionDescription((Feature("mask", ArrayFeature(DType.INT32, (1, 100))),), ())
     assert set(dummy_values(description)["mask"].ravel().tolist()) == {0, 1}
+
+
+def test_inputs_that_no_memory_holds() -> None:
+    huge = Feature("x", ArrayFeature(DType.FP32, (1 << 40, 1 << 40)))
+    with pytest.raises(InputError, match="too large"):
+        dummy_values(FunctionDescription((huge,), ()))

@@ -71,7 +71,7 @@ def test_refused_arrays() -> None:
         == "the input 'x' has the shape 1×?×2, but 1×3 was given"
     )
     assert refusal(fixed, "cat") == "the input 'x' takes float32 1×2, not str"
-    assert refusal(fixed, np.array(["a", "b"])) == "the input 'x' takes float32 1×2, not <U1 array"
+    assert refusal(fixed, np.array(["a", "b"])) == "the input 'x' takes float32 1×2, not an array of <U1"
     assert refusal(fixed, [[1, 2], [3]]) == "the input 'x' takes float32 1×2, but its rows differ in length"
     assert refusal(fixed, Image.new("L", (2, 1))) == "the input 'x' takes float32 1×2, not Image"
     assert refusal(array(DType.INT8, 1), [300]) == "the input 'x' is int8, which cannot hold 300"
@@ -88,7 +88,7 @@ def test_missing_and_unknown_inputs() -> None:
     features = [Feature("tokens", array(DType.INT32, 4)), Feature("mask", array(DType.FP32, 4))]
     with pytest.raises(InputError) as caught:
         to_tensors(features, {})
-    assert caught.value.message == "inputs 'tokens' (int32 4), 'mask' (float32 4) missing"
+    assert caught.value.message == "the inputs 'tokens' (int32 4), 'mask' (float32 4) are missing"
     with pytest.raises(InputError) as caught:
         to_tensors(features, {"token": [1]})
     assert caught.value.message == "the model has no input 'token'"

@@ -199,6 +199,24 @@ def test_a_profiler_that_slows_is_said() -> None:
     assert "from 125 ms to 500 ms" in found["profiler-overhead"]
 
 
+def test_interrupted_runs_are_said() -> None:
+    # Another operation takes a second in each run: the median of each is small.
+    script = {
+        "main/1/Gemm:0": (1.0, 0.0, 0.0, 0.0),
+        "main/2/Relu:0": (0.0, 1.0, 0.0, 0.0),
+        "main/3/Sqrt:0": (0.0, 0.0, 1.0, 1.0),
+    }
+    profile = _measure(perceptron(), QUICK, _engine(node_s=script))
+    assert "spends 1.00 s in operations" in _findings(profile)["interrupted-operations"]
+    assert "interrupted-operations" not in _findings(_measure(perceptron(), QUICK))
+
+
+def test_requests_are_checked() -> None:
+    for request in (Request(compute_units="npu"), Request(seed=-1)):
+        with pytest.raises(UsageError):
+            _measure(perceptron(), request)
+
+
 # JSON
 
 

@@ -13,6 +13,7 @@ from coremlscope.errors import InputError, UsageError
 from coremlscope.formats.sample import sample_model
 from coremlscope.profiling.platforms import describe_opset, describe_platforms
 from coremlscope.profiling.summary import ModelSummary, summarise
+from handmade import array_feature, model
 
 
 @pytest.fixture(scope="module")
@@ -196,3 +197,16 @@ def test_histograms_of_real_models(corpus: Path) -> None:
         assert {name: counts.get(name) for name in expected} == expected, row["path"]
         checked += 1
     assert checked >= 20
+
+
+def test_contradictory_operations_are_shown_without_work() -> None:
+    x, y, z = (ir.Value(name, ir.TensorType(ir.DType.FP32, (2, 3))) for name in "xyz")
+    ops = (
+        ir.Op("main/0", "linear", {"x": (x,)}, (y,)),  # without a weight
+        ir.Op("main/1", "cond", {"pred": (y,)}, (z,)),  # without branches
+    )
+    features = ([array_feature("x", (2, 3))], [array_feature("z", (2, 3))])
+    summary = summarise(model(*features, {"main": ir.Graph("main", (x,), ops, (z,))}), list_ops=True)
+    assert [op.flops for op in summary.op_list] == [None, None]
+    assert summary.main.work is not None
+    assert not summary.main.work.is_complete

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import dataclasses
+import re
+
 import pytest
+from rich.cells import cell_len
 
 import golden
 from coremlscope.render import render_console
+from coremlscope.render.markdown import render_markdown
+from coremlscope.render.page import Column, Page
 from render.made import made_profile, made_summary
 
 SUBJECTS = {"inspect": made_summary, "profile": made_profile}
@@ -30,11 +36,44 @@ def test_nothing_is_wider_than_the_terminal(name: str, width: int) -> None:
 
 
 def test_colour_changes_no_text() -> None:
-    import re
-
     plain = render_console(made_profile(), width=100)
     coloured = render_console(made_profile(), width=100, color=True)
     assert "\x1b[" in coloured
     assert "\x1b" not in plain
     bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
     assert [line.rstrip() for line in bare.splitlines()] == plain.splitlines()
+
+
+def test_times_are_never_cut_by_long_names() -> None:
+    profile = made_profile()
+    names = tuple(f"{name}_{'x' * 80}" for name in profile.ops.name)
+    groups = tuple(dataclasses.replace(g, label=f"{g.label} and {'more ' * 12}") for g in profile.groups)
+    long = dataclasses.replace(profile, ops=dataclasses.replace(profile.ops, name=names), groups=groups)
+    for width in (80, 100, 140):
+        text = render_console(long, width=width)
+        slowest = text[text.index("Slowest") : text.index("Findings")]
+        assert slowest.count(" µs ") == len(groups)
+        assert slowest.count(" %  ") == len(groups)
+        assert max(map(len, text.splitlines())) <= width
+
+
+def test_wide_characters_take_two_columns() -> None:
+    page = Page(40, color=False)
+    page.table(
+        [Column("name", most=20), Column("n", is_number=True)], [("日本語モデル名前" * 5, "7"), ("b", "8")]
+    )
+    first, wide, narrow = page.text.splitlines()
+    assert cell_len(wide) == cell_len(narrow) == cell_len(first) <= 40
+
+
+def test_foreign_text_steers_no_terminal() -> None:
+    evil = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202eright\n[bold]markup[/bold]"
+    summary = dataclasses.replace(made_summary(list_ops=True), author=evil, user_defined={evil: evil})
+    ops = tuple(dataclasses.replace(op, name=evil) for op in summary.op_list)
+    for text in (
+        render_console(dataclasses.replace(summary, op_list=ops), width=140),
+        render_markdown(dataclasses.replace(summary, op_list=ops)),
+    ):
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
+        assert "\\x1b[31mred" in text
+    assert "[bold]markup[/bold]" in render_console(summary, width=140)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from coremlscope.cli.terminal import check_target
 from coremlscope.errors import UsageError
 from coremlscope.features.images import RESIZES
 from coremlscope.features.names import nearest
@@ -22,6 +23,7 @@ __all__ = [
     "add_reports",
     "add_shape",
     "at_least",
+    "json_target",
     "one_of",
 ]
 
@@ -131,13 +133,14 @@ def _named(text: str) -> tuple[str, str]:
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     """A type of arguments: `NAME=1x3x224x224`."""
-    name, value = _named(text)
+    name, equals, value = text.partition("=")
     try:
         sizes = tuple(int(size) for size in value.lower().replace("×", "x").replace(",", "x").split("x"))
     except ValueError:
         sizes = ()
-    if not sizes or min(sizes) < 1:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a shape\nwrite it as NAME=1x3x224x224")
+    if not name or not sizes or min(sizes) < 1:
+        wrong = f"{value!r} is not a shape" if name and equals else f"{text!r} does not name an input"
+        raise argparse.ArgumentTypeError(f"{wrong}\nwrite it as NAME=1x3x224x224")
     return name, sizes
 
 
@@ -150,7 +153,15 @@ def _report_path(text: str) -> Path:
         find_renderer(path)
     except UsageError as error:
         raise argparse.ArgumentTypeError(f"{error.message}\n{error.hint}") from None
+    check_target(path)
     return path
+
+
+def json_target(text: str) -> str:
+    """A type of arguments: a file that can be written, or `-`."""
+    if text != "-":
+        check_target(Path(text))
+    return text
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -218,6 +229,7 @@ def add_reports(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         metavar="PATH",
+        type=json_target,
         help="write the whole result as JSON to a file, or with - to standard output instead of the tables",
     )
     parser.add_argument(

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from coremlscope.cli.command import Command, add_model, add_shape
-from coremlscope.cli.terminal import print_note
+from coremlscope.cli.terminal import check_target, print_note
 from coremlscope.errors import UsageError
 from coremlscope.units import format_bytes
 
@@ -40,6 +40,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"{output} is no name of an ONNX file", f"did you mean {output.with_suffix('.onnx')}?"
         )
+    check_target(output)
     files = api.export(arguments.model, output, function=arguments.function, shapes=dict(arguments.shape))
     if not arguments.quiet:
         for file in files:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from coremlscope.cli.command import json_target
 from coremlscope.cli.terminal import print_note, print_result, write_file
 from coremlscope.devices import Device, find_device
 from coremlscope.errors import UsageError
@@ -24,7 +25,12 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Adds `--json`."""
-    parser.add_argument("--json", metavar="PATH", help="write JSON to a file, or with - to standard output")
+    parser.add_argument(
+        "--json",
+        metavar="PATH",
+        type=json_target,
+        help="write JSON to a file, or with - to standard output",
+    )
 
 
 def chosen_device(arguments: argparse.Namespace) -> Device | None:

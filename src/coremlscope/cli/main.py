@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
 import coremlscope
 from coremlscope.cli import devices, estimate, export, inspect, ops, plan, predict, profile, rules, run
 from coremlscope.cli.command import Command, Parser
-from coremlscope.cli.terminal import print_error, print_note
+from coremlscope.cli.terminal import abandon_output, print_error, print_note
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.features.names import nearest
 
@@ -45,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = _run(given)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except CoremlscopeError as error:
         print_error(error)
         return error.exit_code
@@ -53,8 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_note("interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
-        # Python would complain about the unwritten rest on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon_output()
         return _BROKEN_PIPE
     return code
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coremlscope.cli.command import Command, add_model, add_shape, one_of
+from coremlscope.cli.command import Command, add_model, add_shape, json_target, one_of
 from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.errors import UsageError
@@ -56,6 +56,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         metavar="PATH",
+        type=json_target,
         help="write the plan as JSON to a file, or with - to standard output instead of the tables",
     )
     parser.add_argument("--quiet", action="store_true", help="print only what --json - asks for")

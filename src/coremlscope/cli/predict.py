@@ -8,7 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from coremlscope.cli.command import Command, add_inputs, add_model, add_precision, add_shape
+from coremlscope.cli.command import (
+    Command,
+    add_inputs,
+    add_model,
+    add_precision,
+    add_shape,
+    json_target,
+)
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
 from coremlscope.errors import OutputError
@@ -38,7 +45,10 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="write arrays as .npy, images as .png, others as .json",
     )
     parser.add_argument(
-        "--json", metavar="PATH", help="write the outputs as JSON to a file, or - for standard output"
+        "--json",
+        metavar="PATH",
+        type=json_target,
+        help="write the outputs as JSON to a file, or - for standard output",
     )
     parser.add_argument("--quiet", action="store_true", help="do not print the outputs")
 
@@ -91,15 +101,15 @@ def _save(results: dict[str, Any], folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, value in results.items():
-            stem = folder / name.replace("/", "_").replace("\\", "_")
+            stem = "".join(c if c.isprintable() and c not in "/\\:" else "_" for c in name) or "_"
             if isinstance(value, np.ndarray):
-                files.append(stem.with_name(stem.name + ".npy"))
+                files.append(folder / f"{stem}.npy")
                 np.save(files[-1], value)
             elif hasattr(value, "mode"):
-                files.append(stem.with_name(stem.name + (".tiff" if value.mode == "F" else ".png")))
+                files.append(folder / f"{stem}{'.tiff' if value.mode == 'F' else '.png'}")
                 value.save(files[-1])
             else:
-                files.append(stem.with_name(stem.name + ".json"))
+                files.append(folder / f"{stem}.json")
                 files[-1].write_text(json.dumps(value, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise OutputError(

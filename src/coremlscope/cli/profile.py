@@ -17,10 +17,10 @@ from coremlscope.cli.command import (
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.reports import write_reports
+from coremlscope.devices.unit import SETTINGS
 
 __all__ = ["COMMAND"]
 
-_UNITS = ("all", "cpu_only", "cpu_and_gpu", "cpu_and_ne")
 _EPILOG = """\
 Compilation (binding, lowering, building the session, cold each time), loading of what was
 compiled and prediction are each repeated; warm-ups are dropped. Times of operations come from
@@ -59,9 +59,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compute-units",
         metavar="UNITS",
-        type=one_of(*_UNITS),
+        type=one_of(*SETTINGS),
         default="all",
-        help=f"{', '.join(_UNITS)}: recorded in the report; changes nothing off a Mac (default: all)",
+        help=f"{', '.join(SETTINGS)}: recorded in the report; changes nothing off a Mac (default: all)",
     )
     add_precision(parser)
     parser.add_argument("--function", metavar="NAME", help="the function to time (default: the model's own)")

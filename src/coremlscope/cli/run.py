@@ -24,7 +24,8 @@ examples:
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("script", metavar="SCRIPT.py", type=Path, help="the script")
-    parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="its arguments")
+    rest = parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="its arguments")
+    rest.required = False  # else argparse calls it missing where the script is
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -66,7 +67,8 @@ def _print_traceback(error: BaseException, script: str) -> None:
     frame = error.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename != script:
         frame = frame.tb_next
-    traceback.print_exception(type(error), error, frame or error.__traceback__)
+    # Without such a frame the script did not even begin: its syntax is wrong.
+    traceback.print_exception(type(error), error, frame)
 
 
 COMMAND = Command("run", "Run a script that uses coremltools, off a Mac too.", _EPILOG, _configure, _run)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["physical_cores", "processor_name"]
+__all__ = ["logical_processors", "physical_cores", "processor_name"]
 
 _CPUINFO = Path("/proc/cpuinfo")
 
@@ -66,7 +66,7 @@ def processor_name() -> str:
     return " ".join(name.split()) or platform.processor() or platform.machine() or "an unknown processor"
 
 
-def _available() -> int:
+def logical_processors() -> int:
     """Logical processors that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
@@ -76,7 +76,7 @@ def _available() -> int:
 @functools.cache
 def physical_cores() -> int:
     """Physical cores that this process may use: two hardware threads of one core count once."""
-    available = _available()
+    available = logical_processors()
     cores = 0
     if sys.platform == "darwin":
         count = _sysctl("hw.physicalcpu")

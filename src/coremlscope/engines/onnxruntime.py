@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope.engines.base import GRAPH_FILE, EngineOptions, NodeProfile
+from coremlscope.engines.host import logical_processors
 from coremlscope.engines.node_events import NodeEvents, read_nodes
 from coremlscope.errors import EngineError
 from coremlscope.ir import Array
@@ -142,6 +143,9 @@ def _session_options(folder: Path, options: EngineOptions) -> Any:
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = _FATAL_ONLY
     settings.intra_op_num_threads = options.thread_count
+    if options.thread_count > logical_processors():
+        # Threads that wait in a loop would keep those that work from their processor.
+        settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     settings.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
     return settings
 

@@ -11,15 +11,14 @@ import numpy as np
 
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, Session
-from coremlscope.errors import CorruptModelError, InputError, MissingWeightsError, UsageError
+from coremlscope.errors import InputError, UsageError
 from coremlscope.execution.artefact import Manifest, read_artefact, write_manifest
 from coremlscope.execution.binding import bind_model, choose_function
-from coremlscope.execution.random_weights import missing_weights, with_random_weights
+from coremlscope.execution.lowering import lower_function
 from coremlscope.execution.ranges import OpRange, read_ranges
 from coremlscope.execution.state import State
 from coremlscope.features import from_tensors, to_tensors
 from coremlscope.ir import Array, FunctionDescription, Model
-from coremlscope.lower import lower
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.program import OnnxProgram, Port, Precision
 
@@ -191,37 +190,21 @@ def compile_model(
         UnsupportedOpError: Names every operation that cannot be lowered.
         UsageError: There is no such function or precision.
         InputError: A shape is not allowed.
+        CorruptModelError: The function contradicts itself or its description.
         EngineError: The engine refused the program, or the folder cannot be written.
     """
     check_precision(precision)
     engine = engine or default_engine()
-    chosen = choose_function(model, function)
-    source = model
-    missing = missing_weights(chosen.function)
-    if missing and random_weights is None:
-        files = ", ".join(w.name for w in model.weight_files if w.size is None) or "its weight file"
-        raise MissingWeightsError(
-            f"{missing} weights of the model cannot be read: {files} is absent or too short",
-            "fetch the weights (with Git LFS: `git lfs pull`), or time the structure with --random-weights",
-        )
-    if missing and random_weights is not None:
-        source = with_random_weights(model, random_weights)
     asked = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    bound = bind_model(source, chosen.name, asked)
-    try:
-        program = lower(bound, precision)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise CorruptModelError(
-            f"the function {chosen.name!r} cannot be lowered: {error}",
-            "an operation's arguments contradict its definition",
-        ) from error
+    lowered = lower_function(model, function, asked, random_weights=random_weights, precision=precision)
     folder.mkdir(parents=True, exist_ok=True)
-    session = engine.build(program, folder, options)
-    seed = random_weights if missing else None
-    manifest = Manifest(chosen.name, asked, engine.name, engine.version, seed, precision)
-    write_manifest(folder, manifest, program)
-    executable = Executable(model, manifest, program, session, folder)
-    executable.__dict__["bound"] = bound  # what `bound` would otherwise work out anew
+    session = engine.build(lowered.program, folder, options)
+    manifest = Manifest(
+        lowered.function, asked, engine.name, engine.version, lowered.random_weights, precision
+    )
+    write_manifest(folder, manifest, lowered.program)
+    executable = Executable(model, manifest, lowered.program, session, folder)
+    executable.__dict__["bound"] = lowered.bound  # what `bound` would otherwise work out anew
     return executable
 
 

@@ -11,9 +11,8 @@ import onnx
 from google.protobuf.message import EncodeError
 
 from coremlscope.errors import EngineError, OutputError
-from coremlscope.execution.binding import bind_model, choose_function
+from coremlscope.execution.lowering import lower_function
 from coremlscope.ir import Model
-from coremlscope.lower import lower
 from coremlscope.ops.program import OnnxProgram
 from coremlscope.version import __version__
 
@@ -52,12 +51,13 @@ def export_onnx(
         OutputError: A file cannot be written.
         EngineError: The checker of ONNX refuses the result.
     """
-    program = lower(bind_model(model, function, shapes))
+    lowered = lower_function(model, function, shapes)
+    program = lowered.program
     graph = onnx.ModelProto()
     graph.CopyFrom(program.model)
     _keep_names(graph, program)
     _infer_shapes(graph)
-    _describe(graph, program, model, choose_function(model, function).name)
+    _describe(graph, program, model, lowered.function)
     return _write(graph, program, path, program.weights_bytes <= largest_embedded)
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from coremlscope.errors import InputError
 from coremlscope.features.limits import index_limits
 from coremlscope.features.shapes import bind_shapes
+from coremlscope.features.words import describe_shape
 from coremlscope.ir import (
     Array,
     ArrayFeature,
@@ -66,7 +68,13 @@ def dummy_values(
             shape = tuple(d or 1 for d in inside.shape or ())
         # One generator a feature, so that its values do not depend on the inputs before it.
         generator = np.random.default_rng([seed, *feature.name.encode()])
-        values[feature.name] = dummy_value(feature.type, generator, shape or (), limits.get(feature.name))
+        try:
+            values[feature.name] = dummy_value(feature.type, generator, shape or (), limits.get(feature.name))
+        except (MemoryError, ValueError):  # NumPy's words for an array that no memory holds
+            raise InputError(
+                f"the input {feature.name!r} is too large to be made up: {describe_shape(shape or ())}",
+                "give a smaller shape with --shape where the model allows it",
+            ) from None
     return values
 
 

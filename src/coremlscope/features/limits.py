@@ -37,6 +37,7 @@ class _Uses:
 
     targets: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     limits: dict[str, int] = field(default_factory=dict)
+    constants: dict[str, Constant] = field(default_factory=dict)
 
     def limit(self, argument: Argument, size: int | None) -> None:
         if isinstance(argument, Value) and size is not None and size > 0:
@@ -75,7 +76,9 @@ def _reached(name: str, uses: _Uses) -> Iterator[str]:
 
 def _collect(graph: Graph, uses: _Uses) -> None:
     for op in graph.ops:
-        for parameter, size in _indexed(op):
+        if op.constant is not None:
+            uses.constants[op.outputs[0].name] = op.constant
+        for parameter, size in _indexed(op, uses.constants):
             for argument in op.inputs.get(parameter, ()):
                 uses.limit(argument, size)
         for parameter in _PASSES.get(op.type, ()):
@@ -95,20 +98,20 @@ def _collect_blocks(op: Op, uses: _Uses) -> None:
         _collect(block, uses)
 
 
-def _indexed(op: Op) -> Iterator[tuple[str, int | None]]:
+def _indexed(op: Op, constants: Mapping[str, Constant]) -> Iterator[tuple[str, int | None]]:
     """The index parameters of an operation and the number of rows that they choose from."""
     match op.type:
         case "gather" | "gather_along_axis":
-            yield "indices", _size(op, "x", _integer(op, "axis", 0))
+            yield "indices", _size(op, "x", _integer(op, "axis", constants))
         case "scatter" | "scatter_along_axis":
-            yield "indices", _size(op, "data", _integer(op, "axis", 0))
+            yield "indices", _size(op, "data", _integer(op, "axis", constants))
         case "gather_nd":
-            sizes = _shape(op, "x")[_integer(op, "batch_dims", 0) :]
+            sizes = _shape(op, "x")[_integer(op, "batch_dims", constants) :]
             depth = (_shape(op, "indices") or (None,))[-1]
             known = [size for size in sizes[:depth] if size is not None]
             yield "indices", min(known, default=None)
         case "one_hot":
-            yield "indices", _integer(op, "one_hot_vector_size", 0)
+            yield "indices", _integer(op, "one_hot_vector_size", constants)
 
 
 def _shape(op: Op, parameter: str) -> tuple[int | None, ...]:
@@ -124,8 +127,10 @@ def _size(op: Op, parameter: str, axis: int) -> int | None:
     return shape[axis] if -len(shape) <= axis < len(shape) else None
 
 
-def _integer(op: Op, parameter: str, default: int) -> int:
+def _integer(op: Op, parameter: str, constants: Mapping[str, Constant]) -> int:
+    """A known integer; 0, which is the default of all that are asked for, where it is not known."""
     for argument in op.inputs.get(parameter, ()):
-        if isinstance(argument, Constant) and argument.is_available:
-            return int(argument.item())
-    return default
+        constant = argument if isinstance(argument, Constant) else constants.get(argument.name)
+        if constant is not None and constant.is_available:
+            return int(constant.item())
+    return 0

@@ -58,9 +58,11 @@ def to_tensors(
             raise InputError(f"the model has no input {name!r}", suggest_name(name, known, "input"))
     missing = [f for f in features if f.name not in values and not f.is_optional]
     if missing:
-        noun = "input" if len(missing) == 1 else "inputs"
+        noun, verb = ("input", "is") if len(missing) == 1 else ("inputs", "are")
         listed = ", ".join(f"{f.name!r} ({describe_feature(f.type)})" for f in missing)
-        raise InputError(f"{noun} {listed} missing", "give a value for every input that is not optional")
+        raise InputError(
+            f"the {noun} {listed} {verb} missing", "give a value for every input that is not optional"
+        )
     tensors = {}
     for feature in features:
         shape = (shapes or {}).get(feature.name)
@@ -92,7 +94,7 @@ def _to_tensor(feature: Feature, value: Any, shape: Shape | None) -> Array:
 
 
 def _wrong_type(feature: Feature, value: object) -> InputError:
-    given = f"{value.dtype} array" if isinstance(value, np.ndarray) else type(value).__name__
+    given = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
     return InputError(
         f"the input {feature.name!r} takes {describe_feature(feature.type)}, not {given}",
         "give a value of that type",

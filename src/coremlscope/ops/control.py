@@ -8,7 +8,7 @@ from dataclasses import replace
 from coremlscope.ir import Argument, Constant, ListType, Shape, TensorType, ValueType
 from coremlscope.ops.bind import join
 from coremlscope.ops.emit import BOOL, I64, Lowering, NumpyType, Tensor, carry
-from coremlscope.ops.spec import OpSpec, Work
+from coremlscope.ops.spec import OpSpec, Work, work_of
 from coremlscope.ops.view import BoundGraph, CannotInfer, CannotLower, OpView
 
 __all__ = ["OPS", "trip_count"]
@@ -107,7 +107,7 @@ def _work_of(graph: BoundGraph) -> Work:
         spec = TABLE.get(view.op.type)
         folded = bool(view.outputs) and all(bound.constant is not None for bound in view.outputs)
         if spec is not None and not folded:
-            total += spec.work(view)
+            total += work_of(spec, view) or Work(is_complete=False)
     return total
 
 

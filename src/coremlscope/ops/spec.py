@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from coremlscope.ir import Constant, ListType, StateType, TensorType, ValueType
 from coremlscope.ops.emit import Lowering, Tensor
-from coremlscope.ops.view import OpView
+from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
-__all__ = ["Infer", "Lower", "OpSpec", "Work", "bytes_of", "free", "moved", "moved_output"]
+__all__ = ["Infer", "Lower", "OpSpec", "Work", "bytes_of", "free", "moved", "moved_output", "work_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,14 @@ class OpSpec:
     lower: Lower
     work: Callable[[OpView], Work]
     fold: Callable[[OpView], Sequence[Constant] | None] | None = None
+
+
+def work_of(spec: OpSpec, view: OpView) -> Work | None:
+    """The work of a bound operation; None where its arguments contradict its definition."""
+    try:
+        return spec.work(view)
+    except (CannotInfer, CannotLower, ArithmeticError, LookupError, TypeError, ValueError):
+        return None
 
 
 def bytes_of(type_: ValueType) -> tuple[int, bool]:

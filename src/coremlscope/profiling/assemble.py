@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from coremlscope.devices.unit import SETTINGS
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, NodeProfile
 from coremlscope.engines.host import physical_cores, processor_name
@@ -100,6 +101,12 @@ def _check(request: Request) -> None:
             option = name.replace("_", "-")
             raise UsageError(f"--{option} must be at least 1, not {getattr(request, name)}")
     check_precision(request.precision)
+    if request.compute_units not in SETTINGS:
+        raise UsageError(
+            f"there are no compute units {request.compute_units!r}", f"use one of {', '.join(SETTINGS)}"
+        )
+    if request.seed < 0:
+        raise UsageError(f"--seed must be at least 0, not {request.seed}")
     if request.warmups is not None and request.warmups < 0:
         raise UsageError(f"--warmups cannot be {request.warmups}")
 
@@ -248,7 +255,7 @@ def _assemble(
     made_up = (
         missing_weights(executable.bound.function) if executable.manifest.random_weights is not None else 0
     )
-    evidence = Evidence(host, request, predict, nodes, ops, made_up, executable.bound.problems)
+    evidence = Evidence(host, request, predict, nodes, ops, groups, made_up, executable.bound.problems)
     findings = note(evidence)
     if ranges is not None:
         unused = frozenset(row.id for row in ops if row.status == "not run")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coremlscope.findings import Finding
-from coremlscope.profiling.profile import Host, NodeTiming, OpTable, Phase, Request
+from coremlscope.profiling.profile import Group, Host, NodeTiming, OpTable, Phase, Request
 from coremlscope.units import format_duration, format_share
 
 __all__ = ["Evidence", "note"]
@@ -15,6 +15,8 @@ __all__ = ["Evidence", "note"]
 _FEW = 10
 #: Above this coefficient of variation, medians of two runs of the program differ visibly.
 _SPREAD = 0.15
+#: Below this ratio of the medians' sum to a run's time in operations, something interrupts the runs.
+_INTERRUPTED = 0.75
 #: Above this ratio of a profiled run to a prediction, shares of operations are to be taken with care.
 _SLOWED = 1.25
 
@@ -33,6 +35,7 @@ class Evidence:
     predict: Phase
     nodes: NodeTiming
     ops: OpTable
+    groups: tuple[Group, ...]
     made_up: int
     problems: tuple[tuple[str, str], ...]
 
@@ -104,6 +107,19 @@ def _profiler(evidence: Evidence) -> Finding | None:
     )
 
 
+def _interruptions(evidence: Evidence) -> Finding | None:
+    medians, inside = sum(group.wall_s for group in evidence.groups), evidence.nodes.nodes_s
+    if medians >= _INTERRUPTED * inside:
+        return None
+    return Finding(
+        "interrupted-operations",
+        "warning",
+        f"A profiled run spends {format_duration(inside)} in operations, but their medians add up to "
+        f"{format_duration(medians)}: something interrupts each run, at another place each time.",
+        "close other programs, or set --threads to fewer than the number of cores",
+    )
+
+
 def _unattributed(evidence: Evidence) -> Finding | None:
     ops = tuple(row.id for row in evidence.ops if row.status == "unattributed")
     if not ops:
@@ -146,6 +162,7 @@ _NOTES: tuple[Callable[[Evidence], Finding | None], ...] = (
     _few_iterations,
     _high_spread,
     _profiler,
+    _interruptions,
     _unattributed,
     _not_run,
     _contradictions,

@@ -32,7 +32,7 @@ from coremlscope.ir import (
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
-from coremlscope.ops.spec import Work
+from coremlscope.ops.spec import Work, work_of
 from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.profiling.platforms import describe_opset, describe_platforms
 from coremlscope.profiling.preprocessing import find_preprocessing
@@ -94,7 +94,7 @@ class WorkSummary:
 
 @dataclass(frozen=True, slots=True)
 class OpSummary:
-    """One operation, with the types of its results once shapes are bound. `work` is None for unknown ones."""
+    """One operation, with the types of its results once shapes are bound. Unknown work is None."""
 
     id: str
     type: str
@@ -378,7 +378,7 @@ def _work(bound: BoundFunction) -> WorkSummary:
     for view in bound.graph.ops:
         spec = OPS.get(view.op.type)
         if spec is not None:
-            total += spec.work(view)
+            total += work_of(spec, view) or Work(is_complete=False)
     unknown = Counter(op.type for op in bound.function.graph.walk() if _is_unknown(op.type))
     return WorkSummary(
         total.flops,
@@ -407,9 +407,9 @@ def _list_ops(graph: BoundGraph) -> list[OpSummary]:
 def _op(view: OpView) -> OpSummary:
     outputs = tuple(describe_type(bound.type) for bound in view.outputs)
     spec = OPS.get(view.op.type)
-    if spec is None:
+    work = None if spec is None else work_of(spec, view)
+    if work is None:
         return OpSummary(view.op.id, view.op.type, view.op.name, outputs, None, None, None, None)
-    work = spec.work(view)
     return OpSummary(
         view.op.id,
         view.op.type,

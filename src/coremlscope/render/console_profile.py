@@ -116,21 +116,15 @@ def _show_slowest(page: Page, profile: Profile) -> None:
     if not shown:
         return
     page.heading("Slowest", f"{len(shown)} of {plural(len(groups), 'group')} of operations")
-    is_wide = page.width >= _WIDE
-    rows = _slowest_rows(profile, shown)
-    fixed = (0, 1, 2, 5) if is_wide else (0, 1, 2)
-    taken = sum(max(len(row[index]) for row in rows) + 2 for index in fixed) + 12
-    free = max(28, page.width - taken)
-    labels = min(max(len(row[3]) for row in rows), free * 3 // 5)
     columns = [
         Column("time", is_number=True),
         Column("share", is_number=True),
         Column("first id", most=page.width // 4, style="dim"),
-        Column("operations", most=labels, style="cyan"),
-        Column("names", most=free - labels),
-        *([Column("FLOPs (declared)", is_number=True)] if is_wide else []),
+        Column("operations", most=page.width // 2, style="cyan"),
+        Column("names", most=page.width // 2),
+        *([Column("FLOPs (declared)", is_number=True)] if page.width >= _WIDE else []),
     ]
-    page.table(columns, [row[: len(columns)] for row in rows])
+    page.table(columns, [row[: len(columns)] for row in _slowest_rows(profile, shown)])
 
 
 def _slowest_rows(profile: Profile, groups: Sequence[Group]) -> list[tuple[str, ...]]:

@@ -164,7 +164,8 @@ def _show_weights(page: Page, model: ModelSummary) -> None:
 def _show_histogram(page: Page, function: FunctionSummary) -> None:
     total = sum(function.ops.values())
     page.heading(
-        "Operations", f"{total}, of {plural(len(function.ops), 'type')}; {function.constants} constants"
+        "Operations",
+        f"{total}, of {plural(len(function.ops), 'type')}; {plural(function.constants, 'constant')}",
     )
     items = list(function.ops.items())
     digits = len(str(items[0][1]))

@@ -21,9 +21,15 @@ from coremlscope.render.words import (
     histogram,
     model_name,
     plural,
-    size,
 )
-from coremlscope.units import format_count, format_duration, format_rate, format_share
+from coremlscope.units import (
+    escape_controls,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_rate,
+    format_share,
+)
 
 if TYPE_CHECKING:
     from coremlscope.profiling.profile import Profile
@@ -52,22 +58,22 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\r", "").replace("\n", " ")
+    return escape_controls(text.replace("\r", "")).replace("|", "\\|")
 
 
 def code(text: str) -> str:
     """A name, set as code."""
-    return f"`{text.replace('`', 'ʼ')}`"
+    return f"`{escape_controls(text).replace('`', 'ʼ')}`"
 
 
 def _summary(model: ModelSummary) -> list[str]:
     main = model.main
     facts = [
         f"{KINDS.get(model.kind, model.kind)}, specification {model.spec_version} ({model.platforms})",
-        f"{size(model.size_bytes)} on disk",
+        f"{format_bytes(model.size_bytes)} on disk",
     ]
     if model.weights:
-        facts.append(f"{format_count(model.parameters)} parameters in {size(model.weights_bytes)}")
+        facts.append(f"{format_count(model.parameters)} parameters in {format_bytes(model.weights_bytes)}")
     if main.work is not None:
         at_least = "" if main.work.is_complete else "at least "
         facts.append(f"{at_least}{format_count(main.work.flops)} FLOPs a prediction (declared)")
@@ -86,7 +92,7 @@ def _summary(model: ModelSummary) -> list[str]:
                 blocks += [f"### {title}{name}", table(("name", "type", "allows", "about"), rows)]
     if model.weights:
         groups = [
-            (g.storage, g.dtype, str(g.tensors), format_count(g.parameters), size(g.nbytes),
+            (g.storage, g.dtype, str(g.tensors), format_count(g.parameters), format_bytes(g.nbytes),
              bits_each(g.nbytes, g.parameters))
             for g in model.weights
         ]  # fmt: skip
@@ -111,7 +117,7 @@ def _profile(profile: Profile) -> list[str]:
     model, host, request = profile.model, profile.host, profile.request
     facts = [KINDS.get(model.kind, model.kind)]
     if model.weights:
-        facts.append(f"{format_count(model.parameters)} parameters in {size(model.weights_bytes)}")
+        facts.append(f"{format_count(model.parameters)} parameters in {format_bytes(model.weights_bytes)}")
     if model.main.work is not None:
         facts.append(f"{count(model.main.work.flops, model.main.work.is_complete)} FLOPs (declared)")
     settings = [

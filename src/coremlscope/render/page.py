@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coremlscope.render.words import shorten
+from coremlscope.units import escape_controls
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Page"]
 
 _HEADING, _LABEL, _QUIET = "bold", "dim", "dim"
+#: Between two columns, and the narrowest that a shortened one gets.
+_GAP, _LEAST = 2, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ class Column:
     Attributes:
         title: Its heading.
         is_number: Set flush right.
-        most: Widest that it gets; longer texts are shortened in the middle.
+        most: Widest that it gets; longer texts are shortened in the middle. Where a table without columns
+            that wrap is too wide, columns with a `most` get narrower still, the widest first.
         style: A style of rich.
     """
 
@@ -69,7 +73,7 @@ class Page:
         """A paragraph, wrapped where it is too long."""
         from rich.text import Text
 
-        self._indented(Text(text, style=style), indent)
+        self._indented(Text(escape_controls(text, keep="\n"), style=style), indent)
 
     def bullet(self, mark: str, text: str, hint: str = "", style: str = "") -> None:
         """A paragraph behind a mark, its lines flush; a hint below it."""
@@ -77,9 +81,9 @@ class Page:
         from rich.text import Text
 
         grid = Table.grid(padding=(0, 1))
-        grid.add_row(Text(mark, style=style), Text(text))
+        grid.add_row(Text(mark, style=style), Text(escape_controls(text)))
         if hint:
-            grid.add_row("", Text(hint, style=_QUIET))
+            grid.add_row("", Text(escape_controls(hint), style=_QUIET))
         self._indented(grid, 2)
 
     def cells(self, texts: Sequence[str], indent: int = 2) -> None:
@@ -95,15 +99,16 @@ class Page:
         """The title of the page."""
         from rich.text import Text
 
-        self._console.print(Text.assemble((shorten(text, self.width), "bold cyan"), (quiet, _QUIET)))
+        title = _fit(escape_controls(text), self.width)
+        self._console.print(Text.assemble((title, "bold cyan"), (escape_controls(quiet), _QUIET)))
 
     def heading(self, text: str, quiet: str = "") -> None:
         """A heading, with a remark beside it."""
         from rich.text import Text
 
-        remark = f"  {quiet}" if quiet else ""
+        remark = f"  {escape_controls(quiet)}" if quiet else ""
         self._console.print()
-        self._console.print(Text.assemble((text, _HEADING), (remark, _QUIET)))
+        self._console.print(Text.assemble((escape_controls(text), _HEADING), (remark, _QUIET)))
 
     def pairs(self, rows: Iterable[tuple[str, str]], indent: int = 0) -> None:
         """Labels and values; rows without a value are left out."""
@@ -114,7 +119,7 @@ class Page:
         table.add_column(overflow="fold")
         present = [(label, value) for label, value in rows if value]
         for label, value in present:
-            table.add_row(label, value)
+            table.add_row(escape_controls(label), escape_controls(value, keep="\n"))
         if present:
             self._indented(table, indent)
 
@@ -123,7 +128,9 @@ class Page:
         from rich.table import Table
 
         kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style=_LABEL, pad_edge=False)
+        rows = [[escape_controls(cell) for cell in row] for row in rows]
+        widest = self._widest([columns[i] for i in kept], [[row[i] for i in kept] for row in rows], indent)
+        table = Table(box=None, padding=(0, _GAP, 0, 0), header_style=_LABEL, pad_edge=False)
         for index in kept:
             column = columns[index]
             table.add_column(
@@ -134,9 +141,28 @@ class Page:
                 style=column.style,
             )
         for row in rows:
-            table.add_row(*(_fit(row[index], columns[index].most) for index in kept))
+            table.add_row(*(_fit(row[index], most) for index, most in zip(kept, widest, strict=True)))
         table.show_header = any(columns[index].title for index in kept)
         self._indented(table, indent)
+
+    def _widest(
+        self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int
+    ) -> list[int | None]:
+        """How wide each column may be; None for as wide as it is."""
+        from rich.cells import cell_len
+
+        most = [column.most for column in columns]
+        if any(limit is None and not column.is_number for column, limit in zip(columns, most, strict=True)):
+            return most  # there is a column that wraps
+        widths = [
+            max(map(cell_len, (column.title, *(row[i] for row in rows)))) for i, column in enumerate(columns)
+        ]
+        limited = {i: min(widths[i], limit) for i, limit in enumerate(most) if limit is not None}
+        taken = sum(width for i, width in enumerate(widths) if i not in limited)
+        free = self.width - indent - _GAP * (len(columns) - 1) - taken
+        while limited and sum(limited.values()) > free and max(limited.values()) > _LEAST:
+            limited[max(limited, key=limited.__getitem__)] -= 1
+        return [limited.get(i) for i in range(len(columns))]
 
     def _indented(self, table: RenderableType, indent: int) -> None:
         from rich.padding import Padding
@@ -145,4 +171,12 @@ class Page:
 
 
 def _fit(text: str, most: int | None) -> str:
-    return text if most is None else shorten(text, most)
+    """The text in at most so many columns of the terminal; some characters take two."""
+    from rich.cells import cell_len
+
+    if most is None:
+        return text
+    width = most
+    while cell_len(fitted := shorten(text, width)) > most:
+        width -= 1
+    return fitted

@@ -97,5 +97,5 @@ def nodes_line(profile: Profile) -> str:
     """How the times of the groups relate to that of a whole run under the engine's profiler."""
     nodes = profile.nodes
     medians = format_duration(sum(group.wall_s for group in profile.groups))
-    run, beside = format_duration(nodes.run_s), format_duration(nodes.node_overhead_s)
-    return f"medians add up to {medians}; a whole profiled run takes {run}, {beside} of it between operations"
+    run, inside = format_duration(nodes.run_s), format_duration(nodes.nodes_s)
+    return f"medians add up to {medians}; a whole profiled run takes {run}, {inside} of it in operations"

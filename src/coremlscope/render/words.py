@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-from coremlscope.units import format_bytes, format_count
+from coremlscope.units import format_count
 
 __all__ = ["KINDS", "bits_each", "compact_type", "count", "histogram", "model_name", "plural", "shorten"]
 
@@ -75,8 +75,3 @@ def histogram(counts: Mapping[str, int], most: int | None = None) -> str:
     text = ", ".join(f"{name} ×{number}" for name, number in shown)
     rest = len(items) - len(shown)
     return text + (f" and {plural(rest, 'other type')}" if rest else "")
-
-
-def size(nbytes: int) -> str:
-    """Bytes for people."""
-    return format_bytes(nbytes)
