@@ -42,7 +42,7 @@ def array(dtype: DType, *shape: int) -> ArrayFeature:
     ("dtype", "given", "expected"),
     [
         (DType.FP32, [[1, 2.5]], np.float32([[1, 2.5]])),
-        (DType.FP64, np.float64([[1, 2.5]]), np.float32([[1, 2.5]])),
+        (DType.FP64, [[0.1, 1e300]], np.float64([[0.1, 1e300]])),
         # 0.1 is rounded to fp16, and 1e6 overflows as it does on the device.
         (DType.FP16, [[0.1, 1e6]], np.float32([[0.0999755859375, np.inf]])),
         # Floats for integers are truncated towards zero.

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coremlscope.errors import CorruptModelError, UnsupportedModelError, UsageError
+from coremlscope.execution.classical import as_function
 from coremlscope.features import bind_shapes, nearest
 from coremlscope.ir import (
+    Classical,
     Function,
     FunctionDescription,
     Model,
@@ -17,10 +19,12 @@ from coremlscope.ir import (
     TensorType,
     ValueType,
 )
+from coremlscope.lower import lower, lower_classical
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
+from coremlscope.ops.program import OnnxProgram, Precision
 
-__all__ = ["Chosen", "bind_model", "choose_function"]
+__all__ = ["Chosen", "bind_model", "choose_function", "lower_model", "program_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +42,36 @@ class Chosen:
     description: FunctionDescription
 
 
+def program_of(model: Model) -> Program | None:
+    """The model as a program: a classical one is a function of one operation. None for other kinds.
+
+    Raises:
+        ModelError: A classical model is described to take or give what it cannot.
+    """
+    content = model.content
+    if isinstance(content, Program):
+        return content
+    if isinstance(content, Classical):
+        name = model.description.default
+        return Program({name: as_function(content, name, model.description.main)})
+    return None
+
+
 def choose_function(model: Model, name: str | None = None) -> Chosen:
     """The function called `name`, or the default one.
 
     Raises:
         UsageError: The model has no such function.
-        UnsupportedModelError: The model is no ML Program.
+        UnsupportedModelError: The model is of a kind that cannot be run.
         CorruptModelError: The model describes a function that it does not hold.
     """
-    if not isinstance(model.content, Program):
+    program = program_of(model)
+    if program is None:
         raise UnsupportedModelError(
             f"a model of the kind {model.kind} cannot be run here",
-            "ML Programs can; `coremlscope inspect` works on every kind",
+            "ML Programs and generalised linear models can; `coremlscope inspect` works on every kind",
         )
-    functions, described = model.content.functions, model.description.functions
+    functions, described = program.functions, model.description.functions
     wanted = name or model.description.default
     if wanted not in described and not (wanted in functions and len(described) == 1):
         known = ", ".join(described)
@@ -80,7 +100,7 @@ def bind_model(
     Raises:
         InputError: A name is unknown, or a shape is not allowed.
         UsageError: The model has no such function.
-        UnsupportedModelError: The model is no ML Program.
+        UnsupportedModelError: The model is of a kind that cannot be run.
     """
     chosen = choose_function(model, function)
     wanted = bind_shapes(chosen.description, shapes)
@@ -100,3 +120,20 @@ def _fits(type_: ValueType | None, shape: Shape) -> bool:
     return len(type_.shape) == len(shape) and all(
         declared in (None, size) for declared, size in zip(type_.shape, shape, strict=True)
     )
+
+
+def lower_model(model: Model, bound: BoundFunction, precision: Precision = "fp32") -> OnnxProgram:
+    """Lowers a bound function of a model.
+
+    Args:
+        model: The model.
+        bound: One of its functions.
+        precision: See `lower`; a classical model has nothing that is declared as fp16.
+
+    Raises:
+        UnsupportedOpError: Names every operation that has no lowering.
+        CorruptModelError: The parameters of a classical model do not fit its features.
+    """
+    if isinstance(model.content, Classical):
+        return lower_classical(model.content, bound)
+    return lower(bound, precision)

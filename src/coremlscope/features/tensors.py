@@ -39,8 +39,8 @@ def to_tensors(
 ) -> dict[str, Array]:
     """The tensors that a program is fed, from values as coremltools takes them.
 
-    Arrays become float32 or int32 (those of fp16 features are rounded to fp16 first, floats for integer
-    features are truncated); images become float32 `[1, planes, height, width]`; `int64`, `double` and
+    Arrays become float32, float64 or int32 (those of fp16 features are rounded to fp16 first, floats for
+    integer features are truncated); images become float32 `[1, planes, height, width]`; `int64`, `double` and
     `string` become arrays of one element, sequences of several, a dictionary an array of one object.
 
     Args:
@@ -188,7 +188,7 @@ def _converted(name: str, array: Array, dtype: DType) -> Array:
         if dtype is DType.FP16:
             with np.errstate(over="ignore"):
                 array = array.astype(np.float16)
-        return np.asarray(array, dtype=np.float32, order="C")
+        return np.asarray(array, dtype=np.float64 if dtype is DType.FP64 else np.float32, order="C")
     if array.dtype.kind in "uif" and array.size:
         limits = np.iinfo(dtype.numpy)  # type: ignore[type-var]
         low, high = float(array.min()), float(array.max())

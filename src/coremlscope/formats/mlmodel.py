@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedModelError
 from coremlscope.formats import schema
+from coremlscope.formats.classical import READERS, read_classical
 from coremlscope.formats.description import read_description, read_metadata, write_description
 from coremlscope.formats.names import shown
 from coremlscope.formats.program import ValueWriter, read_program, write_program
@@ -118,12 +119,14 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
 
     kind = spec.WhichOneof("Type") or ""
     functions: tuple[str, ...] = ()
-    content: ir.Program | ir.Pipeline | ir.Opaque
+    content: ir.Program | ir.Pipeline | ir.Classical | ir.Opaque
     if kind == "mlProgram":
         content = read_program(spec.mlProgram, open_blob)
         functions = tuple(content.functions)
     elif kind in _PIPELINES:
         content = _read_pipeline(spec, kind, open_storage)
+    elif kind in READERS:
+        content = read_classical(kind, getattr(spec, kind))
     else:
         content = ir.Opaque(kind)
     description = read_description(spec.description, functions)

@@ -1,5 +1,6 @@
 """The one vocabulary: a model as frozen, typed Python values, free of any file format."""
 
+from coremlscope.ir.classical import ClassEncoding, Classical, GLMClassifier, GLMRegressor, Transform
 from coremlscope.ir.data import Array, Constant, DataSource, Derived, Immediate, Nested, constant
 from coremlscope.ir.graph import Argument, Function, Graph, Op, Program, Value
 from coremlscope.ir.model import (
@@ -40,6 +41,8 @@ __all__ = [
     "Argument",
     "Array",
     "ArrayFeature",
+    "ClassEncoding",
+    "Classical",
     "Constant",
     "DType",
     "DataSource",
@@ -53,6 +56,8 @@ __all__ = [
     "FeatureType",
     "Function",
     "FunctionDescription",
+    "GLMClassifier",
+    "GLMRegressor",
     "Graph",
     "ImageFeature",
     "Immediate",
@@ -73,6 +78,7 @@ __all__ = [
     "StateType",
     "StringFeature",
     "TensorType",
+    "Transform",
     "TupleType",
     "Value",
     "ValueType",

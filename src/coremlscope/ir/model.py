@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coremlscope.ir.classical import Classical
 from coremlscope.ir.graph import Program
 from coremlscope.ir.types import DType
 
@@ -228,7 +229,7 @@ class Model:
 
     spec_version: int
     description: Description
-    content: Program | Pipeline | Opaque
+    content: Program | Pipeline | Classical | Opaque
     metadata: Metadata = field(default_factory=Metadata)
     is_updatable: bool = False
     source: Path | None = field(default=None, compare=False)

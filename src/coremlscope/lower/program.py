@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +19,7 @@ from coremlscope.ops.emit import F32, ONNX_OPSET, Emitter, Lowering, NumpyType, 
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram, Port, Precision, RangePort, StatePort
 from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
-__all__ = ["lower"]
+__all__ = ["copy_out", "finish", "lower"]
 
 #: The oldest ONNX file version that knows `ONNX_OPSET`.
 _IR_VERSION = 10
@@ -49,19 +49,46 @@ def lower(bound: BoundFunction, precision: Precision = "fp32") -> OnnxProgram:
     states = [lowerer.updated(state) for state in given_states]
     ranges = lowerer.rounding.port(lowerer.states) if lowerer.rounding is not None else None
 
+    return finish(lowerer.emitter, inputs, outputs, states, ranges, lowerer.folded)
+
+
+def finish(
+    emitter: Emitter,
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+    states: Sequence[StatePort] = (),
+    ranges: RangePort | None = None,
+    folded: Iterable[str] = (),
+) -> OnnxProgram:
+    """Runs the passes over the nodes and puts the program together; what is not used is left out."""
     names = [p.value for p in outputs] + [s.updated for s in states if s.updated is not None]
     names += [ranges.value] if ranges is not None else []
-    nodes = lowerer.emitter.nodes
+    nodes = emitter.nodes
     for pass_ in PASSES:
         nodes = pass_.run(nodes, names)
     used = used_names(nodes)
-    slots, weights_bytes = _place([slot for slot in lowerer.emitter.weights if slot.name in used])
-    initializers = [tensor for tensor in lowerer.emitter.initializers if tensor.name in used]
+    slots, weights_bytes = _place([slot for slot in emitter.weights if slot.name in used])
+    initializers = [tensor for tensor in emitter.initializers if tensor.name in used]
     model = _model(nodes, initializers, slots, inputs, outputs, states, ranges)
     return OnnxProgram(
-        model, slots, weights_bytes, lowerer.emitter.owners, frozenset(lowerer.folded),
+        model, slots, weights_bytes, emitter.owners, frozenset(folded),
         tuple(inputs), tuple(outputs), tuple(states), ranges,
     )  # fmt: skip
+
+
+def copy_out(emitter: Emitter, tensor: Tensor, stem: str, *, is_flat: bool = False) -> str:
+    """A copy, in one dimension if `is_flat`, under a name of its own.
+
+    A pass takes plain copies away again wherever it can.
+    """
+    name = emitter.unique(stem)
+    inputs = [tensor.name]
+    if is_flat:
+        inputs.append(emitter.array(np.array([-1], np.int64)).name)
+    op_type = "Reshape" if is_flat else "Identity"
+    emitter.nodes.append(helper.make_node(op_type, inputs, [name], f"output/{name}"))
+    emitter.owners[name] = emitter.owners.get(tensor.name, "")
+    return name
 
 
 def _place(slots: Sequence[WeightSlot]) -> tuple[tuple[WeightSlot, ...], int]:
@@ -150,7 +177,7 @@ class _Lowerer:
             if not isinstance(type_, TensorType):
                 self.unsupported.append(("output", value.name, "not a tensor"))
                 continue
-            name = self.copy(tensor, value.name, is_flat=is_flat)
+            name = copy_out(self.emitter, tensor, value.name, is_flat=is_flat)
             ports.append(Port(value.name, name, type_, tensor.dtype, tensor.labels))
         return ports
 
@@ -158,21 +185,7 @@ class _Lowerer:
         tensor = self.states[state.name]
         if tensor.name == state.value:
             return state
-        return replace(state, updated=self.copy(tensor, f"{state.name}_updated"))
-
-    def copy(self, tensor: Tensor, stem: str, *, is_flat: bool = False) -> str:
-        """A copy, in one dimension if `is_flat`, under a name of its own.
-
-        A pass takes plain copies away again wherever it can.
-        """
-        name = self.emitter.unique(stem)
-        inputs = [tensor.name]
-        if is_flat:
-            inputs.append(self.emitter.array(np.array([-1], np.int64)).name)
-        op_type = "Reshape" if is_flat else "Identity"
-        self.emitter.nodes.append(helper.make_node(op_type, inputs, [name], f"output/{name}"))
-        self.emitter.owners[name] = self.emitter.owners.get(tensor.name, "")
-        return name
+        return replace(state, updated=copy_out(self.emitter, tensor, f"{state.name}_updated"))
 
     def graph(self, graph: BoundGraph, scope: dict[str, Tensor]) -> list[Tensor]:
         for view in graph.ops:

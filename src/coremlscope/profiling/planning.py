@@ -9,7 +9,7 @@ from coremlscope.cost.rates import era
 from coremlscope.devices import GPU, SETTINGS, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
-from coremlscope.ir import Model, Opaque, Pipeline
+from coremlscope.ir import Model, Pipeline, Program
 from coremlscope.placement.backend import Backend
 from coremlscope.placement.coreml_view import Node, program_facts, view_function
 from coremlscope.placement.eligibility import judge
@@ -49,7 +49,7 @@ def plan_model(
     """
     others = [setting for setting in SETTINGS if setting != compute_units] if every_setting else []
     settings: tuple[ComputeUnits, ...] = (compute_units, *others)
-    if isinstance(model.content, Opaque):
+    if not isinstance(model.content, (Program, Pipeline)):
         raise UnsupportedModelError(
             f"a model of the kind {model.kind} has no operations to plan",
             "Core ML runs such models on the CPU; ML Programs and neural networks are planned",
@@ -57,7 +57,7 @@ def plan_model(
     functions: dict[str, FunctionPlan] = {}
     notes: list[str] = []
     for name, stage in stages(model):
-        if isinstance(stage.content, Opaque):
+        if not isinstance(stage.content, Program):
             notes.append(f"{name} is a model of the kind {stage.kind}, which Core ML runs on the CPU")
             continue
         for function in stage.description.functions:

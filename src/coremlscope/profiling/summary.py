@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from coremlscope.errors import UsageError
-from coremlscope.execution.binding import bind_model, choose_function
+from coremlscope.execution.binding import bind_model, choose_function, program_of
+from coremlscope.execution.classical import CLASSICAL_WORK
 from coremlscope.features import bind_shapes, default_shape, describe_feature
 from coremlscope.features.words import describe_flexibility
 from coremlscope.ir import (
@@ -22,6 +23,7 @@ from coremlscope.ir import (
     ImageFeature,
     Model,
     Nested,
+    GLMClassifier,
     Opaque,
     Pipeline,
     Program,
@@ -251,10 +253,10 @@ def summarise(
         InputError: A shape is not allowed.
         UsageError: There is no such function.
     """
-    content = model.content
+    program = program_of(model)
     described = model.description.functions
     first = function or model.description.default
-    if isinstance(content, Program):
+    if program is not None:
         first = choose_function(model, function).name
     elif first not in described:
         raise UsageError(f"the model has no function {first!r}", f"functions: {', '.join(described)}")
@@ -262,7 +264,7 @@ def summarise(
     names = sorted(described, key=lambda name: name != first)
     functions = tuple(_function(model, name, shapes if name == first else None) for name in names)
     op_list: tuple[OpSummary, ...] = ()
-    if list_ops and isinstance(content, Program):
+    if list_ops and program is not None:
         op_list = tuple(_list_ops(bind_model(model, first, shapes).graph))
     metadata = model.metadata
     return ModelSummary(
@@ -279,26 +281,27 @@ def summarise(
         metadata.licence,
         dict(metadata.user_defined),
         model.is_updatable,
-        _stages(content),
-        _labels(choose_function(model, first).function.graph) if isinstance(content, Program) else None,
-        group_weights(content) if isinstance(content, Program) else (),
+        _stages(model),
+        _labels(model, first),
+        () if program is None else group_weights(program),
         tuple(file.name for file in model.weight_files if file.size is None),
         op_list,
     )
 
 
-def _stages(content: Program | Pipeline | Opaque) -> tuple[tuple[str, str], ...]:
+def _stages(model: Model) -> tuple[tuple[str, str], ...]:
     """Name and kind of each model of a pipeline; nothing for other kinds."""
+    content = model.content
     if not isinstance(content, Pipeline):
         return ()
-    return tuple((name, model.kind) for name, model in zip(content.names, content.models, strict=True))
+    return tuple((name, stage.kind) for name, stage in zip(content.names, content.models, strict=True))
 
 
 def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | None) -> FunctionSummary:
     interface = model.description.functions[name]
     preprocessing: dict[str, str] = {}
     bound: BoundFunction | None = None
-    if isinstance(model.content, Program):
+    if not isinstance(model.content, (Pipeline, Opaque)):
         bound = bind_model(model, name, shapes)
         body = bound.function
         preprocessing = {found.input: found.text for found in find_preprocessing(body, interface)}
@@ -376,9 +379,8 @@ def _work(bound: BoundFunction) -> WorkSummary:
     total = Work()
     # What is inside nested blocks is part of their owner's work.
     for view in bound.graph.ops:
-        spec = OPS.get(view.op.type)
-        if spec is not None:
-            total += work_of(spec, view) or Work(is_complete=False)
+        work = _work_of(view)
+        total += work if work is not None else Work(is_complete=view.op.constant is not None)
     unknown = Counter(op.type for op in bound.function.graph.walk() if _is_unknown(op.type))
     return WorkSummary(
         total.flops,
@@ -390,8 +392,16 @@ def _work(bound: BoundFunction) -> WorkSummary:
     )
 
 
+def _work_of(view: OpView) -> Work | None:
+    spec = OPS.get(view.op.type)
+    if spec is not None:
+        return work_of(spec, view)
+    count = CLASSICAL_WORK.get(view.op.type)
+    return None if count is None else count(view)
+
+
 def _is_unknown(op_type: str) -> bool:
-    return op_type not in OPS and op_type != "const"
+    return op_type not in OPS and op_type not in CLASSICAL_WORK and op_type != "const"
 
 
 def _list_ops(graph: BoundGraph) -> list[OpSummary]:
@@ -406,8 +416,7 @@ def _list_ops(graph: BoundGraph) -> list[OpSummary]:
 
 def _op(view: OpView) -> OpSummary:
     outputs = tuple(describe_type(bound.type) for bound in view.outputs)
-    spec = OPS.get(view.op.type)
-    work = None if spec is None else work_of(spec, view)
+    work = _work_of(view)
     if work is None:
         return OpSummary(view.op.id, view.op.type, view.op.name, outputs, None, None, None, None)
     return OpSummary(
@@ -422,7 +431,17 @@ def _op(view: OpView) -> OpSummary:
     )
 
 
-def _labels(graph: Graph) -> ClassLabels | None:
+def _labels(model: Model, function: str) -> ClassLabels | None:
+    match model.content:
+        case GLMClassifier(labels=labels):
+            return ClassLabels(len(labels), labels[:_FIRST_LABELS])
+        case Program():
+            return _labels_of_graph(choose_function(model, function).function.graph)
+        case _:
+            return None
+
+
+def _labels_of_graph(graph: Graph) -> ClassLabels | None:
     constants = {op.outputs[0].name: op.constant for op in graph.ops if op.constant is not None}
     for op in graph.ops:
         if op.type != "classify":
