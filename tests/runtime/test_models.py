@@ -314,11 +314,6 @@ class TestRefusals:
         with pytest.raises(RuntimeError, match="no file or folder"):
             ct.models.CompiledMLModel(str(tmp_path / "absent.mlmodelc"))
 
-    def test_a_compute_plan(self, mlp: Path) -> None:
-        model = ct.models.MLModel(str(mlp))
-        with pytest.raises(RuntimeError, match="not available yet off-Mac"):
-            ct.models.compute_plan.MLComputePlan.load_from_path(model.get_compiled_model_path())
-
 
 class TestMeasures:
     def test_durations(self, mlp: Path) -> None:
