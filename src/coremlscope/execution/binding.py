@@ -19,12 +19,10 @@ from coremlscope.ir import (
     TensorType,
     ValueType,
 )
-from coremlscope.lower import lower, lower_classical
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
-from coremlscope.ops.program import OnnxProgram, Precision
 
-__all__ = ["Chosen", "bind_model", "choose_function", "lower_model", "program_of"]
+__all__ = ["Chosen", "bind_model", "choose_function", "program_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,20 +118,3 @@ def _fits(type_: ValueType | None, shape: Shape) -> bool:
     return len(type_.shape) == len(shape) and all(
         declared in (None, size) for declared, size in zip(type_.shape, shape, strict=True)
     )
-
-
-def lower_model(model: Model, bound: BoundFunction, precision: Precision = "fp32") -> OnnxProgram:
-    """Lowers a bound function of a model.
-
-    Args:
-        model: The model.
-        bound: One of its functions.
-        precision: See `lower`; a classical model has nothing that is declared as fp16.
-
-    Raises:
-        UnsupportedOpError: Names every operation that has no lowering.
-        CorruptModelError: The parameters of a classical model do not fit its features.
-    """
-    if isinstance(model.content, Classical):
-        return lower_classical(model.content, bound)
-    return lower(bound, precision)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from coremlscope.errors import CorruptModelError, MissingWeightsError
 from coremlscope.execution.binding import Chosen, bind_model, choose_function
 from coremlscope.execution.random_weights import missing_weights, with_random_weights
-from coremlscope.ir import Model
-from coremlscope.lower import lower
+from coremlscope.ir import Classical, Model
+from coremlscope.lower import lower, lower_classical
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.program import OnnxProgram, Precision
 
@@ -53,7 +53,7 @@ def lower_function(
     Raises:
         MissingWeightsError: Weights are absent and `random_weights` is not given.
         UnsupportedOpError: Names every operation that cannot be lowered.
-        UnsupportedModelError: The model is no ML Program.
+        UnsupportedModelError: The model is of a kind that cannot be run.
         UsageError: There is no such function.
         InputError: A shape is not allowed.
         CorruptModelError: The function contradicts itself or its description.
@@ -71,13 +71,21 @@ def lower_function(
         model = with_random_weights(model, random_weights)
     bound = bind_model(model, chosen.name, shapes)
     try:
-        program = lower(bound, precision)
+        program = _lower(model, bound, precision)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise CorruptModelError(
             f"the function {chosen.name!r} cannot be lowered: {error}",
             "an operation's arguments contradict its definition",
         ) from error
     return Lowered(chosen.name, bound, program, random_weights if missing else None)
+
+
+def _lower(model: Model, bound: BoundFunction, precision: Precision) -> OnnxProgram:
+    if isinstance(
+        model.content, Classical
+    ):  # in doubles, whatever the precision: nothing is declared as fp16
+        return lower_classical(model.content, bound)
+    return lower(bound, precision)
 
 
 def _check_interface(chosen: Chosen) -> None:
