@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,17 @@ def test_wrong_shapes_and_values_are_input_errors() -> None:
         _measure(perceptron(), QUICK, inputs={"x": np.zeros((3, 3))})
     with pytest.raises(InputError):
         _measure(perceptron(), QUICK, inputs={"z": np.zeros((3, 3))})
+
+
+def test_values_of_flexible_inputs_bring_their_shapes() -> None:
+    model = adder(ir.RangeShapes(((1, 4), (3, 3))))
+    values = {"x": np.ones((4, 3), np.float32)}
+    quick = Request(iterations=1, compile_iterations=1, load_iterations=1)
+    assert measure(model, quick, inputs=values).request.shapes == {"x": (4, 3)}
+    with pytest.raises(InputError, match="does not allow the shape 5×3"):
+        measure(model, quick, inputs={"x": np.ones((5, 3), np.float32)})
+    with pytest.raises(InputError, match="but 4×3 was given"):
+        measure(model, dataclasses.replace(quick, shapes={"x": (2, 3)}), inputs=values)
 
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,3 +210,14 @@ def test_contradictory_operations_are_shown_without_work() -> None:
     assert [op.flops for op in summary.op_list] == [None, None]
     assert summary.main.work is not None
     assert not summary.main.work.is_complete
+
+
+def test_work_of_open_shapes_is_a_lower_bound() -> None:
+    x, y, z = (
+        ir.Value(name, ir.TensorType(ir.DType.FP32, shape))
+        for name, shape in (("x", (2, 3)), ("y", (None, 2)), ("z", (2, 3)))
+    )
+    ops = (ir.Op("main/0", "non_zero", {"x": (x,)}, (y,)), ir.Op("main/1", "relu", {"x": (x,)}, (z,)))
+    features = ([array_feature("x", (2, 3))], [array_feature("z", (2, 3))])
+    summary = summarise(model(*features, {"main": ir.Graph("main", (x,), ops, (z,))}), list_ops=True)
+    assert [op.work_is_complete for op in summary.op_list] == [False, True]

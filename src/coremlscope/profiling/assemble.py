@@ -31,7 +31,7 @@ from coremlscope.execution import (
 )
 from coremlscope.execution.executable import check_precision
 from coremlscope.features import dummy_values, to_tensors
-from coremlscope.ir import Array, Model
+from coremlscope.ir import Array, FunctionDescription, Model
 from coremlscope.profiling.attribution import Attribution, NodeGroup, attribute
 from coremlscope.profiling.notes import Evidence, note
 from coremlscope.profiling.overflow import note_ranges
@@ -79,7 +79,10 @@ def measure(
     request = request or Request()
     _check(request)
     chosen = choose_function(model, request.function or None)
-    request = dataclasses.replace(request, function=chosen.name, inputs=tuple(sorted(inputs or {})))
+    shapes = {**_own_shapes(chosen.description, inputs or {}), **request.shapes}
+    request = dataclasses.replace(
+        request, function=chosen.name, inputs=tuple(sorted(inputs or {})), shapes=shapes
+    )
     summary = summarise(model, request.shapes, function=chosen.name, list_ops=True)
     made = dummy_values(chosen.description, chosen.function, seed=request.seed, shapes=request.shapes)
     run = _Run(model, request, engine or default_engine(), EngineOptions(threads), clock, progress)
@@ -93,6 +96,13 @@ def measure(
     phases = (Phase(taken.seconds, taken.warmups) for taken in (compiled, loaded, predicted))
     host = describe_host(run.engine, run.options)
     return _assemble(summary, host, request, tuple(phases), profiled, executable, ranges)
+
+
+def _own_shapes(interface: FunctionDescription, values: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the values that are given for flexible inputs."""
+    flexible = [f for f in interface.inputs if f.name in values and getattr(f.type, "flexibility", None)]
+    tensors = to_tensors(flexible, {feature.name: values[feature.name] for feature in flexible})
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
 def _check(request: Request) -> None:
@@ -280,7 +290,7 @@ def _rows(ops: Sequence[OpSummary], attribution: Attribution, ranges: Sequence[O
         yield OpRow(
             op.id, op.type, op.name, op.id.partition("/")[0], op.outputs, op.flops, op.read_bytes,
             op.written_bytes, op.weight_bytes, attribution.group.get(op.id, -1), attribution.status[op.id],
-            *by_id.get(op.id, ()),
+            op.work_is_complete, *by_id.get(op.id, ()),
         )  # fmt: skip
 
 

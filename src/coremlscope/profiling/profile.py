@@ -129,6 +129,7 @@ class OpRow:
     weight_bytes: int | None
     group: int
     status: Status
+    work_is_complete: bool = True
     fp16_largest: float | None = None
     fp16_overflows: int | None = None
     fp16_infinities: int | None = None
@@ -148,6 +149,7 @@ class OpTable:
         flops: None where the operation is not known; likewise the bytes.
         group: Index into the profile's groups; -1 for none.
         status: What became of it; see `attribution.Status`.
+        work_is_complete: False where FLOPs and bytes are lower bounds, as in a loop of unknown length.
         fp16_largest: The largest finite magnitude of its fp16 results before they were rounded; fp16 ends at
             65504. None where there is none, where it only moves elements, and where the request's precision
             is not `fp16`; likewise the counts.
@@ -167,6 +169,7 @@ class OpTable:
     weight_bytes: tuple[int | None, ...] = ()
     group: tuple[int, ...] = ()
     status: tuple[Status, ...] = ()
+    work_is_complete: tuple[bool, ...] = ()
     fp16_largest: tuple[float | None, ...] = ()
     fp16_overflows: tuple[int | None, ...] = ()
     fp16_infinities: tuple[int | None, ...] = ()

@@ -19,11 +19,11 @@ from coremlscope.ir import (
     DType,
     Feature,
     FunctionDescription,
+    GLMClassifier,
     Graph,
     ImageFeature,
     Model,
     Nested,
-    GLMClassifier,
     Opaque,
     Pipeline,
     Program,
@@ -96,7 +96,11 @@ class WorkSummary:
 
 @dataclass(frozen=True, slots=True)
 class OpSummary:
-    """One operation, with the types of its results once shapes are bound. Unknown work is None."""
+    """One operation, with the types of its results once shapes are bound.
+
+    Unknown work is None. Work that is not complete is a lower bound: a shape or a number of passes is not
+    known before run time.
+    """
 
     id: str
     type: str
@@ -106,6 +110,7 @@ class OpSummary:
     read_bytes: int | None
     written_bytes: int | None
     weight_bytes: int | None
+    work_is_complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,6 +433,7 @@ def _op(view: OpView) -> OpSummary:
         work.read_bytes,
         work.written_bytes,
         work.weight_bytes,
+        work.is_complete,
     )
 
 

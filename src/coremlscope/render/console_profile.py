@@ -131,8 +131,9 @@ def _slowest_rows(profile: Profile, groups: Sequence[Group]) -> list[tuple[str, 
     by_id = {row.id: row for row in profile.ops}
     rows: list[tuple[str, ...]] = []
     for group in groups:
-        flops = [by_id[op_id].flops for op_id in group.op_ids if op_id in by_id]
-        known = [number for number in flops if number is not None]
+        members = [by_id[op_id] for op_id in group.op_ids if op_id in by_id]
+        known = [op.flops for op in members if op.flops is not None]
+        is_complete = len(known) == len(members) and all(op.work_is_complete for op in members)
         rows.append(
             (
                 format_duration(group.wall_s),
@@ -140,7 +141,7 @@ def _slowest_rows(profile: Profile, groups: Sequence[Group]) -> list[tuple[str, 
                 group.op_ids[0] if group.op_ids else "",
                 group.label,
                 group_name(group, by_id),
-                count(sum(known), len(known) == len(flops)) if flops else "",
+                count(sum(known), is_complete) if members else "",
             )
         )
     return rows

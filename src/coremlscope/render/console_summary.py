@@ -199,4 +199,8 @@ def _op_row(op: OpSummary, is_wide: bool) -> tuple[str, ...]:
     if not is_wide:
         return row
     moved = (op.read_bytes, op.written_bytes)
-    return (*row, count(op.flops), *("?" if n is None else format_bytes(n) for n in moved))
+    return (
+        *row,
+        count(op.flops, op.work_is_complete),
+        *("?" if n is None else format_bytes(n) for n in moved),
+    )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["render_csv"]
 
-_WORK_COLUMNS = ("flops", "read_bytes", "written_bytes", "weight_bytes")
+_WORK_COLUMNS = ("flops", "read_bytes", "written_bytes", "weight_bytes", "work_is_complete")
 
 
 def render_csv(subject: Profile | ModelSummary) -> str:

@@ -107,7 +107,13 @@ def _summary(model: ModelSummary) -> list[str]:
 
 def _operations(ops: Iterable[OpSummary]) -> str:
     rows = [
-        (code(op.id), op.type, code(op.name), ", ".join(map(compact_type, op.outputs)), count(op.flops))
+        (
+            code(op.id),
+            op.type,
+            code(op.name),
+            ", ".join(map(compact_type, op.outputs)),
+            count(op.flops, op.work_is_complete),
+        )
         for op in ops
     ]
     return table(("id", "type", "name", "results", "FLOPs>"), rows)
