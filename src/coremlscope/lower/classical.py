@@ -32,6 +32,17 @@ from coremlscope.ops.view import BoundGraph, CannotLower
 __all__ = ["lower_classical"]
 
 _F64 = np.dtype(np.float64)
+#: Coefficients of `_normal_cdf`, the constant term first.
+_HART_P = (
+    220.206867912376, 221.213596169931, 112.079291497871, 33.912866078383, 6.37396220353165,
+    0.700383064443688, 3.52624965998911e-2, 0.0,
+)  # fmt: skip
+_HART_Q = (
+    440.413735824752, 793.826512519948, 637.333633378831, 296.564248779674, 86.7807322029461,
+    16.064177579207, 1.75566716318264, 8.83883476483184e-2,
+)  # fmt: skip
+#: Beyond it, nothing is left in float64.
+_FARTHEST = 40.0
 
 
 def lower_classical(content: Classical, bound: BoundFunction) -> OnnxProgram:
@@ -106,10 +117,23 @@ def _transformed(transform: Transform, op: Lowering, scores: Tensor) -> Tensor:
         case "Logit":
             return op.emit("Sigmoid", scores)
         case "Probit":
-            # Φ(s) = (1 + erf(s / √2)) / 2. The engine's erf is that of float32.
-            erf = op.emit("Erf", op.emit("Mul", scores, op.const(math.sqrt(0.5), _F64)))
-            half = op.const(0.5, _F64)
-            return op.emit("Add", op.emit("Mul", erf, half), half)
+            return _normal_cdf(op, scores)
+
+
+def _normal_cdf(op: Lowering, scores: Tensor) -> Tensor:
+    """The standard normal distribution's share below each score, `[1, rows]`; the engine's erf is float32's.
+
+    Beyond |s|, `exp(-s² / 2) · P(|s|) / Q(|s|)` lies on either side: Hart et al., Computer Approximations
+    (1968), 5666. Its relative error is below 3e-9 up to 7, and 4e-6 where the share is below 1e-12.
+    """
+    far = op.const(_FARTHEST, _F64)
+    x = op.reshape(op.emit("Min", op.emit("Abs", scores), far), (-1, 1))
+    powers = op.emit("Pow", x, op.const([range(len(_HART_Q))], _F64))
+    p, q = (op.emit("MatMul", powers, op.const(np.transpose([c]), _F64)) for c in (_HART_P, _HART_Q))
+    density = op.emit("Exp", op.emit("Mul", op.emit("Mul", x, x), op.const(-0.5, _F64)))
+    beyond = op.reshape(op.emit("Mul", density, op.emit("Div", p, q)), (1, -1))
+    is_above = op.emit("Greater", scores, op.const(0.0, _F64), dtype=np.bool_)
+    return op.emit("Where", is_above, op.emit("Sub", op.const(1.0, _F64), beyond), beyond, dtype=_F64)
 
 
 def _regress(content: GLMRegressor, op: Lowering, value: Value) -> Port:
