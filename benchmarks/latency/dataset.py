@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.latency.extract import KERNELS, MEASUREMENTS
-from coremlscope.cost.kernels import KINDS
+from coremlscope.cost.kinds import KINDS
 from coremlscope.cost.table import Floats, KernelTable
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 

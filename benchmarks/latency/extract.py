@@ -15,7 +15,8 @@ from dataclasses import astuple, fields
 from pathlib import Path
 
 from coremlscope import formats
-from coremlscope.cost.kernels import KINDS, fuse
+from coremlscope.cost.kernels import fuse
+from coremlscope.cost.kinds import KINDS
 from coremlscope.cost.table import KernelTable
 from coremlscope.ir import Program
 from coremlscope.ops import OPS

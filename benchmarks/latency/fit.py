@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from benchmarks.latency.dataset import Measurement, Network, concatenate
+from benchmarks.latency.minimise import minimise
 from benchmarks.latency.priors import PRIORS, REFERENCES, Prior
 from coremlscope.cost.calibration import UnitParameters
 from coremlscope.cost.pricing import price_kernels, scale_of
@@ -103,15 +103,10 @@ def fit(
         )
 
     first = centre if start is None else start
-    solution = least_squares(
-        residuals,
-        np.concatenate([first, np.zeros(len(publications))]),
-        xtol=1e-4,
-        ftol=1e-4,
-        max_nfev=30 if start is None else 12,
-    )
-    logs = solution.x[: len(free)]
-    offsets = dict(zip(publications, map(float, solution.x[len(free) :]), strict=True))
+    vector = np.concatenate([first, np.zeros(len(publications))])
+    solution = minimise(residuals, vector, 40 if start is None else 12)
+    logs = solution[: len(free)]
+    offsets = dict(zip(publications, map(float, solution[len(free) :]), strict=True))
     return Fitted(_parameters(priors, free, logs), logs, offsets)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.fit import Estimator, Fitted, fit
@@ -124,11 +123,20 @@ def errors(measured: Sequence[float], estimated: Sequence[float]) -> Errors:
     m, e = np.array(pairs).T
     off = np.abs(e / m - 1)
     rank = (
-        float(np.corrcoef(rankdata(m), rankdata(e))[0, 1]) if len(pairs) > 2 and np.ptp(m) else float("nan")
+        float(np.corrcoef(_ranks(m), _ranks(e))[0, 1])
+        if len(pairs) > 2 and np.ptp(m) and np.ptp(e)
+        else float("nan")
     )
     return Errors(
         len(pairs), float(np.median(off)), float(np.quantile(off, 0.9)), float(np.median(np.log(e / m))), rank
     )
+
+
+def _ranks(values: Floats) -> Floats:
+    """Ranks; equal values share theirs."""
+    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(times)
+    return np.asarray((last - (times - 1) / 2)[place])
 
 
 def noise_floor(measurements: Iterable[Measurement], chip: str) -> Errors | None:

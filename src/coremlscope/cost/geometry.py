@@ -44,7 +44,7 @@ def geometry_of(view: OpView) -> Geometry:
     """The geometry of an operation; of a lower bound where a shape is not known before run time."""
     try:
         match view.op.type:
-            case "conv" | "conv_transpose":
+            case "conv" | "conv_quantized" | "conv_transpose":
                 return _convolution(view)
             case "linear":
                 return _linear(view)

@@ -10,67 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from coremlscope.cost.geometry import Geometry, geometry_of
+from coremlscope.cost.kinds import Kind, kind_of, moves_channels, shape_of
 from coremlscope.cost.norms import find_norms
-from coremlscope.ir import Constant, StateType, TensorType, Value
+from coremlscope.ir import StateType, TensorType, Value
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 
-__all__ = ["FUSIONS", "KINDS", "Fusion", "Kernel", "Kind", "fuse"]
-
-Kind = Literal[
-    "conv",
-    "pointwise",
-    "depthwise",
-    "grouped",
-    "linear",
-    "matmul",
-    "attention",
-    "elementwise",
-    "softmax",
-    "norm",
-    "reduce",
-    "pool",
-    "copy",
-    "channels",
-    "reshape",
-    "layout",
-    "resize",
-    "recurrent",
-    "other",
-]
-
-KINDS: tuple[Kind, ...] = (
-    "conv", "pointwise", "depthwise", "grouped", "linear", "matmul", "attention", "elementwise",
-    "softmax", "norm", "reduce", "pool", "copy", "channels", "reshape", "layout", "resize",
-    "recurrent", "other",
-)  # fmt: skip
-
-_OPS_OF_KIND: dict[Kind, str] = {
-    "linear": "linear",
-    "matmul": "matmul einsum",
-    "attention": "scaled_dot_product_attention",
-    "softmax": "softmax",
-    "norm": "layer_norm instance_norm l2_norm local_response_norm",
-    "reduce": "reduce_mean reduce_sum reduce_max reduce_min reduce_prod reduce_l1_norm reduce_l2_norm"
-    " reduce_log_sum reduce_log_sum_exp reduce_sum_square reduce_argmax reduce_argmin cumsum",
-    "pool": "max_pool avg_pool l2_pool",
-    "copy": "concat split slice_by_index slice_by_size stack pad tile reverse slice_update"
-    " coreml_update_state",
-    "reshape": "reshape reshape_like flatten2d",
-    "layout": "transpose pixel_shuffle pixel_unshuffle space_to_depth depth_to_space batch_to_space"
-    " space_to_batch sliding_windows squeeze expand_dims identity",
-    "resize": "upsample_nearest_neighbor upsample_bilinear resize_nearest_neighbor resize_bilinear resize"
-    " crop_resize crop resample affine",
-    "recurrent": "lstm gru rnn",
-    "elementwise": "batch_norm add sub mul real_div floor_div mod pow maximum minimum equal not_equal less"
-    " less_equal greater greater_equal logical_and logical_or logical_xor logical_not select cast clip abs"
-    " exp exp2 log sqrt rsqrt square inverse erf sign floor ceil round sin cos tan tanh sigmoid relu relu6"
-    " gelu silu softplus softplus_parametric softsign sigmoid_hard leaky_relu prelu elu clamped_relu"
-    " thresholded_relu linear_activation scaled_tanh threshold quantize dequantize",
-}
-_KIND_OF_OP: dict[str, Kind] = {name: kind for kind, names in _OPS_OF_KIND.items() for name in names.split()}
+__all__ = ["FUSIONS", "Fusion", "Kernel", "fuse"]
 
 #: Operations that only say how the same memory is to be read.
 _RELABELS = frozenset({"reshape", "reshape_like", "squeeze", "expand_dims", "flatten2d", "identity"})
@@ -255,10 +202,21 @@ class _Fuser:
 
     def is_constant(self, view: OpView) -> bool:
         op = view.op
-        if op.type.startswith("constexpr_"):
-            self.packed[op.outputs[0].name] = _packed_bytes(view)
+        is_constant = op.type == "const" or all(value.constant is not None for value in view.outputs)
+        if op.type.startswith("constexpr_") or (is_constant and op.type == "dequantize"):
+            for value in op.outputs:
+                self.packed[value.name] = self.packed_bytes(view)
             return True
-        return op.type == "const" or all(value.constant is not None for value in view.outputs)
+        return is_constant
+
+    def packed_bytes(self, view: OpView) -> float:
+        """Bytes of what a weight is unpacked from, by way of others that are unpacked first."""
+        total = 0.0
+        for name, bound in _constants(view):
+            size = bound.type.nbytes if isinstance(bound.type, TensorType) else 0
+            total += self.packed.get(name, size or 0)
+        types = [constant.type for name, constant in view.op.attributes.items() if name != "name"]
+        return total + sum((type_.nbytes or 0) for type_ in types if isinstance(type_, TensorType))
 
     def place(self, view: OpView) -> _Chain | None:
         """Adds an operation to the kernel that feeds it, or begins a new one; None for the former."""
@@ -324,7 +282,7 @@ class _Fuser:
         self.add_weights(kernel, view)
         kernel.outputs = sum(_size(value) for value in view.outputs)
         if kernel.kind in _MOVES and view.op.type == "transpose":
-            kernel.kind = "channels" if kernel.kind != "layout" and _moves_channels(view) else "layout"
+            kernel.kind = "channels" if kernel.kind != "layout" and moves_channels(view) else "layout"
         if view.op.type == "silu":
             kernel.gated += kernel.outputs
         if kernel.kind not in _MOVES and not _is_relabel(view) and view.op.type != "batch_norm":
@@ -339,10 +297,14 @@ class _Fuser:
         sizes = [_size(value) for value in view.outputs]
         geometry = geometry_of(view)
         kernel = Kernel(
-            _kind(view, geometry), [view.op.id], view.op.name, geometry, sum(read.values()), sum(sizes),
+            kind_of(view, geometry), [view.op.id], view.op.name, geometry, sum(read.values()), sum(sizes),
             _element_bytes(view), max((*read.values(), *sizes), default=0),
         )  # fmt: skip
-        if view.op.type in ("conv", "linear") and any(name in self.quantised for name in read):
+        if kernel.kind == "attention":
+            kernel.vector = geometry.groups * geometry.width * geometry.out_channels
+        if view.op.type in ("conv", "conv_quantized", "linear") and any(
+            name in self.quantised for name in read
+        ):
             kernel.is_int8 = True
         self.add_weights(kernel, view)
         name = view.op.outputs[0].name if view.op.outputs else ""
@@ -413,52 +375,15 @@ def _joined(scores: Kernel, softmax: Kernel, product: Kernel) -> Kernel:
     return kernel
 
 
-def _kind(view: OpView, geometry: Geometry) -> Kind:
-    if view.op.type in ("conv", "conv_transpose"):
-        if geometry.groups > 1:
-            return "depthwise" if geometry.in_channels == 1 else "grouped"
-        return "conv" if geometry.taps > 1 else "pointwise"
-    if view.op.type == "transpose" and _moves_channels(view):
-        return "channels"
-    kind = _KIND_OF_OP.get(view.op.type, "other")
-    if kind == "copy" and (_cuts_rows(view) or (view.has("interleave") and view.flag("interleave"))):
-        return "layout"
-    return kind
-
-
-def _cuts_rows(view: OpView) -> bool:
-    """True where rows get shorter or longer: what was whole is gathered piece by piece."""
-    given = next((b for n in ("x", "values") for b in view.inputs.get(n, ()) if b.constant is None), None)
-    before = _shape(given) if given is not None else None
-    after = _shape(view.outputs[0]) if view.outputs else None
-    return bool(before and after and len(before) > 2 and len(after) > 2 and before[-1] != after[-1])
-
-
-def _moves_channels(view: OpView) -> bool:
-    """True where a transposition takes one axis from the front to the back, or the other way round."""
-    shape = _shape(view.bound("x"))
-    if shape is None or not view.is_known("perm"):
-        return False
-    order = [axis % len(shape) for axis in view.integers("perm")]
-    order = [axis for axis in order if shape[axis] != 1]
-    kept = sorted(order)
-    return order != kept and order in ([*kept[1:], *kept[:1]], [*kept[-1:], *kept[:-1]])
-
-
 def _is_relabel(view: OpView) -> bool:
     """True where the result is the argument with other ones in its shape."""
     if view.op.type not in _RELABELS:
         return False
-    before = _shape(view.bound("x")) if view.has("x") else None
-    after = _shape(view.outputs[0])
+    before = shape_of(view.bound("x")) if view.has("x") else None
+    after = shape_of(view.outputs[0])
     if before is None or after is None:
         return True
     return [d for d in before if d != 1] == [d for d in after if d != 1]
-
-
-def _shape(value: BoundValue) -> tuple[int | None, ...] | None:
-    type_ = value.type.wrapped if isinstance(value.type, StateType) else value.type
-    return type_.shape if isinstance(type_, TensorType) else None
 
 
 def _size(value: BoundValue) -> int:
@@ -489,9 +414,3 @@ def _constants(view: OpView) -> Iterator[tuple[str, BoundValue]]:
         for argument, bound in zip(given, view.inputs[parameter], strict=True):
             if bound.constant is not None:
                 yield (argument.name if isinstance(argument, Value) else ""), bound
-
-
-def _packed_bytes(view: OpView) -> float:
-    values: list[Constant] = [b.constant for _, b in _constants(view) if b.constant is not None]
-    values += [constant for name, constant in view.op.attributes.items() if name != "name"]
-    return float(sum((c.type.nbytes or 0) if isinstance(c.type, TensorType) else 0 for c in values))

@@ -17,7 +17,8 @@ from typing import Literal
 import numpy as np
 
 from coremlscope.cost.calibration import Calibration, Spread, load_calibration
-from coremlscope.cost.kernels import Kernel, Kind
+from coremlscope.cost.kernels import Kernel
+from coremlscope.cost.kinds import Kind
 from coremlscope.cost.pricing import Prices, price_kernels, scale_of
 from coremlscope.cost.table import Floats, KernelTable
 from coremlscope.devices import CPU, UNITS, Chip, ComputeUnit, all_chips

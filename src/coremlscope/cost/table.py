@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.cost.kernels import KINDS, Kernel, Kind
+from coremlscope.cost.kernels import Kernel
+from coremlscope.cost.kinds import KINDS, Kind
 
 __all__ = ["Floats", "KernelTable"]
 

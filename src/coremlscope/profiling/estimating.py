@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coremlscope.cost.kernels import Kernel, fuse
 from coremlscope.cost.latency import LatencyEstimate, estimate
@@ -11,7 +12,16 @@ from coremlscope.cost.plan import TOLLS, price
 from coremlscope.devices import ComputeUnit, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
-from coremlscope.ir import ArrayFeature, DType, FunctionDescription, ImageFeature, Model, Opaque, Pipeline
+from coremlscope.ir import (
+    ArrayFeature,
+    DType,
+    Feature,
+    FunctionDescription,
+    ImageFeature,
+    Model,
+    Pipeline,
+    Program,
+)
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.placement.backend import Backend
 from coremlscope.placement.coreml_view import Node, program_facts, view_function
@@ -20,6 +30,8 @@ from coremlscope.placement.plan import FunctionPlan, PlannedCost, place
 from coremlscope.placement.rules import GRAPH_RULES, RULES
 
 __all__ = ["Estimated", "estimate_model"]
+
+_PIXEL_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +92,8 @@ def estimate_model(
             "Core ML runs such models on the CPU; ML Programs and neural networks are estimated",
         )
     kernels = [kernel for number, stage in enumerate(stages) for kernel in _tagged(stage, number)]
-    converted = sum(_converted_bytes(stage.description) for stage in (stages[0], stages[-1])) // 2
+    edges = (*stages[0].description.inputs, *stages[-1].description.outputs)
+    converted = sum(map(_converted_bytes, edges))
     plans: dict[object, list[FunctionPlan]] = {}
     found = []
     for device in devices:
@@ -97,7 +110,7 @@ def estimate_model(
 def _stages(
     model: Model, function: str | None, shapes: Mapping[str, Sequence[int]] | None
 ) -> Iterator[_Stage]:
-    if isinstance(model.content, Opaque):
+    if not isinstance(model.content, (Pipeline, Program)):
         return
     if isinstance(model.content, Pipeline):
         for stage in model.content.models:
@@ -110,8 +123,7 @@ def _stages(
 def _tagged(stage: _Stage, number: int) -> Iterator[Kernel]:
     """A stage's kernels with ids that differ from those of other stages."""
     for kernel in stage.kernels:
-        kernel.ops = [_tag(number, id_) for id_ in kernel.ops]
-        yield kernel
+        yield replace(kernel, ops=[_tag(number, id_) for id_ in kernel.ops])
 
 
 def _tag(number: int, id_: str) -> str:
@@ -145,18 +157,12 @@ def _units(plans: Sequence[FunctionPlan], setting: ComputeUnits) -> dict[str, Co
     }
 
 
-def _converted_bytes(description: FunctionDescription) -> int:
-    """Bytes of inputs and outputs that are not in half precision."""
-    total = 0
-    for feature in (*description.inputs, *description.outputs):
-        match feature.type:
-            case ArrayFeature(dtype=dtype, shape=shape) if dtype != DType.FP16:
-                size = 1
-                for extent in shape:
-                    size *= max(extent, 1)
-                total += size * dtype.bits // 8
-            case ImageFeature(width=width, height=height):
-                total += 4 * width * height
-            case _:
-                pass
-    return total
+def _converted_bytes(feature: Feature) -> int:
+    """Bytes of an input or output that is not in half precision."""
+    match feature.type:
+        case ArrayFeature(dtype=dtype, shape=shape) if dtype != DType.FP16:
+            return math.prod(max(extent, 1) for extent in shape) * dtype.bits // 8
+        case ImageFeature(width=width, height=height):
+            return _PIXEL_BYTES * width * height
+        case _:
+            return 0

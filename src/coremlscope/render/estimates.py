@@ -24,7 +24,7 @@ def render_estimates(results: Sequence[Estimated], *, width: int = 100, color: b
     page.title("Estimated latency of one prediction")
     several = len({result.compute_units for result in results}) > 1
     columns = [
-        Column("model", most=max(width - 86, 14)), Column("device", most=20),
+        Column("model", most=max(width - 72, 14)), Column("device", most=20),
         *([Column("units")] if several else []),
         Column("estimate", is_number=True), Column("80 % of cases", is_number=True),
         Column("rate", is_number=True), Column("runs on"), Column("waits for", style="cyan"),

@@ -1,0 +1,207 @@
+"""Which operations become one kernel, and what its numbers are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from coremltools.converters.mil import Builder as mb
+
+import programs
+from coremlscope.cost.kernels import Kernel, fuse
+from coremlscope.cost.kinds import KINDS, OPS_OF_KIND
+from coremlscope.ops import OPS
+
+MAP = np.zeros((1, 8, 16, 16), np.float16)
+TOKENS = np.zeros((1, 12, 8), np.float16)
+HEADS = np.zeros((1, 2, 12, 8), np.float16)
+
+
+def kernels(body: Callable[..., Any], **inputs: np.ndarray) -> tuple[Kernel, ...]:
+    """The kernels of a program whose operations are those of `body`."""
+    return fuse(programs.bind_main(programs.build(body, inputs)).graph)
+
+
+def weight(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float16)
+
+
+def conv(x: Any, out: int = 8, k: int = 3, groups: int = 1) -> Any:
+    return mb.conv(x=x, weight=weight(out, x.shape[1] // groups, k, k), pad_type="same", groups=groups)
+
+
+def kinds(found: tuple[Kernel, ...]) -> list[str]:
+    return [kernel.kind for kernel in found]
+
+
+@pytest.mark.parametrize(
+    ("out", "k", "groups", "kind", "macs"),
+    [
+        (16, 3, 1, "conv", 16 * 16 * 16 * 8 * 9),
+        (16, 1, 1, "pointwise", 16 * 16 * 16 * 8),
+        (8, 3, 8, "depthwise", 16 * 16 * 8 * 9),
+        (8, 3, 2, "grouped", 16 * 16 * 8 * 4 * 9),
+    ],
+)
+def test_convolutions_by_their_shape(out: int, k: int, groups: int, kind: str, macs: int) -> None:
+    (kernel,) = kernels(lambda x: conv(x, out, k, groups), x=MAP)
+    assert (kernel.kind, kernel.geometry.macs) == (kind, macs)
+    assert (kernel.inputs, kernel.outputs) == (8 * 256, out * 256)
+    assert kernel.weights == out * (8 // groups) * k * k
+    assert kernel.weight_bytes == 2 * kernel.weights
+
+
+def test_activation_norm_and_shortcut_join_a_convolution() -> None:
+    def body(x: Any) -> Any:
+        y = conv(x)
+        y = mb.batch_norm(x=y, mean=weight(8), variance=weight(8))
+        return mb.add(x=x, y=mb.relu(x=y))
+
+    (kernel,) = kernels(body, x=MAP)
+    assert kernel.kind == "conv"
+    assert len(kernel.ops) == 4
+    # The shortcut is read besides the input; the folded normalisation costs nothing, the two others do.
+    assert kernel.inputs == 2 * MAP.size - MAP.size
+    assert kernel.vector == 2 * MAP.size
+
+
+def test_a_shortcut_from_elsewhere_is_read() -> None:
+    (kernel,) = kernels(lambda x, y: mb.add(x=conv(x), y=y), x=MAP, y=MAP)
+    assert kernel.inputs == 2 * MAP.size
+
+
+def test_a_value_with_two_users_keeps_its_kernel_apart() -> None:
+    def body(x: Any) -> Any:
+        y = conv(x)
+        return mb.relu(x=y), mb.tanh(x=y)
+
+    assert kinds(kernels(body, x=MAP)) == ["conv", "elementwise", "elementwise"]
+
+
+def gate_of(x: Any) -> Any:
+    return mb.sigmoid_hard(x=x, alpha=np.float16(0.2), beta=np.float16(0.5))
+
+
+def test_a_gate_is_one_activation() -> None:
+    def body(x: Any) -> Any:
+        y = conv(x)
+        return mb.mul(x=gate_of(y), y=y)
+
+    (kernel,) = kernels(body, x=MAP)
+    assert len(kernel.ops) == 3
+    assert kernel.gated == MAP.size
+
+
+def test_silu_is_a_gate() -> None:
+    (kernel,) = kernels(lambda x: mb.silu(x=conv(x)), x=MAP)
+    assert kernel.gated == MAP.size
+
+
+def test_a_gate_that_is_used_twice_is_none() -> None:
+    def body(x: Any) -> Any:
+        y = conv(x)
+        gate = gate_of(y)
+        return mb.mul(x=gate, y=y), mb.relu(x=gate)
+
+    assert all(kernel.gated == 0 for kernel in kernels(body, x=MAP))
+
+
+def test_squeeze_and_excite_stays_in_parts() -> None:
+    def body(x: Any) -> Any:
+        squeezed = mb.reduce_mean(x=x, axes=[2, 3], keep_dims=True)
+        return mb.mul(x=x, y=mb.sigmoid(x=conv(squeezed, 8, 1)))
+
+    assert kinds(kernels(body, x=MAP)) == ["reduce", "pointwise", "elementwise"]
+
+
+def layer_norm(x: Any) -> Any:
+    centred = mb.sub(x=x, y=mb.reduce_mean(x=x, axes=[-1], keep_dims=True))
+    variance = mb.reduce_mean(x=mb.square(x=centred), axes=[-1], keep_dims=True)
+    return mb.real_div(x=centred, y=mb.sqrt(x=mb.add(x=variance, y=np.float16(1e-3))))
+
+
+def rms_norm(x: Any) -> Any:
+    mean = mb.reduce_mean(x=mb.mul(x=x, y=x), axes=[-1], keep_dims=True)
+    return mb.mul(x=x, y=mb.rsqrt(x=mb.add(x=mean, y=np.float16(1e-3)), epsilon=np.float16(1e-3)))
+
+
+@pytest.mark.parametrize(("norm", "ops"), [(layer_norm, 7), (rms_norm, 5)])
+def test_a_norm_that_is_spelled_out_is_one_kernel(norm: Callable[[Any], Any], ops: int) -> None:
+    (kernel,) = kernels(norm, x=TOKENS)
+    assert kernel.kind == "norm"
+    assert len(kernel.ops) == ops
+    assert kernel.inputs == kernel.outputs == TOKENS.size
+
+
+def test_a_division_by_something_else_is_no_norm() -> None:
+    def body(x: Any, y: Any) -> Any:
+        return mb.real_div(x=x, y=mb.sqrt(x=mb.reduce_mean(x=mb.square(x=y), axes=[-1], keep_dims=True)))
+
+    assert "norm" not in kinds(kernels(body, x=TOKENS, y=TOKENS))
+
+
+def test_attention_is_one_kernel() -> None:
+    def body(q: Any, k: Any, v: Any) -> Any:
+        scores = mb.mul(x=mb.matmul(x=q, y=k, transpose_y=True), y=np.float16(0.5))
+        return mb.matmul(x=mb.softmax(x=scores, axis=-1), y=v)
+
+    (kernel,) = kernels(body, q=HEADS, k=HEADS, v=HEADS)
+    assert kernel.kind == "attention"
+    assert kernel.geometry.macs == 2 * 2 * 12 * 12 * 8
+    assert kernel.vector == 2 * 12 * 12
+    assert kernel.inputs == 3 * HEADS.size
+    assert kernel.outputs == HEADS.size
+
+
+def test_products_apart_from_their_softmax_are_no_attention() -> None:
+    def body(q: Any, k: Any) -> Any:
+        return mb.matmul(x=mb.matmul(x=q, y=k, transpose_y=True), y=k)
+
+    assert kinds(kernels(body, q=HEADS, k=HEADS)) == ["matmul", "matmul"]
+
+
+def test_what_moves_is_told_apart() -> None:
+    def body(x: Any) -> Any:
+        back = mb.transpose(x=x, perm=[0, 2, 3, 1])
+        left, right = mb.split(x=mb.relu(x=x), axis=1, num_splits=2)
+        rows = mb.slice_by_index(x=x, begin=[0, 0, 0, 0], end=[1, 8, 16, 4])
+        return back, mb.tanh(x=left), mb.tanh(x=right), rows, mb.transpose(x=x, perm=[0, 2, 1, 3])
+
+    found = {kernel.kind for kernel in kernels(body, x=MAP)}
+    assert found == {"channels", "elementwise", "copy", "layout"}
+
+
+def test_ones_in_a_shape_cost_nothing() -> None:
+    found = kernels(lambda x: mb.tanh(x=mb.expand_dims(x=mb.squeeze(x=x, axes=[0]), axes=[1])), x=MAP)
+    assert kinds(found) == ["elementwise"]
+
+
+def test_rows_of_linear_lie_in_one_line_or_in_a_plane() -> None:
+    flat, plane = (
+        kernels(lambda x: mb.linear(x=x, weight=weight(4, 8)), x=np.zeros(shape, np.float16))[0].geometry
+        for shape in ((1, 12, 8), (1, 3, 4, 8))
+    )
+    assert (flat.height, flat.width, flat.macs) == (1, 12, 12 * 4 * 8)
+    assert (plane.height, plane.width, plane.macs) == (3, 4, 12 * 4 * 8)
+
+
+def test_palettised_weights_count_as_they_lie_in_the_file() -> None:
+    def body(x: Any) -> Any:
+        lut = mb.constexpr_lut_to_dense(
+            indices=np.zeros(16 * 8 // 2, np.uint8), lut=np.zeros(16, np.float16),
+            shape=np.array([16, 8, 1, 1], np.uint32),
+        )  # fmt: skip
+        return mb.conv(x=x, weight=lut, pad_type="valid")
+
+    (kernel,) = kernels(body, x=MAP)
+    assert kernel.weights == 16 * 8
+    assert 64 <= kernel.weight_bytes < 2 * 16 * 8
+
+
+def test_operations_that_do_something_have_a_kind() -> None:
+    named = " ".join(OPS_OF_KIND.values()).split()
+    assert len(named) == len(set(named))
+    assert set(OPS_OF_KIND) <= set(KINDS)
+    assert set(named) <= set(OPS)

@@ -1,0 +1,181 @@
+"""The model of latency: what its parts do, and that it says of chips what their measurements show."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from coremlscope.cost.calibration import Spread, UnitParameters, load_calibration
+from coremlscope.cost.geometry import Geometry
+from coremlscope.cost.kernels import Kernel
+from coremlscope.cost.kinds import Kind
+from coremlscope.cost.latency import LatencyEstimate, estimate, spread_of
+from coremlscope.cost.pricing import Scale, price_kernels, scale_of
+from coremlscope.cost.table import KernelTable
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
+
+CHIPS = all_chips()
+#: Round numbers, so that expected prices can be told by hand.
+ROUND = replace(
+    load_calibration().units[NEURAL_ENGINE],
+    kernel_s=0.0, dense_FLOPps=1e12, pointwise_FLOPps=2e12, linear_share=0.5, flat_share=0.5,
+    activation_Bps=1e10, weights_Bps=1e10, spill_Bps=2e9, on_chip_bytes=1e6, function_Bps=1e9, gate_Bps=5e8,
+    softmax_Bps=1e9,
+    norm_Bps=1e9, int8_gain=2.0,
+)  # fmt: skip
+
+
+def kernel(kind: Kind = "conv", *, macs: int = 0, size: int = 0, weights: int = 0, **more: object) -> Kernel:
+    geometry = Geometry(macs=macs, height=int(more.pop("height", 4)), width=int(more.pop("width", 4)))  # type: ignore[call-overload]
+    made = Kernel(kind, [f"main/{kind}"], kind, geometry, size // 2, size // 2)
+    made.weights, made.weight_bytes = weights, 2.0 * weights
+    for name, value in more.items():
+        setattr(made, name, value)
+    return made
+
+
+def seconds(made: Kernel, scale: Scale = Scale(), unit: ComputeUnit = NEURAL_ENGINE) -> float:  # noqa: B008
+    return float(price_kernels(KernelTable.of([made]), unit, ROUND, scale).total[0])
+
+
+def test_a_kernel_takes_as_long_as_the_slowest_of_three() -> None:
+    assert seconds(kernel(macs=10**9)) == pytest.approx(2e-3)
+    assert seconds(kernel(macs=10**9, size=10**6)) == pytest.approx(2e-3)
+    assert seconds(kernel(macs=10**6, size=2 * 10**5)) == pytest.approx(4e-5)
+    assert seconds(kernel(macs=10**6, size=2, weights=10**6)) == pytest.approx(2e-4)
+
+
+def test_shape_decides_about_linear() -> None:
+    plane = seconds(kernel("linear", macs=10**9))
+    assert plane == pytest.approx(2e-3)
+    assert seconds(kernel("linear", macs=10**9, height=1)) == pytest.approx(2 * plane)
+    assert seconds(kernel("linear", macs=10**9, height=1, width=1)) == pytest.approx(plane)
+
+
+def test_what_does_not_stay_on_the_chip_costs_more() -> None:
+    small, large = seconds(kernel(size=10**6)), seconds(kernel(size=10**7))
+    assert small == pytest.approx(2e6 / 1e10)
+    # Ten times the bytes, and 9 MB of either of both tensors are spilled.
+    assert large == pytest.approx(2e7 / 1e10 + 2 * 9e6 / 2e9)
+
+
+def test_functions_gates_and_softmax_come_on_top() -> None:
+    plain = seconds(kernel(macs=10**9))
+    assert seconds(kernel(macs=10**9, vector=10**6)) == pytest.approx(plain + 2e-3)
+    assert seconds(kernel(macs=10**9, gated=10**6)) == pytest.approx(plain + 4e-3)
+    scores = seconds(kernel("attention", macs=1, vector=10**6))
+    assert scores == pytest.approx(2e-3, rel=1e-3)
+
+
+def test_eight_bits_help_where_the_chip_has_them() -> None:
+    made = kernel(macs=10**9, is_int8=True)
+    assert seconds(made) == pytest.approx(2e-3)
+    assert seconds(made, Scale(has_int8=True)) == pytest.approx(1e-3)
+
+
+def test_compressed_weights_help_only_where_weights_bound() -> None:
+    bound, free = kernel(macs=1, weights=10**7), kernel(macs=10**10, weights=10**5)
+    for made, gains in ((bound, 4.0), (free, 1.0)):
+        packed = replace(made, weight_bytes=made.weight_bytes / 4)
+        assert seconds(made) / seconds(packed) == pytest.approx(gains)
+
+
+def test_the_cpu_counts_single_precision_as_it_is() -> None:
+    made = kernel(size=10**5)
+    assert seconds(replace(made, element_bytes=4), unit=CPU) == pytest.approx(2 * seconds(made, unit=CPU))
+    assert seconds(replace(made, element_bytes=4)) == pytest.approx(seconds(made))
+
+
+@pytest.mark.parametrize("chip", CHIPS.values(), ids=lambda chip: chip.id)
+@pytest.mark.parametrize("unit", [CPU, GPU, NEURAL_ENGINE])
+def test_every_chip_has_a_scale(chip: object, unit: ComputeUnit) -> None:
+    known = load_calibration()
+    reference = CHIPS[known.references[unit]]
+    scale = scale_of(unit, chip, reference, known.units[unit])  # type: ignore[arg-type]
+    assert 0.2 < scale.speed < 40
+    assert 0.05 < scale.dispatch < 1.5
+    if chip is reference:
+        assert scale.speed == 1
+
+
+def network(count: int = 40) -> list[Kernel]:
+    """Of about 1 ms on A14."""
+    return [
+        replace(kernel(macs=2 * 10**7, size=6 * 10**5, weights=10**5), ops=[f"main/{n}"])
+        for n in range(count)
+    ]
+
+
+def on(unit: ComputeUnit, chip: str, kernels: list[Kernel] | None = None) -> LatencyEstimate:
+    made = kernels or network()
+    return estimate(made, {id_: unit for k in made for id_ in k.ops}, CHIPS[chip])
+
+
+def test_parts_add_up_to_the_whole() -> None:
+    found = on(NEURAL_ENGINE, "a14")
+    assert sum(found.parts.values()) == pytest.approx(found.latency.value)
+    assert sum(k.seconds for k in found.kernels) < found.latency.value
+    assert found.latency.low < found.latency.value < found.latency.high
+    assert found.latency.origin == "estimated"
+    assert found.placement == {NEURAL_ENGINE: pytest.approx(1.0)}
+    assert found.bound == max(found.parts, key=lambda part: found.parts[part])
+    assert found.per_second == pytest.approx(1 / found.latency.value)
+
+
+def test_falling_off_the_neural_engine_costs_much() -> None:
+    assert 5 < on(CPU, "a14").latency.value / on(NEURAL_ENGINE, "a14").latency.value < 70
+
+
+def test_changes_of_the_unit_cost() -> None:
+    made = network(4)
+    apart = estimate(
+        made, {"main/0": NEURAL_ENGINE, "main/1": CPU, "main/2": NEURAL_ENGINE, "main/3": CPU}, CHIPS["a14"]
+    )
+    together = estimate(
+        made, {"main/0": NEURAL_ENGINE, "main/1": NEURAL_ENGINE, "main/2": CPU, "main/3": CPU}, CHIPS["a14"]
+    )
+    assert (apart.switches, together.switches) == (3, 1)
+    difference = apart.latency.value - together.latency.value
+    assert difference == pytest.approx(2 * load_calibration().switch_s)
+    assert apart.latency.high / apart.latency.low > on(CPU, "a13").latency.high / on(CPU, "a13").latency.low
+
+
+def test_networks_of_about_a_millisecond_hardly_gain_from_a14_to_a15() -> None:
+    older, newer = on(NEURAL_ENGINE, "a14"), on(NEURAL_ENGINE, "a15")
+    assert 0.7e-3 < older.latency.value < 1.6e-3
+    assert 0.8 < newer.latency.value / older.latency.value < 1
+
+
+def test_nothing_to_compute_costs_what_a_prediction_costs() -> None:
+    found = estimate([], {}, CHIPS["m1"])
+    assert found.latency.value == pytest.approx(load_calibration().units[CPU].dispatch_s)
+    assert found.placement == {CPU: 1.0}
+
+
+def test_operations_without_a_unit_run_on_the_cpu() -> None:
+    assert estimate(network(), {}, CHIPS["a14"]).placement == {CPU: pytest.approx(1.0)}
+
+
+def test_chips_without_measurements_are_told_and_have_wider_intervals() -> None:
+    known, guessed = on(NEURAL_ENGINE, "a14"), on(NEURAL_ENGINE, "m4")
+    assert (known.basis, guessed.basis) == ("calibrated", "extrapolated")
+    assert guessed.latency.high / guessed.latency.low > known.latency.high / known.latency.low
+
+
+def test_spread_grows_with_what_is_unusual() -> None:
+    spread = Spread(0.1, 0.2, {"a14": 0.0, "a15": 0.3}, 0.4, 0.5)
+    assert spread_of(spread, CHIPS["a14"], 0.0, False) == pytest.approx(0.1)
+    assert spread_of(spread, CHIPS["a14"], 0.5, False) == pytest.approx(0.2)
+    assert spread_of(spread, CHIPS["a15"], 0.0, False) == pytest.approx(math.hypot(0.1, 0.3))
+    assert spread_of(spread, CHIPS["m1"], 0.0, True) == pytest.approx(math.hypot(0.1, 0.4, 0.5))
+
+
+def test_every_parameter_is_a_positive_number() -> None:
+    for parameters in load_calibration().units.values():
+        for field in fields(UnitParameters):
+            value = getattr(parameters, field.name)
+            assert np.isfinite(value)
+            assert value > 0, field.name
