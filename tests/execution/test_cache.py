@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope.errors import OutputError
-from coremlscope.execution import ArtefactCache, default_cache_folder
+from coremlscope.execution import ArtefactCache
 from coremlscope.execution.cache import key_of_files
 
 
@@ -91,7 +90,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written") as caught:
         ArtefactCache(tmp_path / "file" / "cache").add("k", _write(b""))  # type: ignore[arg-type]
-    assert "COREMLSCOPE_CACHE" in caught.value.hint
+    assert "writable" in caught.value.hint
 
 
 def test_keys_follow_files_and_parts(tmp_path: Path) -> None:
@@ -103,33 +102,3 @@ def test_keys_follow_files_and_parts(tmp_path: Path) -> None:
     assert key != key_of_files(tmp_path, ["q"])
     file.write_text("ab")
     assert key != key_of_files(tmp_path, ["p"])
-
-
-def test_the_environment_names_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("COREMLSCOPE_CACHE", str(tmp_path))
-    assert default_cache_folder() == tmp_path
-
-
-@pytest.mark.parametrize(
-    ("system", "expected"),
-    [
-        ("linux", ".cache/coremlscope"),
-        ("darwin", "Library/Caches/coremlscope"),
-        ("win32", "AppData/Local/coremlscope/Cache"),
-    ],
-)
-def test_the_platform_names_the_folder(
-    system: str, expected: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name in ("COREMLSCOPE_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    monkeypatch.setattr(sys, "platform", system)
-    assert default_cache_folder() == tmp_path / expected
-
-
-def test_the_cache_home_of_linux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("COREMLSCOPE_CACHE", raising=False)
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_cache_folder() == tmp_path / "coremlscope"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from coremlscope.execution.artefact import Manifest, read_artefact
     from coremlscope.execution.binding import Chosen, bind_model, choose_function
-    from coremlscope.execution.cache import ArtefactCache, default_cache_folder
+    from coremlscope.execution.cache import ArtefactCache
     from coremlscope.execution.executable import Executable, compile_model, load_compiled
     from coremlscope.execution.pipeline import PipelinePredictor, open_predictor
     from coremlscope.execution.predictor import Predictor
@@ -31,7 +31,6 @@ __all__ = [
     "bind_model",
     "choose_function",
     "compile_model",
-    "default_cache_folder",
     "load_compiled",
     "missing_weights",
     "open_predictor",
@@ -51,7 +50,6 @@ _MODULES = {
     "bind_model": "binding",
     "choose_function": "binding",
     "compile_model": "executable",
-    "default_cache_folder": "cache",
     "load_compiled": "executable",
     "missing_weights": "random_weights",
     "open_predictor": "pipeline",

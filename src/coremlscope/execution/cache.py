@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -14,27 +13,12 @@ from pathlib import Path
 
 from coremlscope.errors import OutputError
 
-__all__ = ["ArtefactCache", "default_cache_folder", "key_of_files"]
+__all__ = ["ArtefactCache", "key_of_files"]
 
-_ENVIRONMENT = "COREMLSCOPE_CACHE"
 _LIMIT_BYTES = 4 << 30
 _UNFINISHED = ".making-"
 #: Unfinished folders older than this were left behind by a process that died.
 _STALE_S = 24 * 3600.0
-
-
-def default_cache_folder() -> Path:
-    """Where compiled functions are kept: `COREMLSCOPE_CACHE`, else the platform's place for caches."""
-    given = os.environ.get(_ENVIRONMENT)
-    if given:
-        return Path(given)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "coremlscope"
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "coremlscope" / "Cache"
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home and Path(home).is_absolute() else Path.home() / ".cache") / "coremlscope"
 
 
 def key_of_files(root: Path, parts: Iterable[str]) -> str:
@@ -64,12 +48,12 @@ class ArtefactCache:
     ones unused for longest go when the limit is passed.
 
     Args:
-        root: Where; None for the platform's place.
+        root: Where.
         limit_bytes: How much may be kept.
     """
 
-    def __init__(self, root: Path | None = None, limit_bytes: int = _LIMIT_BYTES) -> None:
-        self.root = root or default_cache_folder()
+    def __init__(self, root: Path, limit_bytes: int = _LIMIT_BYTES) -> None:
+        self.root = root
         self.limit_bytes = limit_bytes
 
     def key(self, source: Path, parts: Iterable[str]) -> str:
@@ -101,7 +85,7 @@ class ArtefactCache:
         except OSError as error:
             raise OutputError(
                 f"the cache {self.root} cannot be written: {error.strerror or error}",
-                f"set {_ENVIRONMENT} to a folder that can be written",
+                "make the folder writable, or move the model to one that is",
             ) from error
         target = self.root / key
         try:
