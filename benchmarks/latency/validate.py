@@ -204,7 +204,7 @@ def coverage(held: Sequence[HeldOut], estimates: Sequence[float], spread: Spread
     """The share of measurements within the 80 % intervals around estimates that did not see them."""
     inside = [
         abs(np.log(h.measurement.ms / e))
-        <= _Z80 * spread_of(spread, all_chips()[h.measurement.chip], h.unusual, False)
+        <= _Z80 * spread_of(spread, all_chips()[h.measurement.chip], h.unusual)
         for h, e in zip(held, estimates, strict=True)
         if e == e
     ]

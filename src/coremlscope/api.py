@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from coremlscope.placement.plan import Plan
     from coremlscope.profiling.assemble import Progress
     from coremlscope.profiling.estimating import Estimated
-    from coremlscope.profiling.profile import Profile
+    from coremlscope.profiling.profile import DeviceLatency, Profile, Request
     from coremlscope.profiling.summary import ModelSummary
 
 __all__ = ["Source", "estimate", "export", "inspect", "plan", "plan_by_apple", "predict", "profile", "read"]
@@ -78,6 +79,7 @@ def profile(
     inputs: Mapping[str, Any] | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    devices: Sequence[str] = (),
     **request: Unpack[RequestOptions],
 ) -> Profile:
     """Compiles, loads and runs a model again and again, and says where the time goes.
@@ -87,6 +89,7 @@ def profile(
         inputs: Values of inputs by name; those that are absent are made up.
         threads: Threads that work on one operation; None for one per physical core.
         progress: Called with the phase, how many repetitions are done, and how many there will be.
+        devices: Chips or devices on which to estimate the latency, besides: `m1`, `iphone-15-pro`.
         **request: What to measure and how often: the attributes of `Request`, such as `iterations=100`.
 
     Raises:
@@ -95,9 +98,22 @@ def profile(
     from coremlscope.profiling import assemble
     from coremlscope.profiling.profile import Request
 
-    return assemble.measure(
-        read(source), Request(**request), inputs=inputs, threads=threads, progress=progress
+    wanted, model = Request(**request), read(source)
+    estimates = _device_latencies(model, devices, wanted) if devices else ()
+    measured = assemble.measure(model, wanted, inputs=inputs, threads=threads, progress=progress)
+    return dataclasses.replace(measured, estimates=estimates)
+
+
+def _device_latencies(model: Model, devices: Sequence[str], request: Request) -> tuple[DeviceLatency, ...]:
+    from coremlscope.devices import SETTINGS, find_device
+    from coremlscope.profiling.estimating import estimate_model
+
+    chosen = [find_device(device) for device in devices]
+    settings = [setting for setting in SETTINGS if setting == request.compute_units]
+    found = estimate_model(
+        model, chosen, settings or ["all"], function=request.function or None, shapes=request.shapes
     )
+    return tuple(estimated.for_profile() for estimated in found)
 
 
 def predict(

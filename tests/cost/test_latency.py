@@ -167,10 +167,10 @@ def test_chips_without_measurements_are_told_and_have_wider_intervals() -> None:
 
 def test_spread_grows_with_what_is_unusual() -> None:
     spread = Spread(0.1, 0.2, {"a14": 0.0, "a15": 0.3}, 0.4, 0.5)
-    assert spread_of(spread, CHIPS["a14"], 0.0, False) == pytest.approx(0.1)
-    assert spread_of(spread, CHIPS["a14"], 0.5, False) == pytest.approx(0.2)
-    assert spread_of(spread, CHIPS["a15"], 0.0, False) == pytest.approx(math.hypot(0.1, 0.3))
-    assert spread_of(spread, CHIPS["m1"], 0.0, True) == pytest.approx(math.hypot(0.1, 0.4, 0.5))
+    assert spread_of(spread, CHIPS["a14"], 0.0) == pytest.approx(0.1)
+    assert spread_of(spread, CHIPS["a14"], 0.5) == pytest.approx(0.2)
+    assert spread_of(spread, CHIPS["a15"], 0.0) == pytest.approx(math.hypot(0.1, 0.3))
+    assert spread_of(spread, CHIPS["m1"], 0.0, 0.5) == pytest.approx(math.hypot(0.1, 0.4, 0.5))
 
 
 def test_every_parameter_is_a_positive_number() -> None:

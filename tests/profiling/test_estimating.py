@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from coremlscope import api, ir
 from coremlscope.devices import all_chips, find_device
 from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.profiling.estimating import estimate_model
+from coremlscope.profiling.profile import Profile
+from coremlscope.render import render_console
+from coremlscope.render.markdown import render_markdown
 
 MAP = np.zeros((1, 64, 56, 56), np.float16)
 
@@ -91,3 +95,28 @@ def test_other_kinds_are_refused() -> None:
 def test_unknown_devices_are_refused(deep: ir.Model) -> None:
     with pytest.raises(UsageError, match="no device is called 'pixel'"):
         api.estimate(deep, ["pixel"])
+
+
+def test_a_profile_keeps_estimates_apart_from_what_was_measured() -> None:
+    model = handmade.perceptron(units=16)
+    profile = api.profile(
+        model, devices=["iphone-12", "m1"], iterations=2, compile_iterations=1, load_iterations=1, warmups=0
+    )
+    assert [(e.device, e.latency.origin) for e in profile.estimates] == [
+        ("iPhone 12", "estimated"), ("M1", "estimated"),
+    ]  # fmt: skip
+    assert profile.predict.origin == "measured"
+    again = Profile.from_json(json.loads(json.dumps(profile.to_json())))
+    assert again.estimates == profile.estimates
+    for text in (render_console(profile), render_markdown(profile)):
+        assert "On Apple devices" in text
+        assert "iPhone 12" in text
+        assert "not measured" in text or "nothing of it was measured" in text
+
+
+def test_a_profile_without_devices_estimates_nothing() -> None:
+    profile = api.profile(
+        handmade.perceptron(units=16), iterations=2, compile_iterations=1, load_iterations=1, warmups=0
+    )
+    assert profile.estimates == ()
+    assert "On Apple devices" not in render_console(profile)

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from coremlscope.cli.command import Command, add_shape, one_of
-from coremlscope.cli.lookup import add_json
+from coremlscope.cli.lookup import add_json, device_names
 from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
-from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
     from coremlscope.profiling.estimating import Estimated
@@ -42,6 +41,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         metavar="NAME,…",
+        type=device_names,
         required=True,
         help="chips or devices: m1, a17-pro, iphone-15-pro; every for all chips;"
         " `coremlscope devices` lists them",
@@ -71,7 +71,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for path in arguments.models:
         results += api.estimate(
             path,
-            _devices(arguments.device),
+            arguments.device,
             os=arguments.os,
             compute_units=settings,
             function=arguments.function,
@@ -79,15 +79,6 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     _write(results, arguments)
     return 0
-
-
-def _devices(text: str) -> list[str]:
-    from coremlscope.devices import all_chips
-
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise UsageError("--device names no device", "write it as --device iphone-13,m1")
-    return list(all_chips()) if names == [_EVERY] else names
 
 
 def _write(results: list[Estimated], arguments: argparse.Namespace) -> None:

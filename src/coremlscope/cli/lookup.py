@@ -9,10 +9,10 @@ from typing import Any
 
 from coremlscope.cli.command import json_target
 from coremlscope.cli.terminal import print_note, print_result, write_file
-from coremlscope.devices import Device, find_device
+from coremlscope.devices import Device, all_chips, find_device
 from coremlscope.errors import UsageError
 
-__all__ = ["add_device", "add_json", "chosen_device", "write_json"]
+__all__ = ["add_device", "add_json", "chosen_device", "device_names", "write_json"]
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +21,14 @@ def add_device(parser: argparse.ArgumentParser) -> None:
         "--device", metavar="NAME", help="only what holds on this chip or device: m1, iphone-15-pro, …"
     )
     parser.add_argument("--os", metavar="VERSION", help="and on this system (default: the newest)")
+
+
+def device_names(text: str) -> tuple[str, ...]:
+    """A type of arguments: devices by name, or `every` for all chips."""
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise argparse.ArgumentTypeError("--device names no device\nwrite it as --device iphone-13,m1")
+    return tuple(all_chips()) if names == ("every",) else names
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ from coremlscope.cli.command import (
     one_of,
 )
 from coremlscope.cli.inputs import read_inputs
+from coremlscope.cli.lookup import device_names
 from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
@@ -85,6 +86,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="make up weights whose file is absent, to time the structure",
     )
+    parser.add_argument(
+        "--device",
+        metavar="NAME,…",
+        type=device_names,
+        default=(),
+        help="also estimate the latency on these chips or devices: m1, iphone-15-pro; nothing of it is"
+        " measured (see `coremlscope estimate`)",
+    )
     add_reports(parser)
 
 
@@ -112,6 +121,7 @@ def _run(arguments: argparse.Namespace) -> int:
             shapes=shapes,
             random_weights=arguments.random_weights,
             precision=arguments.precision,
+            devices=arguments.device,
         )
     write_reports(profile, arguments)
     return 0

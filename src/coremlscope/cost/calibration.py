@@ -91,7 +91,7 @@ class Spread:
         unusual: Added per share of the time that goes into kernels other than convolutions.
         by_chip: Added in squares for chips by id, where the sources themselves disagree or are few.
         extrapolated: Added in squares for chips without measurements.
-        mixed: Added in squares where more than one unit works.
+        mixed: Added in squares where two units share the time equally, in proportion where less.
     """
 
     base: float

@@ -33,8 +33,6 @@ Basis = Literal["calibrated", "extrapolated"]
 
 #: A normal distribution holds 80 % of its mass within this many standard deviations.
 _Z80 = 1.2816
-#: Units with a smaller share of the time do not make a prediction a mixed one.
-_MIXED = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ def estimate(
     seconds = sum(parts.values())
     main = max(placement, key=lambda unit: placement[unit])
     spread = known.spreads[main]
-    sigma = spread_of(spread, chip, _unusual(table, total, seconds), _is_mixed(placement))
+    sigma = spread_of(spread, chip, _unusual(table, total, seconds), 1 - placement[main])
     low, high = seconds * math.exp(-_Z80 * sigma), seconds * math.exp(_Z80 * sigma)
     return LatencyEstimate(
         Figure(seconds, low, high, "estimated"),
@@ -132,18 +130,18 @@ def estimate(
     )
 
 
-def spread_of(spread: Spread, chip: Chip, unusual: float, mixed: bool) -> float:
+def spread_of(spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0) -> float:
     """The standard deviation of the logarithm of a latency around its estimate.
 
     Args:
         spread: What is known of the unit that does most.
         chip: The chip.
         unusual: The share of the time that goes into kernels other than convolutions.
-        mixed: True where more than one unit works.
+        elsewhere: The share of the time on other units than the one that does most.
     """
     own = spread.base + spread.unusual * unusual
     more = spread.by_chip.get(chip.id, spread.extrapolated)
-    return math.sqrt(own**2 + more**2 + (spread.mixed**2 if mixed else 0.0))
+    return math.sqrt(own**2 + more**2 + (2 * max(elsewhere, 0.0) * spread.mixed) ** 2)
 
 
 def _unit(kernel: Kernel, units: Mapping[str, ComputeUnit]) -> ComputeUnit:
@@ -202,7 +200,3 @@ def _shares(
 def _unusual(table: KernelTable, total: Floats, seconds: float) -> float:
     plain = table.is_kind("conv", "pointwise", "depthwise", "elementwise", "pool", "reduce")
     return float(total[~plain].sum()) / seconds
-
-
-def _is_mixed(placement: Mapping[ComputeUnit, float]) -> bool:
-    return sum(share > _MIXED for share in placement.values()) > 1

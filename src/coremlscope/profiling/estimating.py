@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from coremlscope.cost.kernels import Kernel, fuse
 from coremlscope.cost.latency import LatencyEstimate, estimate
 from coremlscope.cost.plan import TOLLS, price
+from coremlscope.cost.rates import era
 from coremlscope.devices import ComputeUnit, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
@@ -28,6 +29,7 @@ from coremlscope.placement.coreml_view import Node, program_facts, view_function
 from coremlscope.placement.eligibility import judge
 from coremlscope.placement.plan import FunctionPlan, PlannedCost, place
 from coremlscope.placement.rules import GRAPH_RULES, RULES
+from coremlscope.profiling.profile import DeviceLatency
 
 __all__ = ["Estimated", "estimate_model"]
 
@@ -50,6 +52,14 @@ class Estimated:
     compute_units: ComputeUnits
     estimate: LatencyEstimate
 
+    def for_profile(self) -> DeviceLatency:
+        """What a profile shows of it."""
+        e = self.estimate
+        return DeviceLatency(
+            self.device.name, self.device.chip.id, str(self.device.os), self.compute_units, e.latency,
+            e.basis, e.bound, dict(e.placement),
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
@@ -59,6 +69,8 @@ class _Stage:
     bound: BoundFunction
     description: FunctionDescription
     kernels: tuple[Kernel, ...]
+    #: Planned costs by operation and era: devices of one era share them.
+    prices: dict[tuple[str, str], dict[Backend, PlannedCost]] = field(default_factory=dict)
 
 
 def estimate_model(
@@ -142,8 +154,11 @@ def _plan(stage: _Stage, device: Device, settings: Sequence[ComputeUnits]) -> Fu
     facts = program_facts(stage.model, stage.bound, stage.description)
 
     def pricing(node: Node) -> dict[Backend, PlannedCost]:
-        prices = price(node.view, device.os)
-        return {backend: PlannedCost(known.ms, known.basis) for backend, known in prices.items()}
+        key = node.id, era(device.os).name
+        if key not in stage.prices:
+            prices = price(node.view, device.os)
+            stage.prices[key] = {b: PlannedCost(known.ms, known.basis) for b, known in prices.items()}
+        return stage.prices[key]
 
     return place(graph, judge(graph, device, facts), pricing, TOLLS, settings)
 

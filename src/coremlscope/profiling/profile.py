@@ -7,15 +7,27 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from coremlscope.devices import ComputeUnit
 from coremlscope.engines.sampling import Statistics, describe
 from coremlscope.errors import UsageError
-from coremlscope.figures import Origin
+from coremlscope.figures import Figure, Origin
 from coremlscope.findings import Finding
 from coremlscope.ops.program import Precision
 from coremlscope.profiling.attribution import Status
 from coremlscope.profiling.summary import ModelSummary
 
-__all__ = ["SCHEMA", "Group", "Host", "NodeTiming", "OpRow", "OpTable", "Phase", "Profile", "Request"]
+__all__ = [
+    "SCHEMA",
+    "DeviceLatency",
+    "Group",
+    "Host",
+    "NodeTiming",
+    "OpRow",
+    "OpTable",
+    "Phase",
+    "Profile",
+    "Request",
+]
 
 SCHEMA = "coremlscope.profile/1"
 
@@ -215,6 +227,31 @@ class NodeTiming:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceLatency:
+    """What a prediction is estimated to take on an Apple device. Nothing of it was measured.
+
+    Attributes:
+        device: The device, or its chip.
+        chip: The chip's id.
+        os: The system.
+        compute_units: The setting that is assumed.
+        latency: Seconds, with an interval that holds 80 % of the cases.
+        basis: `calibrated` where published latencies of the chip went into the estimate, else `extrapolated`.
+        bound: What takes most of the time.
+        placement: The share of each compute unit in the time, as the plan places operations.
+    """
+
+    device: str
+    chip: str
+    os: str
+    compute_units: str
+    latency: Figure
+    basis: str
+    bound: str
+    placement: Mapping[ComputeUnit, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """A model and what it takes on one host.
 
@@ -229,6 +266,7 @@ class Profile:
         ops: Every operation.
         groups: In the order of execution.
         findings: What a person should know about all this.
+        estimates: What a prediction is estimated to take on devices that were asked for.
     """
 
     model: ModelSummary
@@ -241,6 +279,7 @@ class Profile:
     ops: OpTable
     groups: tuple[Group, ...]
     findings: tuple[Finding, ...] = ()
+    estimates: tuple[DeviceLatency, ...] = ()
 
     @property
     def predictions_per_s(self) -> float:
@@ -310,10 +349,13 @@ def _from_json(data: Mapping[str, Any]) -> Profile:
         for group in data["groups"]
     )  # fmt: skip
     findings = tuple(Finding(**{**f, "ops": tuple(f["ops"])}) for f in data["findings"])
+    estimates = tuple(
+        DeviceLatency(**{**e, "latency": Figure(**e["latency"])}) for e in data.get("estimates", ())
+    )
     return Profile(
         ModelSummary.from_json(data["model"]), Host(**data["host"]), Request(**request),
         _phase(data["compile"]), _phase(data["load"]), _phase(data["predict"]),
-        NodeTiming(**data["nodes"]), table, groups, findings,
+        NodeTiming(**data["nodes"]), table, groups, findings, estimates,
     )  # fmt: skip
 
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.profiling.estimating import Estimated
+from coremlscope.profiling.profile import DeviceLatency
 from coremlscope.render.page import Column, Page
 from coremlscope.units import format_duration, format_rate, format_share
 
-__all__ = ["estimates_to_json", "render_estimates", "render_estimates_json"]
+__all__ = [
+    "estimates_to_json",
+    "latency_rows",
+    "render_estimates",
+    "render_estimates_json",
+    "show_device_latencies",
+]
 
 _UNITS: dict[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "NE"}
 _COSTLIEST = 5
+_EXTRAPOLATED = "* extrapolated from the chip's specification: no latencies of it went into the model"
 
 
 def render_estimates(results: Sequence[Estimated], *, width: int = 100, color: bool = False) -> str:
@@ -31,9 +39,7 @@ def render_estimates(results: Sequence[Estimated], *, width: int = 100, color: b
     ]  # fmt: skip
     page.table(columns, [_row(result, several) for result in results])
     if any(result.estimate.basis == "extrapolated" for result in results):
-        page.line(
-            "* extrapolated from the chip's specification: no latencies of it went into the model", "dim"
-        )
+        page.line(_EXTRAPOLATED, "dim")
     page.line("estimated from published latencies, not measured; nothing else runs on the device", "dim")
     if len(results) == 1:
         _show_kernels(page, results[0])
@@ -50,7 +56,7 @@ def _row(result: Estimated, with_units: bool) -> tuple[str, ...]:
         f"{_ms(e.latency.value)} ms{mark:1}",
         f"{_ms(e.latency.low)} – {_ms(e.latency.high)}",
         format_rate(e.per_second),
-        _placement(result),
+        _placement(e.placement),
         e.bound,
     )
 
@@ -86,9 +92,37 @@ def _ms(seconds: float) -> str:
     return f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}" if ms < 0.1 else f"{ms:.2f}" if ms < 10 else f"{ms:.1f}"
 
 
-def _placement(result: Estimated) -> str:
-    shares = sorted(result.estimate.placement.items(), key=lambda pair: -pair[1])
+def _placement(placement: Mapping[ComputeUnit, float]) -> str:
+    shares = sorted(placement.items(), key=lambda pair: -pair[1])
     return " ".join(f"{_UNITS[unit]} {share:.0%}" for unit, share in shares if share >= 0.005)
+
+
+def show_device_latencies(page: Page, estimates: Sequence[DeviceLatency]) -> None:
+    """The estimates that a profile holds, apart from what was measured."""
+    if not estimates:
+        return
+    page.heading("On Apple devices", "estimated from published latencies; nothing of it was measured")
+    columns = [
+        Column("device", style="cyan"), Column("estimate", is_number=True),
+        Column("80 % of cases", is_number=True), Column("runs on"), Column("waits for"),
+    ]  # fmt: skip
+    page.table(columns, latency_rows(estimates))
+    if any(e.basis == "extrapolated" for e in estimates):
+        page.line(_EXTRAPOLATED, "dim", indent=2)
+
+
+def latency_rows(estimates: Sequence[DeviceLatency]) -> list[tuple[str, ...]]:
+    """Device, estimate, interval, placement and bound of each."""
+    return [
+        (
+            e.device,
+            f"{_ms(e.latency.value)} ms{'' if e.basis == 'calibrated' else '*':1}",
+            f"{_ms(e.latency.low)} – {_ms(e.latency.high)}",
+            _placement(e.placement),
+            e.bound,
+        )
+        for e in estimates
+    ]
 
 
 def render_estimates_json(results: Sequence[Estimated]) -> str:

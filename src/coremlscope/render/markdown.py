@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from coremlscope.render.estimates import latency_rows
 from coremlscope.render.timing import (
     describe_inputs,
     group_name,
@@ -137,6 +138,7 @@ def _profile(profile: Profile) -> list[str]:
         " · ".join(facts),
         "\n".join(f"- {_cell(text)}" for text in settings),
         *_times(profile),
+        *_estimates(profile),
         *_where(profile),
         *_findings(profile),
     ]
@@ -163,6 +165,17 @@ def _times(profile: Profile) -> list[str]:
         "### Times (measured on this host)",
         table(titles, rows),
         f"**{rate} predictions per second**, one after the other",
+    ]
+
+
+def _estimates(profile: Profile) -> list[str]:
+    if not profile.estimates:
+        return []
+    titles = ("device", "estimate>", "80 % of cases, ms>", "runs on", "waits for")
+    return [
+        "### On Apple devices (estimated from published latencies, not measured)",
+        table(titles, latency_rows(profile.estimates)),
+        *(["\\* extrapolated"] if any(e.basis == "extrapolated" for e in profile.estimates) else []),
     ]
 
 
