@@ -38,25 +38,7 @@ examples:
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument(
-        "--iterations", metavar="N", type=at_least(1), default=50, help="timed predictions (default: 50)"
-    )
-    parser.add_argument(
-        "--compile-iterations",
-        metavar="N",
-        type=at_least(1),
-        default=10,
-        help="timed compilations (default: 10)",
-    )
-    parser.add_argument(
-        "--load-iterations", metavar="N", type=at_least(1), default=10, help="timed loads (default: 10)"
-    )
-    parser.add_argument(
-        "--warmups",
-        metavar="N",
-        type=at_least(0),
-        help="predictions before the timed ones (default: until times settle)",
-    )
+    _add_repetitions(parser)
     parser.add_argument(
         "--compute-units",
         metavar="UNITS",
@@ -95,6 +77,28 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         " measured (see `coremlscope estimate`)",
     )
     add_reports(parser)
+
+
+def _add_repetitions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--iterations", metavar="N", type=at_least(1), default=50, help="timed predictions (default: 50)"
+    )
+    parser.add_argument(
+        "--compile-iterations",
+        metavar="N",
+        type=at_least(1),
+        default=10,
+        help="timed compilations (default: 10)",
+    )
+    parser.add_argument(
+        "--load-iterations", metavar="N", type=at_least(1), default=10, help="timed loads (default: 10)"
+    )
+    parser.add_argument(
+        "--warmups",
+        metavar="N",
+        type=at_least(0),
+        help="predictions before the timed ones (default: until times settle)",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
