@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from coremlscope.version import __version__
 
 if TYPE_CHECKING:
-    from coremlscope.api import export, inspect, plan, predict, profile, read
+    from coremlscope.api import estimate, export, inspect, plan, predict, profile, read
     from coremlscope.errors import CoremlscopeError
     from coremlscope.placement.plan import Plan
     from coremlscope.profiling.profile import Profile, Request
@@ -25,6 +25,7 @@ __all__ = [
     "Profile",
     "Request",
     "__version__",
+    "estimate",
     "export",
     "inspect",
     "install",
@@ -41,6 +42,7 @@ _MODULES = {
     "Plan": "placement.plan",
     "Profile": "profiling.profile",
     "Request": "profiling.profile",
+    "estimate": "api",
     "export": "api",
     "inspect": "api",
     "install": "runtime",
