@@ -36,6 +36,8 @@ import coremlscope  # noqa: E402
 
 coremlscope.install()
 
+from coremltools.converters.mil import Builder  # noqa: E402
+
 from coremlscope.runtime.proxies import ModelProxy  # noqa: E402
 
 #: What the running test did with models: `load`, `predict`.
@@ -115,7 +117,11 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Notes the start of a test, so that a crash of the process can be told from a test never run."""
+    """Notes the start of a test, so that a crash of the process can be told from a test never run.
+
+    Names of values are numbered as in a process of the test's own: some tests know them by heart.
+    """
+    Builder.name_count.clear()
     _touched.clear()
     _kinds.clear()
     _write({"id": item.nodeid, "start": True})
