@@ -87,9 +87,10 @@ def _tell(kind: _Kind, concerned: Sequence[tuple[Op, OpRange]]) -> list[Finding]
 
 
 def _overflow(op: Op, row: OpRange) -> tuple[str, str]:
+    overflow = "overflows" if row.overflows == 1 else "overflow"
     text = (
         f"{_name(op)} reaches {row.largest:.3g}, and fp16 ends at {LARGEST_FP16:.0f}: "
-        f"{_elements(row.overflows)} {'overflows' if row.overflows == 1 else 'overflow'} to infinity. This will overflow on the Neural Engine."
+        f"{_elements(row.overflows)} {overflow} to infinity. This will overflow on the Neural Engine."
     )
     advice = "a mask needs no more than -1e4; " if op.type in _MASKING else ""
     return text, f"{advice}{_scale(op)}"
