@@ -55,7 +55,10 @@ def _depth(view: OpView, context: RuleContext) -> str:
 
 def _broadcasts_depth(view: OpView, context: RuleContext) -> bool:
     x, y = view.shape("x"), view.shape("y")
-    return len(x) == len(y) == 5 and x[2] != y[2]
+    # A single number is no broadcast along an axis: PoolFormer subtracts its mean so, and its published
+    # latencies on A14 are those of the Neural Engine.
+    single = 1 in (view.type("x").elements, view.type("y").elements)
+    return len(x) == len(y) == 5 and x[2] != y[2] and not single
 
 
 _RESIZED = {"x": fp16(1, 64, 16, 16), "scale_factor_height": 3.0, "scale_factor_width": 3.0}
@@ -181,6 +184,7 @@ RULES: tuple[Rule, ...] = (
         applies_to=(_on_m1("add", {"x": fp16(1, 8, 4, 8, 8), "y": fp16(1, 8, 1, 8, 8)}),),
         spares=(
             _on_m1("add", {"x": fp16(1, 8, 4, 8, 8), "y": fp16(1, 8, 4, 1, 1)}),
+            _on_m1("sub", {"x": fp16(1, 1, 64, 8, 8), "y": fp16(1, 1, 1, 1, 1)}),
             _on_m1("add", {"x": fp16(1, 8, 4, 8), "y": fp16(1, 8, 1, 8)}),
         ),
     ),
