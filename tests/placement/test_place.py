@@ -96,7 +96,7 @@ def test_an_eligible_operation_that_is_too_cheap_has_its_cost_as_the_reason() ->
     assert op.choices["cpu_and_ne"].detour_ms == {NEURAL_ENGINE: 0.5}
     (reason,) = op.reasons("cpu_and_ne")
     assert reason.rule == COST_RULE
-    assert "planned at 1 ms against 2.5 ms" in reason.text
+    assert "planned at 1.00 ms against 2.50 ms" in reason.text
     assert "0.5 ms more" in reason.text
     assert set(op.costs) == set(BACKENDS)
 

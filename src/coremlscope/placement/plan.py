@@ -16,6 +16,7 @@ from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts
 from coremlscope.placement.search import Route, Tolls, search
 from coremlscope.placement.verdict import Reason, Support, Verdict
+from coremlscope.units import format_duration
 
 __all__ = ["COST_RULE", "Choice", "FunctionPlan", "Plan", "Planned", "PlannedCost", "Segment", "place"]
 
@@ -339,11 +340,13 @@ _UNIT_WORDS: dict[ComputeUnit, str] = {
 
 def _cost_reason(unit: ComputeUnit, there_ms: float, here_ms: float, more_ms: float) -> Reason:
     where = _UNIT_WORDS[unit]
-    both = f"{where} can run it, planned at {there_ms:.3g} ms against {here_ms:.3g} ms where it is"
+    there, here = format_duration(there_ms / 1e3), format_duration(here_ms / 1e3)
+    both = f"{where} can run it, planned at {there} against {here} where it is"
     if more_ms < _TIE_MS:
         text = f"{both}: with launches and switches the whole plan would cost the same"
     else:
-        text = f"{both}: with launches and switches the whole plan would cost {more_ms:.3g} ms more"
+        more = format_duration(more_ms / 1e3)
+        text = f"{both}: with launches and switches the whole plan would cost {more} more"
     fix = "" if unit == "cpu" else "put more work that this unit supports next to it, so that the launch pays"
     return Reason(unit, COST_RULE, text, fix, "measured", "Core ML's cost model, as published plans show it")
 

@@ -20,7 +20,7 @@ _EFFECTS = {
     "confirms": "was seen to run",
     "note": "notes",
 }
-_COLUMNS = (Column("rule"), Column("what is so"), Column("where"), Column("known"))
+_COLUMNS = (Column("rule", most=32), Column("what is so"), Column("where"), Column("known"))
 
 
 def render_rules(entries: Sequence[Entry], *, width: int, color: bool) -> str:
