@@ -97,7 +97,7 @@ def test_an_eligible_operation_that_is_too_cheap_has_its_cost_as_the_reason() ->
     (reason,) = op.reasons("cpu_and_ne")
     assert reason.rule == COST_RULE
     assert "planned at 1.00 ms against 2.50 ms" in reason.text
-    assert "0.5 ms more" in reason.text
+    assert "500 µs more" in reason.text
     assert set(op.costs) == set(BACKENDS)
 
 
