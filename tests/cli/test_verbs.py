@@ -117,6 +117,14 @@ def test_predict_to_files(
     assert (picture.size, picture.getpixel((0, 0))) == ((6, 4), (20, 40, 255, 255))
 
 
+def test_results_whose_names_make_one_file_name_get_two_files(tmp_path: Path) -> None:
+    from coremlscope.cli.predict import _save
+
+    files = _save({"a/b": np.zeros(1), "a:b": np.ones(1), "a_b": "text"}, tmp_path)
+    assert [file.name for file in files] == ["a_b.npy", "a_b_2.npy", "a_b_3.json"]
+    assert np.load(files[1]) == 1
+
+
 def test_predict_from_typed_values(doubler: Path, photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inputs = ["--input", f"picture={photo}", "--input", "row=1.5", "--input", "more=7", "--shape", "row=1x2"]
     assert main(["predict", str(doubler), *inputs, "--json", "-"]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -97,11 +98,13 @@ def _save(results: dict[str, Any], folder: Path) -> list[Path]:
     """
     import numpy as np
 
-    files = []
+    files: list[Path] = []
+    stems: set[str] = set()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, value in results.items():
-            stem = "".join(c if c.isprintable() and c not in "/\\:" else "_" for c in name) or "_"
+            stem = _stem(name, stems)
+            stems.add(stem)
             if isinstance(value, np.ndarray):
                 files.append(folder / f"{stem}.npy")
                 np.save(files[-1], value)
@@ -117,6 +120,13 @@ def _save(results: dict[str, Any], folder: Path) -> list[Path]:
             "check the folder and its permissions",
         ) from None
     return files
+
+
+def _stem(name: str, taken: set[str]) -> str:
+    """A file name without its ending for an output, unlike those that are taken."""
+    stem = "".join(c if c.isprintable() and c not in "/\\:" else "_" for c in name) or "_"
+    numbered = (f"{stem}_{number}" for number in itertools.count(2))
+    return next(s for s in itertools.chain([stem], numbered) if s not in taken)
 
 
 COMMAND = Command("predict", "Make one prediction from files.", _EPILOG, _configure, _run)
