@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import pytest
 from coremltools.converters.mil.mil.ops.registry import SSAOpRegistry
 
@@ -28,7 +30,9 @@ def test_every_operation_of_every_opset_has_a_row_or_a_reason(name):
 
 
 def test_reasons_are_about_operations_that_exist():
-    assert set(WITHOUT_ROW) <= set(registered())
+    # coremltools registers what its PyTorch converter makes on the way only where PyTorch is installed.
+    unknown = set(WITHOUT_ROW) - set(registered())
+    assert not unknown or (find_spec("torch") is None and all(name.startswith("torch_") for name in unknown))
 
 
 def test_rows_are_about_operations_that_exist():

@@ -149,13 +149,12 @@ def last_of_three() -> ct.models.MLModel:
     )
 
 
-def regressor() -> Any:
-    """The specification of a linear regression: `y = 2 x + 0.1`."""
+def normalizer() -> Any:
+    """The specification of a model of a kind that cannot be run: `y = x / |x|`."""
     spec = ct.proto.Model_pb2.Model()
     spec.specificationVersion = 1
-    spec.description.input.add(name="x").type.doubleType.MergeFromString(b"")
-    spec.description.output.add(name="y").type.doubleType.MergeFromString(b"")
-    spec.description.predictedFeatureName = "y"
-    spec.glmRegressor.offset.append(0.1)
-    spec.glmRegressor.weights.add().value.append(2.0)
+    for feature in (spec.description.input.add(name="x"), spec.description.output.add(name="y")):
+        feature.type.multiArrayType.shape.append(3)
+        feature.type.multiArrayType.dataType = ct.proto.FeatureTypes_pb2.ArrayFeatureType.DOUBLE
+    spec.normalizer.normType = ct.proto.Normalizer_pb2.Normalizer.L2
     return spec

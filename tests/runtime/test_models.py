@@ -298,13 +298,13 @@ class TestRefusals:
             model.predict({"x": x, "indices": np.array([4, 0])})
 
     def test_kinds_that_cannot_be_run(self, tmp_path: Path) -> None:
-        spec = small_models.regressor()
-        with pytest.warns(RuntimeWarning, match="glmRegressor"):
+        spec = small_models.normalizer()
+        with pytest.warns(RuntimeWarning, match="normalizer"):
             model = ct.models.MLModel(spec)
         assert model.get_spec() == spec
-        with pytest.raises(RuntimeError, match="glmRegressor"):
-            model.predict({"x": 2.0})
-        with pytest.raises(RuntimeError, match="glmRegressor"):
+        with pytest.raises(RuntimeError, match="normalizer"):
+            model.predict({"x": np.ones(3)})
+        with pytest.raises(RuntimeError, match="normalizer"):
             ct.models.CompiledMLModel(ct.models.utils.compile_model(spec, str(tmp_path / "m.mlmodelc")))
 
     def test_what_is_no_model(self, tmp_path: Path) -> None:
