@@ -6,6 +6,8 @@ from cases import check, works
 from coremltools.converters.mil import Builder as mb
 from windows import counts_of, padded, windows
 
+from programs import run
+
 SIZES = (7, 6, 5)
 KERNEL = (3, 2, 3)
 STRIDES = (2, 2, 1)
@@ -123,3 +125,16 @@ def test_work():
     found = works(body, {"x": np.zeros((1, 2, 5, 5), np.float32)})
     # 50 windows of 9 elements; 2·4·4 windows of 4 elements, each squared and added.
     assert (found["avg_pool"].flops, found["l2_pool"].flops) == (450, 256)
+
+
+@pytest.mark.parametrize("pool", ["avg_pool", "max_pool", "l2_pool"])
+def test_a_pad_of_the_program_that_is_wider_than_the_window(pool):
+    x = np.random.default_rng(4).random((1, 2, 4, 4)).astype(np.float32)
+
+    def body(x):
+        wide = mb.pad(x=x, pad=np.array([0, 0, 0, 0, 2, 2, 2, 2], np.int32), constant_val=0.0)
+        return getattr(mb, pool)(x=wide, kernel_sizes=[2, 2], strides=[2, 2], pad_type="valid")
+
+    compute = {"avg_pool": np.mean, "max_pool": np.max, "l2_pool": _l2}[pool]
+    expected = _pool(x, [(2, 2), (2, 2)], (2, 2), (2, 2), compute)
+    np.testing.assert_allclose(run(body, {"x": x})[0], expected, rtol=1e-5)

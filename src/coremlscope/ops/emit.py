@@ -214,6 +214,11 @@ class Emitter:
         self._alive.append(constant)  # keeps id(constant) from being used again
         return tensor
 
+    def maker(self, tensor: Tensor) -> str:
+        """The operator that makes a tensor in the graph that is open; empty where none does."""
+        found = (node.op_type for node in reversed(self.nodes) if tensor.name in node.output)
+        return next(found, "")
+
     @contextmanager
     def subgraph(self) -> Iterator[list[onnx.NodeProto]]:
         """While open, nodes go to the yielded list instead of the current graph."""

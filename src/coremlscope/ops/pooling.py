@@ -76,9 +76,10 @@ def _pool(op: Lowering, onnx_op: str, filler: float, counts_padding: bool | None
     if any(map(any, pads)):
         attributes["pads"] = interleaved(pads)
     else:
-        # Said this way, ONNX Runtime does not merge the Pad, too wide for it, into this node.
+        # Said this way, ONNX Runtime does not merge a Pad into this node: it would merge one that is too wide
+        # for the window, too, and then refuse the graph.
         del attributes["pads"]
-        attributes["auto_pad"] = "VALID" if too_wide else None
+        attributes["auto_pad"] = "VALID" if op.emitter.maker(x) == "Pad" else None
         include = None
     return op.emit(onnx_op, x, count_include_pad=include, **attributes)
 
