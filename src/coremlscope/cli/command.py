@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from coremlscope.cli.terminal import check_target
+from coremlscope.devices.unit import SETTINGS
 from coremlscope.errors import UsageError
 from coremlscope.features.images import RESIZES
 from coremlscope.features.names import nearest
 
 __all__ = [
+    "EVERY",
     "Command",
     "Parser",
+    "add_compute_units",
     "add_inputs",
     "add_model",
     "add_precision",
@@ -27,6 +30,8 @@ __all__ = [
     "one_of",
 ]
 
+#: What `--compute-units` takes for all settings at once.
+EVERY = "every"
 _WIDEST_HELP = 100
 
 
@@ -168,6 +173,17 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     """Adds the argument that every verb begins with."""
     parser.add_argument(
         "model", metavar="MODEL", type=Path, help=".mlpackage folder, zip of one, or .mlmodel file"
+    )
+
+
+def add_compute_units(parser: argparse.ArgumentParser, every: str) -> None:
+    """Adds `--compute-units` with one setting or all; `every` says what is done with all of them."""
+    parser.add_argument(
+        "--compute-units",
+        metavar="UNITS",
+        type=one_of(*SETTINGS, EVERY),
+        default="all",
+        help=f"what the app allows: {', '.join(SETTINGS)}, or every for {every} (default: all)",
     )
 
 

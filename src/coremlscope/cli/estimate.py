@@ -6,17 +6,16 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from coremlscope.cli.command import Command, add_shape, one_of
+from coremlscope.cli.command import EVERY, Command, add_compute_units, add_shape
 from coremlscope.cli.lookup import add_json, device_names
 from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
-from coremlscope.devices.unit import SETTINGS, ComputeUnits
+from coremlscope.devices.unit import ComputeUnits
 
 if TYPE_CHECKING:
     from coremlscope.profiling.estimating import Estimated
 
 __all__ = ["COMMAND"]
 
-_EVERY = "every"
 
 _EPILOG = """\
 Estimates come from a model of the chips that was fitted to published latencies; docs/accuracy.md
@@ -49,13 +48,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--os", metavar="VERSION", help="iOS or macOS on all of them: 18, 14.5 (default: the newest of each)"
     )
-    parser.add_argument(
-        "--compute-units",
-        metavar="UNITS",
-        type=one_of(*SETTINGS, _EVERY),
-        default="all",
-        help=f"what the app allows: {', '.join(SETTINGS)}, or every for all of them (default: all)",
-    )
+    add_compute_units(parser, "all of them")
     parser.add_argument("--function", metavar="NAME", help="the function (default: the model's own)")
     add_shape(parser)
     add_json(parser)
@@ -66,7 +59,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
 
     wanted: str = arguments.compute_units
-    settings: list[ComputeUnits] = [s for s in get_args(ComputeUnits) if wanted in (_EVERY, s)]
+    settings: list[ComputeUnits] = [s for s in get_args(ComputeUnits) if wanted in (EVERY, s)]
     results = []
     for path in arguments.models:
         results += api.estimate(

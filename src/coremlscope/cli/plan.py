@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coremlscope.cli.command import Command, add_model, add_shape, json_target, one_of
+from coremlscope.cli.command import EVERY, Command, add_compute_units, add_model, add_shape, json_target
 from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
-from coremlscope.devices.unit import SETTINGS
 from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMAND"]
 
-_EVERY = "every"
 
 _EPILOG = """\
 On a Mac, without --device, Core ML itself is asked; that path is not yet confirmed on a device.
@@ -43,13 +41,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--os", metavar="VERSION", help="iOS or macOS on it: 18, 14.5 (default: the newest known)"
     )
-    parser.add_argument(
-        "--compute-units",
-        metavar="UNITS",
-        type=one_of(*SETTINGS, _EVERY),
-        default="all",
-        help=f"what the app allows: {', '.join(SETTINGS)}, or every for all side by side (default: all)",
-    )
+    add_compute_units(parser, "all side by side")
     parser.add_argument("--against-rules", action="store_true", help="on a Mac: show our plan beside Apple's")
     parser.add_argument("--ops", action="store_true", help="list every operation, in order")
     add_shape(parser)
@@ -66,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
 
     wanted = arguments.compute_units
-    setting: ComputeUnits = "all" if wanted == _EVERY else wanted
+    setting: ComputeUnits = "all" if wanted == EVERY else wanted
     if arguments.device is None:
         return _ask_apple(arguments, setting)
     if arguments.against_rules:
@@ -76,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
         arguments.device,
         os=arguments.os,
         compute_units=setting,
-        every_setting=wanted == _EVERY,
+        every_setting=wanted == EVERY,
         shapes=dict(arguments.shape),
     )
     _write(plan, arguments)
