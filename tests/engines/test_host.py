@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,3 +55,35 @@ def test_processors_that_do_not_tell_their_cores(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     assert host.physical_cores() == 2
     assert host.processor_name() == "aarch64"
+
+
+_PMSET = """\
+System-wide power settings:
+Currently in use:
+ standby              1
+ Sleep On Power Button 1
+ {} {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "mode"),
+    [
+        ("lowpowermode", "1", "low power"),
+        ("lowpowermode", "0", "normal"),
+        ("powermode", "2", "high power"),
+        ("hibernatemode", "3", ""),
+    ],
+)
+def test_power_modes_of_a_mac(monkeypatch: pytest.MonkeyPatch, name: str, value: str, mode: str) -> None:
+    def told(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], 0, _PMSET.format(name, value), "")
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(subprocess, "run", told)
+    assert host.power_mode() == mode
+
+
+def test_elsewhere_no_power_mode_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert host.power_mode() == ""

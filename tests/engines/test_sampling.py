@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from coremlscope.engines.sampling import MOST_WARMUPS, Samples, Statistics, describe, sample
+from coremlscope.engines.sampling import (
+    MOST_WARMUPS,
+    Samples,
+    Statistics,
+    describe,
+    median_interval,
+    sample,
+)
 from coremlscope.engines.scripted import ScriptedClock
 
 
@@ -56,3 +64,28 @@ def test_what_comes_before_and_after_is_not_timed() -> None:
     )  # fmt: skip
     assert taken.seconds == (1.0, 1.0)
     assert calls == ["before", "after"] * 2
+
+
+def test_the_interval_of_a_median_by_hand() -> None:
+    # Of ten tosses at most one shows heads with probability 11 / 1024: twice that is below 2.5 %.
+    assert median_interval([7.0, 3, 9, 1, 10, 5, 2, 8, 4, 6], 0.975) == (2, 9)
+    assert median_interval([3.0, 1, 5, 2, 4], 0.975) is None
+    assert median_interval([1.0], 0.5) is None
+    assert median_interval([2.0] * 20, 0.975) == (2, 2)
+
+
+def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.lognormal(size=(2000, 40))
+    intervals = [median_interval(row.tolist(), 0.9) for row in rows]
+    assert np.mean([low <= 1 <= high for low, high in intervals if low]) == pytest.approx(0.91, abs=0.03)
+
+
+def test_samples_that_drift_count_as_fewer() -> None:
+    rng = np.random.default_rng(0)
+    steady = rng.normal(10, 1, 200)
+    drifting = steady + np.repeat(rng.normal(0, 3, 10), 20)
+    narrow, wide = (median_interval(row.tolist(), 0.95) for row in (steady, drifting))
+    assert narrow is not None
+    assert wide is not None
+    assert wide[1] - wide[0] > 5 * (narrow[1] - narrow[0])

@@ -9,7 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["logical_processors", "physical_cores", "processor_name"]
+__all__ = ["logical_processors", "physical_cores", "power_mode", "processor_name"]
+
+#: macOS' names for the values of `powermode` in `pmset -g`; older systems tell `lowpowermode` alone.
+_POWER_MODES = {"0": "normal", "1": "low power", "2": "high power"}
 
 _CPUINFO = Path("/proc/cpuinfo")
 
@@ -64,6 +67,23 @@ def processor_name() -> str:
         for key in ("model name", "Model", "cpu model", "Hardware"):
             name = name or next((block[key] for block in _cpuinfo() if block.get(key)), "")
     return " ".join(name.split()) or platform.processor() or platform.machine() or "an unknown processor"
+
+
+def power_mode() -> str:
+    """A Mac's power mode now, as `pmset -g` tells it: `low power`, `normal`, `high power`; else empty."""
+    if sys.platform != "darwin":
+        return ""
+    try:
+        done = subprocess.run(["/usr/bin/pmset", "-g"], capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return _parse_power_mode(done.stdout)
+
+
+def _parse_power_mode(text: str) -> str:
+    rows = (line.split() for line in text.splitlines())
+    told = {row[0]: row[1] for row in rows if len(row) > 1}
+    return _POWER_MODES.get(told.get("powermode", told.get("lowpowermode", "")), "")
 
 
 def logical_processors() -> int:

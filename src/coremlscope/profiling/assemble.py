@@ -18,8 +18,8 @@ from typing import Any
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, NodeProfile
-from coremlscope.engines.host import physical_cores, processor_name
-from coremlscope.engines.sampling import MOST_WARMUPS, Clock, Samples, sample
+from coremlscope.engines.host import physical_cores, power_mode, processor_name
+from coremlscope.engines.sampling import MOST_WARMUPS, Clock, Samples, median_interval, sample
 from coremlscope.errors import UsageError
 from coremlscope.execution import (
     Executable,
@@ -46,6 +46,8 @@ Progress = Callable[[str, int, int], None]
 #: Profiled runs: enough for a stable median, few enough for the profiler's log to stay small.
 _PROFILED_RUNS = 30
 _PROFILED_WARMUPS = 3
+#: A profile holds many groups: an interval of 95 % would miss the median of several.
+_GROUP_LEVEL = 0.995
 
 
 def measure(
@@ -127,7 +129,7 @@ def describe_host(engine: Engine, options: EngineOptions) -> Host:
     label = f"{engine.name} {engine.version} on {processor}"
     return Host(
         processor, physical_cores(), _os_name(), platform.python_version(), engine.name, engine.version,
-        options.thread_count, label,
+        options.thread_count, label, power_mode(),
     )  # fmt: skip
 
 
@@ -296,17 +298,20 @@ def _rows(ops: Sequence[OpSummary], attribution: Attribution, ranges: Sequence[O
 
 def _groups(attribution: Attribution, profiled: NodeProfile, types: Mapping[str, str]) -> tuple[Group, ...]:
     runs = range(len(profiled.seconds))
-    walls = [
-        statistics.median(sum(profiled.nodes[node].seconds[index] for node in group.nodes) for index in runs)
+    times = [
+        [sum(profiled.nodes[node].seconds[index] for node in group.nodes) for index in runs]
         for group in attribution.groups
     ]
+    walls = [statistics.median(seconds) for seconds in times]
+    intervals = [median_interval(seconds, _GROUP_LEVEL) or (None, None) for seconds in times]
     total = sum(walls)
     return tuple(
         Group(
             _label(group, profiled, types), group.ops, wall, wall / total if total else 0.0,
             tuple((profiled.nodes[node].name, profiled.nodes[node].op_type) for node in group.nodes),
+            *interval,
         )
-        for group, wall in zip(attribution.groups, walls, strict=True)
+        for group, wall, interval in zip(attribution.groups, walls, intervals, strict=True)
     )  # fmt: skip
 
 

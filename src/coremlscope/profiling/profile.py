@@ -45,6 +45,7 @@ class Host:
         engine_version: Its version.
         threads: Threads that worked on one operation.
         label: What compile, load and predict times are times of: `onnxruntime 1.22 on AMD EPYC`.
+        power_mode: On a Mac `low power`, `normal` or `high power`; empty where the system does not tell.
     """
 
     processor: str
@@ -55,6 +56,7 @@ class Host:
     engine_version: str
     threads: int
     label: str
+    power_mode: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,9 @@ class Group:
         wall_s: Median time per prediction, from the profiled runs.
         share: Its part of the sum over all groups.
         engine_nodes: Name and operator of each node of the engine.
+        low_s: Lower end of the median's interval (99.5 %, see `sampling.median_interval`); None where the
+            runs are too few to tell.
+        high_s: Its upper end.
     """
 
     label: str
@@ -124,6 +129,8 @@ class Group:
     wall_s: float
     share: float
     engine_nodes: tuple[tuple[str, str], ...]
+    low_s: float | None = None
+    high_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +352,7 @@ def _from_json(data: Mapping[str, Any]) -> Profile:
         Group(
             group["label"], tuple(group["op_ids"]), group["wall_s"], group["share"],
             tuple((name, op_type) for name, op_type in group["engine_nodes"]),
+            group.get("low_s"), group.get("high_s"),
         )
         for group in data["groups"]
     )  # fmt: skip
