@@ -11,47 +11,16 @@ from coremlscope.ir import (
     ArrayFeature,
     EnumeratedShapes,
     Feature,
-    FeatureType,
     FunctionDescription,
     ImageFeature,
     RangeShapes,
     ShapeFlexibility,
     StateFeature,
+    channels,
+    default_shape,
 )
 
-__all__ = ["bind_shapes", "channels", "check_shape", "default_shape"]
-
-
-def channels(image: ImageFeature) -> int:
-    """How many planes the tensor of an image has: 3 for colour, 1 for grey."""
-    return 3 if image.color_space in ("RGB", "BGR") else 1
-
-
-def default_shape(type_: FeatureType) -> tuple[int, ...] | None:
-    """The tensor shape that a feature has by default; None where the file gives none or it is no tensor.
-
-    Images are `[1, channels, height, width]`.
-    """
-    match type_:
-        case ImageFeature(_, width, height, flexibility):
-            size = (height, width) if height and width else _first(flexibility)
-            return None if size is None else (1, channels(type_), *size)
-        case ArrayFeature(_, shape, flexibility):
-            return shape or _first(flexibility)
-        case StateFeature(array):
-            return default_shape(array)
-        case _:
-            return None
-
-
-def _first(flexibility: ShapeFlexibility | None) -> tuple[int, ...] | None:
-    match flexibility:
-        case EnumeratedShapes(shapes) if shapes:
-            return shapes[0]
-        case RangeShapes(bounds) if bounds:
-            return tuple(max(low, 1) for low, _ in bounds)
-        case _:
-            return None
+__all__ = ["bind_shapes", "check_shape", "default_shape"]
 
 
 def check_shape(feature: Feature, shape: Sequence[int]) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from coremlscope.ir.classical import ClassEncoding, Classical, GLMClassifier, GLMRegressor, Transform
 from coremlscope.ir.data import Array, Constant, DataSource, Derived, Immediate, Nested, constant
-from coremlscope.ir.graph import Argument, Function, Graph, Op, Program, Value
+from coremlscope.ir.graph import Argument, Function, Graph, Layer, Op, Program, Value
 from coremlscope.ir.model import (
     ArrayFeature,
     Description,
@@ -25,6 +25,7 @@ from coremlscope.ir.model import (
     StringFeature,
     WeightFile,
 )
+from coremlscope.ir.shapes import channels, default_shape
 from coremlscope.ir.types import (
     DictType,
     DType,
@@ -62,6 +63,7 @@ __all__ = [
     "ImageFeature",
     "Immediate",
     "Int64Feature",
+    "Layer",
     "ListType",
     "Metadata",
     "Model",
@@ -83,6 +85,8 @@ __all__ = [
     "Value",
     "ValueType",
     "WeightFile",
+    "channels",
     "constant",
+    "default_shape",
     "describe_type",
 ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coremlscope.ir.data import Constant
-from coremlscope.ir.types import ValueType
+from coremlscope.ir.types import Shape, ValueType
 
-__all__ = ["Argument", "Function", "Graph", "Op", "Program", "Value"]
+__all__ = ["Argument", "Function", "Graph", "Layer", "Op", "Program", "Value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,21 @@ Argument = Value | Constant
 
 
 @dataclass(frozen=True, slots=True)
+class Layer:
+    """The layer of a neural network that an operation was made from.
+
+    Attributes:
+        name: The author's name of it.
+        type: Apple's name of its type: `innerProduct`.
+        problem: Why the layer could not be made into operations of a program; empty where it could.
+    """
+
+    name: str
+    type: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Op:
     """One operation.
 
@@ -35,6 +50,7 @@ class Op:
         outputs: The results.
         blocks: Nested graphs of control flow, in the order in which Apple defines them.
         attributes: What else the file says: `name`, for `const` also `val`.
+        layer: Where the model is a neural network, the layer that the operation is a part of.
     """
 
     id: str
@@ -43,6 +59,7 @@ class Op:
     outputs: tuple[Value, ...]
     blocks: tuple[Graph, ...] = ()
     attributes: Mapping[str, Constant] = field(default_factory=dict)
+    layer: Layer | None = None
 
     @property
     def name(self) -> str:
@@ -91,24 +108,30 @@ class Function:
         name: Its name; the default one is mostly `main`.
         opset: Apple's name of the operation set: `CoreML7`.
         graph: The body. Its inputs are the function's inputs, states included.
+        specialise: Makes the function anew for other shapes of its inputs; None where the body holds for all
+            shapes. What operations the layers of a neural network come to depends on their shapes.
     """
 
     name: str
     opset: str
     graph: Graph
     attributes: Mapping[str, Constant] = field(default_factory=dict)
+    specialise: Callable[[Mapping[str, Shape]], Function] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An ML Program.
+    """An ML Program, or a neural network in the same vocabulary.
 
     Attributes:
         functions: By name, in the file's order.
         version: The version that the file gives its program.
+        kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, `neuralNetworkClassifier` or
+            `neuralNetworkRegressor`.
     """
 
     functions: Mapping[str, Function]
     version: int = 1
     doc: str = ""
     attributes: Mapping[str, Constant] = field(default_factory=dict)
+    kind: str = "mlProgram"

@@ -240,4 +240,4 @@ class Model:
     @property
     def kind(self) -> str:
         """Apple's name of the model type: `mlProgram`, `neuralNetwork`, …"""
-        return "mlProgram" if isinstance(self.content, Program) else self.content.kind
+        return self.content.kind

@@ -209,8 +209,9 @@ class _Lowerer:
     def op(self, view: OpView, scope: dict[str, Tensor]) -> Sequence[Tensor]:
         op = view.op
         spec = OPS.get(op.type)
-        if spec is None:
-            return self.refuse(op, "")
+        problem = "" if op.layer is None else op.layer.problem
+        if spec is None or problem:
+            return self.refuse(op, problem)
         outer, self.emitter.owner = self.emitter.owner, op.id
 
         def lower_block(

@@ -21,7 +21,7 @@ from coremlscope.ir import (
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
-__all__ = ["BoundFunction", "bind"]
+__all__ = ["Binder", "BoundFunction", "bind"]
 
 #: How often a loop's body is bound anew while its types settle: each pass can only lose dimensions.
 _LOOP_PASSES = 8
@@ -53,7 +53,7 @@ def bind(
         table: The operations that are known; results of others keep their declared types.
         shapes: Shapes of inputs by name, for those whose declared shape leaves something open.
     """
-    binder = _Binder(table, _opset_number(function.opset))
+    binder = Binder(table, _opset_number(function.opset))
     inputs = []
     for value in function.graph.inputs:
         type_ = value.type
@@ -78,7 +78,17 @@ def _with_shape(type_: ValueType, shape: Shape) -> ValueType:
 Scope = Mapping[str, BoundValue]
 
 
-class _Binder:
+class Binder:
+    """Infers types of results, one operation after the other.
+
+    Args:
+        table: The operations that are known.
+        opset: The number in the name of the operation set.
+
+    Attributes:
+        problems: `(op id, sentence)` of what was met so far.
+    """
+
     def __init__(self, table: Mapping[str, OpSpec], opset: int) -> None:
         self.table = table
         self.opset = opset
@@ -96,6 +106,7 @@ class _Binder:
         return BoundGraph(graph, inputs, tuple(views), outputs)
 
     def op(self, op: Op, scope: Scope) -> OpView:
+        """What is known of an operation's results where so much is known of the values that it takes."""
         arguments = {
             name: tuple(_look_up(argument, scope) for argument in given) for name, given in op.inputs.items()
         }
@@ -111,7 +122,7 @@ class _Binder:
         if op.constant is not None:
             return tuple(BoundValue(type_, op.constant) for type_ in declared)
         spec = self.table.get(op.type)
-        if spec is None:
+        if spec is None or (op.layer is not None and op.layer.problem):
             return tuple(map(BoundValue, declared))
         try:
             inferred = list(spec.infer(view))
