@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coremlscope.ir.classical import Classical
+from coremlscope.ir.external import External
 from coremlscope.ir.graph import Program
 from coremlscope.ir.types import DType
 
@@ -225,17 +226,20 @@ class Model:
         container: `mlpackage`, `mlmodel` or `mlmodelc`. Not part of equality.
         size_bytes: Bytes of all files of the model. Not part of equality.
         weight_files: The weight files that the program refers to. Not part of equality.
+        stage: Of a model in a pipeline that is being run or planned: where it stands there, such as `model0`
+            or `model1/model0`; the ids of its operations begin with it. Not part of equality.
     """
 
     spec_version: int
     description: Description
-    content: Program | Pipeline | Classical | Opaque
+    content: Program | Pipeline | Classical | External | Opaque
     metadata: Metadata = field(default_factory=Metadata)
     is_updatable: bool = False
     source: Path | None = field(default=None, compare=False)
     container: str = field(default="mlmodel", compare=False)
     size_bytes: int = field(default=0, compare=False)
     weight_files: tuple[WeightFile, ...] = field(default=(), compare=False)
+    stage: str = field(default="", compare=False)
 
     @property
     def kind(self) -> str:

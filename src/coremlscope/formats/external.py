@@ -1,0 +1,83 @@
+"""Models whose file does not hold what computes them: their messages to `ir`. One row a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from coremlscope import ir
+from coremlscope.formats.schema import Message
+
+__all__ = ["EXTERNAL_READERS", "read_external"]
+
+
+def read_external(kind: str, message: Message) -> ir.External:
+    """Reads the message of a kind in `EXTERNAL_READERS`."""
+    return EXTERNAL_READERS[kind](message)
+
+
+def _read_vision(message: Message) -> ir.VisionFeaturePrint:
+    extractor = message.WhichOneof("VisionFeaturePrintType") or ""
+    names = tuple(message.objects.output) if extractor == "objects" else ()
+    return ir.VisionFeaturePrint(extractor, getattr(message, extractor).version if extractor else 0, names)
+
+
+def _read_audio(message: Message) -> ir.AudioFeaturePrint:
+    extractor = message.WhichOneof("AudioFeaturePrintType") or ""
+    return ir.AudioFeaturePrint(extractor, getattr(message, extractor).version if extractor else 0)
+
+
+def _read_sound(message: Message) -> ir.SoundAnalysisPreprocessing:
+    return ir.SoundAnalysisPreprocessing(message.WhichOneof("SoundAnalysisPreprocessingType") or "")
+
+
+def _of_language(message: Message) -> tuple[int, str, int]:
+    return message.revision, message.language, len(message.modelParameterData)
+
+
+def _read_text_classifier(message: Message) -> ir.TextClassifier:
+    return ir.TextClassifier(*_of_language(message), tuple(message.stringClassLabels.vector))
+
+
+def _read_gazetteer(message: Message) -> ir.Gazetteer:
+    return ir.Gazetteer(*_of_language(message), tuple(message.stringClassLabels.vector))
+
+
+def _read_word_embedding(message: Message) -> ir.WordEmbedding:
+    return ir.WordEmbedding(*_of_language(message))
+
+
+def _read_word_tagger(message: Message) -> ir.WordTagger:
+    named = {
+        message.tokensOutputFeatureName: "tokens",
+        message.tokenTagsOutputFeatureName: "tags",
+        message.tokenLocationsOutputFeatureName: "locations",
+        message.tokenLengthsOutputFeatureName: "lengths",
+    }
+    roles = {name: role for name, role in named.items() if name}
+    return ir.WordTagger(*_of_language(message), tuple(message.stringTags.vector), roles)
+
+
+def _read_custom(message: Message) -> ir.CustomModel:
+    # Later entries of one key stand, as in every map of protobuf.
+    parameters = {entry.key: _parameter(entry.value) for entry in message.parameters}
+    return ir.CustomModel(message.className, parameters, message.description)
+
+
+def _parameter(message: Message) -> Any:
+    field = message.WhichOneof("value")
+    value = "" if field is None else getattr(message, field)
+    return f"{len(value)} bytes" if field == "bytesValue" else value
+
+
+#: By Apple's name of the model type.
+EXTERNAL_READERS: Mapping[str, Callable[[Message], ir.External]] = {
+    ir.VisionFeaturePrint.kind: _read_vision,
+    ir.AudioFeaturePrint.kind: _read_audio,
+    ir.SoundAnalysisPreprocessing.kind: _read_sound,
+    ir.TextClassifier.kind: _read_text_classifier,
+    ir.WordTagger.kind: _read_word_tagger,
+    ir.Gazetteer.kind: _read_gazetteer,
+    ir.WordEmbedding.kind: _read_word_embedding,
+    ir.CustomModel.kind: _read_custom,
+}
