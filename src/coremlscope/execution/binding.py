@@ -102,9 +102,21 @@ def bind_model(
     """
     chosen = choose_function(model, function)
     wanted = bind_shapes(chosen.description, shapes)
-    inputs = {value.name: value.type for value in chosen.function.graph.inputs}
+    body = _specialised(chosen.function, wanted)
+    inputs = {value.name: value.type for value in body.graph.inputs}
     fitting = {name: shape for name, shape in wanted.items() if _fits(inputs.get(name), shape)}
-    return bind(chosen.function, OPS, fitting)
+    return bind(body, OPS, fitting)
+
+
+def _specialised(function: Function, wanted: Mapping[str, Shape]) -> Function:
+    """The function as it is for these shapes of its inputs."""
+    types = [(value.type, wanted.get(value.name)) for value in function.graph.inputs]
+    if function.specialise is None or all(
+        shape is None or (isinstance(type_, TensorType) and type_.shape == tuple(shape))
+        for type_, shape in types
+    ):
+        return function
+    return function.specialise(wanted)
 
 
 def _fits(type_: ValueType | None, shape: Shape) -> bool:

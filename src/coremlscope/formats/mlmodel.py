@@ -11,6 +11,7 @@ from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedMod
 from coremlscope.formats import schema
 from coremlscope.formats.classical import READERS, read_classical
 from coremlscope.formats.description import read_description, read_metadata, write_description
+from coremlscope.formats.external import EXTERNAL_READERS, read_external
 from coremlscope.formats.names import shown
 from coremlscope.formats.program import ValueWriter, read_program, write_program
 from coremlscope.formats.schema import Message
@@ -24,6 +25,7 @@ MODEL_PATH = "@model_path"
 #: protobuf's own limit for one message.
 _MAX_SPEC_BYTES = 2**31 - 1
 _DAMAGED = "the file is damaged or incomplete; export or download the model again"
+_NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 _PIPELINES = {"pipeline": None, "pipelineClassifier": "pipeline", "pipelineRegressor": "pipeline"}
 
 #: First bytes of the fields that may follow the version, and of the fields of a description.
@@ -119,7 +121,7 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
 
     kind = spec.WhichOneof("Type") or ""
     functions: tuple[str, ...] = ()
-    content: ir.Program | ir.Pipeline | ir.Classical | ir.Opaque
+    content: ir.Program | ir.Pipeline | ir.Classical | ir.External | ir.Opaque
     if kind == "mlProgram":
         content = read_program(spec.mlProgram, open_blob)
         functions = tuple(content.functions)
@@ -127,6 +129,15 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
         content = _read_pipeline(spec, kind, open_storage)
     elif kind in READERS:
         content = read_classical(kind, getattr(spec, kind))
+    elif kind in EXTERNAL_READERS:
+        content = read_external(kind, getattr(spec, kind))
+    elif kind in _NETWORKS:
+        from coremlscope.formats.neuralnetwork import (
+            read_network,
+        )  # brings the operations, which take long to load
+
+        interface = read_description(spec.description, ())
+        content = read_network(kind, getattr(spec, kind), interface.default, interface.main)
     else:
         content = ir.Opaque(kind)
     description = read_description(spec.description, functions)

@@ -1,0 +1,90 @@
+"""Activations: one layer type whose parameters say which function it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
+from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
+from coremlscope.formats.neuralnetwork.weights import weight_values
+from coremlscope.formats.schema import Message
+from coremlscope.ir import Array
+
+__all__ = ["LAYERS", "activate"]
+
+
+def activate(b: Builder, message: Message, x: Blob) -> Blob:
+    """The function that `ActivationParams` describes, of every element.
+
+    Raises:
+        CannotTranslate: It describes none.
+    """
+    kind = message.WhichOneof("NonlinearityType")
+    if kind is None:
+        raise CannotTranslate("it does not say which function it is")
+    return replace(_FUNCTIONS[kind](b, getattr(message, kind), x), sequence=x.sequence)
+
+
+def _plain(type_: str) -> Callable[[Builder, Message, Blob], Blob]:
+    return lambda b, p, x: b.op(type_, x=x)
+
+
+def _with_alpha(type_: str) -> Callable[[Builder, Message, Blob], Blob]:
+    return lambda b, p, x: b.op(type_, x=x, alpha=float(p.alpha))
+
+
+def _with_alpha_and_beta(type_: str) -> Callable[[Builder, Message, Blob], Blob]:
+    return lambda b, p, x: b.op(type_, x=x, alpha=float(p.alpha), beta=float(p.beta))
+
+
+def _channels(message: Message, x: Blob) -> Array:
+    """One parameter per channel; a single one holds for all of them."""
+    given = np.asarray(weight_values(message), np.float32)
+    if x.rank < 3:
+        raise CannotTranslate(f"a parameter per channel for a tensor of rank {x.rank}")
+    channels = x.shape[-3]
+    if given.size not in (1, channels):
+        raise CannotTranslate(f"{given.size} parameters are given for {channels} channels")
+    return np.broadcast_to(given, (channels,)).copy()
+
+
+def _prelu(b: Builder, p: Message, x: Blob) -> Blob:
+    images = b.images(x)
+    return b.like(b.op("prelu", x=images, alpha=_channels(p.alpha, x)), x)
+
+
+def _softplus_parametric(b: Builder, p: Message, x: Blob) -> Blob:
+    images = b.images(x)
+    alpha, beta = _channels(p.alpha, x), _channels(p.beta, x)
+    return b.like(b.op("softplus_parametric", x=images, alpha=alpha, beta=beta), x)
+
+
+def _linear(b: Builder, p: Message, x: Blob) -> Blob:
+    return b.op("linear_activation", x=x, alpha=float(p.alpha), beta=float(p.beta))
+
+
+_FUNCTIONS: Mapping[str, Callable[[Builder, Message, Blob], Blob]] = {
+    "linear": _linear,
+    "ReLU": _plain("relu"),
+    "leakyReLU": _with_alpha("leaky_relu"),
+    "thresholdedReLU": _with_alpha("thresholded_relu"),
+    "PReLU": _prelu,
+    "tanh": _plain("tanh"),
+    "scaledTanh": _with_alpha_and_beta("scaled_tanh"),
+    "sigmoid": _plain("sigmoid"),
+    "sigmoidHard": _with_alpha_and_beta("sigmoid_hard"),
+    "ELU": _with_alpha("elu"),
+    "softsign": _plain("softsign"),
+    "softplus": _plain("softplus"),
+    "parametricSoftplus": _softplus_parametric,
+}
+
+
+def _translate(t: Translation) -> Blob:
+    return activate(t.builder, t.params, t.x)
+
+
+LAYERS: tuple[LayerSpec, ...] = (LayerSpec("activation", _translate),)

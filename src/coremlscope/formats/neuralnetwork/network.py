@@ -1,0 +1,244 @@
+"""Neural networks: `NeuralNetwork` messages to `ir.Program`, layer by layer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from coremlscope.errors import CorruptModelError
+from coremlscope.formats.neuralnetwork.builder import FLOAT, OPSET, Blob, Builder, CannotTranslate
+from coremlscope.formats.neuralnetwork.layer import Translation
+from coremlscope.formats.neuralnetwork.layers import LAYERS
+from coremlscope.formats.neuralnetwork.preprocessing import preprocess
+from coremlscope.formats.schema import Message
+from coremlscope.ir import (
+    ArrayFeature,
+    DType,
+    Feature,
+    Function,
+    FunctionDescription,
+    ImageFeature,
+    Layer,
+    Program,
+    Shape,
+    constant,
+    default_shape,
+)
+
+__all__ = ["read_network"]
+
+_DAMAGED = "the file is damaged or was written by a faulty tool; export or download the model again"
+
+
+def read_network(kind: str, message: Message, name: str, interface: FunctionDescription) -> Program:
+    """Translates a neural network into a program of one function.
+
+    A layer that contradicts itself, or that has no translation, becomes an operation without a definition
+    that says why; only running the model is refused then.
+
+    Args:
+        kind: `neuralNetwork`, `neuralNetworkClassifier` or `neuralNetworkRegressor`.
+        message: The message of the same name.
+        name: What the function is called.
+        interface: What the model takes and gives.
+
+    Raises:
+        CorruptModelError: A layer takes what nothing gives, or an output comes from nowhere.
+    """
+
+    def translate(shapes: Mapping[str, Shape]) -> Function:
+        function = _Network(kind, message, name, interface, shapes).translate()
+        return replace(function, specialise=translate)
+
+    return Program({name: translate({})}, kind=kind)
+
+
+class _Network:
+    def __init__(
+        self,
+        kind: str,
+        message: Message,
+        name: str,
+        interface: FunctionDescription,
+        shapes: Mapping[str, Shape],
+    ) -> None:
+        self.kind, self.message, self.name, self.interface = kind, message, name, interface
+        self.shapes = shapes
+        names = [feature.name for feature in (*interface.inputs, *interface.outputs)]
+        self.builder = Builder(name, names)
+        self.is_exact = message.arrayInputShapeMapping == 1
+        self.is_rank_4 = message.imageInputShapeMapping == 1
+        # The last layer to write an output gives it its name, unless it has to be changed first.
+        writers = Counter(output for layer in message.layers for output in layer.output)
+        self.writers = {f.name: writers[f.name] for f in interface.outputs if self.is_as_written(f)}
+
+    def translate(self) -> Function:
+        b = self.builder
+        inputs = [self.input(feature) for feature in self.interface.inputs]
+        preprocess(b, self.message.preprocessing, self.interface.inputs)
+        self.layers(self.message, is_nested=False)
+        b.layer = None
+        outputs = [
+            *self.label(),
+            *(self.output(f) for f in self.interface.outputs if not self.is_predicted(f)),
+        ]
+        return Function(self.name, f"CoreML{OPSET}", b.graph(self.name, inputs, outputs))
+
+    # What comes in
+
+    def input(self, feature: Feature) -> Blob:
+        b, type_ = self.builder, feature.type
+        shape = self.shapes.get(feature.name) or default_shape(type_)
+        given = b.input(feature.name, DType.INT32 if _is_integer(feature) else FLOAT, shape)
+        blob = b.floats(given)
+        with suppress(CannotTranslate):  # its rank is not known: layers that need it say so
+            blob = self.mapped(blob, isinstance(type_, ImageFeature))
+        b.scope[feature.name] = blob
+        return given
+
+    def mapped(self, blob: Blob, is_image: bool) -> Blob:
+        """An input in the layout that the network's version asks for; see `Blob.sequence`."""
+        if self.is_rank_4 if is_image else self.is_exact:
+            return blob
+        shape = blob.shape
+        match len(shape):
+            case 4 if is_image:
+                return replace(blob, sequence=1)
+            case 5:
+                folded = (shape[0] * shape[1], *shape[2:])
+                return replace(self.builder.op("reshape", x=blob, shape=folded), sequence=shape[0])
+            case 1:
+                full = (1, shape[0], 1, 1)
+            case rank if rank <= 4:
+                full = (1,) * (4 - rank) + tuple(shape)  # type: ignore[assignment]
+            case rank:
+                raise CannotTranslate(f"an input of rank {rank} has no place among five dimensions")
+        return replace(self.builder.op("reshape", x=blob, shape=full), sequence=1)
+
+    # What happens inside
+
+    def layers(self, network: Message, *, is_nested: bool) -> None:
+        """Translates the layers of a network, and writes their results into the builder's scope."""
+        b = self.builder
+        for message in network.layers:
+            mark = b.mark
+            results = self.layer(message)
+            for name, blob in zip(message.output, results, strict=True):
+                is_last = False
+                if not is_nested and name in self.writers:
+                    self.writers[name] -= 1
+                    is_last = not self.writers[name]
+                b.scope[name] = b.rename(blob, name, mark, is_reserved=is_last)
+
+    def layer(self, message: Message) -> Sequence[Blob]:
+        b = self.builder
+        type_ = message.WhichOneof("layer") or "unknown"
+        missing = [name for name in message.input if name not in b.scope]
+        if missing:
+            raise CorruptModelError(
+                f"the layer {message.name!r} ({type_}) takes {missing[0]!r}, which no layer before it gives",
+                _DAMAGED,
+            )
+        inputs = tuple(b.scope[name] for name in message.input)
+        b.layer = Layer(message.name, type_)
+        mark = b.mark
+        try:
+            return self.translated(message, type_, inputs)
+        except CannotTranslate as error:
+            problem = str(error)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            # A damaged file may hold parameters of any kind; a translation need not foresee them all.
+            problem = f"its parameters are not what its definition asks for ({type(error).__name__}: {error})"
+        b.undo_from(mark)
+        b.layer = Layer(message.name, type_, problem)
+        shapes = [None] * len(message.output)
+        return b.unknown(type_, inputs, shapes)
+
+    def translated(self, message: Message, type_: str, inputs: tuple[Blob, ...]) -> Sequence[Blob]:
+        spec = LAYERS.get(type_)
+        if spec is None:
+            raise CannotTranslate("this type of layer has no translation")
+        least, most = spec.inputs
+        if len(inputs) < least or 0 <= most < len(inputs):
+            raise CannotTranslate(f"it has {len(inputs)} inputs")
+        outputs = tuple(message.output)
+        params = getattr(message, type_)
+        translation = Translation(
+            self.builder, params, inputs, outputs, lambda network: self.layers(network, is_nested=True)
+        )
+        result = spec.translate(translation)
+        results = [result] if isinstance(result, Blob) else list(result)
+        if len(results) < len(outputs):
+            raise CannotTranslate(f"it has {len(outputs)} outputs instead of {len(results)}")
+        return results[: len(outputs)]
+
+    # What goes out
+
+    def is_as_written(self, feature: Feature) -> bool:
+        """True where an output is the very blob that a layer writes."""
+        return self.is_exact and not _is_integer(feature) and not self.is_predicted(feature)
+
+    def is_predicted(self, feature: Feature) -> bool:
+        i = self.interface
+        return self.kind == "neuralNetworkClassifier" and feature.name in (
+            i.predicted_feature,
+            i.predicted_probabilities,
+        )
+
+    def label(self) -> list[Blob]:
+        """The label and the probabilities of a classifier."""
+        if self.kind != "neuralNetworkClassifier":
+            return []
+        i, field = self.interface, self.message.WhichOneof("ClassLabels")
+        labels = list(getattr(self.message, field).vector) if field else []
+        layers = self.message.layers
+        source = self.message.labelProbabilityLayerName or (layers[-1].output[0] if layers else "")
+        if source not in self.builder.scope:
+            raise CorruptModelError(
+                f"the classifier takes its probabilities from {source!r}, which no layer gives", _DAMAGED
+            )
+        blob = self.builder.scope[source]
+        classes = constant(
+            np.array(labels, object) if field == "stringClassLabels" else np.array(labels, np.int64)
+        )
+        names = [i.predicted_feature, i.predicted_probabilities or self.builder.fresh("probabilities")]
+        try:
+            flat = self.builder.op("reshape", x=replace(blob, sequence=None), shape=(-1,))
+            results = self.builder.ops("classify", 2, named=names, probabilities=flat, classes=classes)
+        except CannotTranslate as error:
+            raise CorruptModelError(f"the classifier cannot give a label: {error}", _DAMAGED) from None
+        return list(results if i.predicted_probabilities else results[:1])
+
+    def output(self, feature: Feature) -> Blob:
+        b, name = self.builder, feature.name
+        if name not in b.scope:
+            raise CorruptModelError(f"the output {name!r} is given by no layer", _DAMAGED)
+        blob = b.scope[name]
+        if blob.value.name == name:
+            return blob
+        if _is_integer(feature):
+            folded, blob = blob.sequence, b.cast(replace(blob, sequence=None), DType.INT32)
+            blob = replace(blob, sequence=folded)
+        if blob.sequence is not None:
+            shape = self.outer_shape(blob, feature)
+            return b.op("reshape", named=name, x=replace(blob, sequence=None), shape=shape)
+        return b.op("identity", named=name, x=blob)
+
+    def outer_shape(self, blob: Blob, feature: Feature) -> tuple[int, ...]:
+        """The shape that an app sees of a blob of the old kind."""
+        sequence = blob.sequence or 1
+        merged, *rest = blob.shape
+        batch = merged // sequence
+        if isinstance(feature.type, ImageFeature):
+            return (merged, *rest)
+        if sequence == batch == 1:
+            return tuple(rest[:1] if rest[1:] == [1, 1] else rest)
+        return (sequence, batch, *rest)
+
+
+def _is_integer(feature: Feature) -> bool:
+    return isinstance(feature.type, ArrayFeature) and feature.type.dtype.is_int

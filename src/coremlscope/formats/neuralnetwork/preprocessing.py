@@ -1,0 +1,83 @@
+"""What is done to inputs before the first layer: `NeuralNetworkPreprocessing` as operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from coremlscope.errors import CorruptModelError
+from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
+from coremlscope.formats.schema import Message
+from coremlscope.ir import Array, Feature, ImageFeature, Layer
+
+__all__ = ["preprocess"]
+
+_DAMAGED = "the file is damaged or was written by a faulty tool; export or download the model again"
+
+
+def preprocess(builder: Builder, steps: Sequence[Message], inputs: Sequence[Feature]) -> None:
+    """Applies each step to the input that it names; one without a name is meant for the first image.
+
+    Raises:
+        CorruptModelError: A step is meant for an input that does not exist or does not fit.
+    """
+    features = {feature.name: feature for feature in inputs}
+    first = next(
+        (f.name for f in inputs if isinstance(f.type, ImageFeature)), inputs[0].name if inputs else ""
+    )
+    for message in steps:
+        name = message.featureName or first
+        if name not in features:
+            raise CorruptModelError(f"the preprocessing is meant for {name!r}, which is no input", _DAMAGED)
+        kind = message.WhichOneof("preprocessor")
+        builder.layer = Layer(name, kind or "unknown")
+        blob = builder.scope[name]
+        try:
+            match kind:
+                case "scaler":
+                    builder.scope[name] = _scaled(builder, blob, message.scaler, features[name])
+                case "meanImage":
+                    builder.scope[name] = _centred(builder, blob, message.meanImage)
+        except CannotTranslate as error:
+            raise CorruptModelError(
+                f"the preprocessing of {name!r} cannot be done: {error}", _DAMAGED
+            ) from None
+    builder.layer = None
+
+
+def _scaled(b: Builder, blob: Blob, scaler: Message, feature: Feature) -> Blob:
+    """`pixels * channelScale + bias`, with a bias for each plane; a scale of zero stands for one."""
+    scale = scaler.channelScale or 1.0
+    bias = np.array(_biases(scaler, feature, blob), np.float32)
+    result = blob
+    if scale != 1.0:
+        result = b.op("mul", x=result, y=float(scale))
+    if bias.any():
+        planes = bias[0] if (bias == bias[0]).all() else bias.reshape(-1, 1, 1)
+        result = b.op("add", x=result, y=np.asarray(planes, np.float32))
+    return replace(result, sequence=blob.sequence)
+
+
+def _biases(scaler: Message, feature: Feature, blob: Blob) -> Sequence[float]:
+    red, green, blue = scaler.redBias, scaler.greenBias, scaler.blueBias
+    color_space = feature.type.color_space if isinstance(feature.type, ImageFeature) else ""
+    match color_space:
+        case "RGB":
+            return red, green, blue
+        case "BGR":
+            return blue, green, red
+        case "" if blob.rank >= 3 and blob.dims[-3] == 3:
+            return red, green, blue
+        case _:
+            return (scaler.grayBias,)
+
+
+def _centred(b: Builder, blob: Blob, mean_image: Message) -> Blob:
+    """The difference to an image, given plane by plane."""
+    mean: Array = np.array(mean_image.meanImage, np.float32)
+    shape = blob.shape[-3:]
+    if mean.size != np.prod(shape):
+        raise CannotTranslate(f"its mean image has {mean.size} numbers, not {' x '.join(map(str, shape))}")
+    return replace(b.op("sub", x=blob, y=mean.reshape(shape)), sequence=blob.sequence)
