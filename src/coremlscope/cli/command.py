@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from coremlscope.cli.terminal import check_target
+from coremlscope.cli.terminal import (
+    check_target,
+    has_color,
+    print_note,
+    print_result,
+    terminal_width,
+    write_file,
+)
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.errors import UsageError
 from coremlscope.features.images import RESIZES
@@ -21,13 +28,15 @@ __all__ = [
     "Parser",
     "add_compute_units",
     "add_inputs",
+    "add_json",
     "add_model",
     "add_precision",
+    "add_quiet",
     "add_reports",
     "add_shape",
     "at_least",
-    "json_target",
     "one_of",
+    "write_result",
 ]
 
 #: What `--compute-units` takes for all settings at once.
@@ -162,7 +171,7 @@ def _report_path(text: str) -> Path:
     return path
 
 
-def json_target(text: str) -> str:
+def _json_target(text: str) -> str:
     """A type of arguments: a file that can be written, or `-`."""
     if text != "-":
         check_target(Path(text))
@@ -242,14 +251,51 @@ def add_reports(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="write a report: .json, .md, .csv or .txt, told by the name (repeatable)",
     )
+    add_json(parser)
+    add_quiet(parser)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Adds `--json`; see `write_result`."""
     parser.add_argument(
         "--json",
         metavar="PATH",
-        type=json_target,
+        type=_json_target,
         help="write the whole result as JSON to a file, or with - to standard output instead of the tables",
     )
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    """Adds `--quiet`; see `write_result`."""
     parser.add_argument(
         "--quiet",
         action="store_true",
         help="print no tables, notes and progress, only what --json - asks for",
     )
+
+
+def write_result(
+    arguments: argparse.Namespace, as_json: Callable[[], str], as_text: Callable[[int, bool], str]
+) -> None:
+    """Writes a result where `--json` asks for it, and prints its tables.
+
+    `--json -` prints JSON in their place, `--quiet` nothing else.
+
+    Args:
+        arguments: What was parsed; verbs may lack `--quiet`.
+        as_json: The result as JSON text.
+        as_text: Its tables, given the number of columns and whether to colour them.
+
+    Raises:
+        OutputError: The file, or standard output, cannot be written.
+    """
+    quiet = getattr(arguments, "quiet", False)
+    if arguments.json == "-":
+        print_result(as_json())
+        return
+    if arguments.json:
+        write_file(Path(arguments.json), as_json())
+        if not quiet:
+            print_note(f"wrote {arguments.json}")
+    if not quiet:
+        print_result(as_text(terminal_width(), has_color()))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 
-from coremlscope.cli.command import Command
-from coremlscope.cli.terminal import has_color, print_result, terminal_width
+from coremlscope.cli.command import Command, add_json, write_result
 
 __all__ = ["COMMAND"]
 
@@ -24,25 +22,23 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "device", metavar="NAME", nargs="?", help="a chip or a device, to see every number and its source"
     )
-    parser.add_argument(
-        "--json", metavar="-", choices=["-"], help="write everything as JSON to standard output"
-    )
+    add_json(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.devices import all_chips, find_device
     from coremlscope.render.devices import devices_to_json, render_chip, render_chips
+    from coremlscope.render.json import render_values
 
-    chips = list(all_chips().values())
     chosen = find_device(arguments.device).chip if arguments.device else None
-    width, color = terminal_width(), has_color()
-    if arguments.json:
-        shown = devices_to_json([chosen] if chosen else chips)
-        print_result(json.dumps(shown, ensure_ascii=False, indent=1))
-    elif chosen:
-        print_result(render_chip(chosen, width=width, color=color))
-    else:
-        print_result(render_chips(chips, width=width, color=color))
+    chips = [chosen] if chosen else list(all_chips().values())
+
+    def tables(width: int, color: bool) -> str:
+        if chosen is not None:
+            return render_chip(chosen, width=width, color=color)
+        return render_chips(chips, width=width, color=color)
+
+    write_result(arguments, lambda: render_values(devices_to_json(chips)), tables)
     return 0
 
 

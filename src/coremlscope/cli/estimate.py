@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
-from coremlscope.cli.command import EVERY, Command, add_compute_units, add_shape
-from coremlscope.cli.lookup import add_json, device_names
-from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
+from coremlscope.cli.command import (
+    EVERY,
+    Command,
+    add_compute_units,
+    add_json,
+    add_quiet,
+    add_shape,
+    write_result,
+)
+from coremlscope.cli.lookup import device_names
 from coremlscope.devices.unit import ComputeUnits
-
-if TYPE_CHECKING:
-    from coremlscope.profiling.estimating import Estimated
 
 __all__ = ["COMMAND"]
 
@@ -52,11 +56,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--function", metavar="NAME", help="the function (default: the model's own)")
     add_shape(parser)
     add_json(parser)
-    parser.add_argument("--quiet", action="store_true", help="print only what --json - asks for")
+    add_quiet(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
+    from coremlscope.render.estimates import render_estimates, render_estimates_json
 
     wanted: str = arguments.compute_units
     settings: list[ComputeUnits] = [s for s in get_args(ComputeUnits) if wanted in (EVERY, s)]
@@ -70,22 +75,12 @@ def _run(arguments: argparse.Namespace) -> int:
             function=arguments.function,
             shapes=dict(arguments.shape),
         )
-    _write(results, arguments)
+    write_result(
+        arguments,
+        lambda: render_estimates_json(results),
+        lambda width, color: render_estimates(results, width=width, color=color),
+    )
     return 0
-
-
-def _write(results: list[Estimated], arguments: argparse.Namespace) -> None:
-    from coremlscope.render.estimates import render_estimates, render_estimates_json
-
-    if arguments.json == "-":
-        print_result(render_estimates_json(results))
-        return
-    if arguments.json:
-        write_file(Path(arguments.json), render_estimates_json(results))
-        if not arguments.quiet:
-            print_note(f"wrote {arguments.json}")
-    if not arguments.quiet:
-        print_result(render_estimates(results, width=terminal_width(), color=has_color()))
 
 
 COMMAND = Command(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from coremlscope.cli.command import Command
-from coremlscope.cli.lookup import add_device, add_json, chosen_device, write_json
-from coremlscope.cli.terminal import has_color, print_result, terminal_width
+from coremlscope.cli.command import Command, add_json, write_result
+from coremlscope.cli.lookup import add_device, chosen_device
 
 __all__ = ["COMMAND"]
 
@@ -32,21 +31,21 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.ops import OPS
     from coremlscope.placement.catalog import describe_op
     from coremlscope.render.console_rules import render_op, render_ops
+    from coremlscope.render.json import render_values
 
-    width, color = terminal_width(), has_color()
     device = chosen_device(arguments)
-    if arguments.name is not None:
-        card = describe_op(arguments.name, device)
-        if arguments.json is not None:
-            write_json(arguments.json, {"schema": _SCHEMA, "operations": [card.to_json()]})
-        else:
-            print_result(render_op(card, width=width, color=color))
-        return 0
-    if arguments.json is not None:
-        cards = [describe_op(name, device).to_json() for name in sorted(OPS)]
-        write_json(arguments.json, {"schema": _SCHEMA, "operations": cards})
-    else:
-        print_result(render_ops([(name, OPS[name].doc) for name in sorted(OPS)], width=width, color=color))
+    names = sorted(OPS) if arguments.name is None else [arguments.name]
+
+    def values() -> str:
+        cards = [describe_op(name, device).to_json() for name in names]
+        return render_values({"schema": _SCHEMA, "operations": cards})
+
+    def tables(width: int, color: bool) -> str:
+        if arguments.name is not None:
+            return render_op(describe_op(arguments.name, device), width=width, color=color)
+        return render_ops([(name, OPS[name].doc) for name in names], width=width, color=color)
+
+    write_result(arguments, values, tables)
     return 0
 
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coremlscope.cli.command import EVERY, Command, add_compute_units, add_model, add_shape, json_target
-from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
+from coremlscope.cli.command import (
+    EVERY,
+    Command,
+    add_compute_units,
+    add_json,
+    add_model,
+    add_quiet,
+    add_shape,
+    write_result,
+)
+from coremlscope.cli.terminal import has_color, print_result, terminal_width
 from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,13 +53,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against-rules", action="store_true", help="on a Mac: show our plan beside Apple's")
     parser.add_argument("--ops", action="store_true", help="list every operation, in order")
     add_shape(parser)
-    parser.add_argument(
-        "--json",
-        metavar="PATH",
-        type=json_target,
-        help="write the plan as JSON to a file, or with - to standard output instead of the tables",
-    )
-    parser.add_argument("--quiet", action="store_true", help="print only what --json - asks for")
+    add_json(parser)
+    add_quiet(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -95,22 +98,11 @@ def _write(plan: Plan, arguments: argparse.Namespace) -> None:
     from coremlscope.render.console_plan import render_plan
     from coremlscope.render.plan_json import render_plan_json
 
-    if arguments.json == "-":
-        print_result(render_plan_json(plan))
-        return
-    if arguments.json:
-        write_file(Path(arguments.json), render_plan_json(plan))
-        if not arguments.quiet:
-            print_note(f"wrote {arguments.json}")
-    if not arguments.quiet:
-        text = render_plan(
-            plan,
-            source=str(arguments.model),
-            width=terminal_width(),
-            color=has_color(),
-            list_ops=arguments.ops,
-        )
-        print_result(text)
+    def tables(width: int, color: bool) -> str:
+        source = str(arguments.model)
+        return render_plan(plan, source=source, width=width, color=color, list_ops=arguments.ops)
+
+    write_result(arguments, lambda: render_plan_json(plan), tables)
 
 
 COMMAND = Command(

@@ -12,13 +12,15 @@ from typing import Any
 from coremlscope.cli.command import (
     Command,
     add_inputs,
+    add_json,
     add_model,
     add_precision,
+    add_quiet,
     add_shape,
-    json_target,
+    write_result,
 )
 from coremlscope.cli.inputs import read_inputs
-from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
+from coremlscope.cli.terminal import print_note
 from coremlscope.errors import OutputError
 from coremlscope.findings import Finding
 
@@ -45,13 +47,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="write arrays as .npy, images as .png, others as .json",
     )
-    parser.add_argument(
-        "--json",
-        metavar="PATH",
-        type=json_target,
-        help="write the outputs as JSON to a file, or - for standard output",
-    )
-    parser.add_argument("--quiet", action="store_true", help="do not print the outputs")
+    add_json(parser)
+    add_quiet(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -71,14 +68,12 @@ def _run(arguments: argparse.Namespace) -> int:
         for file in _save(results, arguments.output):
             if not arguments.quiet:
                 print_note(f"wrote {file}")
-    if arguments.json == "-":
-        print_result(render_prediction_json(results))
-        return 0
-    if arguments.json:
-        write_file(Path(arguments.json), render_prediction_json(results))
-    if not arguments.quiet:
-        hint = arguments.output is None
-        print_result(render_prediction(results, width=terminal_width(), color=has_color(), hint=hint))
+    hint = arguments.output is None
+    write_result(
+        arguments,
+        lambda: render_prediction_json(results),
+        lambda width, color: render_prediction(results, width=width, color=color, hint=hint),
+    )
     return 0
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width, write_file
+from coremlscope.cli.command import write_result
+from coremlscope.cli.terminal import print_note, write_file
 
 if TYPE_CHECKING:
     from coremlscope.profiling.profile import Profile
@@ -25,17 +25,10 @@ def write_reports(subject: Profile | ModelSummary, arguments: argparse.Namespace
 
     for path in arguments.output:
         write_file(path, find_renderer(path).render(subject))
-        _note(f"wrote {path}", arguments)
-    if arguments.json == "-":
-        print_result(render_json(subject))
-        return
-    if arguments.json:
-        write_file(Path(arguments.json), render_json(subject))
-        _note(f"wrote {arguments.json}", arguments)
-    if not arguments.quiet:
-        print_result(render_console(subject, width=terminal_width(), color=has_color()))
-
-
-def _note(text: str, arguments: argparse.Namespace) -> None:
-    if not arguments.quiet:
-        print_note(text)
+        if not arguments.quiet:
+            print_note(f"wrote {path}")
+    write_result(
+        arguments,
+        lambda: render_json(subject),
+        lambda width, color: render_console(subject, width=width, color=color),
+    )

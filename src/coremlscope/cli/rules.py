@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from coremlscope.cli.command import Command, one_of
-from coremlscope.cli.lookup import add_device, add_json, chosen_device, write_json
-from coremlscope.cli.terminal import has_color, print_result, terminal_width
+from coremlscope.cli.command import Command, add_json, one_of, write_result
+from coremlscope.cli.lookup import add_device, chosen_device
 
 __all__ = ["COMMAND"]
 
@@ -46,22 +45,21 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.placement.catalog import find_rule, list_rules
     from coremlscope.render.console_rules import render_rule, render_rules
+    from coremlscope.render.json import render_values
 
     if arguments.rule is not None:
         entries = [find_rule(arguments.rule)]
     else:
         device = chosen_device(arguments)
         entries = list_rules(arguments.unit, arguments.op, device, arguments.effect)
-    if arguments.json is not None:
-        write_json(arguments.json, {"schema": _SCHEMA, "rules": [entry.to_json() for entry in entries]})
-        return 0
-    width, color = terminal_width(), has_color()
-    shown = (
-        render_rule(entries[0], width=width, color=color)
-        if arguments.rule is not None
-        else render_rules(entries, width=width, color=color)
-    )
-    print_result(shown)
+
+    def tables(width: int, color: bool) -> str:
+        if arguments.rule is not None:
+            return render_rule(entries[0], width=width, color=color)
+        return render_rules(entries, width=width, color=color)
+
+    values = {"schema": _SCHEMA, "rules": [entry.to_json() for entry in entries]}
+    write_result(arguments, lambda: render_values(values), tables)
     return 0
 
 

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coremlscope.profiling.profile import Profile
     from coremlscope.profiling.summary import ModelSummary
 
-__all__ = ["render_json"]
+__all__ = ["render_json", "render_values"]
 
 
 def render_json(subject: Profile | ModelSummary) -> str:
     """A report as JSON text. Numbers that JSON lacks (infinite ones) become null."""
-    return json.dumps(_plain(subject.to_json()), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    return render_values(subject.to_json())
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+def render_values(values: Any) -> str:
+    """Plain values as JSON text, likewise."""
+    return json.dumps(plain(values), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """The same values without what JSON lacks: tuples become lists, infinite numbers null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
