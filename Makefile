@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TQDM_DISABLE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile test check long conformance bench-speed bench-latency bench-plan docs lock clean
+.PHONY: help profile test check frontend long conformance bench-speed bench-latency bench-plan docs lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -34,6 +34,9 @@ check: $(VENV)/.dev ## lint, formatting, types, layers, and that the documentati
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/python -m pytest -q tests/docs tests/test_architecture.py
+
+frontend: frontend/node_modules/.package-lock.json ## build the reports' page from frontend/ (needs Node 20.19 or newer)
+	cd frontend && npm run --silent build
 
 long: $(TORCH)/.ready ## compare with PyTorch and other references (minutes; downloads torch); ARGS="-k …" for a part
 	$(TORCH)/bin/python -m pytest -q -m long $(ARGS)
@@ -59,7 +62,7 @@ lock: $(VENV)/.dev ## pin the requirements anew from requirements/*.in
 	  ../$(VENV)/bin/pip-compile $(LOCK) --output-file $$purpose.txt $$purpose.in || exit 1; done
 
 clean: ## remove everything that make made
-	rm -rf $(VENV) $(TORCH) $(OUT) build dist
+	rm -rf $(VENV) $(TORCH) $(OUT) build dist frontend/node_modules
 
 $(EXAMPLE): | $(VENV)/.runtime
 	@mkdir -p $(OUT)
@@ -90,6 +93,10 @@ $(TORCH)/.ready: requirements/build.txt requirements/dev.txt requirements/torch.
 
 $(TORCH)/.conformance: requirements/conformance.txt $(TORCH)/.ready
 	@$(call install,$(TORCH),-r requirements/conformance.txt)
+	@touch $@
+
+frontend/node_modules/.package-lock.json: frontend/package-lock.json
+	cd frontend && npm ci --silent --no-audit --no-fund
 	@touch $@
 
 # $(call install,environment,arguments of pip install)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from coremlscope.errors import UsageError
 from coremlscope.render.console import render_console
 from coremlscope.render.csv import render_csv
+from coremlscope.render.html import render_html
 from coremlscope.render.json import render_json
 from coremlscope.render.markdown import render_markdown
 
@@ -40,6 +41,7 @@ class Renderer:
 
 
 RENDERERS: tuple[Renderer, ...] = (
+    Renderer(".html", "one page that loads nothing, to look at and to send on", render_html),
     Renderer(".json", "everything, for programs", render_json),
     Renderer(".md", "Markdown, for a pull request", render_markdown),
     Renderer(".csv", "one row an operation, for spreadsheets", render_csv),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from coremlscope.profiling.profile import Profile
     from coremlscope.profiling.summary import ModelSummary
 
-__all__ = ["render_json", "render_values"]
+__all__ = ["plain", "render_json", "render_values"]
 
 
 def render_json(subject: Profile | ModelSummary) -> str:

@@ -1,0 +1,111 @@
+import { duration } from "../format";
+import type { DevicePlan, PlanReason, Setting, SettingPlan, Unit } from "./profile";
+import { ALLOWED, UNIT_NAMES } from "./words";
+
+/** `runs` there; `can` but does not; `cannot`; `unknown`: no rule speaks of it; `barred`: the setting forbids it. */
+export type Mark = "runs" | "can" | "cannot" | "unknown" | "barred";
+
+/** Why an operation does not run on a unit, or what would help where it runs. */
+export interface Reason {
+  unit: Unit;
+  rule: string;
+  text: string;
+  fix: string;
+}
+
+/** The rule id under which a plan gives the cost of a detour as a reason. */
+export const COST_RULE = "plan-cost";
+const TIE_MS = 1e-9;
+
+/** A plan under one setting, asked column by column. */
+export class Placement {
+  readonly setting: SettingPlan;
+  private readonly backendNames: string[];
+  private readonly totals = new Map<string, number>();
+  private readonly ids: string[];
+
+  constructor(
+    readonly plan: DevicePlan,
+    readonly name: Setting,
+    opIds: string[],
+  ) {
+    const setting = plan.settings.find((one) => one.compute_units === name) ?? plan.settings[0];
+    if (!setting) throw new Error(`the plan for ${plan.device} holds no setting`);
+    this.setting = setting;
+    this.backendNames = Object.keys(plan.backends);
+    this.ids = [...opIds, ...plan.inserted.map((op) => op.id)];
+    this.ids.forEach((id, column) => {
+      const graph = graphOf(id, plan.inserted.length > 0 && column >= opIds.length);
+      this.totals.set(graph, (this.totals.get(graph) ?? 0) + (this.costMs(column) ?? 0));
+    });
+  }
+
+  /** The unit that runs it; null where none is known to. */
+  unit(column: number): Unit | null {
+    const backend = this.backendName(column);
+    return backend === null ? null : (this.plan.backends[backend] ?? null);
+  }
+
+  backendName(column: number): string | null {
+    return this.backendNames[this.setting.backend[column] ?? -1] ?? null;
+  }
+
+  /** Planned milliseconds where it runs. */
+  costMs(column: number): number | null {
+    const backend = this.backendName(column);
+    return backend === null ? null : (this.plan.cost_ms[backend]?.[column] ?? null);
+  }
+
+  /** Its part of the planned cost of its graph, as Core ML's own plans give it. */
+  weight(column: number): number | null {
+    const cost = this.costMs(column);
+    const total = this.totals.get(graphOf(this.ids[column] ?? "", column >= this.ids.length - this.plan.inserted.length));
+    return cost === null || !total ? null : cost / total;
+  }
+
+  mark(column: number, unit: Unit): Mark {
+    if (!ALLOWED[this.name].includes(unit)) return "barred";
+    if (this.unit(column) === unit) return "runs";
+    const supported = this.plan.supported[unit]?.[column] ?? -1;
+    return supported === 1 ? "can" : supported === 0 ? "cannot" : "unknown";
+  }
+
+  /** Why it does not run on the units that the setting allows; the Neural Engine first. */
+  reasons(column: number): Reason[] {
+    const chosen = this.unit(column);
+    const allowed = ALLOWED[this.name].filter((unit) => unit !== chosen);
+    const found: Reason[] = (this.plan.why[column] ?? [])
+      .map((index) => this.plan.reasons[index])
+      .filter((reason): reason is PlanReason => !!reason && allowed.includes(reason.unit));
+    for (const unit of allowed) {
+      const more = this.setting.detour_ms[unit]?.[column];
+      if (more != null && chosen) found.push(this.costReason(column, unit, more));
+    }
+    return found.sort((a, b) => rank(a.unit) - rank(b.unit));
+  }
+
+  /** What would make it faster where it runs. */
+  advice(column: number): Reason[] {
+    return (this.plan.advice[column] ?? []).map((index) => this.plan.reasons[index]).filter((one) => !!one);
+  }
+
+  private costReason(column: number, unit: Unit, moreMs: number): Reason {
+    const there = Math.min(
+      ...Object.entries(this.plan.backends)
+        .filter(([, owner]) => owner === unit)
+        .map(([backend]) => this.plan.cost_ms[backend]?.[column] ?? Infinity),
+    );
+    const here = this.costMs(column) ?? 0;
+    const both = `the ${UNIT_NAMES[unit]} can run it, planned at ${duration(there / 1e3)} against ${duration(here / 1e3)} where it is`;
+    const rest = moreMs < TIE_MS ? "the whole plan would cost the same" : `the whole plan would cost ${duration(moreMs / 1e3)} more`;
+    const fix = unit === "cpu" ? "" : "put more work that this unit supports next to it, so that the launch pays";
+    return { unit, rule: COST_RULE, text: `${both}: with launches and switches ${rest}`, fix };
+  }
+}
+
+const rank = (unit: Unit): number => ["neural_engine", "gpu", "cpu"].indexOf(unit);
+
+/** The graph that an operation is planned in: `main/7/body` for `main/7/body/3`; inserted ones are their function's. */
+function graphOf(id: string, isInserted: boolean): string {
+  return isInserted ? id.slice(0, id.indexOf("/")) : id.slice(0, id.lastIndexOf("/"));
+}

@@ -1,0 +1,51 @@
+import type { Setting, Unit } from "./profile";
+
+/** Apple's names of model types, for people. */
+const KINDS: Record<string, string> = {
+  mlProgram: "ML Program",
+  neuralNetwork: "neural network",
+  neuralNetworkClassifier: "neural network classifier",
+  neuralNetworkRegressor: "neural network regressor",
+  pipeline: "pipeline",
+  pipelineClassifier: "pipeline classifier",
+  pipelineRegressor: "pipeline regressor",
+};
+
+export const kindName = (kind: string): string => KINDS[kind] ?? kind;
+
+export const UNIT_NAMES: Record<Unit, string> = { cpu: "CPU", gpu: "GPU", neural_engine: "Neural Engine" };
+export const UNIT_SHORT: Record<Unit, string> = { cpu: "CPU", gpu: "GPU", neural_engine: "NE" };
+
+export const SETTING_NAMES: Record<Setting, string> = {
+  all: "All",
+  cpu_and_ne: "CPU + NE",
+  cpu_and_gpu: "CPU + GPU",
+  cpu_only: "CPU only",
+};
+
+/** The units that each setting allows. */
+export const ALLOWED: Record<Setting, Unit[]> = {
+  all: ["cpu", "gpu", "neural_engine"],
+  cpu_and_ne: ["cpu", "neural_engine"],
+  cpu_and_gpu: ["cpu", "gpu"],
+  cpu_only: ["cpu"],
+};
+
+/** What became of an operation in the engine that measured. */
+export const STATUS_WORDS: Record<string, string> = {
+  timed: "timed alone",
+  fused: "timed together with others",
+  inside: "ran inside a loop or branch: its time is in its owner's",
+  folded: "folded away before run time",
+  "not run": "not run",
+  unattributed: "not found in the engine's graph",
+};
+
+/** What an estimated time waits for. */
+export const BOUND_WORDS: Record<string, string> = {
+  compute: "arithmetic",
+  weights: "reading weights",
+  activations: "moving activations",
+  dispatch: "starting kernels",
+  switches: "changing units",
+};

@@ -1,0 +1,64 @@
+/** Numbers as people read them: the same forms as in `units.py`, so that page and console agree. */
+
+const FACTORS: [number, string][] = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+];
+
+function threeDigits(value: number): string {
+  if (value >= 99.95) return value.toFixed(0);
+  return value >= 9.995 ? value.toFixed(1) : value.toFixed(2);
+}
+
+/** `850 ns`, `1.23 ms`, `4.50 s`. */
+export function duration(seconds: number): string {
+  const size = Math.abs(seconds);
+  const sign = seconds < 0 ? "−" : "";
+  for (const [factor, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]] as const) {
+    if (size >= factor * 0.9995) return `${sign}${threeDigits(size / factor)} ${unit}`;
+  }
+  return `${sign}${(size * 1e9).toFixed(0)} ns`;
+}
+
+function scaled(value: number, unit: string): string {
+  if (value < 1000) return `${value.toFixed(0)}${unit ? ` ${unit}` : ""}`;
+  for (const [factor, prefix] of FACTORS) {
+    if (value >= factor * 0.9995) return `${threeDigits(value / factor)} ${prefix}${unit}`;
+  }
+  return `${(value / 1e3).toFixed(2)} k${unit}`;
+}
+
+/** `512 B`, `3.41 kB`, `14.0 MB`. */
+export const bytes = (count: number): string => scaled(count, "B");
+
+/** `512`, `3.50 M`, `4.12 G`. */
+export const count = (value: number): string => scaled(value, "");
+
+/** `12.3 %`. */
+export const share = (part: number): string => `${(part * 100).toFixed(1)} %`;
+
+/** `1 input`, `3 inputs`, `2 classes`. */
+export function plural(number: number, noun: string): string {
+  return number === 1 ? `1 ${noun}` : `${number} ${noun}${noun.endsWith("s") ? "es" : "s"}`;
+}
+
+/** A rate in words: `about 45 a second`, `one in about 2.3 seconds`. */
+export function rateInWords(perSecond: number, noun: string): string {
+  if (perSecond >= 1.95) return `about ${perSecond >= 9.5 ? Math.round(perSecond) : perSecond.toFixed(1)} ${noun}s a second`;
+  if (perSecond > 0) return `one ${noun} in about ${threeDigits(1 / perSecond)} seconds`;
+  return `no ${noun}s`;
+}
+
+/** `tensor<fp16, [1, 3]>` becomes `fp16 1×3`. */
+export function compactType(text: string): string {
+  return text.replace(/tensor<(\w+), \[([^\]]*)\]>/g, (_, dtype: string, shape: string) =>
+    shape ? `${dtype} ${shape.replaceAll(", ", "×")}` : dtype,
+  );
+}
+
+/** The last part of a path. */
+export function fileName(path: string): string {
+  return path.split(/[\\/]/).filter(Boolean).at(-1) ?? "model";
+}

@@ -1,0 +1,30 @@
+import { render } from "preact";
+import { ReportPage } from "./pages/report";
+import { readPayload, type Payload } from "./payload";
+import { Footer } from "./ui/footer";
+import "./styles/base.css";
+import "./styles/parts.css";
+import "./styles/layers.css";
+import "./styles/print.css";
+
+/** The page that shows a result: another kind of result is one file in `pages/` and one case here. */
+function Page(props: { payload: Payload }) {
+  const { result } = props.payload;
+  switch (result.schema) {
+    case "coremlscope.profile/1":
+    case "coremlscope.model/1":
+      return <ReportPage result={result} />;
+  }
+}
+
+const root = document.getElementById("app");
+if (root) {
+  const payload = readPayload();
+  render(
+    <>
+      <Page payload={payload} />
+      <Footer payload={payload} />
+    </>,
+    root,
+  );
+}

@@ -1,0 +1,52 @@
+import { createContext, type ComponentChildren } from "preact";
+import { useContext, useMemo, useState } from "preact/hooks";
+import { Placement } from "./data/placement";
+import type { DevicePlan, Group, ModelSummary, OpTable, Profile, Setting } from "./data/profile";
+import { buildRows, tableOf, type Rows } from "./data/rows";
+
+/** Everything that the views of one result share. `profile` is null where the model was only looked at. */
+export interface Report {
+  model: ModelSummary;
+  profile: Profile | null;
+  table: OpTable;
+  groups: Group[];
+  rows: Rows;
+  plans: DevicePlan[];
+  /** The device and the setting that marks, costs and estimates are shown for; null where none was planned. */
+  placement: Placement | null;
+  device: number;
+  setting: Setting;
+  chooseDevice: (index: number) => void;
+  chooseSetting: (setting: Setting) => void;
+  /** The operation whose details are open, by id. Views set it to lead to an operation. */
+  selected: string | null;
+  select: (id: string | null) => void;
+}
+
+const Context = createContext<Report | null>(null);
+
+/** The report that the view is a part of. */
+export function useReport(): Report {
+  const report = useContext(Context);
+  if (!report) throw new Error("a view stands outside of a report");
+  return report;
+}
+
+export function ReportProvider(props: { result: Profile | ModelSummary; children: ComponentChildren }) {
+  const { result } = props;
+  const profile = result.schema === "coremlscope.profile/1" ? result : null;
+  const plans = profile?.plans ?? [];
+  const [device, chooseDevice] = useState(0);
+  const [setting, chooseSetting] = useState<Setting>(plans[0]?.settings[0]?.compute_units ?? "all");
+  const [selected, select] = useState<string | null>(null);
+  const plan = plans[device] ?? null;
+  const table = useMemo(() => tableOf(result), [result]);
+  const groups = profile?.groups ?? [];
+  const rows = useMemo(() => buildRows(table, groups, plan), [table, plan]);
+  const placement = useMemo(() => (plan ? new Placement(plan, setting, table.id) : null), [plan, setting]);
+  const report: Report = {
+    model: profile ? profile.model : (result as ModelSummary),
+    profile, table, groups, rows, plans, placement, device, setting, chooseDevice, chooseSetting, selected, select,
+  };
+  return <Context.Provider value={report}>{props.children}</Context.Provider>;
+}

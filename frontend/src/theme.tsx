@@ -1,0 +1,43 @@
+import { useEffect, useState } from "preact/hooks";
+
+type Theme = "auto" | "light" | "dark";
+const KEY = "coremlscope-theme";
+const NEXT: Record<Theme, Theme> = { auto: "light", light: "dark", dark: "auto" };
+const WORDS: Record<Theme, string> = { auto: "System", light: "Light", dark: "Dark" };
+
+/** Follows the system until a person says otherwise; remembered where the browser lets a page remember. */
+export function ThemeSwitch() {
+  const [theme, setTheme] = useState<Theme>(stored);
+  useEffect(() => {
+    if (theme === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme;
+    store(theme);
+  }, [theme]);
+  return (
+    <button
+      type="button"
+      class="quiet theme-switch"
+      aria-label={`Theme: ${WORDS[theme]}. Change to ${WORDS[NEXT[theme]]}`}
+      onClick={() => setTheme(NEXT[theme])}
+    >
+      <span aria-hidden="true">{theme === "dark" ? "☾" : theme === "light" ? "☀" : "◐"}</span> {WORDS[theme]}
+    </button>
+  );
+}
+
+function stored(): Theme {
+  try {
+    const value = localStorage.getItem(KEY);
+    return value === "light" || value === "dark" ? value : "auto";
+  } catch {
+    return "auto"; // a page that was opened from a file may have no storage
+  }
+}
+
+function store(theme: Theme): void {
+  try {
+    localStorage.setItem(KEY, theme);
+  } catch {
+    // nothing is remembered then
+  }
+}

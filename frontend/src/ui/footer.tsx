@@ -1,0 +1,28 @@
+import type { Payload } from "../payload";
+import { CopyButton } from "./copy";
+
+/** Who wrote the page, and the data that it holds. */
+export function Footer(props: { payload: Payload }) {
+  const { result, version } = props.payload;
+  const text = () => `${JSON.stringify(result, null, 1)}\n`;
+  const download = () => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text()], { type: "application/json" }));
+    link.download = "report.json";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  };
+  return (
+    <footer>
+      <span>Written by coremlscope {version}. This page holds all of its data and loads nothing.</span>
+      <span>
+        <button type="button" class="quiet" onClick={download}>
+          Save the data (JSON)
+        </button>
+        <CopyButton label="Copy the data as JSON" text={text}>
+          Copy the data
+        </CopyButton>
+      </span>
+    </footer>
+  );
+}

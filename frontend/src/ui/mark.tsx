@@ -1,0 +1,33 @@
+import type { Mark } from "../data/placement";
+import type { Unit } from "../data/profile";
+import { UNIT_NAMES } from "../data/words";
+
+const SIGNS: Record<Mark, string> = { runs: "●", can: "○", cannot: "◇", unknown: "?", barred: "·" };
+const WORDS: Record<Mark, string> = {
+  runs: "planned to run on the",
+  can: "could run on the",
+  cannot: "cannot run on the",
+  unknown: "not known whether it could run on the",
+  barred: "the setting forbids the",
+};
+
+/** ● runs there, ○ could, ◇ cannot: as in Xcode's performance reports. */
+export function UnitMark(props: { unit: Unit; mark: Mark }) {
+  const text = `${WORDS[props.mark]} ${UNIT_NAMES[props.unit]}`;
+  return (
+    <span class={`mark mark-${props.mark} unit-${props.unit}`} role="img" aria-label={text} title={text}>
+      {SIGNS[props.mark]}
+    </span>
+  );
+}
+
+export function MarkLegend() {
+  return (
+    <p class="legend">
+      <span class="mark mark-runs unit-cpu">●</span> runs there
+      <span class="mark mark-can unit-cpu">○</span> could
+      <span class="mark mark-cannot">◇</span> cannot
+      <span class="mark mark-unknown">?</span> not known
+    </p>
+  );
+}

@@ -1,0 +1,141 @@
+import type { ComponentChildren } from "preact";
+import type { Row } from "../../data/rows";
+import { BOUND_WORDS, UNIT_SHORT } from "../../data/words";
+import { bytes, count, duration, share } from "../../format";
+import type { Report } from "../../report";
+import { UnitMark } from "../../ui/mark";
+import { valueOf, type SortKey } from "./filter";
+
+export interface Column {
+  key: string;
+  title: string;
+  /** Told on hovering over the heading: what the numbers are. */
+  hint: string;
+  /** A track of CSS's grid. */
+  width: string;
+  sort?: SortKey;
+  isNumber?: boolean;
+  cell: (row: Row) => ComponentChildren;
+}
+
+/** The columns that the report has data for. */
+export function columnsOf(report: Report, most: Record<"planned" | "measured" | "estimated", number>): Column[] {
+  const { placement, profile, table } = report;
+  const columns: Column[] = [];
+  if (placement) {
+    for (const unit of ["cpu", "gpu", "neural_engine"] as const) {
+      columns.push({
+        key: unit,
+        title: UNIT_SHORT[unit],
+        hint: "planned: ● runs there, ○ could, ◇ cannot, ? not known",
+        width: "38px",
+        cell: (row) => row.column >= 0 && <UnitMark unit={unit} mark={placement.mark(row.column, unit)} />,
+      });
+    }
+  }
+  columns.push(
+    { key: "type", title: "Type", hint: "Apple's name of the operation", width: "minmax(96px, 150px)", sort: "type", cell: typeCell },
+    { key: "output", title: "Output", hint: "Type and shape of the results", width: "minmax(110px, 170px)", cell: (row) => <span class="mono dim">{row.output}</span> },
+  );
+  if (profile) {
+    columns.push({
+      key: "measured", title: "Host", hint: `measured on ${profile.host.label}`, width: "132px", sort: "measured", isNumber: true,
+      cell: (row) => <Measured report={report} row={row} most={most.measured} />,
+    });
+  }
+  if (placement) {
+    const planned = valueOf(report, "planned");
+    columns.push({
+      key: "planned", title: "Planned", hint: "planned: what Core ML's cost model says, and its share of the graph's sum", width: "118px", sort: "planned", isNumber: true,
+      cell: (row) => <Bar value={planned(row)} most={most.planned} text={(value) => duration(value / 1e3)} note={weight(report, row)} kind="planned" />,
+    });
+  }
+  if (placement?.setting.estimate) {
+    columns.push({
+      key: "estimated", title: "Estimated", hint: `estimated on ${placement.plan.device}; operations of one kernel share its time`, width: "118px", sort: "estimated", isNumber: true,
+      cell: (row) => <Estimated report={report} row={row} most={most.estimated} />,
+    });
+    columns.push({
+      key: "bound", title: "Bound by", hint: "What the estimated time waits for", width: "104px",
+      cell: (row) => {
+        const bound = placement.setting.estimate?.kernel_bound[row.kernel];
+        return bound ? <span class="dim">{BOUND_WORDS[bound] ?? bound}</span> : null;
+      },
+    });
+  }
+  if (placement) {
+    columns.push({
+      key: "reason", title: "Why not elsewhere", hint: "The first reason why it does not run on a faster unit", width: "minmax(160px, 320px)",
+      cell: (row) => (row.column < 0 ? null : <span class="dim">{placement.reasons(row.column)[0]?.text}</span>),
+    });
+  }
+  columns.push(
+    {
+      key: "flops", title: "FLOPs", hint: "declared: by the operation and its shapes; a multiply-add counts as two", width: "84px", sort: "flops", isNumber: true,
+      cell: (row) => (row.op < 0 ? null : <span class="dim">{known(table.flops[row.op], table.work_is_complete[row.op], count)}</span>),
+    },
+    {
+      key: "weights", title: "Weights", hint: "declared: bytes in the file", width: "84px", sort: "weights", isNumber: true,
+      cell: (row) => (row.op < 0 || !table.weight_bytes[row.op] ? null : <span class="dim">{bytes(table.weight_bytes[row.op] ?? 0)}</span>),
+    },
+  );
+  return columns;
+}
+
+function typeCell(row: Row) {
+  return (
+    <>
+      <span class="op-type">{row.type}</span>
+      {row.kind !== "op" && <span class="chip">{row.kind === "engine" ? "engine" : "Core ML"}</span>}
+    </>
+  );
+}
+
+function known(value: number | null | undefined, isComplete: boolean | undefined, format: (value: number) => string): string {
+  return value == null ? "?" : `${isComplete ? "" : "≥ "}${format(value)}`;
+}
+
+function weight(report: Report, row: Row): string {
+  const part = row.column < 0 ? null : report.placement?.weight(row.column);
+  return part == null ? "" : share(part);
+}
+
+function Bar(props: { value: number | null; most: number; text: (value: number) => string; note?: string; kind: string }) {
+  if (props.value === null) return null;
+  const width = props.most ? Math.max((props.value / props.most) * 100, 0) : 0;
+  return (
+    <span class="bar-cell" title={props.note}>
+      <span class={`bar bar-${props.kind}`} style={{ width: `${width}%` }} />
+      <span class="bar-text">{props.text(props.value)}</span>
+    </span>
+  );
+}
+
+/** A group's time stands at each of its operations, marked as shared: it is never split. */
+function Measured(props: { report: Report; row: Row; most: number }) {
+  const { row, report } = props;
+  const group = report.groups[row.group];
+  if (!group) return row.status && row.kind === "op" ? <span class="faint">{row.status}</span> : null;
+  return <Shared value={group.wall_s} members={group.op_ids} row={row} most={props.most} kind="measured" noun="measured" />;
+}
+
+function Estimated(props: { report: Report; row: Row; most: number }) {
+  const value = props.report.placement?.setting.estimate?.kernel_s[props.row.kernel];
+  if (value === undefined) return null;
+  const members = props.report.rows.kernels.get(props.row.kernel) ?? [];
+  return <Shared value={value} members={members} row={props.row} most={props.most} kind="estimated" noun="estimated" />;
+}
+
+function Shared(props: { value: number; members: string[]; row: Row; most: number; kind: string; noun: string }) {
+  const { members, row } = props;
+  const isFirst = members.length < 2 || members[0] === row.id;
+  const width = props.most && isFirst ? (props.value / props.most) * 100 : 0;
+  const title = members.length > 1 ? `${props.noun} together for ${members.length} operations: ${members.join(", ")}` : undefined;
+  return (
+    <span class="bar-cell" title={title}>
+      <span class={`bar bar-${props.kind}`} style={{ width: `${width}%` }} />
+      {members.length > 1 && <span class="chip chip-group">{isFirst ? `${members.length} ops` : "same"}</span>}
+      <span class={isFirst ? "bar-text" : "bar-text faint"}>{duration(props.value)}</span>
+    </span>
+  );
+}

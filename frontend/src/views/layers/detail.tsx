@@ -1,0 +1,148 @@
+import type { ComponentChildren } from "preact";
+import type { Reason } from "../../data/placement";
+import type { Row } from "../../data/rows";
+import { BOUND_WORDS, STATUS_WORDS, UNIT_NAMES } from "../../data/words";
+import { bytes, count, duration, share } from "../../format";
+import { useReport } from "../../report";
+import { CopyButton } from "../../ui/copy";
+import { UnitMark } from "../../ui/mark";
+import { OriginTag } from "../../ui/origin";
+
+/** Everything that is known of one operation. */
+export function Detail(props: { row: Row; onClose: () => void }) {
+  const { row } = props;
+  const { placement, table } = useReport();
+  return (
+    <aside class="detail" aria-label={`Details of ${row.layer || row.name}`}>
+      <div class="detail-head">
+        <h3>{row.layer || row.name}</h3>
+        <button type="button" class="quiet" aria-label="Close details" onClick={props.onClose}>
+          ✕
+        </button>
+      </div>
+      <dl>
+        <Item name="Type">
+          {row.type}
+          {row.layerType && ` of the layer ${row.layerType}`}
+          {row.kind === "inserted" && ", inserted by Core ML"}
+          {row.kind === "engine" && ", added by the engine that measured"}
+        </Item>
+        {row.layer && row.name !== row.layer && <Item name="Operation">{row.name}</Item>}
+        <Item name="Id">
+          <code>{row.id}</code> <CopyButton label="Copy the id" text={() => row.id} />
+        </Item>
+        {row.output && <Item name="Output">{row.output}</Item>}
+        {row.op >= 0 && (
+          <Item name="Work">
+            {known(table.flops[row.op], table.work_is_complete[row.op], count)} FLOPs; reads {known(table.read_bytes[row.op], true, bytes)}, writes{" "}
+            {known(table.written_bytes[row.op], true, bytes)}, weights {known(table.weight_bytes[row.op], true, bytes)} <OriginTag origin="declared" />
+          </Item>
+        )}
+        <Times row={row} />
+        {row.op >= 0 && table.inputs?.[row.op] && <Inputs row={row} />}
+      </dl>
+      {placement && row.column >= 0 && (
+        <>
+          <h4>
+            On {placement.plan.device} <OriginTag origin="planned" />
+          </h4>
+          <ul class="unit-list">
+            {(["cpu", "gpu", "neural_engine"] as const).map((unit) => (
+              <li key={unit}>
+                <UnitMark unit={unit} mark={placement.mark(row.column, unit)} /> {UNIT_NAMES[unit]}
+              </li>
+            ))}
+          </ul>
+          <Reasons title="Why not elsewhere" reasons={placement.reasons(row.column)} />
+          <Reasons title="What would help" reasons={placement.advice(row.column)} />
+        </>
+      )}
+    </aside>
+  );
+}
+
+function Item(props: { name: string; children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{props.name}</dt>
+      <dd>{props.children}</dd>
+    </div>
+  );
+}
+
+function Times(props: { row: Row }) {
+  const { row } = props;
+  const { profile, groups, placement, rows } = useReport();
+  const group = groups[row.group];
+  const cost = row.column < 0 ? null : placement?.costMs(row.column);
+  const weight = row.column < 0 ? null : placement?.weight(row.column);
+  const estimate = placement?.setting.estimate;
+  const seconds = estimate?.kernel_s[row.kernel];
+  const kernel = rows.kernels.get(row.kernel) ?? [];
+  return (
+    <>
+      {profile && (
+        <Item name="On the host">
+          {group ? (
+            <>
+              {duration(group.wall_s)}, {share(group.share)} of all
+              {group.op_ids.length > 1 && ` for ${group.op_ids.length} operations together (${group.label})`}{" "}
+              <OriginTag origin="measured" />
+            </>
+          ) : (
+            (STATUS_WORDS[row.status] ?? "not measured")
+          )}
+        </Item>
+      )}
+      {cost != null && (
+        <Item name="Planned cost">
+          {duration(cost / 1e3)}
+          {weight != null && `, ${share(weight)} of its graph`} <OriginTag origin="planned" />
+        </Item>
+      )}
+      {seconds !== undefined && estimate && (
+        <Item name="On the device">
+          {duration(seconds)}
+          {kernel.length > 1 && ` for ${kernel.length} operations together`}, bound by {BOUND_WORDS[estimate.kernel_bound[row.kernel] ?? ""] ?? "?"}{" "}
+          <OriginTag origin="estimated" />
+        </Item>
+      )}
+    </>
+  );
+}
+
+function Inputs(props: { row: Row }) {
+  const { table, rows, select } = useReport();
+  const makers = (table.inputs?.[props.row.op] ?? []).map((index) => rows.byId.get(table.id[index] ?? "")).filter((row) => !!row);
+  if (makers.length === 0) return null;
+  return (
+    <Item name="Reads from">
+      {makers.map((row) => (
+        <button type="button" class="link" key={row.id} onClick={() => select(row.id)}>
+          {row.name}
+        </button>
+      ))}
+    </Item>
+  );
+}
+
+function Reasons(props: { title: string; reasons: Reason[] }) {
+  if (props.reasons.length === 0) return null;
+  return (
+    <>
+      <h4>{props.title}</h4>
+      <ul class="reasons">
+        {props.reasons.map((reason, index) => (
+          <li key={index}>
+            <b>{UNIT_NAMES[reason.unit]}</b> {reason.text}
+            {reason.fix && <div class="fix">→ {reason.fix}</div>}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function known(value: number | null | undefined, isComplete: boolean | undefined, format: (value: number) => string): string {
+  return value == null ? "?" : `${isComplete ? "" : "≥ "}${format(value)}`;
+}

@@ -1,0 +1,88 @@
+import type { Unit } from "../../data/profile";
+import type { Report } from "../../report";
+import type { Row } from "../../data/rows";
+
+/** What a person narrows the layer table down to; an empty string leaves all. */
+export interface Filter {
+  text: string;
+  unit: Unit | "none" | "";
+  type: string;
+  reason: string;
+  function: string;
+}
+
+export const NO_FILTER: Filter = { text: "", unit: "", type: "", reason: "", function: "" };
+
+export type SortKey = "order" | "name" | "type" | "planned" | "measured" | "estimated" | "flops" | "weights";
+export interface Sort {
+  key: SortKey;
+  descending: boolean;
+}
+
+/** The rows that pass, in the order that was asked for. */
+export function arrange(report: Report, filter: Filter, sort: Sort, folded: ReadonlySet<string>): Row[] {
+  const passing = report.rows.all.filter(passes(report, filter));
+  if (sort.key === "order") {
+    const isFiltered = (Object.keys(NO_FILTER) as (keyof Filter)[]).some((key) => filter[key] !== "");
+    const shown = isFiltered ? passing : passing.filter((row) => !isHidden(row, folded));
+    return sort.descending ? shown.reverse() : shown;
+  }
+  return sorted(report, passing, sort);
+}
+
+function passes(report: Report, filter: Filter): (row: Row) => boolean {
+  const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
+  const { placement } = report;
+  return (row) => {
+    if (filter.type && row.type !== filter.type) return false;
+    if (filter.function && row.function !== filter.function) return false;
+    if (filter.unit && (row.column < 0 || (placement?.unit(row.column) ?? "none") !== filter.unit)) return false;
+    if (filter.reason && (row.column < 0 || !placement?.reasons(row.column).some((one) => one.rule === filter.reason))) return false;
+    if (words.length === 0) return true;
+    const text = `${row.name} ${row.type} ${row.id} ${row.layer} ${row.layerType} ${row.output}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  };
+}
+
+/** True where an owner is folded. */
+function isHidden(row: Row, folded: ReadonlySet<string>): boolean {
+  for (let owner = row.parent; owner; owner = owner.parent) if (folded.has(owner.id)) return true;
+  return false;
+}
+
+function sorted(report: Report, rows: Row[], sort: Sort): Row[] {
+  const sign = sort.descending ? -1 : 1;
+  if (sort.key === "name" || sort.key === "type") {
+    const collator = new Intl.Collator("en", { numeric: true });
+    const key = sort.key;
+    return rows.sort((a, b) => sign * collator.compare(a[key], b[key]) || a.order - b.order);
+  }
+  const value = valueOf(report, sort.key);
+  // What is not known stands last in both directions.
+  const keyed = rows.map((row) => ({ row, value: value(row) }));
+  keyed.sort((a, b) => {
+    if (a.value === null || b.value === null) return Number(a.value === null) - Number(b.value === null) || a.row.order - b.row.order;
+    return sign * (a.value - b.value) || a.row.order - b.row.order;
+  });
+  return keyed.map(({ row }) => row);
+}
+
+/** The number that a column shows of a row; null where there is none. */
+export function valueOf(report: Report, key: Exclude<SortKey, "name" | "type">): (row: Row) => number | null {
+  const { placement, groups, table } = report;
+  const estimate = placement?.setting.estimate;
+  switch (key) {
+    case "order":
+      return (row) => row.order;
+    case "planned":
+      return (row) => (row.column < 0 ? null : (placement?.costMs(row.column) ?? null));
+    case "measured":
+      return (row) => groups[row.group]?.wall_s ?? null;
+    case "estimated":
+      return (row) => estimate?.kernel_s[row.kernel] ?? null;
+    case "flops":
+      return (row) => table.flops[row.op] ?? null;
+    case "weights":
+      return (row) => table.weight_bytes[row.op] ?? null;
+  }
+}

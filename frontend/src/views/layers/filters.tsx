@@ -1,0 +1,95 @@
+import { useMemo } from "preact/hooks";
+import { COST_RULE } from "../../data/placement";
+import type { Row } from "../../data/rows";
+import { ALLOWED, UNIT_NAMES } from "../../data/words";
+import { useReport } from "../../report";
+import { NO_FILTER, type Filter } from "./filter";
+
+/** Search and the menus above the layer table. */
+export function Filters(props: {
+  filter: Filter;
+  onChange: (filter: Filter) => void;
+  owners: Row[];
+  folded: ReadonlySet<string>;
+  onFold: (folded: ReadonlySet<string>) => void;
+}) {
+  const { rows, placement } = useReport();
+  const { filter, onChange, owners } = props;
+  const set = (key: keyof Filter) => (value: string) => onChange({ ...filter, [key]: value } as Filter);
+  const reasons = useMemo(() => {
+    const found = new Map<string, number>();
+    if (placement)
+      for (const row of rows.all)
+        if (row.column >= 0) for (const rule of new Set(placement.reasons(row.column).map((one) => one.rule))) found.set(rule, (found.get(rule) ?? 0) + 1);
+    return [...found].sort((a, b) => b[1] - a[1]);
+  }, [rows, placement]);
+  const types = useMemo(() => counted(rows.all), [rows]);
+  const isNarrowed = (Object.keys(NO_FILTER) as (keyof Filter)[]).some((key) => filter[key] !== "");
+  return (
+    <div class="filters" role="search" aria-label="Filter layers">
+      <input
+        type="search"
+        placeholder="Search name, type, shape, id"
+        aria-label="Search layers"
+        value={filter.text}
+        onInput={(event) => set("text")(event.currentTarget.value)}
+      />
+      {placement && (
+        <Menu
+          label="Unit"
+          value={filter.unit}
+          onChange={set("unit")}
+          options={[...ALLOWED[placement.name].map((unit) => [unit, UNIT_NAMES[unit]] as [string, string]), ["none", "unknown"]]}
+        />
+      )}
+      <Menu label="Type" value={filter.type} onChange={set("type")} options={types.map(([type, number]) => [type, `${type} (${number})`])} />
+      {reasons.length > 0 && (
+        <Menu
+          label="Reason"
+          value={filter.reason}
+          onChange={set("reason")}
+          options={reasons.map(([rule, number]) => [rule, `${rule === COST_RULE ? "costs more there" : rule} (${number})`])}
+        />
+      )}
+      {rows.functions.length > 1 && (
+        <Menu label="Function" value={filter.function} onChange={set("function")} options={rows.functions.map((name) => [name, name])} />
+      )}
+      {isNarrowed && (
+        <button type="button" class="quiet" onClick={() => onChange(NO_FILTER)}>
+          Clear
+        </button>
+      )}
+      {owners.length > 0 && (
+        <button
+          type="button"
+          class="quiet"
+          onClick={() => props.onFold(new Set(props.folded.size ? [] : owners.map((row) => row.id)))}
+        >
+          {props.folded.size ? "Unfold all" : "Fold all"}
+        </button>
+      )}
+    </div>
+  );
+}
+
+function counted(rows: Row[]): [string, number][] {
+  const found = new Map<string, number>();
+  for (const row of rows) found.set(row.type, (found.get(row.type) ?? 0) + 1);
+  return [...found].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0]));
+}
+
+function Menu(props: { label: string; value: string; onChange: (value: string) => void; options: [string, string][] }) {
+  return (
+    <label class={props.value ? "menu menu-set" : "menu"}>
+      <span>{props.label}</span>
+      <select value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
+        <option value="">all</option>
+        {props.options.map(([value, text]) => (
+          <option key={value} value={value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

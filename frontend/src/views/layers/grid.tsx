@@ -1,0 +1,165 @@
+import { useEffect, useState } from "preact/hooks";
+import type { Row } from "../../data/rows";
+import { useReport } from "../../report";
+import { useWindow } from "../../ui/virtual";
+import type { Column } from "./columns";
+import type { Sort, SortKey } from "./filter";
+
+const ROW_HEIGHT = 30;
+const NAME_WIDTH = "minmax(190px, 1.6fr)";
+/** On paper there is no scrolling: so many rows are printed. */
+const PRINTED = 400;
+
+/** The rows in view of a table that may have tens of thousands. Arrow keys move, Enter opens, left and right fold. */
+export function Grid(props: {
+  rows: Row[];
+  columns: Column[];
+  sort: Sort;
+  onSort: (sort: Sort) => void;
+  folded: ReadonlySet<string>;
+  onToggle: (id: string) => void;
+  total: number;
+}) {
+  const { rows, columns, sort, folded } = props;
+  const { selected, select } = useReport();
+  const isPrinting = usePrinting();
+  const { ref, first, last, reveal } = useWindow(rows.length, ROW_HEIGHT);
+  const [from, to] = isPrinting ? [0, Math.min(rows.length, PRINTED)] : [first, last];
+  const tracks = [NAME_WIDTH, ...columns.map((column) => column.width)].join(" ");
+  const place = rows.findIndex((row) => row.id === selected);
+  useEffect(() => {
+    if (place >= 0) reveal(place);
+  }, [selected, place]);
+
+  const press = (event: KeyboardEvent) => {
+    const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15, Home: -rows.length, End: rows.length };
+    const step = steps[event.key];
+    const row = rows[place];
+    if (step !== undefined) {
+      const next = rows[Math.min(Math.max(place + step, 0), rows.length - 1)];
+      if (next) select(next.id);
+    } else if (event.key === "Escape") select(null);
+    else if (row?.hasChildren && event.key === (folded.has(row.id) ? "ArrowRight" : "ArrowLeft")) props.onToggle(row.id);
+    else return;
+    event.preventDefault();
+  };
+
+  return (
+    <div
+      ref={ref}
+      class="grid-scroll"
+      role="grid"
+      aria-label="Layers"
+      aria-rowcount={rows.length + 1}
+      aria-colcount={columns.length + 1}
+      aria-activedescendant={place >= from && place < to ? `row-${place}` : undefined}
+      tabIndex={0}
+      onKeyDown={press}
+      style={{ "--tracks": tracks }}
+    >
+      <div class="grid-row grid-head" role="row" aria-rowindex={1}>
+        <Heading title="Name" hint="The author's name; below it what is nested" sort="name" current={sort} onSort={props.onSort} />
+        {columns.map((column) => (
+          <Heading key={column.key} title={column.title} hint={column.hint} sort={column.sort} isNumber={column.isNumber} current={sort} onSort={props.onSort} />
+        ))}
+      </div>
+      <div class="grid-body" role="rowgroup" style={{ height: isPrinting ? "auto" : `${rows.length * ROW_HEIGHT}px` }}>
+        <div style={{ transform: isPrinting ? "none" : `translateY(${from * ROW_HEIGHT}px)` }} role="presentation">
+          {rows.slice(from, to).map((row, index) => (
+            <div
+              key={row.id}
+              id={`row-${from + index}`}
+              class={`grid-row${row.id === selected ? " selected" : ""}`}
+              role="row"
+              aria-rowindex={from + index + 2}
+              aria-selected={row.id === selected}
+              onClick={() => select(row.id === selected ? null : row.id)}
+            >
+              <Name row={row} isTree={sort.key === "order"} isFolded={folded.has(row.id)} onToggle={props.onToggle} />
+              {columns.map((column) => (
+                <div key={column.key} role="gridcell" class={column.isNumber ? "cell number" : "cell"}>
+                  {column.cell(row)}
+                </div>
+              ))}
+            </div>
+          ))}
+        </div>
+        {rows.length === 0 && <p class="empty">No layer matches.</p>}
+        {isPrinting && rows.length > PRINTED && <p class="empty">{rows.length - PRINTED} more rows are in the page itself.</p>}
+      </div>
+    </div>
+  );
+}
+
+function Name(props: { row: Row; isTree: boolean; isFolded: boolean; onToggle: (id: string) => void }) {
+  const { row } = props;
+  const name = row.layer || row.name;
+  return (
+    <div role="gridcell" class="cell name" style={{ paddingLeft: props.isTree ? `${10 + row.depth * 16}px` : undefined }} title={`${name} (${row.id})`}>
+      {row.hasChildren && props.isTree && (
+        <button
+          type="button"
+          class="fold"
+          tabIndex={-1}
+          aria-label={`${props.isFolded ? "Unfold" : "Fold"} ${name}`}
+          aria-expanded={!props.isFolded}
+          onClick={(event) => {
+            event.stopPropagation();
+            props.onToggle(row.id);
+          }}
+        >
+          {props.isFolded ? "▸" : "▾"}
+        </button>
+      )}
+      <span class="ellipsis">{name}</span>
+      {row.layerType && <span class="chip">{row.layerType}</span>}
+    </div>
+  );
+}
+
+function Heading(props: {
+  title: string;
+  hint: string;
+  sort?: SortKey | undefined;
+  isNumber?: boolean | undefined;
+  current: Sort;
+  onSort: (sort: Sort) => void;
+}) {
+  const { sort, current } = props;
+  const isSorted = sort !== undefined && current.key === sort;
+  const direction = isSorted ? (current.descending ? "descending" : "ascending") : "none";
+  // Numbers begin with the largest, names with the first; a third click goes back to the program's order.
+  const press = () => {
+    if (!sort) return;
+    const start = props.isNumber ?? false;
+    if (!isSorted) props.onSort({ key: sort, descending: start });
+    else if (current.descending === start) props.onSort({ key: sort, descending: !start });
+    else props.onSort({ key: "order", descending: false });
+  };
+  return (
+    <div role="columnheader" class={props.isNumber ? "cell number" : "cell"} aria-sort={sort ? direction : undefined} title={props.hint}>
+      {sort ? (
+        <button type="button" class="heading" onClick={press}>
+          {props.title}
+          <span class="arrow" aria-hidden="true">
+            {isSorted ? (current.descending ? "↓" : "↑") : ""}
+          </span>
+        </button>
+      ) : (
+        props.title
+      )}
+    </div>
+  );
+}
+
+/** True while the page is laid out for paper. */
+function usePrinting(): boolean {
+  const [isPrinting, set] = useState(false);
+  useEffect(() => {
+    const media = matchMedia("print");
+    const change = () => set(media.matches);
+    media.addEventListener("change", change);
+    return () => media.removeEventListener("change", change);
+  }, []);
+  return isPrinting;
+}

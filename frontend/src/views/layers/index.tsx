@@ -1,0 +1,85 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Row } from "../../data/rows";
+import { duration, plural } from "../../format";
+import { useReport, type Report } from "../../report";
+import { CopyButton } from "../../ui/copy";
+import { MarkLegend } from "../../ui/mark";
+import { OriginTag } from "../../ui/origin";
+import { Section } from "../../ui/section";
+import { columnsOf } from "./columns";
+import { Detail } from "./detail";
+import { arrange, NO_FILTER, valueOf, type Filter, type Sort } from "./filter";
+import { Filters } from "./filters";
+import { Grid } from "./grid";
+import { toTabs } from "./text";
+
+/** One row an operation. */
+export function Layers() {
+  const report = useReport();
+  const { profile, placement, rows, selected, select } = report;
+  const [filter, setFilter] = useState<Filter>(NO_FILTER);
+  const [sort, setSort] = useState<Sort>({ key: "order", descending: false });
+  const [folded, setFolded] = useState<ReadonlySet<string>>(new Set<string>());
+  const shown = useMemo(() => arrange(report, filter, sort, folded), [rows, placement, filter, sort, folded]);
+  const columns = useMemo(() => columnsOf(report, largest(report)), [rows, placement]);
+  const owners = useMemo(() => rows.all.filter((row) => row.hasChildren), [rows]);
+  // Another view leads here: what hides the row is opened.
+  useEffect(() => {
+    if (selected && !shown.some((row) => row.id === selected)) {
+      setFilter(NO_FILTER);
+      setFolded(new Set<string>());
+    }
+  }, [selected]);
+  const toggle = (id: string) => {
+    const next = new Set(folded);
+    if (!next.delete(id)) next.add(id);
+    setFolded(next);
+  };
+  const row = selected === null ? undefined : rows.byId.get(selected);
+  return (
+    <Section
+      id="layers"
+      title="Layers"
+      note={
+        <>
+          {profile && <OriginTag origin="measured" on="the host" />}
+          {placement && <OriginTag origin="planned" />}
+          {placement?.setting.estimate && <OriginTag origin="estimated" />}
+        </>
+      }
+      actions={<CopyButton label="Copy the rows that are shown, for a spreadsheet" text={() => toTabs(report, shown)}>Copy rows</CopyButton>}
+    >
+      <Filters filter={filter} onChange={setFilter} owners={owners} folded={folded} onFold={setFolded} />
+      <div class={row ? "layers with-detail" : "layers"}>
+        <Grid rows={shown} columns={columns} sort={sort} onSort={setSort} folded={folded} onToggle={toggle} total={rows.all.length} />
+        {row && <Detail row={row} onClose={() => select(null)} />}
+      </div>
+      <div class="layers-foot">
+        <p class="dim" aria-live="polite">
+          {summary(report, shown)}
+        </p>
+        {placement && <MarkLegend />}
+      </div>
+    </Section>
+  );
+}
+
+/** The largest number of each column that has bars. */
+function largest(report: Report) {
+  const most = (key: "planned" | "measured" | "estimated") => {
+    const value = valueOf(report, key);
+    return report.rows.all.reduce((found, row) => Math.max(found, value(row) ?? 0), 0);
+  };
+  return { planned: most("planned"), measured: most("measured"), estimated: most("estimated") };
+}
+
+/** What is shown adds up to; times of groups count once. */
+function summary(report: Report, shown: Row[]): string {
+  const parts = [`${shown.length} of ${plural(report.rows.all.length, "row")}`];
+  const groups = new Set(shown.map((row) => row.group).filter((group) => group >= 0));
+  const measured = [...groups].reduce((sum, group) => sum + (report.groups[group]?.wall_s ?? 0), 0);
+  if (groups.size) parts.push(`${duration(measured)} measured in ${plural(groups.size, "group")} that they are part of`);
+  const planned = shown.reduce((sum, row) => sum + (row.column < 0 ? 0 : (report.placement?.costMs(row.column) ?? 0)), 0);
+  if (planned) parts.push(`${duration(planned / 1e3)} planned`);
+  return parts.join("; ");
+}

@@ -1,0 +1,154 @@
+import { scaleLinear } from "d3-scale";
+import type { Phase } from "../data/profile";
+import { duration, share } from "../format";
+import { useReport } from "../report";
+import { OriginTag } from "../ui/origin";
+import { Section } from "../ui/section";
+import { useWidth } from "../ui/width";
+
+/** Compile, load and predict: every sample in the order in which it was taken, and what they amount to. */
+export function Phases() {
+  const profile = useReport().profile;
+  if (!profile) return null;
+  const phases: [string, Phase][] = [
+    ["Predict", profile.predict],
+    ["Load", profile.load],
+    ["Compile", profile.compile],
+  ];
+  return (
+    <Section id="times" title="Times" note={<OriginTag origin="measured" on={profile.host.label} />}>
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Statistics of compile, load and predict">
+        <table class="plain numbers">
+          <thead>
+            <tr>
+              <th scope="col" />
+              {["runs", "min", "median", "mean", "p95", "p99", "max", "std", "drift"].map((title) => (
+                <th scope="col" key={title} title={title === "drift" ? DRIFT : undefined}>
+                  {title}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {phases.map(([name, phase]) => (
+              <StatisticsRow key={name} name={name} phase={phase} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <div class="phases">
+        {phases.map(([name, phase]) => (
+          <PhaseChart key={name} name={name} phase={phase} />
+        ))}
+      </div>
+    </Section>
+  );
+}
+
+const DRIFT = "Median of the last third of the samples against that of the first third";
+
+function StatisticsRow(props: { name: string; phase: Phase }) {
+  const s = props.phase.statistics;
+  return (
+    <tr>
+      <th scope="row">{props.name}</th>
+      <td>{s.count}</td>
+      {[s.min, s.median, s.mean, s.p95, s.p99, s.max].map((value, index) => (
+        <td key={index} class={index === 1 ? "strong" : ""}>
+          {duration(value)}
+        </td>
+      ))}
+      <td>{s.count > 1 ? duration(s.std) : "–"}</td>
+      <td>{drift(props.phase.samples_s)}</td>
+    </tr>
+  );
+}
+
+/** `+1.2 %`; a dash where thirds would hold fewer than three samples. */
+function drift(samples: number[]): string {
+  const third = Math.floor(samples.length / 3);
+  if (third < 3) return "–";
+  const [first, last] = [median(samples.slice(0, third)), median(samples.slice(-third))];
+  const change = last / first - 1;
+  return `${change < 0 ? "−" : "+"}${share(Math.abs(change))}`;
+}
+
+function median(values: number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? 0;
+  return sorted.length % 2 ? upper : (upper + (sorted[middle - 1] ?? upper)) / 2;
+}
+
+const HEIGHT = 150;
+const EDGE = { left: 58, right: 64, top: 10, bottom: 22 };
+const BINS = 24;
+
+/** Samples over their number, their histogram beside them on the same scale. */
+function PhaseChart(props: { name: string; phase: Phase }) {
+  const [ref, width] = useWidth<HTMLDivElement>();
+  const { samples_s: samples, warmups_s: warmups, statistics: s } = props.phase;
+  const spread = Math.max(s.max - s.min, s.median * 0.02);
+  // Warm-ups may be many times slower: the scale is the samples', and slower ones stand at its end.
+  const low = Math.min(s.min, ...warmups);
+  const y = scaleLinear([Math.max(0, low - spread * 0.08), s.max + spread * 0.08], [HEIGHT - EDGE.bottom, EDGE.top]);
+  const total = warmups.length + samples.length;
+  const x = scaleLinear([-0.5, Math.max(total - 0.5, 0.5)], [EDGE.left, width - EDGE.right]);
+  const top = y.domain()[1] ?? s.max;
+  const seam = x(warmups.length - 0.5);
+  const ticks = y.ticks(4);
+  return (
+    <figure class="chart" ref={ref}>
+      <figcaption>
+        <b>{props.name}</b> every sample in order
+        {warmups.length > 0 && `, after ${warmups.length} warm-up${warmups.length > 1 ? "s" : ""} that do not count`}
+      </figcaption>
+      <svg width={width} height={HEIGHT} role="img" aria-label={`${props.name}: ${s.count} samples from ${duration(s.min)} to ${duration(s.max)}, median ${duration(s.median)}`}>
+        {ticks.map((tick) => (
+          <g key={tick}>
+            <line class="grid" x1={EDGE.left} x2={width - EDGE.right} y1={y(tick)} y2={y(tick)} />
+            <text class="tick" x={EDGE.left - 6} y={y(tick)} dy="0.32em" text-anchor="end">
+              {duration(tick)}
+            </text>
+          </g>
+        ))}
+        {warmups.length > 0 && <rect class="warm-zone" x={EDGE.left} width={Math.max(seam - EDGE.left, 0)} y={EDGE.top} height={HEIGHT - EDGE.top - EDGE.bottom} />}
+        <line class="median" x1={seam} x2={width - EDGE.right} y1={y(s.median)} y2={y(s.median)} />
+        <path class="dots warm" d={dots(warmups.map((value, index) => [x(index), y(Math.min(value, top))]))} />
+        <path class="dots" d={dots(samples.map((value, index) => [x(index + warmups.length), y(value)]))} />
+        {warmups.some((value) => value > top) && (
+          <text class="tick" x={EDGE.left + 3} y={EDGE.top + 10}>
+            up to {duration(Math.max(...warmups))}
+          </text>
+        )}
+        <Histogram samples={samples} y={y} x={width - EDGE.right + 8} width={EDGE.right - 10} />
+        <text class="tick" x={(seam + width - EDGE.right) / 2} y={HEIGHT - 6} text-anchor="middle">
+          {samples.length === 1 ? "1 sample" : `sample 1 … ${samples.length}`}
+        </text>
+      </svg>
+    </figure>
+  );
+}
+
+/** One path for all points: thousands of them cost no more than a few. */
+const dots = (points: [number, number][]): string => points.map(([x, y]) => `M${x.toFixed(1)},${y.toFixed(1)}h0`).join("");
+
+function Histogram(props: { samples: number[]; y: (value: number) => number; x: number; width: number }) {
+  const [low, high] = [Math.min(...props.samples), Math.max(...props.samples)];
+  if (props.samples.length < 5 || low === high) return null;
+  const bins = new Array<number>(BINS).fill(0);
+  for (const value of props.samples) {
+    const bin = Math.min(Math.floor(((value - low) / (high - low)) * BINS), BINS - 1);
+    bins[bin] = (bins[bin] ?? 0) + 1;
+  }
+  const most = Math.max(...bins);
+  const step = (high - low) / BINS;
+  return (
+    <g class="histogram">
+      {bins.map((number, bin) => {
+        const [upper, lower] = [props.y(low + (bin + 1) * step), props.y(low + bin * step)];
+        return number ? <rect key={bin} x={props.x} y={upper} width={(number / most) * props.width} height={Math.max(lower - upper - 0.5, 0.5)} /> : null;
+      })}
+    </g>
+  );
+}
