@@ -135,3 +135,8 @@ class Program:
     doc: str = ""
     attributes: Mapping[str, Constant] = field(default_factory=dict)
     kind: str = "mlProgram"
+
+    @property
+    def is_network(self) -> bool:
+        """True for a neural network: its layers have no precision of their own."""
+        return self.kind != "mlProgram"

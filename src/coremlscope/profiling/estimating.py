@@ -12,7 +12,7 @@ from coremlscope.cost.plan import TOLLS, price
 from coremlscope.cost.rates import era
 from coremlscope.devices import ComputeUnit, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
-from coremlscope.execution.binding import bind_model, choose_function
+from coremlscope.execution.binding import choose_function
 from coremlscope.ir import (
     ArrayFeature,
     DType,
@@ -25,10 +25,11 @@ from coremlscope.ir import (
 )
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.placement.backend import Backend
-from coremlscope.placement.coreml_view import Node, program_facts, view_function
+from coremlscope.placement.coreml_view import Node, program_facts
 from coremlscope.placement.eligibility import judge
 from coremlscope.placement.plan import FunctionPlan, PlannedCost, place
 from coremlscope.placement.rules import GRAPH_RULES, RULES
+from coremlscope.profiling.planning import bind_as_run, view_as_run
 from coremlscope.profiling.profile import DeviceLatency
 
 __all__ = ["Estimated", "estimate_model"]
@@ -128,7 +129,7 @@ def _stages(
         for stage in model.content.models:
             yield from _stages(stage, None, None)
         return
-    bound = bind_model(model, function, shapes)
+    bound = bind_as_run(model, function, shapes)
     yield _Stage(model, bound, choose_function(model, function).description, fuse(bound.graph))
 
 
@@ -150,7 +151,7 @@ def _planning_key(device: Device) -> object:
 
 
 def _plan(stage: _Stage, device: Device, settings: Sequence[ComputeUnits]) -> FunctionPlan:
-    graph = view_function(stage.bound, device.os, stage.description)
+    graph = view_as_run(stage.model, stage.bound, device, stage.description)
     facts = program_facts(stage.model, stage.bound, stage.description)
 
     def pricing(node: Node) -> dict[Backend, PlannedCost]:

@@ -9,13 +9,15 @@ from coremlscope.cost.rates import era
 from coremlscope.devices import GPU, SETTINGS, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
-from coremlscope.ir import Model, Pipeline, Program
+from coremlscope.ir import FunctionDescription, Model, Pipeline, Program
+from coremlscope.ops.bind import BoundFunction
 from coremlscope.placement.backend import Backend
-from coremlscope.placement.coreml_view import Node, program_facts, view_function
+from coremlscope.placement.coreml_view import CoreMLGraph, Node, program_facts, view_function
 from coremlscope.placement.eligibility import judge
+from coremlscope.placement.half_precision import in_half_precision
 from coremlscope.placement.plan import FunctionPlan, Plan, PlannedCost, place
 
-__all__ = ["function_key", "plan_model", "stages"]
+__all__ = ["bind_as_run", "function_key", "plan_model", "stages", "view_as_run"]
 
 
 #: The GPU's costs are published for an M1, which has eight cores at most; base chips since have ten.
@@ -81,6 +83,25 @@ def stages(model: Model, path: str = "") -> Iterator[tuple[str, Model]]:
         yield from stages(stage, f"{path}/{step}" if path else step)
 
 
+def bind_as_run(
+    model: Model, function: str | None, shapes: Mapping[str, Sequence[int]] | None
+) -> BoundFunction:
+    """Binds a function in the precision in which Core ML computes it; raises as `bind_model` does."""
+    bound = bind_model(model, function, shapes)
+    return in_half_precision(bound) if _is_network(model) else bound
+
+
+def view_as_run(
+    model: Model, bound: BoundFunction, device: Device, description: FunctionDescription
+) -> CoreMLGraph:
+    """A bound function as Core ML plans it. The types at the edges of a neural network cost no casts."""
+    return view_function(bound, device.os, None if _is_network(model) else description)
+
+
+def _is_network(model: Model) -> bool:
+    return isinstance(model.content, Program) and model.content.is_network
+
+
 def function_key(stage: str, function: str) -> str:
     """Under which name a plan holds a function of a stage: its own where there is only one model."""
     return f"{stage}/{function}" if stage else function
@@ -94,8 +115,8 @@ def _plan_function(
     shapes: Mapping[str, Sequence[int]] | None,
 ) -> FunctionPlan:
     description = choose_function(model, name).description
-    bound = bind_model(model, name, shapes)
-    graph = view_function(bound, device.os, description)
+    bound = bind_as_run(model, name, shapes)
+    graph = view_as_run(model, bound, device, description)
     facts = program_facts(model, bound, description)
 
     def pricing(node: Node) -> dict[Backend, PlannedCost]:

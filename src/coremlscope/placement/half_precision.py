@@ -1,0 +1,60 @@
+"""A neural network as Core ML computes it: in half precision wherever the unit works in it.
+
+The layers of a neural network have no precision of their own. The Neural Engine works in half precision, the
+GPU by default as well (`MLModelConfiguration.allowLowPrecisionAccumulationOnGPU` and Apple's "Typed
+Execution" article for coremltools), so plans and estimates look at half-precision tensors. Whole numbers that
+layers take as indices stay integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from coremlscope.ir import Constant, Derived, DType, TensorType, ValueType
+from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops.view import BoundGraph, BoundValue, OpView
+
+__all__ = ["in_half_precision"]
+
+
+def in_half_precision(bound: BoundFunction) -> BoundFunction:
+    """The function with fp16 in the place of fp32, in its values and its constants. Nothing is read."""
+    return replace(bound, graph=_graph(bound.graph))
+
+
+def _graph(graph: BoundGraph) -> BoundGraph:
+    return BoundGraph(
+        graph.graph,
+        tuple(map(_value, graph.inputs)),
+        tuple(map(_view, graph.ops)),
+        tuple(map(_value, graph.outputs)),
+    )
+
+
+def _view(view: OpView) -> OpView:
+    inputs = {name: tuple(map(_value, given)) for name, given in view.inputs.items()}
+    blocks = tuple(map(_graph, view.blocks))
+    return OpView(view.op, inputs, view.opset, blocks, tuple(map(_value, view.outputs)))
+
+
+def _value(value: BoundValue) -> BoundValue:
+    type_ = _type(value.type)
+    if type_ is value.type:
+        return value
+    return BoundValue(type_, None if value.constant is None else _constant(value.constant, type_))
+
+
+def _type(type_: ValueType) -> ValueType:
+    if isinstance(type_, TensorType) and type_.dtype is DType.FP32:
+        return replace(type_, dtype=DType.FP16)
+    return type_
+
+
+def _constant(constant: Constant, type_: ValueType) -> Constant:
+    def compute() -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+        with np.errstate(over="ignore"):
+            return constant.numpy().astype(np.float16)
+
+    return Constant(type_, Derived(compute, (constant,)))
