@@ -20,7 +20,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.conformance", description=__doc__)
     parser.add_argument("paths", nargs="*", default=list(FOLDERS), help="files or folders below coremltools")
     parser.add_argument("--sample", default="0/1", metavar="K/N", help="ids whose crc32 modulo N is K")
-    parser.add_argument("--one-per-class", action="store_true", help="one parametrisation per test function")
+    parser.add_argument(
+        "--one-per-class", action="store_true", help="one parametrisation per test function and backend"
+    )
     parser.add_argument("--workers", type=int, default=2, help="processes at a time (default 2)")
     parser.add_argument("--timeout", type=int, default=300, help="seconds that a test may take (default 300)")
     parser.add_argument("--keyword", default="", metavar="EXPR", help="pytest's -k")

@@ -93,11 +93,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _one_of_each(items: list[pytest.Item], numbers: dict[str, int]) -> list[pytest.Item]:
-    """One parametrisation of each test function, drawn by its number; of ML Programs where there is one."""
-    chosen: dict[str, pytest.Item] = {}
-    for item in sorted(items, key=lambda i: ("neuralnetwork" in i.nodeid, numbers[i.nodeid])):
-        chosen.setdefault(item.nodeid.partition("[")[0], item)
-    return [item for item in items if chosen[item.nodeid.partition("[")[0]] is item]
+    """One parametrisation of each test function for ML Programs and one for neural networks, by number."""
+    chosen: dict[tuple[str, bool], pytest.Item] = {}
+    for item in sorted(items, key=lambda i: numbers[i.nodeid]):
+        chosen.setdefault(_function_and_backend(item), item)
+    return [item for item in items if chosen[_function_and_backend(item)] is item]
+
+
+def _function_and_backend(item: pytest.Item) -> tuple[str, bool]:
+    return item.nodeid.partition("[")[0], "neuralnetwork" in item.nodeid
 
 
 def pytest_collection_finish() -> None:

@@ -14,6 +14,8 @@ from benchmarks.conformance.runner import FOLDERS, Result
 
 _EXAMPLES = 3
 _GROUPS = 60
+#: The kinds of models that results are counted by; see `family`.
+FAMILIES = ("ML Programs", "neural networks", "classical models")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +42,16 @@ def read_known_failures(path: Path) -> list[KnownFailure]:
 
 
 def in_scope(result: Result) -> bool:
-    """True for tests of ML Programs that loaded or predicted, and that neither skip nor xfail."""
-    if result["outcome"] not in ("passed", "failed") or not result["scope"]:
-        return False
-    return not is_neural_network(result)
+    """True for tests that loaded or predicted, and that neither skip nor xfail."""
+    return result["outcome"] in ("passed", "failed") and bool(result["scope"])
 
 
-def is_neural_network(result: Result) -> bool:
-    """True where a test is about the neural-network backend."""
+def family(result: Result) -> str:
+    """The kind of models that a test is about."""
     kinds = set(result["kinds"])
-    return "neuralnetwork" in result["id"].lower() or (
-        bool(kinds) and all(k.startswith("neural") for k in kinds)
-    )
+    if "neuralnetwork" in result["id"].lower() or any(k.startswith("neural") for k in kinds):
+        return "neural networks"
+    return "classical models" if kinds and "mlProgram" not in kinds else "ML Programs"
 
 
 class Table:
@@ -93,16 +93,14 @@ class Table:
         lines = [
             "# Conformance",
             "",
-            "| folder | in scope | passed | failed | share |",
-            "|---|---:|---:|---:|---:|",
+            "| folder | models | in scope | passed | failed | share |",
+            "|---|---|---:|---:|---:|---:|",
         ]
         for folder in (*FOLDERS, ""):
             rows = [r for r in self.scope if r["id"].startswith(folder)]
-            good = sum(r["outcome"] == "passed" for r in rows)
-            if rows:
-                share = f"{good / len(rows):.2%}"
-                name = folder or "**all**"
-                lines.append(f"| {name} | {len(rows)} | {good} | {len(rows) - good} | {share} |")
+            for kind in FAMILIES:
+                lines += _row(folder or "**all**", kind, [r for r in rows if family(r) == kind])
+        lines += _row("**all**", "**all**", self.scope)
         lines += ["", f"## Failures: {self.failed}, not explained: {len(self.unexplained)}", ""]
         lines += _grouped(self.unexplained)
         if self.explained:
@@ -117,6 +115,14 @@ def explain(result: Result, known: Sequence[KnownFailure]) -> str | None:
         if re.match(row.pattern, result["id"]) and re.search(row.message, result["message"]):
             return row.reason
     return None
+
+
+def _row(folder: str, kind: str, results: Sequence[Result]) -> list[str]:
+    if not results:
+        return []
+    good = sum(r["outcome"] == "passed" for r in results)
+    numbers = f"{len(results)} | {good} | {len(results) - good} | {good / len(results):.2%}"
+    return [f"| {folder} | {kind} | {numbers} |"]
 
 
 def _grouped(failures: Sequence[Result]) -> list[str]:

@@ -31,6 +31,10 @@ FOLDERS = (
     "test/api",
     "test/blob",
     "test/modelpackage",
+    "test/neural_network",
+    "test/pipeline",
+    "test/sklearn_tests",
+    "test/xgboost_tests",
 )
 #: Files with so many tests that they are divided, and into how many parts where all are run.
 _PARTS = {"test_torch_ops.py": 24, "test_passes.py": 4, "test_post_training_quantization.py": 6}

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 from benchmarks.conformance import runner
-from benchmarks.conformance.report import KnownFailure, Table, headline, in_scope, read_known_failures
+from benchmarks.conformance.report import (
+    KnownFailure,
+    Table,
+    family,
+    headline,
+    in_scope,
+    read_known_failures,
+)
 from benchmarks.conformance.runner import Job, Plan, plan_jobs, run_jobs
 
 TABLE = Path(runner.__file__).with_name("known_failures.toml")
@@ -69,8 +76,14 @@ def test_what_is_in_scope():
     assert not in_scope(result(scope=()))
     assert not in_scope(result(outcome="skipped"))
     assert not in_scope(result(outcome="xfailed"))
-    assert not in_scope(result(kinds=["neuralNetwork"]))
-    assert not in_scope(result(test="a.py::t[backend='neuralnetwork']"))
+
+
+def test_results_are_counted_by_the_kind_of_models():
+    assert family(result()) == "ML Programs"
+    assert family(result(kinds=["neuralNetwork", "pipeline"])) == "neural networks"
+    assert family(result(test="a.py::t[backend='neuralnetwork']", kinds=[])) == "neural networks"
+    assert family(result(kinds=["pipeline", "glmRegressor"])) == "classical models"
+    assert family(result(kinds=[])) == "ML Programs"
 
 
 def test_known_failures_explain_but_still_count(tmp_path):
@@ -84,7 +97,7 @@ def test_known_failures_explain_but_still_count(tmp_path):
     assert (table.passed, table.failed) == (1, 3)
     assert table.unexplained == failures[1:]
     text = table.write(tmp_path)
-    assert "| test/api | 3 | 1 | 2 | 33.33% |" in text
+    assert "| test/api | ML Programs | 3 | 1 | 2 | 33.33% |" in text
     assert "- 1 × it is broken" in text
     assert [row["explained"] for row in json.loads((tmp_path / "failures.json").read_text())] == [
         True, False, False,
