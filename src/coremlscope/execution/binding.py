@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coremlscope.errors import CorruptModelError, UnsupportedModelError, UsageError
 from coremlscope.execution.classical import as_function
 from coremlscope.features import bind_shapes, nearest
 from coremlscope.ir import (
     Classical,
+    External,
     Function,
     FunctionDescription,
+    Graph,
     Model,
+    Op,
     Program,
     Shape,
     StateType,
@@ -65,10 +68,7 @@ def choose_function(model: Model, name: str | None = None) -> Chosen:
     """
     program = program_of(model)
     if program is None:
-        raise UnsupportedModelError(
-            f"a model of the kind {model.kind} cannot be run here",
-            "ML Programs and generalised linear models can; `coremlscope inspect` works on every kind",
-        )
+        raise _cannot_run(model)
     functions, described = program.functions, model.description.functions
     wanted = name or model.description.default
     if wanted not in described and not (wanted in functions and len(described) == 1):
@@ -82,7 +82,37 @@ def choose_function(model: Model, name: str | None = None) -> Chosen:
     if body is None:
         raise CorruptModelError(f"the model describes the function {wanted!r} but does not hold it")
     interface = described.get(wanted) or next(iter(described.values()))
-    return Chosen(wanted, body, interface)
+    return Chosen(wanted, _of_stage(body, model.stage) if model.stage else body, interface)
+
+
+def _cannot_run(model: Model) -> UnsupportedModelError:
+    if isinstance(model.content, External):
+        return UnsupportedModelError(
+            f"a {model.kind} cannot be run here: {model.content.absent}",
+            "`coremlscope inspect` tells what the file holds; of a pipeline, `profile` runs the other stages",
+        )
+    return UnsupportedModelError(
+        f"a model of the kind {model.kind} cannot be run here",
+        "`coremlscope inspect` works on every kind",
+    )
+
+
+def _of_stage(function: Function, stage: str) -> Function:
+    """The function with names that begin with the stage: its own and the ids of its operations."""
+
+    def of_graph(graph: Graph) -> Graph:
+        return replace(graph, ops=tuple(map(of_op, graph.ops)))
+
+    def of_op(op: Op) -> Op:
+        return replace(op, id=f"{stage}/{op.id}", blocks=tuple(map(of_graph, op.blocks)))
+
+    again = function.specialise
+    return replace(
+        function,
+        name=f"{stage}/{function.name}",
+        graph=of_graph(function.graph),
+        specialise=None if again is None else lambda shapes: _of_stage(again(shapes), stage),
+    )
 
 
 def bind_model(
