@@ -217,6 +217,8 @@ class _Network:
         b, name = self.builder, feature.name
         if name not in b.scope:
             raise CorruptModelError(f"the output {name!r} is given by no layer", _DAMAGED)
+        if any(name == feature.name for feature in self.interface.inputs):
+            raise CorruptModelError(f"{name!r} is the name of both an input and an output", _DAMAGED)
         blob = b.scope[name]
         if blob.value.name == name:
             return blob

@@ -1,0 +1,150 @@
+"""The frame of the translation: layouts, names, preprocessing, what goes out, what has no translation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from coremltools.models import datatypes
+from coremltools.models.neural_network import NeuralNetworkBuilder
+
+import coremlscope
+from coremlscope import formats, ir
+from coremlscope.errors import CorruptModelError, UnsupportedOpError
+from coremlscope.execution.binding import bind_model
+from coremlscope.formats.neuralnetwork.layers import LAYERS
+
+_X = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
+
+
+def _builder(
+    shape: tuple[int, ...] = (3, 4, 5),
+    *,
+    exact: bool = False,
+    output: tuple[int, ...] | None = None,
+    **options: Any,
+) -> NeuralNetworkBuilder:
+    given = datatypes.Array(*output) if output else None
+    return NeuralNetworkBuilder(
+        [("x", datatypes.Array(*shape))], [("y", given)], disable_rank5_shape_mapping=exact, **options
+    )
+
+
+def _read(builder: NeuralNetworkBuilder) -> ir.Model:
+    return formats.read(builder.spec.SerializeToString())
+
+
+def _ops(model: ir.Model) -> list[ir.Op]:
+    assert isinstance(model.content, ir.Program)
+    (function,) = model.content.functions.values()
+    return list(function.graph.ops)
+
+
+def test_the_old_layout_has_five_dimensions_inside_and_three_outside() -> None:
+    builder = _builder()
+    builder.add_activation("twice", "LINEAR", "x", "mid", [2.0, 0.0])
+    builder.add_activation("relu", "RELU", "mid", "y")
+    model = _read(builder)
+    assert model.kind == "neuralNetwork"
+    relu = next(op for op in _ops(model) if op.type == "relu")
+    assert relu.outputs[0].type == ir.TensorType(ir.DType.FP32, (1, 3, 4, 5))
+    np.testing.assert_allclose(coremlscope.predict(model, {"x": _X})["y"], np.maximum(2 * _X, 0), rtol=1e-6)
+
+
+def test_the_new_layout_is_the_arrays_own() -> None:
+    builder = _builder((4, 5), exact=True)
+    builder.add_activation("relu", "RELU", "x", "y")
+    model = _read(builder)
+    (op,) = _ops(model)
+    assert op.outputs == (ir.Value("y", ir.TensorType(ir.DType.FP32, (4, 5))),)
+    np.testing.assert_array_equal(coremlscope.predict(model, {"x": _X[0]})["y"], np.maximum(_X[0], 0))
+
+
+def test_operations_know_their_layer() -> None:
+    builder = _builder()
+    builder.add_activation("the author's name", "RELU", "x", "y")
+    relu = next(op for op in _ops(_read(builder)) if op.type == "relu")
+    assert relu.layer == ir.Layer("the author's name", "activation")
+    assert relu.name == "the author's name"
+
+
+def test_a_blob_that_is_written_twice() -> None:
+    builder = _builder((4,), exact=True)
+    builder.add_activation("one", "LINEAR", "x", "y", [1.0, 1.0])
+    builder.add_activation("two", "LINEAR", "y", "y", [3.0, 0.0])
+    result = coremlscope.predict(_read(builder), {"x": _X[0, :, 0]})["y"]
+    np.testing.assert_allclose(result, 3 * (_X[0, :, 0] + 1), rtol=1e-6)
+
+
+def test_an_output_with_the_name_of_an_input() -> None:
+    builder = _builder((4,), exact=True)
+    builder.add_activation("unused", "RELU", "x", "z")
+    builder.spec.description.output[0].name = "x"
+    with pytest.raises(CorruptModelError, match="both an input and an output"):
+        _read(builder)
+
+
+def test_a_shape_that_is_asked_for() -> None:
+    from coremltools.models.neural_network import flexible_shape_utils
+
+    builder = _builder((4, 5), exact=True)
+    builder.add_activation("relu", "RELU", "x", "y")
+    shapes = {"x": ([1, 1], [9, 9])}
+    flexible_shape_utils.set_multiarray_ndshape_range(builder.spec, "x", shapes["x"][0], shapes["x"][1])
+    model = _read(builder)
+    bound = bind_model(model, shapes={"x": (7, 2)})
+    assert bound.graph.outputs[0].type == ir.TensorType(ir.DType.FP32, (7, 2))
+
+
+def test_a_scaler_and_its_biases_follow_the_planes() -> None:
+    builder = _builder()
+    builder.add_activation("same", "LINEAR", "x", "y", [1.0, 0.0])
+    builder.set_pre_processing_parameters(
+        image_input_names=["x"], is_bgr=True, red_bias=1.0, green_bias=2.0, blue_bias=3.0, image_scale=0.5
+    )
+    pixels = np.random.default_rng(1).integers(0, 256, (4, 5, 3)).astype(np.uint8)
+    from PIL import Image
+
+    result = coremlscope.predict(_read(builder), {"x": Image.fromarray(pixels)})["y"]
+    expected = pixels[..., ::-1].transpose(2, 0, 1) * 0.5 + np.array([3.0, 2.0, 1.0])[:, None, None]
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_a_layer_without_a_translation_stops_only_running() -> None:
+    builder = _builder((4,), exact=True)
+    builder.add_activation("fine", "RELU", "x", "mid")
+    layer = builder.spec.neuralNetwork.layers.add(name="odd", input=["mid"], output=["y"])
+    layer.innerProduct.inputChannels = 3
+    layer.innerProduct.outputChannels = 2
+    model = _read(builder)
+    assert [op.type for op in _ops(model)] == ["relu", "innerProduct"]
+    assert coremlscope.inspect(model).kind == "neuralNetwork"
+    problem = _ops(model)[-1].layer
+    assert problem is not None
+    assert "0 weights are given where 6 (2 x 3) are needed" in problem.problem
+    with pytest.raises(UnsupportedOpError, match="0 weights are given"):
+        coremlscope.predict(model, {"x": _X[0, :, 0]})
+
+
+def test_a_blob_from_nowhere() -> None:
+    builder = _builder((4,), exact=True)
+    builder.add_activation("relu", "RELU", "nowhere", "y")
+    with pytest.raises(CorruptModelError, match="takes 'nowhere', which no layer before it gives"):
+        _read(builder)
+
+
+def test_plans_look_at_half_precision() -> None:
+    builder = _builder((64, 32, 32))
+    builder.add_activation("relu", "RELU", "x", "y")
+    plan = coremlscope.plan(_read(builder), "m1", os="14.5")
+    (function,) = plan.functions.values()
+    relu = next(op for op in function.ops if op.type == "relu")
+    assert relu.supported("neural_engine") == "yes"
+
+
+def test_the_table_names_types_of_the_specification() -> None:
+    from coremlscope.formats import schema
+
+    fields = schema.message_class("NeuralNetworkLayer").DESCRIPTOR.oneofs_by_name["layer"].fields
+    assert set(LAYERS) <= {field.name for field in fields}
