@@ -162,7 +162,7 @@ class TestInputs:
         (
             regressor([[1]], [0], output={"stringType": {}}),
             CorruptModelError,
-            "to give 'y' .string",
+            "described to give: 'y' .string",
         ),
         (regressor([[1]], [0], inputs={"s": {"stringType": {}}}), UnsupportedModelError, "with string"),
     ],

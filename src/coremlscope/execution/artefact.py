@@ -128,6 +128,8 @@ def _port_to_json(port: Port | StatePort) -> dict[str, Any]:
         content["updated"] = port.updated
     else:
         content["labels"] = None if port.labels is None else list(port.labels)
+        content["holds_keys"] = port.holds_keys
+        content["is_closed"] = port.is_closed
     return content
 
 
@@ -140,7 +142,7 @@ def _port_from_json(content: Mapping[str, Any]) -> Port:
     labels = content["labels"]
     return Port(
         content["name"], content["value"], _type(content), np.dtype(content["dtype"]),
-        None if labels is None else tuple(labels),
+        None if labels is None else tuple(labels), content["holds_keys"], content["is_closed"],
     )  # fmt: skip
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.features import describe_feature
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from coremlscope.execution.classical_work import CLASSICAL_WORK
 from coremlscope.ir import (
     ArrayFeature,
     Classical,
@@ -15,99 +20,139 @@ from coremlscope.ir import (
     Feature,
     Function,
     FunctionDescription,
-    GLMClassifier,
-    GLMRegressor,
     Graph,
+    ImageFeature,
     Int64Feature,
+    ListType,
     Op,
+    SequenceFeature,
+    StateFeature,
     StringFeature,
     TensorType,
     Value,
     ValueType,
+    channels,
+    constant,
 )
-from coremlscope.ops.spec import Work, moved
-from coremlscope.ops.view import OpView
+from coremlscope.ir.classical import (
+    Imputer,
+    ItemSimilarityRecommender,
+    NonMaximumSuppression,
+    TreeEnsembleClassifier,
+    TreeEnsembleRegressor,
+)
 
-__all__ = ["CLASSICAL_WORK", "as_function"]
-
-_NUMBER, _INTEGER = TensorType(DType.FP64, (1,)), TensorType(DType.INT64, (1,))
+__all__ = ["CLASSICAL_WORK", "as_function", "with_absent_values"]
 
 
 def as_function(content: Classical, name: str, interface: FunctionDescription) -> Function:
-    """A function with one operation: the features come in as `features`, parameters are constants.
-
-    Raises:
-        UnsupportedModelError: A feature is of a type that the model is not run with here.
-        CorruptModelError: The outputs are not those that such a model has.
-    """
-    inputs = tuple(Value(feature.name, _input_type(content, feature)) for feature in interface.inputs)
-    match content:
-        case GLMRegressor():
-            outputs = _regressor_outputs(content, interface)
-        case GLMClassifier():
-            outputs = _classifier_outputs(content, interface)
-    parameters: dict[str, tuple[Constant, ...]] = {
-        "weights": (content.weights,),
-        "offsets": (content.offsets,),
-    }
-    op = Op(f"{name}/0", content.kind, {"features": inputs, **parameters}, outputs)
+    """A function with one operation: the features come in as `features`, parameters are constants."""
+    inputs = tuple(Value(feature.name, _type(feature)) for feature in interface.inputs)
+    outputs = tuple(Value(feature.name, _type(feature)) for feature in interface.outputs)
+    arguments = {key: (value,) for key, value in _parameters(content)}
+    op = Op(f"{name}/0", content.kind, {"features": inputs, **arguments}, outputs)
     return Function(name, "", Graph(name, inputs, (op,), outputs))
 
 
-def _input_type(content: Classical, feature: Feature) -> TensorType:
+def _parameters(content: Any) -> Iterator[tuple[str, Constant]]:
+    """The arrays and numbers of a model, by name; those of its parts as well."""
+    for field in dataclasses.fields(content):
+        value = getattr(content, field.name)
+        if isinstance(value, Constant):
+            yield field.name, value
+        elif dataclasses.is_dataclass(value):
+            yield from _parameters(value)
+        elif isinstance(value, (bool, int)) and abs(value) < 2**31:
+            yield field.name, constant(value)
+        elif isinstance(value, float):
+            yield field.name, constant(np.float64(value))
+
+
+def _type(feature: Feature) -> ValueType:
+    """The type of a feature's value, as a classical model takes and gives it: numbers in full width."""
     match feature.type:
         case DoubleFeature():
-            return _NUMBER
+            return TensorType(DType.FP64, (1,))
         case Int64Feature():
-            return _INTEGER
-        case ArrayFeature(dtype, shape, None) if shape:
+            return TensorType(DType.INT64, (1,))
+        case StringFeature():
+            return TensorType(DType.STRING, ())
+        case DictionaryFeature(key):
+            return DictType(TensorType(DType(key), ()), TensorType(DType.FP64, ()))
+        case SequenceFeature(element):
+            return ListType(TensorType(DType(element), ()), None)
+        case ArrayFeature(dtype, shape, None) | StateFeature(ArrayFeature(dtype, shape)) if shape:
             return TensorType(dtype, shape)
-        case ArrayFeature(dtype):
+        case ArrayFeature(dtype) | StateFeature(ArrayFeature(dtype)):
             return TensorType(dtype, None)
+        case ImageFeature(_, width, height, flexibility) as image:
+            size = (height, width) if flexibility is None else (None, None)
+            return TensorType(DType.FP32, (1, channels(image), *size))
+
+
+def with_absent_values(
+    content: object, interface: FunctionDescription, values: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Feature values with what stands for optional inputs that are absent, where a model has its own idea.
+
+    A tree ensemble has a way to go for missing values, which are NaN to it; an imputer has a value for them;
+    thresholds have those of the model as their defaults.
+
+    Args:
+        content: What is in the model, classical or not.
+        interface: Its features.
+        values: By name of the input.
+    """
+    absent = [f for f in interface.inputs if f.is_optional and f.name not in values]
+    match content:
+        case _ if not absent:
+            return values
+        case TreeEnsembleRegressor() | TreeEnsembleClassifier():
+            made = {f.name: _missing(f) for f in absent}
+        case Imputer():
+            made = {f.name: _imputed(content, f) for f in absent}
+        case NonMaximumSuppression():
+            made = {
+                content.iou_input: content.iou_threshold,
+                content.confidence_threshold_input: content.confidence_threshold,
+            }
+        case ItemSimilarityRecommender():
+            made = _everything(content, values)
         case _:
-            raise UnsupportedModelError(
-                f"a {content.kind} with {describe_feature(feature.type)} as the input {feature.name!r} "
-                "cannot be run here",
-                "numbers and arrays can be given to it",
-            )
+            return values
+    names = {f.name for f in absent}
+    return {**values, **{name: value for name, value in made.items() if name in names and value is not None}}
 
 
-def _regressor_outputs(content: Classical, interface: FunctionDescription) -> tuple[Value, ...]:
-    match interface.outputs:
-        case (Feature(name, DoubleFeature()),):
-            return (Value(name, _NUMBER),)
-        case (Feature(name, ArrayFeature(dtype, shape)),) if dtype.is_float:
-            return (Value(name, TensorType(dtype, shape or None)),)
-    raise _contradiction(content, interface, "one number or array of floats")
+def _missing(feature: Feature) -> Any:
+    match feature.type:
+        case DoubleFeature():
+            return np.nan
+        case ArrayFeature(dtype, shape, _, None) if dtype.is_float:
+            return np.full(shape or 1, np.nan)
+        case _:
+            return None
 
 
-def _classifier_outputs(content: Classical, interface: FunctionDescription) -> tuple[Value, ...]:
-    outputs = []
-    for feature in interface.outputs:
-        type_: ValueType
-        match feature.type:
-            case StringFeature():
-                type_ = TensorType(DType.STRING, ())
-            case Int64Feature():
-                type_ = TensorType(DType.INT64, ())
-            case DictionaryFeature(key):
-                type_ = DictType(TensorType(DType(key), ()), TensorType(DType.FP64, ()))
-            case _:
-                raise _contradiction(content, interface, "a label and a dictionary of probabilities")
-        outputs.append(Value(feature.name, type_))
-    return tuple(outputs)
+def _imputed(content: Imputer, feature: Feature) -> Any:
+    imputed = content.imputed.numpy()
+    match feature.type:
+        case DictionaryFeature():
+            assert content.keys is not None
+            return dict(zip(content.keys.numpy().tolist(), imputed.tolist(), strict=True))
+        case ArrayFeature(_, shape) if shape:
+            return np.broadcast_to(imputed, shape)
+        case ArrayFeature():
+            return imputed
+        case _:
+            return content.imputed.item()
 
 
-def _contradiction(content: Classical, interface: FunctionDescription, what: str) -> CorruptModelError:
-    described = ", ".join(f"{f.name!r} ({describe_feature(f.type)})" for f in interface.outputs) or "nothing"
-    return CorruptModelError(f"a {content.kind} gives {what}, but the model is described to give {described}")
-
-
-def _linear_work(view: OpView) -> Work:
-    """A multiply-add per weight, and what the transform takes per row: counted as one."""
-    rows, features = view.static_shape("weights")
-    return moved(view, rows * (2 * features + 1))
-
-
-#: FLOPs and bytes, by the operation's type; as in a row of the table of operations.
-CLASSICAL_WORK = {GLMRegressor.kind: _linear_work, GLMClassifier.kind: _linear_work}
+def _everything(content: ItemSimilarityRecommender, values: Mapping[str, Any]) -> dict[str, Any]:
+    """As many as there are, of all items but those that are given."""
+    items: list[Any] = content.keys.numpy().tolist()
+    return {
+        content.number: len(items),
+        content.restriction: items,
+        content.exclusion: list(values.get(content.items, ())),
+    }

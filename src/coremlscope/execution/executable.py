@@ -7,20 +7,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
-
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, Session
-from coremlscope.errors import InputError, UsageError
+from coremlscope.errors import UsageError
 from coremlscope.execution.artefact import Manifest, read_artefact, write_manifest
 from coremlscope.execution.binding import bind_model, choose_function
+from coremlscope.execution.border import Border
+from coremlscope.execution.classical import with_absent_values
 from coremlscope.execution.lowering import lower_function
 from coremlscope.execution.ranges import OpRange, read_ranges
 from coremlscope.execution.state import State
 from coremlscope.features import from_tensors, to_tensors
 from coremlscope.ir import Array, FunctionDescription, Model
 from coremlscope.ops.bind import BoundFunction
-from coremlscope.ops.program import OnnxProgram, Port, Precision
+from coremlscope.ops.program import OnnxProgram, Precision
 
 __all__ = ["Executable", "check_precision", "compile_model", "load_compiled"]
 
@@ -50,6 +50,7 @@ class Executable:
         self.program = program
         self.session = session
         self.folder = folder
+        self._border = Border(program.inputs, program.outputs)
 
     @property
     def function(self) -> str:
@@ -81,21 +82,26 @@ class Executable:
             InputError: A value is missing, unknown, or has the wrong type or shape.
             EngineError: The engine failed.
         """
+        values = with_absent_values(self.model.content, self.description, values)
         tensors = self.run(to_tensors(self.description.inputs, values, self.shapes), state)
         return self.features(tensors)
 
+    @property
+    def labels(self) -> dict[str, tuple[str | int, ...]]:
+        """By name of the output: what the indices and numbers that `run` gives stand for."""
+        return self._border.labels()
+
     def features(self, tensors: Mapping[str, Array]) -> dict[str, Any]:
         """Feature values from the tensors that `run` gives."""
-        labels = {port.name: port.labels for port in self.program.outputs if port.labels is not None}
-        return from_tensors(self.description.outputs, tensors, labels)
+        return from_tensors(self.description.outputs, tensors, self.labels)
 
     def feeds(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
         """What the engine is fed, states excluded, from tensors by feature name.
 
         Raises:
-            InputError: A tensor is missing or has the wrong number of elements.
+            InputError: A tensor is missing, has the wrong number of elements, or holds an unknown category.
         """
-        return {port.value: _fit(port, tensors) for port in self.program.inputs}
+        return self._border.feeds(tensors)
 
     def run(self, tensors: Mapping[str, Array], state: State | None = None) -> dict[str, Array]:
         """Predicts from tensors to tensors, by feature name and in the dtypes that the program carries.
@@ -128,26 +134,11 @@ class Executable:
         return results
 
     def _outputs(self, results: Mapping[str, Array]) -> dict[str, Array]:
-        return {port.name: results[port.value] for port in self.program.outputs}
+        return self._border.results(results)
 
     def close(self) -> None:
         """Lets go of the engine's memory. The folder stays."""
         self.session.close()
-
-
-def _fit(port: Port, tensors: Mapping[str, Array]) -> Array:
-    """The tensor for a port; ranks that differ by dimensions of one are adapted."""
-    if port.name not in tensors:
-        raise InputError(f"the input {port.name!r} is missing")
-    array = np.asarray(tensors[port.name]).astype(port.dtype, copy=False)
-    shape = port.type.shape
-    if shape is None or len(shape) == array.ndim or not port.type.is_static:
-        return array
-    if array.size != port.type.elements:
-        raise InputError(
-            f"the input {port.name!r} has the shape {list(shape)}, but {list(array.shape)} was given"
-        )
-    return array.reshape([d or 0 for d in shape])
 
 
 def check_precision(precision: str) -> None:

@@ -33,7 +33,8 @@ def export_onnx(
     """Writes a function of a model as ONNX, weights included, and checks what was written.
 
     Inputs, outputs and states keep their names. A classifier gives the index of its label and the
-    probabilities; the labels are in the file's metadata, as JSON under `coremlscope.labels`.
+    probabilities, and categories are taken as indices, dictionaries as numbers in the order of their keys;
+    the labels, categories and keys are in the file's metadata, as JSON under `coremlscope.labels`.
 
     Args:
         model: The model.
@@ -86,7 +87,10 @@ def _write(graph: onnx.ModelProto, program: OnnxProgram, path: Path, is_embedded
 def _keep_names(graph: onnx.ModelProto, program: OnnxProgram) -> None:
     """Renames values at the border that the lowering had to call otherwise, where the name is free."""
     taken = {name for node in graph.graph.node for name in (*node.input, *node.output)}
-    wanted = {port.value: port.name for port in (*program.inputs, *program.outputs)}
+    wanted = {
+        port.value: f"{port.name}.keys" if port.holds_keys else port.name
+        for port in (*program.inputs, *program.outputs)
+    }
     names = {value: name for value, name in wanted.items() if value != name and name not in taken}
     if not names:
         return
@@ -110,7 +114,8 @@ def _describe(graph: onnx.ModelProto, program: OnnxProgram, model: Model, functi
     metadata = model.metadata
     graph.producer_name, graph.producer_version = "coremlscope", __version__
     graph.doc_string = metadata.description
-    labels = {port.name: list(port.labels) for port in program.outputs if port.labels is not None}
+    ports = (*program.inputs, *program.outputs)
+    labels = {port.name: list(port.labels) for port in ports if port.labels is not None}
     states = {state.name: state.updated for state in program.states}
     properties = {
         "author": metadata.author,

@@ -16,6 +16,7 @@ from coremlscope.engines.base import Engine, EngineOptions
 from coremlscope.errors import CorruptModelError, EngineError
 from coremlscope.execution.binding import choose_function
 from coremlscope.execution.cache import ArtefactCache
+from coremlscope.execution.classical import with_absent_values
 from coremlscope.execution.executable import Executable, compile_model, load_compiled
 from coremlscope.execution.ranges import OpRange
 from coremlscope.execution.state import State
@@ -88,10 +89,21 @@ class Predictor:
         self, values: Mapping[str, Any], state: State | None = None
     ) -> tuple[dict[str, Any], tuple[OpRange, ...]]:
         """Like `predict`, and tells the range of every operation's fp16 results; see `run_with_ranges`."""
+        values = with_absent_values(self.model.content, self.description, values)
         tensors = to_tensors(self.description.inputs, values)
-        executable = self.executable(self._shapes(tensors))
-        results, ranges = executable.run_with_ranges(tensors, state)
+        executable, results, ranges = self.run(tensors, state)
         return executable.features(results), ranges
+
+    def run(
+        self, tensors: Mapping[str, Array], state: State | None = None
+    ) -> tuple[Executable, dict[str, Array], tuple[OpRange, ...]]:
+        """Runs the executable for the shapes of some tensors; see `Executable.run_with_ranges`.
+
+        Returns:
+            The executable, what it gave, and the ranges.
+        """
+        executable = self.executable(self._shapes(tensors))
+        return executable, *executable.run_with_ranges(tensors, state)
 
     def prepare(self) -> None:
         """Compiles for the default shapes, so that most of what can go wrong does so at once.

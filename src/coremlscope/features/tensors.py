@@ -276,7 +276,8 @@ def _from_tensor(feature: Feature, tensor: Array, labels: Labels | None) -> Any:
                 return dict(flat[0])
             return {label: float(value) for label, value in zip(labels, flat, strict=True)}
         case SequenceFeature():
-            return list(tensor.reshape(-1).tolist())
+            items = tensor.reshape(-1).tolist()
+            return items if labels is None else [labels[int(item)] for item in items]
         case _:
             value = tensor.reshape(-1)[0]
             if labels is not None:

@@ -19,8 +19,10 @@ from coremlscope.ops.emit import F32, ONNX_OPSET, Emitter, Lowering, NumpyType, 
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram, Port, Precision, RangePort, StatePort
 from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
-__all__ = ["copy_out", "finish", "lower"]
+__all__ = ["ML_DOMAIN", "copy_out", "finish", "lower"]
 
+#: ONNX-ML, where trees are, and its version: the first with trees in float64.
+ML_DOMAIN, _ML_OPSET = "ai.onnx.ml", 5
 #: The oldest ONNX file version that knows `ONNX_OPSET`.
 _IR_VERSION = 10
 #: Alignment of each weight in the weight file, so that it can be mapped and used in place.
@@ -133,6 +135,8 @@ def _model(
         for key, value in (("location", WEIGHTS_FILE), ("offset", slot.offset), ("length", slot.nbytes)):
             tensor.external_data.add(key=key, value=str(value))
     opsets = [helper.make_opsetid("", ONNX_OPSET)]
+    if any(node.domain == ML_DOMAIN for node in nodes):
+        opsets.append(helper.make_opsetid(ML_DOMAIN, _ML_OPSET))
     model = helper.make_model(graph, opset_imports=opsets, producer_name="coremlscope")
     model.ir_version = _IR_VERSION
     return model

@@ -29,8 +29,14 @@ class Port:
         value: The ONNX value's name.
         type: The type in the program; unknown dimensions are None.
         dtype: The element type in the ONNX graph, in which the engine takes and gives it.
-        labels: For a classifier's results: the class labels. A result of integers holds the index of the
-            predicted label, one of floats the probabilities in the order of the labels.
+        labels: What indices stand for: class labels, categories, items. Of a result: integers are indices of
+            labels, as that of a classifier's predicted label; floats are numbers in the order of the labels,
+            as its probabilities. Of an input likewise: a string or an integer is given as the index of its
+            label, -1 where it has none, a dictionary as its numbers in the order of the labels, 0 where it
+            holds none.
+        holds_keys: A dictionary with any keys, in any order, is two ports of one name; this one holds its
+            keys, or their indices, the other its numbers.
+        is_closed: Of an input with labels: what is none of them is an error.
     """
 
     name: str
@@ -38,6 +44,8 @@ class Port:
     type: TensorType
     dtype: NumpyType
     labels: tuple[str | int, ...] | None = None
+    holds_keys: bool = False
+    is_closed: bool = False
 
 
 #: Key of the metadata of a node that does the work of others, too: the values that those made, one a line.

@@ -1,4 +1,4 @@
-"""Classical models: what Core ML computes without a graph, as typed parameters."""
+"""Generalised linear models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from coremlscope.ir.data import Constant
 
-__all__ = ["ClassEncoding", "Classical", "GLMClassifier", "GLMRegressor", "Transform"]
+__all__ = ["ClassEncoding", "GLMClassifier", "GLMRegressor", "Transform"]
 
 #: What is done to a linear score `s`, in Apple's words: nothing, the logistic function `1 / (1 + exp(-s))`,
 #: or the cumulative distribution function of the standard normal distribution.
@@ -49,7 +49,3 @@ class GLMClassifier:
     transform: Transform
     encoding: ClassEncoding
     labels: tuple[str | int, ...]
-
-
-#: Every kind of classical model that is read in full.
-Classical = GLMRegressor | GLMClassifier
