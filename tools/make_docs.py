@@ -53,6 +53,7 @@ Every error is one sentence and mostly a hint, on standard error.
 | 6 | the engine refused the model or failed |
 | 7 | an optional package is not installed |
 | 8 | the result cannot be written |
+| 9 | nothing, but `compare` found what `--fail-above` asks about |
 | 130, 141 | interrupted; the reader of the output went away |"""
 
 

@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING
 from coremlscope.version import __version__
 
 if TYPE_CHECKING:
-    from coremlscope.api import estimate, export, inspect, plan, predict, profile, read
+    from coremlscope.api import compare, estimate, export, inspect, plan, predict, profile, read
     from coremlscope.errors import CoremlscopeError
     from coremlscope.placement.plan import Plan
+    from coremlscope.profiling.compare import Comparison
     from coremlscope.profiling.profile import Profile, Request
     from coremlscope.profiling.summary import ModelSummary
     from coremlscope.runtime import install, uninstall
 
 __all__ = [
+    "Comparison",
     "CoremlscopeError",
     "ModelSummary",
     "Plan",
     "Profile",
     "Request",
     "__version__",
+    "compare",
     "estimate",
     "export",
     "inspect",
@@ -37,11 +40,13 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Comparison": "profiling.compare",
     "CoremlscopeError": "errors",
     "ModelSummary": "profiling.summary",
     "Plan": "placement.plan",
     "Profile": "profiling.profile",
     "Request": "profiling.profile",
+    "compare": "api",
     "estimate": "api",
     "export": "api",
     "inspect": "api",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from coremlscope import formats
+from coremlscope.errors import UsageError
 from coremlscope.ir import Model
 
 if TYPE_CHECKING:
@@ -16,20 +17,31 @@ if TYPE_CHECKING:
     from coremlscope.ops.program import Precision
     from coremlscope.placement.plan import Plan
     from coremlscope.profiling.assemble import Progress
+    from coremlscope.profiling.compare import Comparison
     from coremlscope.profiling.estimating import Estimated
     from coremlscope.profiling.profile import DeviceLatency, Profile, Request
     from coremlscope.profiling.summary import ModelSummary
 
-__all__ = ["Source", "estimate", "export", "inspect", "plan", "plan_by_apple", "predict", "profile", "read"]
+__all__ = [
+    "Source",
+    "compare",
+    "estimate",
+    "export",
+    "inspect",
+    "plan",
+    "plan_by_apple",
+    "predict",
+    "profile",
+    "read",
+]
 
 #: Where a model comes from: a path, the bytes of a specification, or a model that was read before.
 Source = str | os.PathLike[str] | bytes | Model
 
 
-class RequestOptions(TypedDict, total=False):
-    """The attributes of `Request`, as keywords."""
+class MeasureOptions(TypedDict, total=False):
+    """What `Request` tells of how to measure, as keywords."""
 
-    compute_units: str
     function: str
     iterations: int
     compile_iterations: int
@@ -39,6 +51,12 @@ class RequestOptions(TypedDict, total=False):
     shapes: Mapping[str, tuple[int, ...]]
     random_weights: bool
     precision: Precision
+
+
+class RequestOptions(MeasureOptions, total=False):
+    """The attributes of `Request`, as keywords."""
+
+    compute_units: str
 
 
 def read(source: Source) -> Model:
@@ -114,6 +132,63 @@ def _device_latencies(model: Model, devices: Sequence[str], request: Request) ->
         model, chosen, settings or ["all"], function=request.function or None, shapes=request.shapes
     )
     return tuple(estimated.for_profile() for estimated in found)
+
+
+def compare(
+    *sources: Source | Profile,
+    inputs: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    devices: Sequence[str] = (),
+    **request: Unpack[RequestOptions],
+) -> Comparison:
+    """What differs between models, or profiles, and whether it is more than noise.
+
+    Models are profiled, and their predictions timed in turns besides.
+
+    Args:
+        *sources: Models, profiles, and paths of saved profiles (`.json`); the first is the base.
+        inputs: Values of inputs by name; those that are absent are made up.
+        threads: Threads that work on one operation; None for one per physical core.
+        progress: Called with the phase, how many repetitions are done, and how many there will be.
+        devices: Chips or devices on which to compare the plans and estimates of models, besides.
+        **request: What to measure and how often, as for `profile`.
+
+    Raises:
+        CoremlscopeError: See the error tree.
+    """
+    from coremlscope.profiling.comparing import compare_sources
+    from coremlscope.profiling.profile import Request
+
+    if len(sources) < 2:
+        raise UsageError("there is nothing to compare with", "name two models or profiles, or more")
+    opened = [_opened(source) for source in sources]
+    names = [_name(source) for source in sources]
+    wanted = Request(**request)
+    return compare_sources(opened, wanted, names=names, inputs=inputs, threads=threads, progress=progress)
+
+
+def _name(source: Source | Profile) -> str:
+    """What a source is called: its path, where it has one."""
+    from coremlscope.profiling.profile import Profile
+
+    if isinstance(source, Profile):
+        return source.model.path
+    if isinstance(source, Model):
+        return str(source.source or "")
+    return "" if isinstance(source, bytes) else str(source)
+
+
+def _opened(source: Source | Profile) -> Model | Profile:
+    """What a source holds: a profile, or a model."""
+    from coremlscope.profiling.profile import Profile
+    from coremlscope.profiling.saved import is_saved_profile, read_profile
+
+    if isinstance(source, Profile):
+        return source
+    if not isinstance(source, (bytes, Model)) and is_saved_profile(Path(source)):
+        return read_profile(Path(source))
+    return read(source)
 
 
 def predict(

@@ -50,6 +50,6 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_the_package_is_light_and_silent() -> None:
     assert output("import sys, coremlscope; print('numpy' in sys.modules, dir(coremlscope)[0])") == [
-        "False CoremlscopeError"
+        "False Comparison"
     ]
     assert output("import coremlscope; print(coremlscope.inspect.__name__)") == ["inspect"]

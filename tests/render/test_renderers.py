@@ -9,15 +9,18 @@ import pytest
 
 import golden
 from coremlscope.errors import UsageError
+from coremlscope.profiling.compare import Comparison
 from coremlscope.profiling.profile import Profile
 from coremlscope.profiling.summary import ModelSummary
-from coremlscope.render import RENDERERS, Renderer, find_renderer
+from coremlscope.render import COMPARISON_RENDERERS, RENDERERS, Renderer, find_renderer
+from coremlscope.render.markdown_compare import render_markdown_comparison
 from coremlscope.render.words import compact_type, plural, shorten
 from render.made import made_profile, made_summary
+from render.made_comparison import made_comparison
 
 
 @pytest.mark.parametrize("renderer", RENDERERS, ids=lambda renderer: renderer.suffix)
-def test_every_renderer_takes_both(renderer: Renderer) -> None:
+def test_every_renderer_takes_both(renderer: Renderer[Profile | ModelSummary]) -> None:
     for subject in (made_profile(), made_summary(list_ops=True)):
         text = renderer.render(subject)
         assert text.endswith("\n")
@@ -25,8 +28,17 @@ def test_every_renderer_takes_both(renderer: Renderer) -> None:
     assert find_renderer(Path(f"out{renderer.suffix.upper()}")) is renderer
 
 
+@pytest.mark.parametrize("renderer", COMPARISON_RENDERERS, ids=lambda renderer: renderer.suffix)
+def test_every_renderer_of_comparisons(renderer: Renderer[Comparison]) -> None:
+    text = renderer.render(made_comparison())
+    assert text.endswith("\n")
+    assert "main/600" in text
+    assert find_renderer(Path(f"out{renderer.suffix.upper()}"), COMPARISON_RENDERERS) is renderer
+
+
 def test_suffixes() -> None:
-    assert len({renderer.suffix for renderer in RENDERERS}) == len(RENDERERS)
+    for renderers in (RENDERERS, COMPARISON_RENDERERS):
+        assert len({renderer.suffix for renderer in renderers}) == len(renderers)
     with pytest.raises(UsageError) as caught:
         find_renderer(Path("report.jsn"))
     assert caught.value.hint == "did you mean report.json?"
@@ -36,6 +48,10 @@ def test_suffixes() -> None:
 
 def test_markdown() -> None:
     golden.check("profile.md", find_renderer(Path("x.md")).render(made_profile()))
+
+
+def test_markdown_of_a_comparison() -> None:
+    golden.check("compare.md", render_markdown_comparison(made_comparison()))
 
 
 def test_csv() -> None:

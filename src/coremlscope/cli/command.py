@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from coremlscope.cli.terminal import (
     check_target,
@@ -158,17 +158,21 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, sizes
 
 
-def _report_path(text: str) -> Path:
+def _report_path(table: str) -> Callable[[str], Path]:
     """A type of arguments: a file whose suffix names a format of reports."""
-    from coremlscope.render import find_renderer
 
-    path = Path(text)
-    try:
-        find_renderer(path)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(f"{error.message}\n{error.hint}") from None
-    check_target(path)
-    return path
+    def parse(text: str) -> Path:
+        from coremlscope import render
+
+        path = Path(text)
+        try:
+            render.find_renderer(path, getattr(render, table))
+        except UsageError as error:
+            raise argparse.ArgumentTypeError(f"{error.message}\n{error.hint}") from None
+        check_target(path)
+        return path
+
+    return parse
 
 
 def _json_target(text: str) -> str:
@@ -240,16 +244,24 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_reports(parser: argparse.ArgumentParser) -> None:
-    """Adds `-o`, `--json` and `--quiet`."""
+def add_reports(
+    parser: argparse.ArgumentParser, formats: str, table: Literal["RENDERERS", "COMPARISON_RENDERERS"]
+) -> None:
+    """Adds `-o`, `--json` and `--quiet`.
+
+    Args:
+        parser: The verb's parser.
+        formats: The suffixes of the formats, in words.
+        table: The name of their table in `render`, which is loaded when `-o` is given.
+    """
     parser.add_argument(
         "-o",
         "--output",
         metavar="PATH",
-        type=_report_path,
+        type=_report_path(table),
         action="append",
         default=[],
-        help="write a report: .json, .md, .csv or .txt, told by the name (repeatable)",
+        help=f"write a report: {formats}, told by the name (repeatable)",
     )
     add_json(parser)
     add_quiet(parser)

@@ -26,17 +26,22 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--function", metavar="NAME", help="the function to show in full (default: the model's own)"
     )
     add_shape(parser)
-    add_reports(parser)
+    add_reports(parser, ".html, .json, .md, .csv or .txt", "RENDERERS")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
+    from coremlscope.render import RENDERERS, render_console
 
     needs_ops = arguments.ops or any(path.suffix.lower() == ".csv" for path in arguments.output)
     summary = api.inspect(
         arguments.model, shapes=dict(arguments.shape), function=arguments.function, list_ops=needs_ops
     )
-    write_reports(summary, arguments)
+
+    def tables(width: int, color: bool) -> str:
+        return render_console(summary, width=width, color=color)
+
+    write_reports(summary, arguments, RENDERERS, tables)
     return 0
 
 

@@ -6,7 +6,19 @@ import sys
 from collections.abc import Sequence
 
 import coremlscope
-from coremlscope.cli import devices, estimate, export, inspect, ops, plan, predict, profile, rules, run
+from coremlscope.cli import (
+    compare,
+    devices,
+    estimate,
+    export,
+    inspect,
+    ops,
+    plan,
+    predict,
+    profile,
+    rules,
+    run,
+)
 from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.terminal import abandon_output, print_error, print_note
 from coremlscope.errors import CoremlscopeError, UsageError
@@ -16,6 +28,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS: tuple[Command, ...] = (
     profile.COMMAND,
+    compare.COMMAND,
     inspect.COMMAND,
     predict.COMMAND,
     export.COMMAND,

@@ -11,12 +11,12 @@ from coremlscope.cli.command import (
     add_precision,
     add_reports,
     add_shape,
-    at_least,
     one_of,
 )
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.lookup import device_names
 from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.repetitions import add_engine_options, add_repetitions
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
 
@@ -38,7 +38,7 @@ examples:
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
-    _add_repetitions(parser)
+    add_repetitions(parser)
     parser.add_argument(
         "--compute-units",
         metavar="UNITS",
@@ -50,24 +50,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--function", metavar="NAME", help="the function to time (default: the model's own)")
     add_inputs(parser)
     add_shape(parser)
-    parser.add_argument(
-        "--threads",
-        metavar="N",
-        type=at_least(1),
-        help="threads of an operation (default: one a physical core)",
-    )
-    parser.add_argument(
-        "--seed",
-        metavar="N",
-        type=at_least(0),
-        default=0,
-        help="seed of made-up inputs and weights (default: 0)",
-    )
-    parser.add_argument(
-        "--random-weights",
-        action="store_true",
-        help="make up weights whose file is absent, to time the structure",
-    )
+    add_engine_options(parser)
     parser.add_argument(
         "--device",
         metavar="NAME,…",
@@ -76,34 +59,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="also estimate the latency on these chips or devices: m1, iphone-15-pro; nothing of it is"
         " measured (see `coremlscope estimate`)",
     )
-    add_reports(parser)
-
-
-def _add_repetitions(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--iterations", metavar="N", type=at_least(1), default=50, help="timed predictions (default: 50)"
-    )
-    parser.add_argument(
-        "--compile-iterations",
-        metavar="N",
-        type=at_least(1),
-        default=10,
-        help="timed compilations (default: 10)",
-    )
-    parser.add_argument(
-        "--load-iterations", metavar="N", type=at_least(1), default=10, help="timed loads (default: 10)"
-    )
-    parser.add_argument(
-        "--warmups",
-        metavar="N",
-        type=at_least(0),
-        help="predictions before the timed ones (default: until times settle)",
-    )
+    add_reports(parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.execution import choose_function
+    from coremlscope.render import RENDERERS, render_console
 
     shapes = dict(arguments.shape)
     model = api.read(arguments.model)
@@ -127,7 +89,11 @@ def _run(arguments: argparse.Namespace) -> int:
             precision=arguments.precision,
             devices=arguments.device,
         )
-    write_reports(profile, arguments)
+
+    def tables(width: int, color: bool) -> str:
+        return render_console(profile, width=width, color=color)
+
+    write_reports(profile, arguments, RENDERERS, tables)
     return 0
 
 

@@ -18,6 +18,7 @@ _WORDS = {
     "predict": "predicting",
     "operations": "profiling operations",
     "fp16": "rounding to fp16",
+    "turns": "predicting in turns",
 }
 
 
@@ -37,16 +38,16 @@ def progress_bars(is_wanted: bool) -> Iterator[Callable[[str, int, int], None] |
     # No thread redraws the bars: it would disturb what is being measured. They are drawn between repetitions.
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
-        tasks: dict[str, TaskID] = {}
+        current: tuple[str, TaskID] | None = None
         drawn = 0.0
 
         def show(phase: str, done: int, total: int) -> None:
-            nonlocal drawn
-            if phase not in tasks:
+            nonlocal drawn, current
+            if current is None or current[0] != phase:
                 for task in bars.tasks:
                     bars.update(task.id, visible=False)
-                tasks[phase] = bars.add_task(_WORDS.get(phase, phase), total=total)
-            bars.update(tasks[phase], completed=done, total=total)
+                current = phase, bars.add_task(_WORDS.get(phase, phase), total=total)
+            bars.update(current[1], completed=done, total=total)
             if done == 0 or time.monotonic() - drawn > _REDRAW_S:
                 bars.refresh()
                 drawn = time.monotonic()

@@ -6,27 +6,40 @@ Importing this package is cheap; rich is loaded when something is drawn for the 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from coremlscope.errors import UsageError
 from coremlscope.render.console import render_console
+from coremlscope.render.console_compare import render_comparison
 from coremlscope.render.csv import render_csv
 from coremlscope.render.html import render_html
 from coremlscope.render.json import render_json
 from coremlscope.render.markdown import render_markdown
+from coremlscope.render.markdown_compare import render_markdown_comparison
 
 if TYPE_CHECKING:
+    from coremlscope.profiling.compare import Comparison
     from coremlscope.profiling.profile import Profile
     from coremlscope.profiling.summary import ModelSummary
 
-__all__ = ["RENDERERS", "Renderer", "find_renderer", "render_console", "render_json"]
+__all__ = [
+    "COMPARISON_RENDERERS",
+    "RENDERERS",
+    "Renderer",
+    "find_renderer",
+    "render_comparison",
+    "render_console",
+    "render_json",
+]
+
+Subject = TypeVar("Subject", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Renderer:
+class Renderer(Generic[Subject]):
     """A format of reports.
 
     Attributes:
@@ -37,10 +50,18 @@ class Renderer:
 
     suffix: str
     doc: str
-    render: Callable[[Profile | ModelSummary], str]
+    render: Callable[[Subject], str]
+
+    def suits(self, path: Path) -> bool:
+        """Whether a file's name asks for this format. `.trace.json` takes `trace.json` too."""
+        name = path.name.lower()
+        if self.suffix.count(".") > 1:
+            return name.endswith(self.suffix) or name == self.suffix[1:]
+        return path.suffix.lower() == self.suffix
 
 
-RENDERERS: tuple[Renderer, ...] = (
+#: Longer suffixes stand before those that they end with.
+RENDERERS: tuple[Renderer[Profile | ModelSummary], ...] = (
     Renderer(".html", "one page that loads nothing, to look at and to send on", render_html),
     Renderer(".json", "everything, for programs", render_json),
     Renderer(".md", "Markdown, for a pull request", render_markdown),
@@ -49,17 +70,25 @@ RENDERERS: tuple[Renderer, ...] = (
 )
 
 
-def find_renderer(path: Path) -> Renderer:
+#: Formats of comparisons.
+COMPARISON_RENDERERS: tuple[Renderer[Comparison], ...] = (
+    Renderer(".json", "everything, for programs", render_json),
+    Renderer(".md", "Markdown, for a pull request", render_markdown_comparison),
+    Renderer(".txt", "the tables of the console", render_comparison),
+)
+
+
+def find_renderer(path: Path, renderers: Sequence[Renderer[Any]] = RENDERERS) -> Renderer[Any]:
     """The renderer for a file, by its suffix.
 
     Raises:
         UsageError: No format has this suffix.
     """
-    suffix = path.suffix.lower()
-    for renderer in RENDERERS:
-        if renderer.suffix == suffix:
+    for renderer in renderers:
+        if renderer.suits(path):
             return renderer
-    known = [renderer.suffix for renderer in RENDERERS]
+    suffix = path.suffix.lower()
+    known = [renderer.suffix for renderer in renderers]
     near = difflib.get_close_matches(suffix, known, n=1)
     hint = f"did you mean {path.with_suffix(near[0])}?" if near else f"use one of {', '.join(known)}"
     what = (

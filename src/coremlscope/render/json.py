@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from coremlscope.profiling.profile import Profile
-    from coremlscope.profiling.summary import ModelSummary
-
-__all__ = ["plain", "render_json", "render_values"]
+__all__ = ["Result", "plain", "render_json", "render_values"]
 
 
-def render_json(subject: Profile | ModelSummary) -> str:
+class Result(Protocol):
+    """What can be told as plain values."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain values."""
+        ...
+
+
+def render_json(subject: Result) -> str:
     """A report as JSON text. Numbers that JSON lacks (infinite ones) become null."""
     return render_values(subject.to_json())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,12 @@ def code(text: str) -> str:
     return f"`{escape_controls(text).replace('`', 'ʼ')}`"
 
 
+def details(title: str, *blocks: str) -> str:
+    """Blocks that are folded away until somebody opens them."""
+    summary = html.escape(escape_controls(title), quote=False)
+    return "\n\n".join([f"<details>\n<summary>{summary}</summary>", *blocks, "</details>"])
+
+
 def _summary(model: ModelSummary) -> list[str]:
     main = model.main
     facts = [
@@ -127,24 +134,29 @@ def _profile(profile: Profile) -> list[str]:
         facts.append(f"{format_count(model.parameters)} parameters in {format_bytes(model.weights_bytes)}")
     if model.main.work is not None:
         facts.append(f"{count(model.main.work.flops, model.main.work.is_complete)} FLOPs (declared)")
+    rate = format_rate(profile.predictions_per_s).removesuffix(" /s")
+    median = format_duration(profile.predict.statistics.median)
     settings = [
         f"{host.processor}, {plural(host.cores, 'core')}, {host.os}",
         f"{host.engine} {host.engine_version}, {plural(host.threads, 'thread')}; not Core ML",
+        *([f"power mode: {host.power_mode}"] if host.power_mode else []),
         f"compute units {code(request.compute_units)}: recorded only",
         f"inputs: {describe_inputs(profile)}",
     ]
     return [
         f"## {_cell(model_name(model.path))}",
         " · ".join(facts),
-        "\n".join(f"- {_cell(text)}" for text in settings),
-        *_times(profile),
+        f"**{median} a prediction**, {rate} a second one after the other, measured on {_cell(host.label)}",
         *_estimates(profile),
-        *_where(profile),
         *_findings(profile),
+        details("Times (measured on this host)", _times(profile)),
+        details("Slowest operations (measured by the engine's profiler)", *_slowest(profile)),
+        details("Where the time goes (measured by the engine's profiler)", *_where(profile)),
+        details("How it was measured", "\n".join(f"- {_cell(text)}" for text in settings)),
     ]
 
 
-def _times(profile: Profile) -> list[str]:
+def _times(profile: Profile) -> str:
     rows = []
     phases = (("compile", profile.compile), ("load", profile.load), ("predict", profile.predict))
     for name, phase in phases:
@@ -160,12 +172,7 @@ def _times(profile: Profile) -> list[str]:
         )
         rows.append((name, str(numbers.count), *map(format_duration, values), str(len(phase.warmups_s))))
     titles = ("", "runs>", "min>", "median>", "mean>", "p95>", "p99>", "max>", "std>", "warm-ups dropped>")
-    rate = format_rate(profile.predictions_per_s).removesuffix(" /s")
-    return [
-        "### Times (measured on this host)",
-        table(titles, rows),
-        f"**{rate} predictions per second**, one after the other",
-    ]
+    return table(titles, rows)
 
 
 def _estimates(profile: Profile) -> list[str]:
@@ -184,18 +191,24 @@ def _where(profile: Profile) -> list[str]:
         (kind.label, str(kind.groups), format_duration(kind.wall_s), format_share(kind.share))
         for kind in kinds(profile)
     ]
-    by_id = {row.id: row for row in profile.ops}
-    groups = [
-        (format_duration(group.wall_s), format_share(group.share), ", ".join(map(code, group.op_ids[:1])),
-         group.label, code(group_name(group, by_id)))
-        for group in slowest(profile)[:_LISTED_GROUPS]
-    ]  # fmt: skip
     return [
-        "### Where the time goes (measured by the engine's profiler)",
         table(("operations", "count>", "time>", "share>"), shares),
         f"{nodes_line(profile)}. {status_line(profile)}.",
-        "### Slowest",
-        table(("time>", "share>", "first id", "operations", "names"), groups),
+    ]
+
+
+def _slowest(profile: Profile) -> list[str]:
+    by_id = {row.id: row for row in profile.ops}
+    groups = slowest(profile)
+    rows = [
+        (format_duration(group.wall_s), format_share(group.share), ", ".join(map(code, group.op_ids[:1])),
+         group.label, code(group_name(group, by_id)))
+        for group in groups[:_LISTED_GROUPS]
+    ]  # fmt: skip
+    more = len(groups) - len(rows)
+    return [
+        table(("time>", "share>", "first id", "operations", "names"), rows),
+        *([f"and {plural(more, 'faster group')}"] if more > 0 else []),
     ]
 
 
@@ -205,6 +218,6 @@ def _findings(profile: Profile) -> list[str]:
     lines = [
         f"- {'⚠ ' if finding.severity == 'warning' else ''}{_cell(finding.text)}"
         + (f" ({_cell(finding.hint)})" if finding.hint else "")
-        for finding in profile.findings
+        for finding in sorted(profile.findings, key=lambda finding: finding.severity != "warning")
     ]
     return ["### Findings", "\n".join(lines)]

@@ -1,0 +1,124 @@
+"""How one figure differs from another, and whether that is more than noise."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from coremlscope.engines.sampling import median_interval
+from coremlscope.figures import Figure, Origin
+
+__all__ = ["Change", "Verdict", "change_of_figures", "change_of_rounds", "change_of_samples"]
+
+#: `no change`: the intervals of the two overlap. `unclear`: they cannot be told apart, or not be compared.
+Verdict = Literal["slower", "faster", "no change", "unclear"]
+
+#: How sure the interval of a ratio is to hold the true one.
+_LEVEL = 0.95
+#: Two medians whose intervals each hold them with this probability give an interval of their ratio at
+#: `_LEVEL`, however they depend on each other (Bonferroni).
+_SIDE_LEVEL = 1 - (1 - _LEVEL) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A figure of one subject and that of another.
+
+    Attributes:
+        before: Of the base, in the unit that the owner names; None where it has none.
+        after: Of the other.
+        ratio: `after` over `before`; None where they cannot be compared.
+        low: Lower end of the ratio's interval; None where there are too few samples for one.
+        high: Its upper end.
+        verdict: What that says.
+        origin: Of both figures; figures of different origins are never compared.
+    """
+
+    before: float | None
+    after: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+    origin: Origin
+
+    @classmethod
+    def apart(cls, before: float | None, after: float | None, origin: Origin) -> Change:
+        """Two figures that are shown and not compared."""
+        return cls(before, after, None, None, None, "unclear", origin)
+
+    @classmethod
+    def unsure(cls, before: float, after: float) -> Change:
+        """Two measured figures with too few samples for an interval."""
+        return cls(before, after, after / before if before else None, None, None, "unclear", "measured")
+
+    @classmethod
+    def within(cls, before: Figure, after: Figure, *, widened: float = 1.0) -> Change:
+        """Two figures whose intervals are known: the ratio lies between those of their ends.
+
+        Args:
+            before: Of the base.
+            after: Of the other.
+            widened: How far the two may have drifted apart meanwhile, as a ratio.
+        """
+        if not before.value:
+            return cls.apart(before.value, after.value, before.origin)
+        low = after.low / before.high * min(1.0, 1 / widened)
+        high = after.high / before.low * max(1.0, 1 / widened) if before.low else math.inf
+        verdict = _verdict(low, high)
+        return cls(before.value, after.value, after.value / before.value, low, high, verdict, before.origin)
+
+
+def _verdict(low: float, high: float) -> Verdict:
+    return "slower" if low > 1 else "faster" if high < 1 else "no change"
+
+
+def change_of_samples(before: Sequence[float], after: Sequence[float]) -> Change:
+    """Measured medians of samples that were taken apart from each other, each with an exact interval."""
+    medians = statistics.median(before), statistics.median(after)
+    intervals = median_interval(before, _SIDE_LEVEL), median_interval(after, _SIDE_LEVEL)
+    if intervals[0] is None or intervals[1] is None:
+        return Change.unsure(*medians)
+    figures = (Figure(m, *i, "measured") for m, i in zip(medians, intervals, strict=True) if i is not None)
+    return Change.within(*figures)
+
+
+def change_of_rounds(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Change:
+    """Measured in turns: the ratio of each round is one sample, so what slows both down cancels."""
+    first, second = (statistics.median(s for seconds in side for s in seconds) for side in (before, after))
+    ratios = [
+        statistics.median(b) / statistics.median(a)
+        for a, b in zip(before, after, strict=True)
+        if statistics.median(a)
+    ]
+    interval = median_interval(ratios, _LEVEL) if ratios else None
+    low, high = interval or (None, None)
+    verdict: Verdict = "unclear" if interval is None else _verdict(*interval)
+    ratio = statistics.median(ratios) if ratios else None
+    return Change(first, second, ratio, low, high, verdict, "measured")
+
+
+def change_of_figures(before: Figure, after: Figure) -> Change:
+    """Planned or estimated figures of two subjects.
+
+    Plans have no noise: what differs, differs. Estimates whose intervals overlap are `unclear` unless they
+    are the same: their errors are larger than most changes, and unlike noise no repetition makes them less.
+
+    Raises:
+        ValueError: The figures have different origins.
+    """
+    if before.origin != after.origin:
+        raise ValueError(f"a figure {before.origin} cannot be compared with one {after.origin}")
+    if before.value == after.value:
+        return Change(before.value, after.value, 1.0, 1.0, 1.0, "no change", before.origin)
+    change = Change.within(before, after)
+    if change.verdict == "no change":
+        return Change(
+            *(change.before, change.after, change.ratio, change.low, change.high),
+            verdict="unclear",
+            origin=before.origin,
+        )
+    return change

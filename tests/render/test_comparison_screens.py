@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+import golden
+from coremlscope.profiling.compare import compare_profiles
+from coremlscope.render.console_compare import render_comparison
+from coremlscope.render.difference import format_ratio
+from render.made import made_profile
+from render.made_comparison import changed, made_comparison, timed
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_screens(width: int) -> None:
+    golden.check(f"compare_{width}.txt", render_comparison(made_comparison(), width=width))
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 140, 200])
+def test_nothing_is_wider_than_the_terminal(width: int) -> None:
+    three = compare_profiles([made_profile(), changed(), timed(changed(), linear=3)])
+    for comparison in (made_comparison(), three):
+        assert max(map(len, render_comparison(comparison, width=width).splitlines())) <= width
+
+
+def test_nothing_changed() -> None:
+    profile = timed(made_profile())
+    text = render_comparison(compare_profiles([profile, profile]))
+    assert "the same model, run in the same way" in text
+    assert "no operation's time changed" in text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1.05, "+5.0 %"), (0.727, "−27.3 %"), (1.0001, "±0.0 %"), (3.21, "×3.21"), (None, "–")],
+)
+def test_ratios(ratio: float | None, text: str) -> None:
+    assert format_ratio(ratio) == text
