@@ -13,7 +13,7 @@ from typing import Any
 
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions
-from coremlscope.errors import CorruptModelError, EngineError
+from coremlscope.errors import CorruptModelError, EngineError, UnsupportedOpError
 from coremlscope.execution.binding import choose_function
 from coremlscope.execution.cache import ArtefactCache
 from coremlscope.execution.classical import with_absent_values
@@ -108,16 +108,23 @@ class Predictor:
     def prepare(self) -> None:
         """Compiles for the default shapes, so that most of what can go wrong does so at once.
 
-        A flexible model may be wrong for its default shapes alone, which nobody has asked for yet.
+        A flexible model may be wrong for its default shapes alone, which nobody has asked for yet. A neural
+        network that is meant for sequences may be wrong for a single step.
 
         Raises:
             EngineError: The engine refuses a model whose shapes are fixed.
             CorruptModelError: Such a model contradicts itself.
+            UnsupportedOpError: It has operations that cannot be run.
         """
+        types = [feature.type for feature in self.description.inputs]
+        takes_sequences = any(isinstance(t, ArrayFeature) and t.takes_sequences for t in types)
         try:
             self.executable()
         except (EngineError, CorruptModelError):
-            if not any(getattr(feature.type, "flexibility", None) for feature in self.description.inputs):
+            if not takes_sequences and not any(getattr(type_, "flexibility", None) for type_ in types):
+                raise
+        except UnsupportedOpError:
+            if not takes_sequences:
                 raise
 
     def new_state(self) -> State:
@@ -163,7 +170,7 @@ class Predictor:
         names = set()
         for feature in self.description.inputs:
             type_ = feature.type
-            open_ended = isinstance(type_, ArrayFeature) and not type_.shape
+            open_ended = isinstance(type_, ArrayFeature) and (not type_.shape or type_.takes_sequences)
             if open_ended or (
                 isinstance(type_, (ArrayFeature, ImageFeature)) and type_.flexibility is not None
             ):

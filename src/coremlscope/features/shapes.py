@@ -39,9 +39,20 @@ def check_shape(feature: Feature, shape: Sequence[int]) -> tuple[int, ...]:
         return _check_image_shape(feature.name, type_, given)
     if not isinstance(type_, ArrayFeature):
         raise InputError(f"the input {feature.name!r} has no shape", "only arrays and images have one")
-    if not _allows(type_.shape, type_.flexibility, given):
-        raise _refused(feature.name, given, type_.shape, type_.flexibility)
+    allowed = _allows(type_.shape, type_.flexibility, given)
+    if not allowed and not (type_.takes_sequences and _allows_sequence(type_, given)):
+        raise _refused(feature.name, given, type_.shape, type_.flexibility, sequences=type_.takes_sequences)
     return given
+
+
+def _allows_sequence(type_: ArrayFeature, given: tuple[int, ...]) -> bool:
+    """True for `[sequence, batch, channels, height, width]` around a shape that is allowed."""
+    if len(given) != 5 or min(given) < 1:
+        return False
+    rank = len(default_shape(type_) or ()) or 3
+    inner = given[2:3] if rank == 1 and given[3:] == (1, 1) else given[-rank:]
+    skipped = given[2 : 5 - rank] if rank > 1 else ()
+    return len(inner) == rank and set(skipped) <= {1} and _allows(type_.shape, type_.flexibility, inner)
 
 
 def _check_image_shape(name: str, image: ImageFeature, given: tuple[int, ...]) -> tuple[int, ...]:
@@ -58,8 +69,19 @@ def _check_image_shape(name: str, image: ImageFeature, given: tuple[int, ...]) -
 
 
 def _refused(
-    name: str, given: tuple[int, ...], default: tuple[int, ...], flexibility: ShapeFlexibility | None
+    name: str,
+    given: tuple[int, ...],
+    default: tuple[int, ...],
+    flexibility: ShapeFlexibility | None,
+    *,
+    sequences: bool = False,
 ) -> InputError:
+    if sequences:
+        allowed = describe_shape(default) if flexibility is None else describe_flexibility(flexibility)
+        return InputError(
+            f"{name!r} does not allow the shape {describe_shape(given)}",
+            f"allowed: {allowed}, or sequence×batch×channels×height×width around that",
+        )
     if flexibility is None:
         return InputError(
             f"{name!r} has the fixed shape {describe_shape(default)}, not {describe_shape(given)}",

@@ -132,15 +132,15 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
     elif kind in EXTERNAL_READERS:
         content = read_external(kind, getattr(spec, kind))
     elif kind in _NETWORKS:
-        from coremlscope.formats.neuralnetwork import (
-            read_network,
-        )  # brings the operations, which take long to load
+        # Brings the operations, which take long to load.
+        from coremlscope.formats.neuralnetwork import read_network, with_sequences
 
-        interface = read_description(spec.description, ())
-        content = read_network(kind, getattr(spec, kind), interface.default, interface.main)
+        description = with_sequences(read_description(spec.description), getattr(spec, kind))
+        content = read_network(kind, getattr(spec, kind), description.default, description.main)
     else:
         content = ir.Opaque(kind)
-    description = read_description(spec.description, functions)
+    if kind not in _NETWORKS:
+        description = read_description(spec.description, functions)
     files = {str(resolve_weight_name(s.name)): s.size for s in storages.values()}
     if isinstance(content, ir.Pipeline):
         files = {file.name: file.size for stage in content.models for file in stage.weight_files}

@@ -60,12 +60,16 @@ class ArrayFeature:
         dtype: fp16, fp32, fp64, int32 or int8.
         flexibility: Which other shapes are allowed.
         default: The value that an absent optional input is filled with.
+        takes_sequences: True for inputs of neural networks of the older kind: besides the shapes above, which
+            are `[channels]` or `[channels, height, width]`, they take `[sequence, batch, channels, height,
+            width]`, with any number of steps and batches.
     """
 
     dtype: DType
     shape: tuple[int, ...]
     flexibility: ShapeFlexibility | None = None
     default: float | None = None
+    takes_sequences: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from coremlscope.execution import (
 )
 from coremlscope.execution.executable import check_precision
 from coremlscope.features import dummy_values, to_tensors
-from coremlscope.ir import Array, FunctionDescription, Model
+from coremlscope.ir import Array, FeatureType, FunctionDescription, Model
 from coremlscope.profiling.attribution import Attribution, NodeGroup, attribute
 from coremlscope.profiling.notes import Evidence, note
 from coremlscope.profiling.overflow import note_ranges
@@ -102,9 +102,13 @@ def measure(
 
 def _own_shapes(interface: FunctionDescription, values: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """The shapes of the values that are given for flexible inputs."""
-    flexible = [f for f in interface.inputs if f.name in values and getattr(f.type, "flexibility", None)]
+    flexible = [f for f in interface.inputs if f.name in values and _is_flexible(f.type)]
     tensors = to_tensors(flexible, {feature.name: values[feature.name] for feature in flexible})
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def _is_flexible(type_: FeatureType) -> bool:
+    return bool(getattr(type_, "flexibility", None) or getattr(type_, "takes_sequences", False))
 
 
 def _check(request: Request) -> None:

@@ -69,7 +69,7 @@ def _compare(type_: ir.ArrayFeature, shape: tuple[int, ...]) -> str:
                     return f"Size ({size}) of dimension ({axis}) is not in allowed range ({low}..{upper})."
         case ir.EnumeratedShapes(shapes) if shape not in shapes:
             return f"MultiArray Shape ({given}) was not in enumerated set of allowed shapes."
-        case None if type_.shape and shape != type_.shape:
+        case None if type_.shape and shape != type_.shape and not (type_.takes_sequences and len(shape) == 5):
             wanted = " x ".join(map(str, type_.shape))
             return (
                 f"MultiArray shape ({given}) does not match the shape ({wanted}) "

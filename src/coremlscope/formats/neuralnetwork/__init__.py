@@ -3,6 +3,7 @@
 One row a type of layer, in a module a family, joined in `layers`.
 """
 
+from coremlscope.formats.neuralnetwork.interface import with_sequences
 from coremlscope.formats.neuralnetwork.network import read_network
 
-__all__ = ["read_network"]
+__all__ = ["read_network", "with_sequences"]

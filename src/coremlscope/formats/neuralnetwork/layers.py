@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coremlscope.formats.neuralnetwork import activation, convolution, linear
+from coremlscope.formats.neuralnetwork import activation, convolution, linear, recurrent
 from coremlscope.formats.neuralnetwork.layer import LayerSpec
 
 __all__ = ["LAYERS"]
@@ -13,6 +13,7 @@ _FAMILIES: tuple[tuple[LayerSpec, ...], ...] = (
     activation.LAYERS,
     convolution.LAYERS,
     linear.LAYERS,
+    recurrent.LAYERS,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -72,6 +73,9 @@ class _Network:
         self.builder = Builder(name, names)
         self.is_exact = message.arrayInputShapeMapping == 1
         self.is_rank_4 = message.imageInputShapeMapping == 1
+        arrays = (f for f in interface.inputs if isinstance(f.type, ArrayFeature) and f.type.takes_sequences)
+        #: True where an input has all five dimensions; then outputs have them, too.
+        self.is_sequential = any(len(shapes.get(feature.name) or ()) == 5 for feature in arrays)
         # The last layer to write an output gives it its name, unless it has to be changed first.
         writers = Counter(output for layer in message.layers for output in layer.output)
         self.writers = {f.name: writers[f.name] for f in interface.outputs if self.is_as_written(f)}
@@ -237,9 +241,12 @@ class _Network:
         batch = merged // sequence
         if isinstance(feature.type, ImageFeature):
             return (merged, *rest)
-        if sequence == batch == 1:
-            return tuple(rest[:1] if rest[1:] == [1, 1] else rest)
-        return (sequence, batch, *rest)
+        if self.is_sequential or sequence * batch != 1:
+            return (sequence, batch, *rest)
+        declared = feature.type.shape if isinstance(feature.type, ArrayFeature) else ()
+        if declared and math.prod(declared) == math.prod(rest):
+            return declared
+        return tuple(rest[:1] if rest[1:] == [1, 1] else rest)
 
 
 def _is_integer(feature: Feature) -> bool:

@@ -1,0 +1,33 @@
+"""What a neural network takes besides what its description says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from coremlscope.formats.schema import Message
+from coremlscope.ir import ArrayFeature, Description, Feature, FunctionDescription
+
+__all__ = ["with_sequences"]
+
+
+def with_sequences(description: Description, message: Message) -> Description:
+    """The description of a network; the arrays of one of the older kind take sequences as well.
+
+    Args:
+        description: As the file gives it.
+        message: `NeuralNetwork`, or one of its two kin.
+    """
+    if message.arrayInputShapeMapping == 1:  # EXACT_ARRAY_MAPPING
+        return description
+    functions = {name: _function(function) for name, function in description.functions.items()}
+    return replace(description, functions=functions)
+
+
+def _function(function: FunctionDescription) -> FunctionDescription:
+    return replace(function, inputs=tuple(map(_feature, function.inputs)))
+
+
+def _feature(feature: Feature) -> Feature:
+    if not isinstance(feature.type, ArrayFeature) or len(feature.type.shape) > 3:
+        return feature
+    return replace(feature, type=replace(feature.type, takes_sequences=True))

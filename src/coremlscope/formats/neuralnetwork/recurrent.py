@@ -1,0 +1,378 @@
+"""Recurrent layers: sequences of vectors, `[sequence, batch, vector, 1, 1]`, with states that may come and go.
+
+How a step is computed, and what a limit of zero means, is told by Apple's `NeuralNetwork.proto`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate, Given
+from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
+from coremlscope.formats.neuralnetwork.weights import read_weights
+from coremlscope.formats.schema import Message
+from coremlscope.ir import Array, Constant, DType, TensorType
+
+__all__ = ["LAYERS"]
+
+#: ML Programs' names of the activations that recurrent layers have, and their parameters where these are
+#: given: recurrent layers of ML Programs know no others.
+_ACTIVATIONS: Mapping[str, tuple[str, tuple[float, ...]]] = {
+    "linear": ("linear", (1.0, 0.0)),
+    "ReLU": ("relu", ()),
+    "tanh": ("tanh", ()),
+    "scaledTanh": ("scaled_tanh", (1.0, 1.0)),
+    "sigmoid": ("sigmoid", ()),
+    "sigmoidHard": ("hard_sigmoid", (0.2, 0.5)),
+}
+#: Activations whose results are within -1 and 1.
+_BOUNDED = ("tanh", "scaled_tanh", "sigmoid", "hard_sigmoid")
+#: The limit of a cell's state where the file says 0.
+_DEFAULT_CLIP = 50.0
+#: What coremltools' converter writes, and calls ineffective, where a limit is not asked for.
+_INEFFECTIVE_CLIP = 500.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Joined:
+    """Weights of the gates, one behind the other.
+
+    Attributes:
+        gates: The weights.
+        signs: What each is multiplied with.
+        offsets: What is added to each.
+    """
+
+    gates: tuple[Constant, ...]
+    signs: tuple[float, ...]
+    offsets: tuple[float, ...]
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that all of them take in the file."""
+        distinct = {id(gate): gate for gate in self.gates}
+        return sum(gate.data.stored_bytes for gate in distinct.values())
+
+    @property
+    def is_available(self) -> bool:
+        """Always true: the weights of neural networks are in the model's own file."""
+        return True
+
+    def numpy(self) -> Array:
+        """The weights, decoded."""
+        rows = zip(self.gates, self.signs, self.offsets, strict=True)
+        parts = [self._changed(gate.numpy(), sign, offset) for gate, sign, offset in rows]
+        return np.concatenate(parts)
+
+    @staticmethod
+    def _changed(array: Array, sign: float, offset: float) -> Array:
+        if (sign, offset) == (1.0, 0.0):
+            return array
+        return np.asarray(array * array.dtype.type(sign) + array.dtype.type(offset))  # type: ignore[operator]
+
+
+def _join(
+    gates: Sequence[Constant], signs: Sequence[float] | None = None, offsets: Sequence[float] | None = None
+) -> Constant:
+    types = [gate.type for gate in gates]
+    first = types[0]
+    assert isinstance(first, TensorType) and first.shape is not None and first.shape[0] is not None
+    is_half = all(isinstance(t, TensorType) and t.dtype is DType.FP16 for t in types)
+    shape = (len(gates) * first.shape[0], *first.shape[1:])
+    ones, zeros = [1.0] * len(gates), [0.0] * len(gates)
+    data = _Joined(tuple(gates), tuple(signs or ones), tuple(offsets or zeros))
+    return Constant(TensorType(DType.FP16 if is_half else DType.FP32, shape), data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sequence:
+    """The input of a recurrent layer as `[sequence, batch, vector]`, and the way back."""
+
+    builder: Builder
+    source: Blob
+    x: Blob
+    width: int
+
+    @classmethod
+    def of(cls, t: Translation) -> _Sequence:
+        """The first input of a layer.
+
+        Raises:
+            CannotTranslate: It is not of rank 5, or has vectors of another length.
+        """
+        b, taken = t.builder, int(t.params.inputVectorSize)
+        source = t.x
+        if source.sequence is not None:
+            merged, *rest = source.shape
+            leading = (source.sequence, merged // max(source.sequence, 1))
+        elif source.rank == 5:
+            first, second, *rest = source.shape
+            leading = (first, second)
+        else:
+            raise CannotTranslate(f"it takes sequences of rank 5, not a tensor of rank {source.rank}")
+        if math.prod(rest) != taken:
+            raise CannotTranslate(f"its vectors have {math.prod(rest)} elements instead of {taken}")
+        x = b.op("reshape", x=source, shape=(*leading, taken))
+        return cls(b, source, x, int(t.params.outputVectorSize))
+
+    @property
+    def steps(self) -> int:
+        return self.x.shape[0]
+
+    @property
+    def batch(self) -> int:
+        return self.x.shape[1]
+
+    def state(self, given: Blob | None) -> Given:
+        """An initial state, as `[batch, vector]`: zeros where there is none.
+
+        Raises:
+            CannotTranslate: It has the wrong number of elements.
+        """
+        if given is None:
+            return np.zeros((self.batch, self.width), np.float32)
+        rows, rest = divmod(math.prod(given.shape), self.width)
+        if rest or rows not in (1, self.batch):
+            raise CannotTranslate(
+                f"a state of {math.prod(given.shape)} elements is given for {self.batch} vectors of {self.width}"
+            )
+        state = self.builder.op("reshape", x=given, shape=(rows, self.width))
+        return state if rows == self.batch else self.builder.op("tile", x=state, reps=(self.batch, 1))
+
+    def back(self, result: Blob) -> Blob:
+        """A result, `[sequence, batch, vector]` or the `[batch, vector]` of a state, as layers hand it on."""
+        *leading, width = result.shape
+        if self.source.sequence is None:
+            shape = (*leading, width, 1, 1) if len(leading) == 2 else (1, *leading, width, 1, 1)
+            return self.builder.op("reshape", x=result, shape=shape)
+        steps = leading[0] if len(leading) == 2 else 1
+        held = self.builder.op("reshape", x=result, shape=(math.prod(leading), width, 1, 1))
+        return Blob(held.value, held.bound, steps)
+
+
+def _activations(messages: Sequence[Message], count: int) -> list[str]:
+    """ML Programs' names of the activations of a layer."""
+    if len(messages) != count:
+        raise CannotTranslate(f"{len(messages)} activations are given where {count} are needed")
+    return [_activation(message) for message in messages]
+
+
+def _activation(message: Message) -> str:
+    kind = message.WhichOneof("NonlinearityType") or "none"
+    if kind not in _ACTIVATIONS:
+        raise CannotTranslate(f"the activation {kind} has no place in a recurrent layer")
+    name, parameters = _ACTIVATIONS[kind]
+    chosen = getattr(message, kind)
+    given = tuple(getattr(chosen, field) for field in ("alpha", "beta")[: len(parameters)])
+    if any(given) and not np.allclose(given, parameters):
+        raise CannotTranslate(f"its activation {kind} has the parameters {given}, not {parameters}")
+    return name
+
+
+def _direction(params: Message) -> str:
+    return "reverse" if params.reverseInput else "forward"
+
+
+def _inputs(t: Translation, count: int) -> Iterator[Blob | None]:
+    """The initial states; those that are not given are None."""
+    yield from t.inputs[1:]
+    yield from [None] * (count - len(t.inputs) + 1)
+
+
+# Plain layers and gated units
+
+
+def _simple(t: Translation) -> Sequence[Blob]:
+    p, sequence = t.params, _Sequence.of(t)
+    (start,) = _inputs(t, 1)
+    width, taken = sequence.width, int(p.inputVectorSize)
+    results = t.builder.ops(
+        "rnn", 2,
+        x=sequence.x,
+        initial_h=sequence.state(start),
+        weight_ih=read_weights(p.weightMatrix, (width, taken)),
+        weight_hh=read_weights(p.recursionMatrix, (width, width)),
+        bias=read_weights(p.biasVector, (width,)) if p.hasBiasVector else None,
+        direction=_direction(p),
+        output_sequence=bool(p.sequenceOutput),
+        activation=_activation(p.activation),
+    )  # fmt: skip
+    return [sequence.back(result) for result in results]
+
+
+def _gru(t: Translation) -> Sequence[Blob]:
+    p, sequence = t.params, _Sequence.of(t)
+    (start,) = _inputs(t, 1)
+    width, taken = sequence.width, int(p.inputVectorSize)
+    gates = ("reset", "output", "update")
+
+    def joined(suffix: str, *shape: int) -> Constant:
+        return _join([read_weights(getattr(p, f"{gate}Gate{suffix}"), shape) for gate in gates])
+
+    recurrent, output = _activations(p.activations, 2)
+    results = t.builder.ops(
+        "gru", 2,
+        x=sequence.x,
+        initial_h=sequence.state(start),
+        weight_ih=joined("WeightMatrix", width, taken),
+        weight_hh=joined("RecursionMatrix", width, width),
+        bias=joined("BiasVector", width) if p.hasBiasVectors else None,
+        direction=_direction(p),
+        output_sequence=bool(p.sequenceOutput),
+        recurrent_activation=recurrent,
+        activation=output,
+    )  # fmt: skip
+    return [sequence.back(result) for result in results]
+
+
+# Long short-term memory
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """One direction of an LSTM: what its messages say."""
+
+    params: Message
+    weights: Message
+    activations: tuple[str, ...]
+    taken: int
+    width: int
+
+    def constants(self, suffix: str = "") -> dict[str, Given]:
+        """The parameters of ML Programs' operation for this direction."""
+        p, width = self.params, self.width
+        given: dict[str, Given] = {
+            f"weight_ih{suffix}": self._joined("WeightMatrix", width, self.taken),
+            f"weight_hh{suffix}": self._joined("RecursionMatrix", width, width),
+        }
+        if p.hasBiasVectors:
+            given[f"bias{suffix}"] = self._joined("BiasVector", width, forget=self._forget_bias)
+        elif self._forget_bias:
+            ones = np.zeros(4 * width, np.float32)
+            ones[width : 2 * width] = self._forget_bias
+            given[f"bias{suffix}"] = ones
+        if p.hasPeepholeVectors:
+            gates = ("inputGate", "inputGate" if p.coupledInputAndForgetGate else "forgetGate", "outputGate")
+            vectors = [read_weights(getattr(self.weights, f"{g}PeepholeVector"), (width,)) for g in gates]
+            given[f"peephole{suffix}"] = _join(vectors, [1.0, self._forget_sign, 1.0])
+        return given
+
+    @property
+    def _forget_sign(self) -> float:
+        """-1 where what remains of a cell is what its input leaves: 1 - f(a) = f(-a) for both sigmoids."""
+        if not self.params.coupledInputAndForgetGate:
+            return 1.0
+        if self.activations[0] not in ("sigmoid", "hard_sigmoid"):
+            raise CannotTranslate(f"its gates are coupled, with the activation {self.activations[0]}")
+        return -1.0
+
+    @property
+    def _forget_bias(self) -> float:
+        return 1.0 if self.params.forgetBias and not self.params.coupledInputAndForgetGate else 0.0
+
+    def _joined(self, suffix: str, *shape: int, forget: float = 0.0) -> Constant:
+        second = "inputGate" if self.params.coupledInputAndForgetGate else "forgetGate"
+        names = ("inputGate", second, "outputGate", "blockInput")
+        read = {name: read_weights(getattr(self.weights, f"{name}{suffix}"), shape) for name in set(names)}
+        return _join([read[n] for n in names], [1.0, self._forget_sign, 1.0, 1.0], [0.0, forget, 0.0, 0.0])
+
+
+def _clip(params: Message, cell: _Cell, steps: int, starts: Sequence[Given]) -> float | None:
+    """The limit of the cells' states, where they can reach it.
+
+    A step adds at most 1 to a state if the activations are bounded. A state that comes in may be anything;
+    yet limits as high as converters write them for none are never reached by a model that was trained.
+    """
+    limit = float(params.cellClipThreshold) or _DEFAULT_CLIP
+    gate, block, _ = cell.activations
+    if gate not in ("sigmoid", "hard_sigmoid") or block not in _BOUNDED:
+        return limit
+    if limit >= _INEFFECTIVE_CLIP:
+        return None
+    highest = 0.0
+    for start in starts:
+        known = start.array if isinstance(start, Blob) else np.asarray(start)
+        if known is None:
+            return limit
+        highest = max(highest, float(np.abs(known).max(initial=0.0)))  # type: ignore[arg-type]
+    return limit if highest + steps > limit else None
+
+
+def _lstm(
+    t: Translation,
+    sequence: _Sequence,
+    cells: Sequence[_Cell],
+    states: tuple[Given, Given],
+    direction: str,
+) -> tuple[Blob, ...]:
+    """The operation for one direction or both."""
+    gate, block, output = cells[0].activations
+    constants: dict[str, Given] = {}
+    for cell, suffix in zip(cells, ("", "_back"), strict=False):
+        constants |= cell.constants(suffix)
+    return t.builder.ops(
+        "lstm", 3,
+        x=sequence.x,
+        initial_h=states[0],
+        initial_c=states[1],
+        **constants,
+        direction=direction,
+        output_sequence=bool(t.params.params.sequenceOutput),
+        recurrent_activation=gate,
+        cell_activation=block,
+        activation=output,
+        clip=_clip(t.params.params, cells[0], sequence.steps, [states[1]]),
+    )  # fmt: skip
+
+
+def _one_way(t: Translation) -> Sequence[Blob]:
+    p, sequence = t.params, _Sequence.of(t)
+    h, c = (sequence.state(start) for start in _inputs(t, 2))
+    activations = tuple(_activations(p.activations, 3))
+    cell = _Cell(p.params, p.weightParams, activations, int(p.inputVectorSize), sequence.width)
+    results = _lstm(t, sequence, [cell], (h, c), _direction(p))
+    return [sequence.back(result) for result in results]
+
+
+def _both_ways(t: Translation) -> Sequence[Blob]:
+    b, p, sequence = t.builder, t.params, _Sequence.of(t)
+    if len(p.weightParams) != 2:
+        raise CannotTranslate(f"it has the weights of {len(p.weightParams)} directions instead of two")
+    starts = [sequence.state(start) for start in _inputs(t, 4)]
+    cells = [
+        _Cell(p.params, weights, tuple(_activations(a, 3)), int(p.inputVectorSize), sequence.width)
+        for weights, a in zip(
+            p.weightParams, (p.activationsForwardLSTM, p.activationsBackwardLSTM), strict=True
+        )
+    ]
+    if cells[0].activations == cells[1].activations:
+        states = (_beside(b, starts[0], starts[2]), _beside(b, starts[1], starts[3]))
+        y, h, c = _lstm(t, sequence, cells, states, "bidirectional")
+        ends = [part for state in (h, c) for part in b.ops("split", 2, x=state, num_splits=2, axis=-1)]
+        h_forward, h_back, c_forward, c_back = ends
+    else:
+        y_forward, h_forward, c_forward = _lstm(t, sequence, cells[:1], (starts[0], starts[1]), "forward")
+        y_back, h_back, c_back = _lstm(t, sequence, cells[1:], (starts[2], starts[3]), "reverse")
+        aligned = b.op("reverse", x=y_back, axes=[0])
+        y = b.op("concat", values=[y_forward, aligned], axis=-1)
+    return [sequence.back(result) for result in (y, h_forward, c_forward, h_back, c_back)]
+
+
+def _beside(b: Builder, forward: Given, back: Given) -> Given:
+    """The states of both directions, one beside the other."""
+    if isinstance(forward, np.ndarray) and isinstance(back, np.ndarray):
+        return np.concatenate([forward, back], axis=1)
+    blobs = [g if isinstance(g, Blob) else b.op("identity", x=g) for g in (forward, back)]
+    return b.op("concat", values=blobs, axis=-1)
+
+
+LAYERS: tuple[LayerSpec, ...] = (
+    LayerSpec("simpleRecurrent", _simple, (1, 2)),
+    LayerSpec("gru", _gru, (1, 2)),
+    LayerSpec("uniDirectionalLSTM", _one_way, (1, 3)),
+    LayerSpec("biDirectionalLSTM", _both_ways, (1, 5)),
+)
