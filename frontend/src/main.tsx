@@ -1,10 +1,12 @@
 import { render } from "preact";
 import { ReportPage } from "./pages/report";
+import { ServerPage } from "./pages/server";
 import { readPayload, type Payload } from "./payload";
 import { Footer } from "./ui/footer";
 import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/layers.css";
+import "./styles/server.css";
 import "./styles/print.css";
 
 /** The page that shows a result: another kind of result is one file in `pages/` and one case here. */
@@ -14,6 +16,8 @@ function Page(props: { payload: Payload }) {
     case "coremlscope.profile/1":
     case "coremlscope.model/1":
       return <ReportPage result={result} />;
+    case "coremlscope.server/1":
+      return <ServerPage result={result} />;
   }
 }
 

@@ -1,7 +1,8 @@
 import type { ModelSummary, Profile } from "./data/profile";
+import type { ServerState } from "./data/server";
 
 /** What a page shows: the JSON of a result, told apart by its `schema`. */
-export type Result = Profile | ModelSummary;
+export type Result = Profile | ModelSummary | ServerState;
 
 export interface Payload {
   /** The version of coremlscope that wrote the page. */

@@ -14,7 +14,11 @@ export function Footer(props: { payload: Payload }) {
   };
   return (
     <footer>
-      <span>Written by coremlscope {version}. This page holds all of its data and loads nothing.</span>
+      <span>
+        {result.schema === "coremlscope.server/1"
+          ? `Served by coremlscope ${version}.`
+          : `Written by coremlscope ${version}. This page holds all of its data and loads nothing.`}
+      </span>
       <span>
         <button type="button" class="quiet" onClick={download}>
           Save the data (JSON)

@@ -18,6 +18,7 @@ from coremlscope.cli import (
     profile,
     rules,
     run,
+    serve,
 )
 from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.terminal import abandon_output, print_error, print_note
@@ -38,6 +39,7 @@ COMMANDS: tuple[Command, ...] = (
     plan.COMMAND,
     estimate.COMMAND,
     devices.COMMAND,
+    serve.COMMAND,
 )
 
 _DESCRIPTION = "Profile, inspect and run Core ML models on any machine."

@@ -58,12 +58,13 @@ def render_html(subject: Profile | ModelSummary) -> str:
     return build_page(data, model_name(path))
 
 
-def build_page(result: Mapping[str, Any], title: str) -> str:
+def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False) -> str:
     """The page that shows a result.
 
     Args:
         result: Plain values with a `schema` that the front end knows (`frontend/src/main.tsx`).
         title: What the window is called.
+        connects: Whether it may ask the server that it comes from for more.
     """
     style, script = _bundle()
     policy = "; ".join(
@@ -72,6 +73,7 @@ def build_page(result: Mapping[str, Any], title: str) -> str:
             f"script-src {_hash(script)}",
             f"style-src {_hash(style)}",
             "img-src data:",
+            "connect-src 'self'" if connects else "connect-src 'none'",
             "base-uri 'none'",
             "form-action 'none'",
         ]

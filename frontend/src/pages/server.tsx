@@ -1,0 +1,58 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { ServerState } from "../data/server";
+import { ThemeSwitch } from "../theme";
+import { Histories } from "../views/server/histories";
+import { Jobs } from "../views/server/jobs";
+import { Upload } from "../views/server/upload";
+
+/** How often the page asks how far jobs are, in milliseconds; and how often where none is at work. */
+const [BUSY_MS, IDLE_MS] = [500, 5000];
+
+/** The page of `coremlscope serve`: models to profile, and those that were profiled. */
+export function ServerPage(props: { result: ServerState }) {
+  const [state, setState] = useState(props.result);
+  const [isLost, setLost] = useState(false);
+  const isBusy = state.jobs.some((job) => job.status === "waiting" || job.status === "running");
+  const busy = useRef(isBusy);
+  busy.current = isBusy;
+  useEffect(() => {
+    let timer = 0;
+    const ask = async () => {
+      try {
+        const response = await fetch("state");
+        if (!response.ok) throw new Error(response.statusText);
+        setState((await response.json()) as ServerState);
+        setLost(false);
+      } catch {
+        setLost(true);
+      }
+      timer = window.setTimeout(() => void ask(), busy.current ? BUSY_MS : IDLE_MS);
+    };
+    timer = window.setTimeout(() => void ask(), busy.current ? BUSY_MS : IDLE_MS);
+    return () => clearTimeout(timer);
+  }, [isBusy]);
+  return (
+    <>
+      <div class="topbar">
+        <a class="brand" href="#top">
+          coremlscope
+        </a>
+        <nav aria-label="Parts of the page">
+          <a href="#upload">Profile a model</a>
+          <a href="#profiles">Profiles</a>
+        </nav>
+        <ThemeSwitch />
+      </div>
+      <main>
+        {isLost && (
+          <p class="banner" role="alert">
+            The server does not answer: it may have been ended. What is shown may be old.
+          </p>
+        )}
+        <Upload limit={state.max_upload_bytes} onState={setState} />
+        <Jobs jobs={state.jobs} onState={setState} />
+        <Histories entries={state.profiles} folder={state.folder} />
+      </main>
+    </>
+  );
+}

@@ -1,0 +1,46 @@
+import type { Job, ServerState } from "../../data/server";
+import { Section } from "../../ui/section";
+
+const WORDS: Record<Job["status"], string> = {
+  waiting: "waits",
+  running: "is profiled",
+  done: "done",
+  failed: "failed",
+  cancelled: "cancelled",
+};
+
+/** What the server works on, and what became of the last models. */
+export function Jobs(props: { jobs: readonly Job[]; onState: (state: ServerState) => void }) {
+  if (!props.jobs.length) return null;
+  const cancel = async (job: Job) => {
+    const response = await fetch(`jobs/${job.id}`, { method: "DELETE" });
+    if (response.ok) props.onState((await response.json()) as ServerState);
+  };
+  return (
+    <Section id="jobs" title="Models on the way">
+      <ul class="jobs">
+        {props.jobs.map((job) => (
+          <li key={job.id} class={`job job-${job.status}`}>
+            <span class="job-name">{job.model}</span>
+            <span class="job-state" aria-live="polite">
+              {job.status === "running" && job.phase ? `${job.phase} ${job.done} of ${job.total}` : WORDS[job.status]}
+            </span>
+            {job.status === "running" && <progress aria-label={`${job.model}: ${job.phase}`} value={job.total ? job.done / job.total : undefined} />}
+            {(job.status === "running" || job.status === "waiting") && (
+              <button type="button" class="quiet" onClick={() => void cancel(job)}>
+                Cancel
+              </button>
+            )}
+            {job.status === "done" && <a href={`profiles/${encodeURIComponent(job.profile)}`}>Open the report</a>}
+            {job.error && (
+              <span class="job-error">
+                {job.error}
+                {job.hint && ` (${job.hint})`}
+              </span>
+            )}
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}

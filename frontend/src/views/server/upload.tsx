@@ -1,0 +1,93 @@
+import { useRef, useState } from "preact/hooks";
+import type { ServerState } from "../../data/server";
+import { bytes } from "../../format";
+import { Section } from "../../ui/section";
+
+/** Sends a model to the server, which profiles it. */
+export function Upload(props: { limit: number; onState: (state: ServerState) => void }) {
+  const form = useRef<HTMLFormElement>(null);
+  const [sent, setSent] = useState<number | null>(null);
+  const [problem, setProblem] = useState("");
+  const [isOver, setOver] = useState(false);
+
+  const send = (file: File | null | undefined) => {
+    if (!file || !form.current || sent !== null) return;
+    if (file.size > props.limit) {
+      setProblem(`${file.name} has ${bytes(file.size)}, and ${bytes(props.limit)} are taken: start the server with a larger --max-upload.`);
+      return;
+    }
+    setProblem("");
+    setSent(0);
+    const query = new URLSearchParams({ name: file.name });
+    for (const [name, value] of new FormData(form.current)) if (typeof value === "string" && value) query.set(name, value);
+    const request = new XMLHttpRequest();
+    request.open("POST", `jobs?${query.toString()}`);
+    request.upload.onprogress = (event) => setSent(event.total ? event.loaded / event.total : 0);
+    request.onloadend = () => {
+      setSent(null);
+      const answer = parse(request.responseText);
+      if (request.status === 202 && answer && "jobs" in answer) props.onState(answer);
+      else if (answer && "error" in answer) setProblem([answer.error, answer.hint].filter(Boolean).join(": "));
+      else setProblem("The server does not answer: it may have been ended.");
+    };
+    request.send(file);
+  };
+
+  return (
+    <Section id="upload" title="Profile a model" note="on the machine that runs this server; one at a time">
+      <form ref={form} class="upload" onSubmit={(event) => event.preventDefault()}>
+        <label
+          class={`drop ${isOver ? "drop-over" : ""}`}
+          onDragOver={(event) => {
+            event.preventDefault();
+            setOver(true);
+          }}
+          onDragLeave={() => setOver(false)}
+          onDrop={(event) => {
+            event.preventDefault();
+            setOver(false);
+            send(event.dataTransfer?.files[0]);
+          }}
+        >
+          <input
+            type="file"
+            accept=".mlmodel,.zip"
+            disabled={sent !== null}
+            onChange={(event) => {
+              send(event.currentTarget.files?.[0]);
+              event.currentTarget.value = "";
+            }}
+          />
+          <span>
+            <b>Choose a model</b>, or drop one here: a .mlmodel, or a .mlpackage as a zip, up to {bytes(props.limit)}
+          </span>
+        </label>
+        <label class="menu">
+          <span>Predictions</span>
+          <input name="iterations" type="number" min="1" max="100000" defaultValue="50" />
+        </label>
+        <label class="menu">
+          <span>Devices</span>
+          <input name="devices" type="text" placeholder="m1, iphone-15-pro" spellcheck={false} />
+        </label>
+        <label class="check">
+          <input name="random_weights" type="checkbox" value="1" /> make up absent weights
+        </label>
+      </form>
+      {sent !== null && <progress aria-label="Uploaded" value={sent} />}
+      {problem && (
+        <p class="banner" role="alert">
+          {problem}
+        </p>
+      )}
+    </Section>
+  );
+}
+
+function parse(text: string): ServerState | { error: string; hint: string } | null {
+  try {
+    return JSON.parse(text) as ServerState | { error: string; hint: string };
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,74 @@
+"""`coremlscope serve`: a local web page over saved profiles."""
+
+from __future__ import annotations
+
+import argparse
+import webbrowser
+from pathlib import Path
+
+from coremlscope.cli.command import Command, at_least
+from coremlscope.cli.terminal import print_note, print_result
+
+__all__ = ["COMMAND"]
+
+_EPILOG = """\
+The page lists the profiles of a folder with the history of each model, opens each one as a
+report, and takes models to profile: one at a time, in a process that can be cancelled. The
+address holds a random token; without it, nothing is answered. Ctrl-C ends the server.
+
+examples:
+  coremlscope serve
+  coremlscope serve profiles/ --open
+  coremlscope serve profiles/ --port 8642 --max-upload 4000
+"""
+_MEGABYTE = 1 << 20
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder",
+        metavar="FOLDER",
+        nargs="?",
+        type=Path,
+        default=Path("profiles"),
+        help="where profiles are kept, as JSON (default: profiles)",
+    )
+    parser.add_argument(
+        "--port", metavar="N", type=at_least(0), default=8642, help="0 for any that is free (default: 8642)"
+    )
+    parser.add_argument(
+        "--host", metavar="NAME", default="127.0.0.1", help="where to listen (default: 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--allow-remote", action="store_true", help="let other machines connect, with the token"
+    )
+    parser.add_argument(
+        "--max-upload",
+        metavar="MB",
+        type=at_least(1),
+        default=1024,
+        help="the largest model that the page takes (default: 1024)",
+    )
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.server import Address, Limits, serve
+
+    address = Address(arguments.host, arguments.port, arguments.allow_remote)
+    limits = Limits(arguments.max_upload * _MEGABYTE)
+    with serve(arguments.folder, address, limits) as (url, answer):
+        print_result(f"{url}\n")
+        print_note("Ctrl-C ends the server")
+        if arguments.open:
+            webbrowser.open(url)
+        try:
+            answer()
+        except KeyboardInterrupt:
+            print_note("ended")
+    return 0
+
+
+COMMAND = Command(
+    "serve", "Show saved profiles in a local web page, and profile models there.", _EPILOG, _configure, _run
+)

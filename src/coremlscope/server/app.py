@@ -1,0 +1,228 @@
+"""What the local page answers: requests to responses, free of sockets."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.render.html import build_page, render_html
+from coremlscope.render.json import plain
+from coremlscope.server.jobs import JobQueue
+from coremlscope.server.store import ProfileStore, safe_name
+
+__all__ = ["SCHEMA", "App", "Request", "Response"]
+
+SCHEMA = "coremlscope.server/1"
+_HTML, _JSON = "text/html; charset=utf-8", "application/json"
+_CHUNK = 1 << 20
+#: What stays free on the disk.
+_SPARE_BYTES = 256 << 20
+_SUFFIXES = (".mlmodel", ".zip", ".mlpackage")
+
+
+class Readable(Protocol):
+    """A stream of bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Up to `size` bytes; none at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request.
+
+    Attributes:
+        method: `GET`, `POST`, …
+        target: The path with its query, as sent.
+        headers: By name in lower case.
+        body: The content; it has `length` bytes.
+        length: None where the request does not say.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Readable | None = None
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response.
+
+    Attributes:
+        status: Its code.
+        content: Its body.
+        type: The body's media type.
+        location: Where to go instead.
+        has_read: False where the request's body was left unread, so that the connection has to be closed.
+    """
+
+    status: HTTPStatus
+    content: bytes = b""
+    type: str = _JSON
+    location: str = ""
+    has_read: bool = True
+
+
+class App:
+    """Answers requests; safe to use from several threads.
+
+    Args:
+        store: The profiles.
+        queue: The models that are to be profiled.
+        token: The first part of every address: who does not know it learns nothing.
+        hosts: What the `Host` header may name; None for anything. It keeps foreign pages from reaching the
+            server under a name that resolves to this machine.
+        max_upload_bytes: The largest model that is taken.
+        uploads: The folder in which uploaded models are kept until they are profiled.
+    """
+
+    def __init__(
+        self,
+        store: ProfileStore,
+        queue: JobQueue,
+        token: str,
+        *,
+        hosts: frozenset[str] | None,
+        max_upload_bytes: int,
+        uploads: Path,
+    ) -> None:
+        self.store, self.queue, self.token, self.hosts = store, queue, token, hosts
+        self.max_upload_bytes, self.uploads = max_upload_bytes, uploads
+
+    def answer(self, request: Request) -> Response:
+        """The response to a request, whatever it is."""
+        url = urlsplit(request.target)
+        token, _, path = url.path.lstrip("/").partition("/")
+        if self.hosts is not None and _host_name(request.headers.get("host", "")) not in self.hosts:
+            return _refusal(HTTPStatus.FORBIDDEN, "this server does not go by that name")
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            return _refusal(HTTPStatus.NOT_FOUND, "open the address that `coremlscope serve` printed")
+        if not url.path.startswith(f"/{token}/"):
+            return Response(HTTPStatus.SEE_OTHER, location=f"/{token}/", has_read=False)
+        parts = [unquote(part) for part in path.split("/")]
+        try:
+            return self._route(request, parts, parse_qs(url.query))
+        except CoremlscopeError as error:
+            return _refusal(HTTPStatus.BAD_REQUEST, error.message, error.hint)
+
+    def _route(self, request: Request, parts: list[str], query: Mapping[str, list[str]]) -> Response:
+        match request.method, *parts:
+            case "GET" | "HEAD", "":
+                return self._home()
+            case "GET" | "HEAD", "state":
+                return _json(self.state())
+            case "GET" | "HEAD", "profiles", name if name.endswith(".json"):
+                return Response(HTTPStatus.OK, self.store.path(name.removesuffix(".json")).read_bytes())
+            case "GET" | "HEAD", "profiles", name:
+                return Response(HTTPStatus.OK, render_html(self.store.read(name)).encode(), _HTML)
+            case "POST", "jobs":
+                return self._upload(request, query)
+            case "DELETE", "jobs", number if number.isdecimal() and len(number) < 10:
+                self.queue.cancel(int(number))
+                return _json(self.state())
+            case "GET" | "HEAD" | "POST" | "DELETE", *_:
+                return _refusal(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+        return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method[:20]} is not answered here")
+
+    def state(self) -> dict[str, object]:
+        """What the page shows: profiles and jobs."""
+        return {
+            "schema": SCHEMA,
+            "folder": str(self.store.folder),
+            "max_upload_bytes": self.max_upload_bytes,
+            "profiles": [entry.to_json() for entry in self.store.entries()],
+            "jobs": [job.to_json() for job in self.queue.jobs()],
+        }
+
+    def _home(self) -> Response:
+        page = build_page(self.state(), "Profiles", connects=True)
+        return Response(HTTPStatus.OK, page.encode(), _HTML)
+
+    def _upload(self, request: Request, query: Mapping[str, list[str]]) -> Response:
+        if request.length is None or request.body is None:
+            return _refusal(HTTPStatus.LENGTH_REQUIRED, "the length of the model is missing")
+        if request.length > self.max_upload_bytes:
+            most = self.max_upload_bytes >> 20
+            return _refusal(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"the model has {request.length >> 20} MB, and {most} MB are taken",
+                "start the server with a larger --max-upload, or use `coremlscope profile`",
+            )
+        if request.length + _SPARE_BYTES > shutil.disk_usage(self.uploads).free:
+            return _refusal(HTTPStatus.INSUFFICIENT_STORAGE, "the disk is too full for this model")
+        options = _options(query)
+        name = safe_name(query.get("name", [""])[0])
+        if not name.lower().endswith(_SUFFIXES):
+            raise UsageError(f"{name!r} is no name of a model", "upload a .mlmodel, or a .mlpackage as a zip")
+        folder = Path(tempfile.mkdtemp(dir=self.uploads))
+        is_complete = False
+        try:
+            is_complete = _receive(request.body, request.length, folder / name)
+            if not is_complete:
+                return _refusal(HTTPStatus.BAD_REQUEST, "the upload broke off", "upload the model again")
+            self.queue.add(folder / name, options)
+        except CoremlscopeError:
+            is_complete = False
+            raise
+        finally:
+            if not is_complete:
+                shutil.rmtree(folder, ignore_errors=True)
+        return _json(self.state(), HTTPStatus.ACCEPTED)
+
+
+def _options(query: Mapping[str, list[str]]) -> dict[str, object]:
+    from coremlscope.devices import SETTINGS, find_device
+
+    iterations = query.get("iterations", ["50"])[0]
+    if not iterations.isdecimal() or not 1 <= int(iterations[:9]) <= 100_000:
+        raise UsageError(f"{iterations[:20]!r} is no number of predictions", "give one from 1 to 100000")
+    devices = [name for name in query.get("devices", [""])[0].replace(",", " ").split() if name]
+    for device in devices:
+        find_device(device)
+    setting = query.get("compute_units", ["all"])[0]
+    if setting not in SETTINGS:
+        raise UsageError(f"there is no setting {setting[:20]!r}", f"use one of {', '.join(SETTINGS)}")
+    return {
+        "iterations": int(iterations),
+        "devices": devices,
+        "compute_units": setting,
+        "random_weights": query.get("random_weights", [""])[0] == "1",
+    }
+
+
+def _receive(body: Readable, length: int, path: Path) -> bool:
+    """Writes a body to a file as it comes; False where it ends too early."""
+    with path.open("wb") as file:
+        while length:
+            chunk = body.read(min(_CHUNK, length))
+            if not chunk:
+                return False
+            file.write(chunk)
+            length -= len(chunk)
+    return True
+
+
+def _host_name(header: str) -> str:
+    """The name in a `Host` header, without its port."""
+    name, _, port = header.rpartition(":")
+    return (name if name and port.isdecimal() else header).strip("[]").lower()
+
+
+def _json(data: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    return Response(status, json.dumps(plain(data), ensure_ascii=False).encode())
+
+
+def _refusal(status: HTTPStatus, error: str, hint: str = "") -> Response:
+    content = json.dumps({"error": error, "hint": hint}, ensure_ascii=False).encode()
+    return Response(status, content, has_read=False)

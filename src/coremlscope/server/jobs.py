@@ -1,0 +1,213 @@
+"""Models that are to be profiled: one after the other, each in a process that can be stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from coremlscope.errors import CoremlscopeError, UsageError
+
+__all__ = ["Job", "JobQueue", "JobStatus"]
+
+JobStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
+#: How many jobs may wait, and how many that ended are remembered.
+_MOST_WAITING, _REMEMBERED = 20, 20
+#: Seconds between asking a process to end and ending it.
+_GRACE_S = 3.0
+
+
+@dataclass(slots=True)
+class Job:
+    """A model to profile.
+
+    Attributes:
+        id: A number that no other job of this server has.
+        model: What the model is called.
+        status: How far it is.
+        phase: What is repeated at the moment: `compile`, `load`, `predict`, …
+        done: How many repetitions of it are done.
+        total: How many there will be.
+        profile: The id of the profile that it came to.
+        error: Why it failed, in one sentence.
+        hint: What can be done about it.
+    """
+
+    id: int
+    model: str
+    status: JobStatus = "waiting"
+    phase: str = ""
+    done: int = 0
+    total: int = 0
+    profile: str = ""
+    error: str = ""
+    hint: str = ""
+    request: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+
+class JobQueue:
+    """Profiles models one after the other.
+
+    Args:
+        keep: Is given the JSON file of a profile and the model's name; returns the profile's id.
+        command: What profiles a model: it is given the model, the file to write, and the request as JSON.
+    """
+
+    def __init__(
+        self,
+        keep: Callable[[Path, str], str],
+        command: tuple[str, ...] = (sys.executable, "-m", "coremlscope.server.worker"),
+    ) -> None:
+        self._keep, self._command = keep, command
+        self._ids = itertools.count(1)
+        self._jobs: dict[int, tuple[Job, Path]] = {}
+        self._changed = threading.Condition()
+        self._process: subprocess.Popen[str] | None = None
+        self._is_open = True
+        self._thread = threading.Thread(target=self._work, name="profiles", daemon=True)
+        self._thread.start()
+
+    def add(self, model: Path, request: Mapping[str, Any]) -> Job:
+        """Queues a model.
+
+        Args:
+            model: The file, alone in a folder that is removed when the job ends.
+            request: See `worker.main`.
+
+        Raises:
+            UsageError: Too many jobs wait already.
+        """
+        with self._changed:
+            waiting = sum(job.status == "waiting" for job, _ in self._jobs.values())
+            if not self._is_open or waiting >= _MOST_WAITING:
+                raise UsageError(f"{waiting} models are waiting already", "wait until some are done")
+            job = Job(next(self._ids), model.name, request=request)
+            self._jobs[job.id] = job, model
+            self._forget_old()
+            self._changed.notify_all()
+            return job
+
+    def jobs(self) -> list[Job]:
+        """Every job that is remembered, the newest first."""
+        with self._changed:
+            return [job for job, _ in reversed(self._jobs.values())]
+
+    def cancel(self, id_: int) -> None:
+        """Stops a job, or takes it from the queue. One that has ended stays as it is.
+
+        Raises:
+            UsageError: There is no such job.
+        """
+        with self._changed:
+            if id_ not in self._jobs:
+                raise UsageError(f"there is no job {id_}", "it may have ended long ago")
+            job, model = self._jobs[id_]
+            if job.status == "waiting":
+                shutil.rmtree(model.parent, ignore_errors=True)
+            if job.status in ("waiting", "running"):
+                was_running, job.status = job.status == "running", "cancelled"
+                if was_running and self._process is not None:
+                    self._process.terminate()
+
+    def close(self) -> None:
+        """Stops everything, and waits until it has stopped."""
+        with self._changed:
+            self._is_open = False
+            for job, model in self._jobs.values():
+                if job.status == "waiting":
+                    shutil.rmtree(model.parent, ignore_errors=True)
+                if job.status in ("waiting", "running"):
+                    job.status = "cancelled"
+            if self._process is not None:
+                self._process.terminate()
+            self._changed.notify_all()
+        self._thread.join(timeout=2 * _GRACE_S)
+
+    def _forget_old(self) -> None:
+        ended = [id_ for id_, (job, _) in self._jobs.items() if job.status not in ("waiting", "running")]
+        for id_ in ended[: max(0, len(ended) - _REMEMBERED)]:
+            del self._jobs[id_]
+
+    def _next(self) -> tuple[Job, Path] | None:
+        with self._changed:
+            while self._is_open:
+                for job, model in self._jobs.values():
+                    if job.status == "waiting":
+                        job.status = "running"
+                        return job, model
+                self._changed.wait()
+        return None
+
+    def _work(self) -> None:
+        while (following := self._next()) is not None:
+            job, model = following
+            try:
+                self._profile(job, model)
+            except (CoremlscopeError, OSError) as error:
+                hint = error.hint if isinstance(error, CoremlscopeError) else ""
+                self._end(job, "failed", error=str(error), hint=hint)
+            finally:
+                shutil.rmtree(model.parent, ignore_errors=True)
+
+    def _profile(self, job: Job, model: Path) -> None:
+        target = model.parent / "profile.json"
+        arguments = [*self._command, str(model), str(target), json.dumps(dict(job.request))]
+        with self._changed:
+            if job.status != "running":
+                return
+            self._process = subprocess.Popen(
+                arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                text=True, encoding="utf-8", errors="replace",
+            )  # fmt: skip
+            process = self._process
+        failure = {"error": "", "hint": ""}
+        try:
+            assert process.stdout is not None
+            with process.stdout:
+                for line in process.stdout:
+                    self._hear(job, line, failure)
+            code = self._wait(process)
+        finally:
+            with self._changed:
+                self._process = None
+        if code == 0 and target.is_file():
+            self._end(job, "done", profile=self._keep(target, job.model))
+            return
+        failure["error"] = failure["error"] or f"the profiler ended unexpectedly (exit code {code})"
+        self._end(job, "failed", **failure)
+
+    def _hear(self, job: Job, line: str, failure: dict[str, str]) -> None:
+        with contextlib.suppress(ValueError):
+            told = json.loads(line)
+            if "error" in told:
+                failure.update(error=str(told["error"]), hint=str(told.get("hint", "")))
+            else:
+                with self._changed:
+                    job.phase, job.done, job.total = str(told["phase"]), int(told["done"]), int(told["total"])
+
+    def _wait(self, process: subprocess.Popen[str]) -> int:
+        """Waits for a process whose output has ended; one that does not end is killed."""
+        try:
+            return process.wait(timeout=_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+    def _end(
+        self, job: Job, status: JobStatus, *, profile: str = "", error: str = "", hint: str = ""
+    ) -> None:
+        with self._changed:
+            if job.status != "cancelled":
+                job.status, job.profile, job.error, job.hint = status, profile, error, hint

@@ -1,0 +1,121 @@
+"""The server over real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from coremlscope import formats
+from coremlscope.errors import UsageError
+from coremlscope.server import Address, Limits, serve
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    with serve(tmp_path / "profiles", Address(), Limits()) as (address, answer):
+        threading.Thread(target=answer, daemon=True).start()
+        yield address
+
+
+def _connect(url: str) -> http.client.HTTPConnection:
+    parts = urlsplit(url)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+
+
+def _get(url: str, path: str = "") -> tuple[int, bytes]:
+    with contextlib.closing(_connect(url)) as connection:
+        connection.request("GET", urlsplit(url).path + path)
+        response = connection.getresponse()
+        return response.status, response.read()
+
+
+def _head(url: str, length: int) -> bytes:
+    start = f"POST {urlsplit(url).path}jobs?name=m.mlmodel HTTP/1.1"
+    return f"{start}\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+def test_two_hundred_requests_at_once(url: str) -> None:
+    with ThreadPoolExecutor(200) as pool:
+        answers = list(pool.map(lambda _: _get(url), range(200)))
+    assert {status for status, _ in answers} == {200}
+
+
+def test_a_model_is_profiled(url: str, tmp_path: Path) -> None:
+    formats.write_sample(tmp_path / "m.mlpackage")
+    archive = shutil.make_archive(str(tmp_path / "m"), "zip", tmp_path, "m.mlpackage")
+    with contextlib.closing(_connect(url)) as connection:
+        connection.request(
+            "POST", f"{urlsplit(url).path}jobs?name=m.zip&iterations=2", Path(archive).read_bytes()
+        )
+        assert connection.getresponse().status == 202
+    for _ in range(600):
+        (job,) = json.loads(_get(url, "state")[1])["jobs"]
+        if job["status"] not in ("waiting", "running"):
+            break
+        time.sleep(0.1)
+    assert job["status"] == "done", job
+    status, page = _get(url, f"profiles/{job['profile']}")
+    assert status == 200
+    assert b"coremlscope.profile/1" in page
+
+
+def test_a_model_that_is_damaged(url: str) -> None:
+    with contextlib.closing(_connect(url)) as connection:
+        connection.request("POST", f"{urlsplit(url).path}jobs?name=m.mlmodel", b"\x08\x07junk")
+        assert connection.getresponse().status == 202
+    for _ in range(600):
+        (job,) = json.loads(_get(url, "state")[1])["jobs"]
+        if job["status"] == "failed":
+            break
+        time.sleep(0.1)
+    assert job["status"] == "failed"
+    assert job["error"]
+    assert "Traceback" not in job["error"]
+
+
+def test_an_upload_of_two_gigabytes_is_refused_before_it_comes(url: str) -> None:
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=10) as raw:
+        raw.sendall(_head(url, 2 << 30))
+        assert raw.recv(100).startswith(b"HTTP/1.1 413")
+    assert _get(url)[0] == 200
+
+
+def test_browsers_that_go_away(url: str) -> None:
+    parts = urlsplit(url)
+    for sent in (b"", b"GET", _head(url, 1000) + b"half"):
+        raw = socket.create_connection((parts.hostname, parts.port), timeout=10)
+        raw.sendall(sent)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        raw.close()
+    assert _get(url)[0] == 200
+    assert json.loads(_get(url, "state")[1])["jobs"] == []
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", ""])
+def test_other_machines_are_kept_out(host: str, tmp_path: Path) -> None:
+    with (
+        pytest.raises(UsageError, match="can be reached from other machines"),
+        serve(tmp_path, Address(host), Limits()),
+    ):
+        pass
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = Address(port=taken.getsockname()[1])
+        with pytest.raises(UsageError, match="cannot listen on"), serve(tmp_path, address, Limits()):
+            pass
