@@ -163,12 +163,13 @@ class JobQueue:
 
     def _profile(self, job: Job, model: Path) -> None:
         target = model.parent / "profile.json"
-        arguments = [*self._command, str(model), str(target), json.dumps(dict(job.request))]
+        # In its own folder a model has no other path than its name, for messages and for the report.
+        arguments = [*self._command, model.name, target.name, json.dumps(dict(job.request))]
         with self._changed:
             if job.status != "running":
                 return
             self._process = subprocess.Popen(
-                arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                arguments, cwd=model.parent, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                 text=True, encoding="utf-8", errors="replace",
             )  # fmt: skip
             process = self._process
