@@ -31,11 +31,15 @@ class Layer:
         name: The author's name of it.
         type: Apple's name of its type: `innerProduct`.
         problem: Why the layer could not be made into operations of a program; empty where it could.
+        inputs: What it takes, as the file calls it.
+        outputs: What it gives, as the file calls it.
     """
 
     name: str
     type: str
     problem: str = ""
+    inputs: tuple[str, ...] = field(default=(), compare=False)
+    outputs: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,8 @@ class Function:
         graph: The body. Its inputs are the function's inputs, states included.
         specialise: Makes the function anew for other shapes of its inputs; None where the body holds for all
             shapes. What operations the layers of a neural network come to depends on their shapes.
+        layers: The layers of a neural network, nested ones included, in the file's order; operations refer to
+            these very objects.
     """
 
     name: str
@@ -117,6 +123,7 @@ class Function:
     graph: Graph
     attributes: Mapping[str, Constant] = field(default_factory=dict)
     specialise: Callable[[Mapping[str, Shape]], Function] | None = field(default=None, compare=False)
+    layers: tuple[Layer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ model.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +70,17 @@ class PlannedModel(ComputePlanProxy):
         self._setting: ComputeUnits = setting
         # By the operation itself: those of different stages of a pipeline may have the same id.
         self._planned = dict(_by_operation(model, plan_model(model, device, setting)))
+        self._layers = _by_layer(self._planned.values(), setting)
 
     def get_compute_device_usage_for_mlprogram_operation(self, operation: Any) -> Any:
         """Coremltools' `MLComputePlanDeviceUsage`; None for constants and where no unit is known."""
-        return self._usage(operation)
+        return self._usage(self._find(operation))
 
     def get_compute_device_usage_for_neuralnetwork_layer(self, layer: Any) -> Any:
-        """The same for a layer."""
-        return self._usage(layer)
+        """The same for a layer: of its operation that costs most. None where it came to no operation."""
+        known = getattr(layer, "__proxy__", None)
+        held = self._layers.get(id(known))
+        return self._usage(held[1] if held is not None and held[0] is known else None)
 
     def get_estimated_cost_for_mlprogram_operation(self, operation: Any) -> Any:
         """Coremltools' `MLComputePlanCost`: the operation's share of the planned cost; None for constants."""
@@ -86,10 +89,9 @@ class PlannedModel(ComputePlanProxy):
         planned = self._find(operation)
         return None if planned is None else MLComputePlanCost(weight=planned.choices[self._setting].weight)
 
-    def _usage(self, operation: Any) -> Any:
+    def _usage(self, planned: Planned | None) -> Any:
         from coremltools.models.compute_plan import MLComputePlanDeviceUsage
 
-        planned = self._find(operation)
         preferred = None if planned is None else planned.choices[self._setting].unit
         if planned is None or preferred is None:
             return None
@@ -121,6 +123,20 @@ def _by_operation(model: ir.Model, plan: Plan) -> Iterator[tuple[int, tuple[ir.O
             for op in body.graph.walk():
                 if op.id in ops:
                     yield id(op), (op, ops[op.id])
+
+
+def _by_layer(
+    planned: Iterable[tuple[ir.Op, Planned]], setting: ComputeUnits
+) -> dict[int, tuple[ir.Layer, Planned]]:
+    """The operation of each layer that costs most where it is planned to run, by the layer's identity."""
+    layers: dict[int, tuple[ir.Layer, Planned]] = {}
+    for op, candidate in planned:
+        if op.layer is None:
+            continue
+        held = layers.get(id(op.layer))
+        if held is None or candidate.choices[setting].weight > held[1].choices[setting].weight:
+            layers[id(op.layer)] = (op.layer, candidate)
+    return layers
 
 
 def load_plan(path: str, compute_units: str) -> Any:

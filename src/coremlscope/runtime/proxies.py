@@ -128,7 +128,7 @@ class ModelProxy:
         return self._last_prediction_ns
 
     def _predict(self, data: Mapping[str, Any], state: StateProxy | None) -> dict[str, Any]:
-        with prediction_errors(self._predictor.description, data):
+        with prediction_errors(self._model, self._predictor.description, data):
             return self._predictor.predict(data, None if state is None else state.state)
 
     @staticmethod

@@ -26,7 +26,9 @@ def as_runtime_error(prefix: str = "") -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def prediction_errors(description: ir.FunctionDescription, values: Mapping[str, Any]) -> Iterator[None]:
+def prediction_errors(
+    model: ir.Model, description: ir.FunctionDescription, values: Mapping[str, Any]
+) -> Iterator[None]:
     """Turns the errors of a prediction into RuntimeError, in Core ML's words where scripts look for them."""
     try:
         with as_runtime_error():
@@ -34,7 +36,8 @@ def prediction_errors(description: ir.FunctionDescription, values: Mapping[str, 
     except RuntimeError as error:
         match error.__cause__:
             case EngineError():
-                message = f"Unable to compute the prediction using ML Program: {error}"
+                what = "a neural network model" if model.kind.startswith("neuralNetwork") else "ML Program"
+                message = f"Unable to compute the prediction using {what}: {error}"
             case InputError():
                 message = " ".join(filter(None, (_shape_sentence(description, values), str(error))))
             case _:

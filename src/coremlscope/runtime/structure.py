@@ -6,33 +6,44 @@ from collections.abc import Sequence
 from typing import Any
 
 from coremlscope import ir
-from coremlscope.errors import UnsupportedModelError
 
 __all__ = ["model_structure"]
-
-_NETWORKS = "neuralNetwork"
 
 
 def model_structure(model: ir.Model) -> Any:
     """The structure of a model as coremltools' `MLModelStructure`.
 
     A classical model has none; all its parts are None then, as on a Mac.
-
-    Raises:
-        UnsupportedModelError: The model, or one of a pipeline, is a neural network.
     """
     from coremltools.models.compute_plan import MLModelStructure
 
+    if isinstance(model.content, ir.Program) and model.kind != "mlProgram":
+        return MLModelStructure(neuralnetwork=_network(model.content), program=None, pipeline=None)
     if isinstance(model.content, ir.Program):
         return MLModelStructure(neuralnetwork=None, program=_program(model.content), pipeline=None)
     if isinstance(model.content, ir.Pipeline):
         return MLModelStructure(neuralnetwork=None, program=None, pipeline=_pipeline(model.content))
-    if model.kind.startswith(_NETWORKS):
-        raise UnsupportedModelError(
-            f"the structure of a model of type {model.kind} is not available off-Mac yet",
-            "`coremlscope inspect` shows what is known of the model",
-        )
     return MLModelStructure(neuralnetwork=None, program=None, pipeline=None)
+
+
+def _network(program: ir.Program) -> Any:
+    from coremltools.models.compute_plan import (
+        MLModelStructureNeuralNetwork,
+        MLModelStructureNeuralNetworkLayer,
+    )
+
+    (function,) = program.functions.values()
+    layers = [
+        MLModelStructureNeuralNetworkLayer(
+            name=layer.name,
+            type=layer.type,
+            input_names=list(layer.inputs),
+            output_names=list(layer.outputs),
+            __proxy__=layer,
+        )
+        for layer in function.layers
+    ]
+    return MLModelStructureNeuralNetwork(layers=layers)
 
 
 def _program(program: ir.Program) -> Any:

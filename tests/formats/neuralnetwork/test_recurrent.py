@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import coremltools
 import numpy as np
 import numpy.typing as npt
 import pytest
 from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
+from coremltools.models.neural_network.quantization_utils import quantize_weights
 
 import coremlscope
 from coremlscope import formats, ir
@@ -86,7 +88,7 @@ def test_simple_without_states(whole: bool, reverse: bool) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("inner, output", [("SIGMOID", "TANH"), ("SIGMOID_HARD", "RELU")])
+@pytest.mark.parametrize(("inner", "output"), [("SIGMOID", "TANH"), ("SIGMOID_HARD", "RELU")])
 def test_gru(inner: str, output: str, reverse: bool) -> None:
     w = [_random(WIDTH, TAKEN, seed=s) for s in range(3)]  # update, reset, output
     r = [_random(WIDTH, WIDTH, seed=s) / 4 for s in range(3)]
@@ -246,20 +248,17 @@ def test_states_that_are_optional_are_zeros() -> None:
 
 
 def test_half_precision_weights() -> None:
-    from coremltools.models.neural_network.quantization_utils import quantize_weights
-
     cell = _Cell(0)
     builder = _builder([], ["y"], exact=True)
     builder.add_unilstm("lstm", cell.r, cell.w, cell.b, WIDTH, TAKEN, ["x"], ["y"])
-    import coremltools
-
     half = quantize_weights(coremltools.models.MLModel(builder.spec, skip_model_load=True), 16)
-    model = formats.read(
-        (half if hasattr(half, "SerializeToString") else half.get_spec()).SerializeToString()
-    )
+    spec = half if hasattr(half, "SerializeToString") else half.get_spec()
     x, zeros = _random(STEPS, BATCH, TAKEN), np.zeros((BATCH, WIDTH))
     np.testing.assert_allclose(
-        _predict(model, {"x": x})["y"][0], cell.run(x, zeros, zeros)[1], rtol=1e-2, atol=1e-3
+        _predict(formats.read(spec.SerializeToString()), {"x": x})["y"][0],
+        cell.run(x, zeros, zeros)[1],
+        rtol=1e-2,
+        atol=1e-3,
     )
 
 
@@ -272,7 +271,7 @@ def test_what_contradicts_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    "shape, fits",
+    ("shape", "fits"),
     [((TAKEN,), True), ((7, 3, TAKEN, 1, 1), True), ((7, TAKEN), False), ((7, 3, TAKEN + 1, 1, 1), False),
      ((7, 3, TAKEN, 1, 2), False), ((0, 3, TAKEN, 1, 1), False)],
 )  # fmt: skip

@@ -69,6 +69,7 @@ class _Network:
     ) -> None:
         self.kind, self.message, self.name, self.interface = kind, message, name, interface
         self.shapes = shapes
+        self.known: list[Layer] = []
         names = [feature.name for feature in (*interface.inputs, *interface.outputs)]
         self.builder = Builder(name, names)
         self.is_exact = message.arrayInputShapeMapping == 1
@@ -90,7 +91,8 @@ class _Network:
             *self.label(),
             *(self.output(f) for f in self.interface.outputs if not self.is_predicted(f)),
         ]
-        return Function(self.name, f"CoreML{OPSET}", b.graph(self.name, inputs, outputs))
+        graph = b.graph(self.name, inputs, outputs)
+        return Function(self.name, f"CoreML{OPSET}", graph, layers=tuple(self.known))
 
     # What comes in
 
@@ -148,8 +150,9 @@ class _Network:
                 _DAMAGED,
             )
         inputs = tuple(b.scope[name] for name in message.input)
-        b.layer = Layer(message.name, type_)
-        mark = b.mark
+        b.layer = Layer(message.name, type_, "", tuple(message.input), tuple(message.output))
+        mark, position = b.mark, len(self.known)
+        self.known.append(b.layer)
         try:
             return self.translated(message, type_, inputs)
         except CannotTranslate as error:
@@ -158,7 +161,7 @@ class _Network:
             # A damaged file may hold parameters of any kind; a translation need not foresee them all.
             problem = f"its parameters are not what its definition asks for ({type(error).__name__}: {error})"
         b.undo_from(mark)
-        b.layer = Layer(message.name, type_, problem)
+        b.layer = self.known[position] = replace(self.known[position], problem=problem)
         shapes = [None] * len(message.output)
         return b.unknown(type_, inputs, shapes)
 
@@ -184,7 +187,9 @@ class _Network:
 
     def is_as_written(self, feature: Feature) -> bool:
         """True where an output is the very blob that a layer writes."""
-        return self.is_exact and not _is_integer(feature) and not self.is_predicted(feature)
+        images = any(isinstance(f.type, ImageFeature) for f in self.interface.inputs)
+        is_exact = self.is_exact and (self.is_rank_4 or not images)
+        return is_exact and not _is_integer(feature) and not self.is_predicted(feature)
 
     def is_predicted(self, feature: Feature) -> bool:
         i = self.interface

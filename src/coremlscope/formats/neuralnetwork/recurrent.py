@@ -1,4 +1,4 @@
-"""Recurrent layers: sequences of vectors, `[sequence, batch, vector, 1, 1]`, with states that may come and go.
+"""Recurrent layers: on sequences of vectors, `[sequence, batch, vector, 1, 1]`, with or without given states.
 
 How a step is computed, and what a limit of zero means, is told by Apple's `NeuralNetwork.proto`.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -80,7 +81,9 @@ def _join(
 ) -> Constant:
     types = [gate.type for gate in gates]
     first = types[0]
-    assert isinstance(first, TensorType) and first.shape is not None and first.shape[0] is not None
+    assert isinstance(first, TensorType)
+    assert first.shape is not None
+    assert first.shape[0] is not None
     is_half = all(isinstance(t, TensorType) and t.dtype is DType.FP16 for t in types)
     shape = (len(gates) * first.shape[0], *first.shape[1:])
     ones, zeros = [1.0] * len(gates), [0.0] * len(gates)
@@ -138,7 +141,7 @@ class _Sequence:
         rows, rest = divmod(math.prod(given.shape), self.width)
         if rest or rows not in (1, self.batch):
             raise CannotTranslate(
-                f"a state of {math.prod(given.shape)} elements is given for {self.batch} vectors of {self.width}"
+                f"a state of shape {list(given.shape)} is given for {self.batch} vectors of {self.width}"
             )
         state = self.builder.op("reshape", x=given, shape=(rows, self.width))
         return state if rows == self.batch else self.builder.op("tile", x=state, reps=(self.batch, 1))
@@ -242,10 +245,10 @@ class _Cell:
     taken: int
     width: int
 
-    def constants(self, suffix: str = "") -> dict[str, Given]:
+    def constants(self, suffix: str = "") -> dict[str, Constant | Array]:
         """The parameters of ML Programs' operation for this direction."""
         p, width = self.params, self.width
-        given: dict[str, Given] = {
+        given: dict[str, Constant | Array] = {
             f"weight_ih{suffix}": self._joined("WeightMatrix", width, self.taken),
             f"weight_hh{suffix}": self._joined("RecursionMatrix", width, width),
         }
@@ -298,7 +301,7 @@ def _clip(params: Message, cell: _Cell, steps: int, starts: Sequence[Given]) -> 
         known = start.array if isinstance(start, Blob) else np.asarray(start)
         if known is None:
             return limit
-        highest = max(highest, float(np.abs(known).max(initial=0.0)))  # type: ignore[arg-type]
+        highest = max(highest, float(np.abs(known).max(initial=0.0)))
     return limit if highest + steps > limit else None
 
 
@@ -311,7 +314,7 @@ def _lstm(
 ) -> tuple[Blob, ...]:
     """The operation for one direction or both."""
     gate, block, output = cells[0].activations
-    constants: dict[str, Given] = {}
+    constants: dict[str, Any] = {}
     for cell, suffix in zip(cells, ("", "_back"), strict=False):
         constants |= cell.constants(suffix)
     return t.builder.ops(
