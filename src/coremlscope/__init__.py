@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from coremlscope.version import __version__
 
 if TYPE_CHECKING:
-    from coremlscope.api import compare, estimate, export, inspect, plan, predict, profile, read
+    from coremlscope.api import compare, estimate, export, inspect, matrix, plan, predict, profile, read
     from coremlscope.errors import CoremlscopeError
     from coremlscope.placement.plan import Plan
     from coremlscope.profiling.compare import Comparison
+    from coremlscope.profiling.matrix import Matrix
     from coremlscope.profiling.profile import Profile, Request
     from coremlscope.profiling.summary import ModelSummary
     from coremlscope.runtime import install, uninstall
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Comparison",
     "CoremlscopeError",
+    "Matrix",
     "ModelSummary",
     "Plan",
     "Profile",
@@ -32,6 +34,7 @@ __all__ = [
     "export",
     "inspect",
     "install",
+    "matrix",
     "plan",
     "predict",
     "profile",
@@ -43,6 +46,7 @@ _MODULES = {
     "Comparison": "profiling.compare",
     "CoremlscopeError": "errors",
     "ModelSummary": "profiling.summary",
+    "Matrix": "profiling.matrix",
     "Plan": "placement.plan",
     "Profile": "profiling.profile",
     "Request": "profiling.profile",
@@ -50,6 +54,7 @@ _MODULES = {
     "estimate": "api",
     "export": "api",
     "inspect": "api",
+    "matrix": "api",
     "install": "runtime",
     "plan": "api",
     "predict": "api",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from coremlscope import formats
+from coremlscope.devices.unit import SETTINGS
 from coremlscope.errors import UsageError
 from coremlscope.ir import Model
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from coremlscope.profiling.assemble import Progress
     from coremlscope.profiling.compare import Comparison
     from coremlscope.profiling.estimating import Estimated
+    from coremlscope.profiling.matrix import Matrix
     from coremlscope.profiling.profile import DeviceLatency, Profile, Request
     from coremlscope.profiling.summary import ModelSummary
 
@@ -166,6 +170,59 @@ def compare(
     names = [_name(source) for source in sources]
     wanted = Request(**request)
     return compare_sources(opened, wanted, names=names, inputs=inputs, threads=threads, progress=progress)
+
+
+def matrix(
+    *sources: Source,
+    compute_units: Sequence[ComputeUnits] = tuple(SETTINGS),
+    iterations: int = 10,
+    devices: Sequence[str] = (),
+    os: str | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    changed: Callable[[Matrix], None] = lambda _: None,
+) -> Matrix:
+    """Models × settings of compute units: measured, and for devices planned and estimated.
+
+    On a Mac, Core ML itself is timed under each setting (that path is not yet confirmed on a device).
+    Elsewhere there is one time, that of this host, and the settings matter to plans and estimates only.
+
+    Args:
+        *sources: The models. One that fails does not stop the others; the result tells of it.
+        compute_units: The settings.
+        iterations: How often a prediction is timed.
+        devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`.
+        os: The version of the system of all of them; the newest known one of each by default.
+        threads: Threads that work on one operation; None for one per physical core. Not on a Mac.
+        seed: Seeds made-up inputs.
+        progress: Called with the phase, how many repetitions are done, and how many there will be.
+        changed: Called with all that is known whenever something new is.
+
+    Returns:
+        The matrix. Ctrl-C ends the work, and what was done by then is returned.
+
+    Raises:
+        CoremlscopeError: An argument is wrong; see the error tree.
+    """
+    from coremlscope.devices import find_device
+    from coremlscope.profiling.compare import label_subjects
+    from coremlscope.profiling.matrix import Matrix, fill_matrix, forecast_model, time_on_host
+    from coremlscope.runtime.apple_timing import time_in_core_ml
+
+    chosen = [find_device(device, os) for device in devices]
+    settings = tuple(compute_units)
+    labels = label_subjects([_name(source) for source in sources])
+    is_mac = sys.platform == "darwin"
+    time_model = time_in_core_ml if is_mac else partial(time_on_host, threads=threads)
+    return fill_matrix(
+        [(label, partial(read, source)) for label, source in zip(labels, sources, strict=True)],
+        Matrix(iterations, settings, tuple(device.name for device in chosen), ()),
+        partial(time_model, iterations=iterations, seed=seed, progress=progress),
+        settings_matter=is_mac,
+        forecast=partial(forecast_model, devices=chosen, settings=settings) if chosen else None,
+        changed=changed,
+    )
 
 
 def _name(source: Source | Profile) -> str:

@@ -12,6 +12,7 @@ from coremlscope.cli import (
     estimate,
     export,
     inspect,
+    matrix,
     ops,
     plan,
     predict,
@@ -30,6 +31,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS: tuple[Command, ...] = (
     profile.COMMAND,
     compare.COMMAND,
+    matrix.COMMAND,
     inspect.COMMAND,
     predict.COMMAND,
     export.COMMAND,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["progress_bars"]
+__all__ = ["phase_words", "progress_bars"]
 
 _REDRAW_S = 0.1
 _WORDS = {
@@ -20,6 +20,11 @@ _WORDS = {
     "fp16": "rounding to fp16",
     "turns": "predicting in turns",
 }
+
+
+def phase_words(phase: str) -> str:
+    """What is done in a phase, for people."""
+    return _WORDS.get(phase, phase)
 
 
 @contextmanager
@@ -46,7 +51,7 @@ def progress_bars(is_wanted: bool) -> Iterator[Callable[[str, int, int], None] |
             if current is None or current[0] != phase:
                 for task in bars.tasks:
                     bars.update(task.id, visible=False)
-                current = phase, bars.add_task(_WORDS.get(phase, phase), total=total)
+                current = phase, bars.add_task(phase_words(phase), total=total)
             bars.update(current[1], completed=done, total=total)
             if done == 0 or time.monotonic() - drawn > _REDRAW_S:
                 bars.refresh()

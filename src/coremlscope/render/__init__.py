@@ -14,25 +14,30 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from coremlscope.errors import UsageError
 from coremlscope.render.console import render_console
 from coremlscope.render.console_compare import render_comparison
+from coremlscope.render.console_matrix import render_matrix
 from coremlscope.render.csv import render_csv
 from coremlscope.render.html import render_html
 from coremlscope.render.json import render_json
 from coremlscope.render.markdown import render_markdown
 from coremlscope.render.markdown_compare import render_markdown_comparison
+from coremlscope.render.markdown_matrix import render_markdown_matrix
 
 if TYPE_CHECKING:
     from coremlscope.profiling.compare import Comparison
+    from coremlscope.profiling.matrix import Matrix
     from coremlscope.profiling.profile import Profile
     from coremlscope.profiling.summary import ModelSummary
 
 __all__ = [
     "COMPARISON_RENDERERS",
+    "MATRIX_RENDERERS",
     "RENDERERS",
     "Renderer",
     "find_renderer",
     "render_comparison",
     "render_console",
     "render_json",
+    "render_matrix",
 ]
 
 Subject = TypeVar("Subject", contravariant=True)
@@ -75,6 +80,14 @@ COMPARISON_RENDERERS: tuple[Renderer[Comparison], ...] = (
     Renderer(".json", "everything, for programs", render_json),
     Renderer(".md", "Markdown, for a pull request", render_markdown_comparison),
     Renderer(".txt", "the tables of the console", render_comparison),
+)
+
+
+#: Formats of matrices.
+MATRIX_RENDERERS: tuple[Renderer[Matrix], ...] = (
+    Renderer(".json", "everything, for programs", render_json),
+    Renderer(".md", "Markdown, for a pull request", render_markdown_matrix),
+    Renderer(".txt", "the tables of the console", render_matrix),
 )
 
 
