@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from coremlscope import formats
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.errors import UsageError
-from coremlscope.ir import Model
+from coremlscope.ir import Model, Pipeline
 
 if TYPE_CHECKING:
     from coremlscope.devices import ComputeUnits
@@ -269,9 +269,9 @@ def predict(
     Raises:
         CoremlscopeError: See the error tree.
     """
-    from coremlscope.execution import Predictor
+    from coremlscope.execution import open_predictor
 
-    with Predictor(read(source), function=function, precision=precision) as predictor:
+    with open_predictor(read(source), function, precision=precision) as predictor:
         return predictor.predict(values)
 
 
@@ -316,11 +316,12 @@ def export(
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[Path, ...]:
-    """Writes a function as an ONNX file, which any engine can run.
+    """Writes a function as an ONNX file, which any engine can run; of a pipeline every stage.
 
     Args:
         source: The model.
-        path: The file to write. Weights of more than 2 GB go into a second file beside it.
+        path: The file to write. Weights of more than 2 GB go into a second file beside it. For a pipeline a
+            folder: it gets a file for each stage, and `pipeline.json`, which tells what passes between them.
         function: The function; None for the default one.
         shapes: Shapes of flexible inputs, instead of the defaults.
 
@@ -331,8 +332,19 @@ def export(
         CoremlscopeError: See the error tree.
     """
     from coremlscope.execution.export import export_onnx
+    from coremlscope.execution.export_pipeline import export_pipeline
+    from coremlscope.execution.wiring import interface_of
 
-    return export_onnx(read(source), Path(path), function=function, shapes=shapes)
+    model, target = read(source), Path(path)
+    if not isinstance(model.content, Pipeline):
+        return export_onnx(model, target, function=function, shapes=shapes)
+    interface_of(model, function)
+    if target.suffix.lower() == ".onnx":
+        raise UsageError(
+            f"a pipeline is exported stage by stage into a folder, and {target} is the name of a file",
+            f"give a folder, such as {target.with_suffix('')}",
+        )
+    return export_pipeline(model, target, shapes=shapes)
 
 
 def plan(

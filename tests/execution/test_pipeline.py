@@ -62,9 +62,9 @@ def test_wrong_inputs_are_refused_as_by_any_model() -> None:
 
 
 def test_features_must_come_from_somewhere() -> None:
-    with pytest.raises(CorruptModelError, match="takes q, which"):
+    with pytest.raises(CorruptModelError, match="stage 'model1' takes 'q', which nothing"):
         open_predictor(_pipeline(("c",), _stage("mul", "b", "a"), _stage("add", "c", "q")))
-    with pytest.raises(CorruptModelError, match="gives c, which"):
+    with pytest.raises(CorruptModelError, match="the pipeline gives 'c', which nothing"):
         open_predictor(_pipeline(("c",), _stage("mul", "b", "a")))
 
 

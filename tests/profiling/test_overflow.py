@@ -175,7 +175,7 @@ def _infinite(op_id: str, count: int = 1) -> OpRange:
 
 
 def _origins(body: ir.Graph, ranges: list[OpRange], **more: Any) -> list[str]:
-    return [op_id for f in note_ranges(body, ranges, **more) if f.id == "fp16-infinity" for op_id in f.ops]
+    return [op_id for f in note_ranges([body], ranges, **more) if f.id == "fp16-infinity" for op_id in f.ops]
 
 
 def test_infinity_is_followed_through_operations_that_are_not_rounded() -> None:
@@ -222,6 +222,6 @@ def test_many_operations_share_a_finding_and_the_worst_come_first() -> None:
     x, *results = _values("xabcdefg")
     ops = tuple(op("exp", result, x=x) for result in results)
     rows = [OpRange(v.name, 1e5 + index, 1, 0, 0) for index, v in enumerate(results)]
-    found = [f for f in note_ranges(graph("main", (x,), ops, ()), rows) if f.id == "fp16-overflow"]
+    found = [f for f in note_ranges([graph("main", (x,), ops, ())], rows) if f.id == "fp16-overflow"]
     assert [f.ops for f in found] == [("g",), ("f",), ("e",), ("d",), ("c",), ("b", "a")]
     assert "2 more operations" in found[-1].text

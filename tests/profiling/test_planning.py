@@ -33,7 +33,8 @@ def opaque() -> ir.Model:
 def pipeline(*stages: tuple[str, ir.Model]) -> ir.Model:
     names, models = zip(*stages, strict=True)
     content = ir.Pipeline("pipeline", names, models)
-    return ir.Model(2, ir.Description({"main": ir.FunctionDescription((), ())}, "main"), content)
+    interface = ir.FunctionDescription(program("main").description.main.inputs, ())
+    return ir.Model(2, ir.Description({"main": interface}, "main"), content)
 
 
 def test_every_function_is_planned() -> None:
@@ -53,7 +54,10 @@ def test_stages_of_a_pipeline_are_planned_apart() -> None:
     inner = pipeline(("last", program("main")))
     plan = plan_model(pipeline(("first", program("main")), ("", opaque()), ("more", inner)), M1)
     assert list(plan.functions) == ["first/main", "more/last/main"]
-    assert plan.notes == ("stage 2 is a model of the kind glmRegressor, which Core ML runs on the CPU",)
+    assert [op.id for op in plan.functions["more/last/main"].ops] == [
+        "more/last/main/input", "more/last/main/0",
+    ]  # fmt: skip
+    assert plan.notes == ("model1 is a model of the kind glmRegressor, which Core ML runs on the CPU",)
 
 
 def test_a_classical_model_has_no_plan() -> None:

@@ -8,23 +8,28 @@ from pathlib import Path
 from coremlscope.cli.command import Command, add_model, add_shape
 from coremlscope.cli.terminal import check_target, print_note
 from coremlscope.errors import UsageError
+from coremlscope.ir import Pipeline
 from coremlscope.units import format_bytes
 
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
 Inputs and outputs keep their names. A classifier gives the index of its label and the
-probabilities; the labels are in the metadata, as JSON under coremlscope.labels.
+probabilities; the labels are in the metadata, as JSON under coremlscope.labels. Of a pipeline
+every stage becomes a file; pipeline.json beside them tells what passes between the stages.
 
 examples:
   coremlscope export model.mlpackage model.onnx
   coremlscope export model.mlpackage model.onnx --shape image=1x3x320x320
+  coremlscope export pipeline.mlmodel stages
 """
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument("output", metavar="OUT.onnx", type=Path, help="the file to write")
+    parser.add_argument(
+        "output", metavar="OUT.onnx", type=Path, help="the file to write; for a pipeline a folder"
+    )
     parser.add_argument(
         "--function", metavar="NAME", help="the function to export (default: the model's own)"
     )
@@ -36,12 +41,13 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
 
     output: Path = arguments.output
-    if output.suffix.lower() != ".onnx":
+    model = api.read(arguments.model)
+    if output.suffix.lower() != ".onnx" and not isinstance(model.content, Pipeline):
         raise UsageError(
             f"{output} is no name of an ONNX file", f"did you mean {output.with_suffix('.onnx')}?"
         )
     check_target(output)
-    files = api.export(arguments.model, output, function=arguments.function, shapes=dict(arguments.shape))
+    files = api.export(model, output, function=arguments.function, shapes=dict(arguments.shape))
     if not arguments.quiet:
         for file in files:
             print_note(f"wrote {file} ({format_bytes(file.stat().st_size)})")

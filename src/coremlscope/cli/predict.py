@@ -53,17 +53,18 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.execution import Predictor, choose_function
+    from coremlscope.execution import open_predictor
+    from coremlscope.execution.wiring import bodies_of
     from coremlscope.profiling.overflow import note_ranges
     from coremlscope.render.prediction import render_prediction, render_prediction_json
 
     model = api.read(arguments.model)
-    with Predictor(model, function=arguments.function, precision=arguments.precision) as predictor:
+    with open_predictor(model, arguments.function, precision=arguments.precision) as predictor:
         shapes = dict(arguments.shape)
         values = read_inputs(predictor.description, arguments.input, shapes, arguments.resize)
         results, ranges = predictor.predict_with_ranges(values)
     if arguments.precision == "fp16":
-        _warn(note_ranges(choose_function(model, arguments.function).function.graph, ranges))
+        _warn(note_ranges([body.graph for body in bodies_of(model, arguments.function)], ranges))
     if arguments.output is not None:
         for file in _save(results, arguments.output):
             if not arguments.quiet:

@@ -64,12 +64,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.execution import choose_function
+    from coremlscope.execution.wiring import interface_of
     from coremlscope.render import RENDERERS, render_console
 
     shapes = dict(arguments.shape)
     model = api.read(arguments.model)
-    description = choose_function(model, arguments.function).description
+    _, description = interface_of(model, arguments.function)
     inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
     with progress_bars(not arguments.quiet) as progress:
         profile = api.profile(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from coremlscope.execution.binding import Chosen, bind_model, choose_function
     from coremlscope.execution.cache import ArtefactCache
     from coremlscope.execution.executable import Executable, compile_model, load_compiled
-    from coremlscope.execution.pipeline import PipelinePredictor, open_predictor
+    from coremlscope.execution.pipeline import PipelineExecutable, PipelinePredictor, Runnable, open_predictor
     from coremlscope.execution.predictor import Predictor
     from coremlscope.execution.random_weights import missing_weights, with_random_weights
     from coremlscope.execution.ranges import OpRange
@@ -25,8 +25,10 @@ __all__ = [
     "Executable",
     "Manifest",
     "OpRange",
+    "PipelineExecutable",
     "PipelinePredictor",
     "Predictor",
+    "Runnable",
     "State",
     "bind_model",
     "choose_function",
@@ -44,8 +46,10 @@ _MODULES = {
     "Executable": "executable",
     "Manifest": "artefact",
     "OpRange": "ranges",
+    "PipelineExecutable": "pipeline",
     "PipelinePredictor": "pipeline",
     "Predictor": "predictor",
+    "Runnable": "pipeline",
     "State": "state",
     "bind_model": "binding",
     "choose_function": "binding",

@@ -36,8 +36,7 @@ _CAUTIOUS_LIMIT = 2
 
 def dummy_values(
     description: FunctionDescription,
-    function: Function | None = None,
-    *,
+    *functions: Function,
     seed: int = 0,
     shapes: Mapping[str, Shape] | None = None,
 ) -> dict[str, Any]:
@@ -49,7 +48,7 @@ def dummy_values(
 
     Args:
         description: The interface.
-        function: The body, where there is one.
+        functions: What takes the inputs: the body, or those of several models.
         seed: Seeds the generator.
         shapes: Shapes by name, instead of the defaults. They are checked against what is allowed.
 
@@ -58,8 +57,10 @@ def dummy_values(
     """
     asked = {name: [d or 1 for d in shape] for name, shape in (shapes or {}).items()}
     bound = bind_shapes(description, asked)
-    limits = index_limits(function) if function is not None else {}
-    declared = {} if function is None else {value.name: value.type for value in function.graph.inputs}
+    limits: dict[str, int] = {}
+    for found in map(index_limits, functions):
+        limits.update((name, min(limit, limits.get(name, limit))) for name, limit in found.items())
+    declared = {value.name: value.type for function in functions for value in function.graph.inputs}
     values = {}
     for feature in description.inputs:
         shape = bound.get(feature.name)

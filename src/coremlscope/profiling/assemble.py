@@ -21,21 +21,26 @@ from coremlscope.engines.base import Engine, EngineOptions, NodeProfile
 from coremlscope.engines.host import physical_cores, power_mode, processor_name
 from coremlscope.engines.sampling import MOST_WARMUPS, Clock, Samples, median_interval, sample
 from coremlscope.errors import UsageError
-from coremlscope.execution import (
-    Executable,
-    OpRange,
-    choose_function,
-    compile_model,
-    load_compiled,
-    missing_weights,
-)
+from coremlscope.execution import Executable, OpRange, PipelineExecutable, Runnable, missing_weights
 from coremlscope.execution.executable import check_precision
+from coremlscope.execution.pipeline import StageRun, compile_whole, load_whole
+from coremlscope.execution.wiring import input_functions, interface_of, stage_key
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.ir import Array, FeatureType, FunctionDescription, Model
-from coremlscope.profiling.attribution import Attribution, NodeGroup, attribute
+from coremlscope.profiling.attribution import Attribution, NodeGroup, Status, attribute
 from coremlscope.profiling.notes import Evidence, note
 from coremlscope.profiling.overflow import note_ranges
-from coremlscope.profiling.profile import Group, Host, NodeTiming, OpRow, OpTable, Phase, Profile, Request
+from coremlscope.profiling.profile import (
+    Group,
+    Host,
+    NodeTiming,
+    OpRow,
+    OpTable,
+    Phase,
+    Profile,
+    Request,
+    StageTiming,
+)
 from coremlscope.profiling.summary import ModelSummary, OpSummary, summarise
 
 __all__ = ["Progress", "describe_host", "measure"]
@@ -80,24 +85,25 @@ def measure(
     """
     request = request or Request()
     _check(request)
-    chosen = choose_function(model, request.function or None)
-    shapes = {**_own_shapes(chosen.description, inputs or {}), **request.shapes}
+    function, interface = interface_of(model, request.function or None)
+    shapes = {**_own_shapes(interface, inputs or {}), **request.shapes}
     request = dataclasses.replace(
-        request, function=chosen.name, inputs=tuple(sorted(inputs or {})), shapes=shapes
+        request, function=function, inputs=tuple(sorted(inputs or {})), shapes=shapes
     )
-    summary = summarise(model, request.shapes, function=chosen.name, list_ops=True)
-    made = dummy_values(chosen.description, chosen.function, seed=request.seed, shapes=request.shapes)
+    summary = summarise(model, request.shapes, function=function, list_ops=True)
+    bodies = input_functions(model, function)
+    made = dummy_values(interface, *bodies, seed=request.seed, shapes=request.shapes)
     run = _Run(model, request, engine or default_engine(), EngineOptions(threads), clock, progress)
     with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
         compiled = run.compile(Path(name))
         loaded, executable = run.load(Path(name))
         tensors = to_tensors(executable.description.inputs, {**made, **(inputs or {})}, executable.shapes)
-        predicted = run.predict(executable, tensors)
-        profiled = run.profile_nodes(executable, tensors)
+        predicted, stages = run.predict(executable, tensors)
+        parts = run.profile_nodes(executable, tensors, predicted, stages)
         ranges = run.round(Path(name), tensors) if request.precision == "fp16" else None
     phases = (Phase(taken.seconds, taken.warmups) for taken in (compiled, loaded, predicted))
     host = describe_host(run.engine, run.options)
-    return _assemble(summary, host, request, tuple(phases), profiled, executable, ranges)
+    return _assemble(summary, host, request, tuple(phases), parts, ranges)
 
 
 def _own_shapes(interface: FunctionDescription, values: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -149,6 +155,29 @@ def _os_name() -> str:
     return f"{name} ({platform.machine()})"
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A function that was profiled: the whole model, or a stage of a pipeline.
+
+    Attributes:
+        stage: The name of the stage; empty for the whole model.
+        executable: It, closed.
+        profiled: What the engine's profiler saw.
+        run_s: Median of the time that it takes in a prediction, without the profiler.
+        convert_s: Median of the time that goes into making its inputs from what other stages gave.
+    """
+
+    stage: str
+    executable: Executable
+    profiled: NodeProfile
+    run_s: float
+    convert_s: float = 0.0
+
+
+#: By index of a stage: seconds of conversion and of the stage itself, of each prediction.
+_StageTimes = Mapping[int, Sequence[tuple[float, float]]]
+
+
 @dataclass(slots=True)
 class _Run:
     """The repetitions of one measurement."""
@@ -159,7 +188,7 @@ class _Run:
     options: EngineOptions
     clock: Clock
     progress: Progress | None
-    _open: list[Executable] = field(default_factory=list)
+    _open: list[Runnable] = field(default_factory=list)
 
     def compile(self, folder: Path) -> Samples:
         """Compiles into a fresh folder each time; the last one stays, as `compiled`."""
@@ -169,7 +198,7 @@ class _Run:
 
         def work() -> None:
             self._open.append(
-                compile_model(
+                compile_whole(
                     self.model, folder / next(names), function=self.request.function,
                     shapes=self.request.shapes, engine=self.engine, options=self.options, random_weights=seed,
                 )
@@ -183,7 +212,7 @@ class _Run:
 
         return sample(work, count, 1, clock=self.clock, after=self._told("compile", count + 1, after))
 
-    def load(self, folder: Path) -> tuple[Samples, Executable]:
+    def load(self, folder: Path) -> tuple[Samples, Runnable]:
         """Loads what was compiled; the last one stays loaded."""
         count = self.request.load_iterations
 
@@ -193,41 +222,58 @@ class _Run:
 
         def work() -> None:
             self._open.append(
-                load_compiled(folder / "compiled", self.model, engine=self.engine, options=self.options)
+                load_whole(folder / "compiled", self.model, engine=self.engine, options=self.options)
             )
 
         told = self._told("load", count + 1)
         taken = sample(work, count, 1, clock=self.clock, before=before, after=told)
         return taken, self._open.pop()
 
-    def predict(self, executable: Executable, tensors: Mapping[str, Array]) -> Samples:
+    def predict(self, executable: Runnable, tensors: Mapping[str, Array]) -> tuple[Samples, _StageTimes]:
         """Predicts with one state that goes on from prediction to prediction."""
         state, request = executable.new_state(), self.request
+        stages: dict[int, list[tuple[float, float]]] = {}
+
+        def watch(run: StageRun) -> None:
+            stages.setdefault(run.index, []).append((run.convert_s, run.run_s))
 
         def work() -> None:
-            executable.run(tensors, state)
+            if isinstance(executable, PipelineExecutable):
+                executable.run(tensors, watch=watch, clock=self.clock)
+            else:
+                executable.run(tensors, state)
 
         warmups = MOST_WARMUPS if request.warmups is None else request.warmups
         warm = sample(work, 0, request.warmups, clock=self.clock, after=self._told("warm-up", warmups))
         told = self._told("predict", request.iterations)
         taken = sample(work, request.iterations, 0, clock=self.clock, after=told)
-        return Samples(taken.seconds, warm.warmups)
+        timed = {index: times[-request.iterations :] for index, times in stages.items()}
+        return Samples(taken.seconds, warm.warmups), timed
 
-    def profile_nodes(self, executable: Executable, tensors: Mapping[str, Array]) -> NodeProfile:
-        """Has the engine profile its nodes, once the plain session's memory is free."""
-        feeds = {**executable.feeds(tensors), **executable.new_state().feeds()}
+    def profile_nodes(
+        self, executable: Runnable, tensors: Mapping[str, Array], predicted: Samples, stages: _StageTimes
+    ) -> list[_Part]:
+        """Has the engine profile the nodes of every part, once the plain sessions' memory is free."""
+        if isinstance(executable, PipelineExecutable):
+            feeds = _stage_feeds(executable, tensors)
+        else:
+            feeds = [("", executable, _feeds(executable, tensors))]
+            stages = {0: [(0.0, predicted.statistics.median)]}
         executable.close()
-        told = self._told("operations", 1)
-        profiled = executable.session.node_times(
-            feeds, min(self.request.iterations, _PROFILED_RUNS), _PROFILED_WARMUPS
-        )
-        told()
-        return profiled
+        told = self._told("operations", len(feeds))
+        runs = min(self.request.iterations, _PROFILED_RUNS)
+        parts = []
+        for (stage, step, fed), index in zip(feeds, sorted(stages), strict=True):
+            profiled = step.session.node_times(fed, runs, _PROFILED_WARMUPS)
+            converts, took = (statistics.median(times) for times in zip(*stages[index], strict=True))
+            parts.append(_Part(stage, step, profiled, took, converts))
+            told()
+        return parts
 
     def round(self, folder: Path, tensors: Mapping[str, Array]) -> tuple[OpRange, ...]:
         """Predicts once with results rounded to fp16, when everything is timed."""
         told = self._told("fp16", 1)
-        executable = compile_model(
+        executable = compile_whole(
             self.model, folder / "rounded", function=self.request.function, shapes=self.request.shapes,
             engine=self.engine, options=self.options, precision="fp16",
             random_weights=self.request.seed if self.request.random_weights else None,
@@ -254,53 +300,123 @@ class _Run:
         return after
 
 
+def _feeds(executable: Executable, tensors: Mapping[str, Array]) -> dict[str, Array]:
+    return {**executable.feeds(tensors), **executable.new_state().feeds()}
+
+
+def _stage_feeds(
+    executable: PipelineExecutable, tensors: Mapping[str, Array]
+) -> list[tuple[str, Executable, dict[str, Array]]]:
+    """What each stage of a pipeline is fed in a prediction."""
+    found = []
+
+    def watch(run: StageRun) -> None:
+        step = executable.steps[run.index]
+        assert isinstance(step, Executable)
+        found.append((executable.wiring.stages[run.index].name, step, _feeds(step, run.tensors)))
+
+    executable.run(tensors, watch=watch)
+    return found
+
+
 def _assemble(
     summary: ModelSummary,
     host: Host,
     request: Request,
     phases: tuple[Phase, ...],
-    profiled: NodeProfile,
-    executable: Executable,
+    parts: Sequence[_Part],
     ranges: Sequence[OpRange] | None,
 ) -> Profile:
     compiled, loaded, predict = phases
-    attribution = attribute(executable.bound.graph.graph, executable.program, profiled.nodes)
-    groups = _groups(attribution, profiled, {row.id: row.type for row in summary.op_list})
-    ops = OpTable.of(_rows(summary.op_list, attribution, ranges or ()))
-    nodes = _timing(profiled, predict)
-    made_up = (
-        missing_weights(executable.bound.function) if executable.manifest.random_weights is not None else 0
+    types = {row.id: row.type for row in summary.op_list}
+    groups: list[Group] = []
+    placed: dict[str, tuple[str, int, Status]] = {}
+    for part in parts:
+        found = attribute(part.executable.bound.graph.graph, part.executable.program, part.profiled.nodes)
+        for op_id, status in found.status.items():
+            number = found.group.get(op_id)
+            place = -1 if number is None else number + len(groups)
+            placed[op_id] = _function(part.stage, op_id), place, status
+        groups += _groups(found, part, types)
+    groups = _with_shares(groups)
+    ops = OpTable.of(_rows(summary.op_list, placed, ranges or ()))
+    nodes = _timing(parts)
+    made_up = sum(
+        missing_weights(part.executable.bound.function)
+        for part in parts
+        if part.executable.manifest.random_weights is not None
     )
-    evidence = Evidence(host, request, predict, nodes, ops, groups, made_up, executable.bound.problems)
+    problems = tuple(problem for part in parts for problem in part.executable.bound.problems)
+    absent = tuple(stage for stage in summary.stages if stage.absent)
+    evidence = Evidence(host, request, predict, nodes, ops, tuple(groups), made_up, problems, absent)
     findings = note(evidence)
     if ranges is not None:
         unused = frozenset(row.id for row in ops if row.status == "not run")
-        findings += note_ranges(executable.bound.graph.graph, ranges, unused)
+        graphs = [part.executable.bound.graph.graph for part in parts]
+        findings += note_ranges(graphs, ranges, unused)
     model = dataclasses.replace(summary, op_list=())
-    return Profile(model, host, request, compiled, loaded, predict, nodes, ops, groups, findings)
+    stages = tuple(_stage_timings(summary, parts, groups))
+    return Profile(
+        model, host, request, compiled, loaded, predict, nodes, ops, tuple(groups), findings, stages=stages
+    )
 
 
-def _timing(profiled: NodeProfile, predict: Phase) -> NodeTiming:
+def _stage_timings(
+    summary: ModelSummary, parts: Sequence[_Part], groups: Sequence[Group]
+) -> Iterator[StageTiming]:
+    by_name = {part.stage: part for part in parts}
+    for stage in summary.stages:
+        part = by_name.get(stage.name)
+        if part is None:
+            yield StageTiming(stage.name, stage.kind, stage.absent)
+        else:
+            inside = sum(group.wall_s for group in groups if group.stage == stage.name)
+            yield StageTiming(stage.name, stage.kind, "", part.run_s, part.convert_s, inside)
+
+
+def _timing(parts: Sequence[_Part]) -> NodeTiming:
+    """That of the whole; of the stages of a pipeline, which are profiled one by one, the sums."""
+    timings = [_part_timing(part.profiled, part.run_s) for part in parts]
+    return NodeTiming(
+        min(timing.iterations for timing in timings),
+        max(timing.warmups for timing in timings),
+        sum(timing.run_s for timing in timings),
+        sum(timing.nodes_s for timing in timings),
+        sum(timing.node_overhead_s for timing in timings),
+        sum(timing.profiler_overhead_s for timing in timings),
+    )
+
+
+def _part_timing(profiled: NodeProfile, plain_s: float) -> NodeTiming:
     top = [node for node in profiled.nodes if node.outer is None]
     sums = [sum(node.seconds[index] for node in top) for index in range(len(profiled.seconds))]
     run_s, nodes_s = statistics.median(profiled.seconds), statistics.median(sums)
     beside = statistics.median(run - nodes for run, nodes in zip(profiled.seconds, sums, strict=True))
-    return NodeTiming(
-        len(profiled.seconds), profiled.warmups, run_s, nodes_s, beside, run_s - predict.statistics.median
-    )
+    return NodeTiming(len(profiled.seconds), profiled.warmups, run_s, nodes_s, beside, run_s - plain_s)
 
 
-def _rows(ops: Sequence[OpSummary], attribution: Attribution, ranges: Sequence[OpRange]) -> Iterator[OpRow]:
+def _function(stage: str, op_id: str) -> str:
+    """The function that an operation is in, with its stage."""
+    return stage_key(stage, op_id.removeprefix(f"{stage}/").partition("/")[0])
+
+
+def _rows(
+    ops: Sequence[OpSummary], placed: Mapping[str, tuple[str, int, Status]], ranges: Sequence[OpRange]
+) -> Iterator[OpRow]:
     by_id = {row.id: (row.largest, row.overflows, row.infinities, row.nans) for row in ranges}
     for op in ops:
+        # What no part was compiled for is a stage of a pipeline whose file does not hold what computes it.
+        function, group, status = placed.get(op.id, (op.id, -1, "not run"))
         yield OpRow(
-            op.id, op.type, op.name, op.id.partition("/")[0], op.outputs, op.flops, op.read_bytes,
-            op.written_bytes, op.weight_bytes, attribution.group.get(op.id, -1), attribution.status[op.id],
+            op.id, op.type, op.name, function, op.outputs, op.flops, op.read_bytes,
+            op.written_bytes, op.weight_bytes, group, status,
             op.work_is_complete, *by_id.get(op.id, ()),
         )  # fmt: skip
 
 
-def _groups(attribution: Attribution, profiled: NodeProfile, types: Mapping[str, str]) -> tuple[Group, ...]:
+def _groups(attribution: Attribution, part: _Part, types: Mapping[str, str]) -> list[Group]:
+    """The groups of a part, without their shares of the whole."""
+    profiled = part.profiled
     runs = range(len(profiled.seconds))
     times = [
         [sum(profiled.nodes[node].seconds[index] for node in group.nodes) for index in runs]
@@ -308,15 +424,19 @@ def _groups(attribution: Attribution, profiled: NodeProfile, types: Mapping[str,
     ]
     walls = [statistics.median(seconds) for seconds in times]
     intervals = [median_interval(seconds, _GROUP_LEVEL) or (None, None) for seconds in times]
-    total = sum(walls)
-    return tuple(
+    return [
         Group(
-            _label(group, profiled, types), group.ops, wall, wall / total if total else 0.0,
+            _label(group, profiled, types), group.ops, wall, 0.0,
             tuple((profiled.nodes[node].name, profiled.nodes[node].op_type) for node in group.nodes),
-            *interval,
+            low_s=interval[0], high_s=interval[1], stage=part.stage,
         )
         for group, wall, interval in zip(attribution.groups, walls, intervals, strict=True)
-    )  # fmt: skip
+    ]  # fmt: skip
+
+
+def _with_shares(groups: Sequence[Group]) -> list[Group]:
+    total = sum(group.wall_s for group in groups)
+    return [dataclasses.replace(g, share=g.wall_s / total if total else 0.0) for g in groups]
 
 
 def _label(group: NodeGroup, profiled: NodeProfile, types: Mapping[str, str]) -> str:

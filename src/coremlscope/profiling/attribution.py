@@ -78,7 +78,8 @@ def attribute(graph: Graph, program: OnnxProgram, nodes: Sequence[EngineNode]) -
     claims.settle()
     order = {op.id: index for index, op in enumerate(graph.walk())}
     groups, by_op = _group(lowered, claims, nodes, order)
-    verdicts = _Verdicts(program, lowered, claims, groups, by_op)
+    top = frozenset(op.id for op in graph.ops)
+    verdicts = _Verdicts(top, program, lowered, claims, groups, by_op)
     status = {op.id: verdicts.status(op) for op in graph.walk()}
     return Attribution(groups, status, by_op)
 
@@ -262,12 +263,15 @@ class _Verdicts:
 
     def __init__(
         self,
+        top: frozenset[str],
         program: OnnxProgram,
         lowered: LoweredGraph,
         claims: _Claims,
         groups: Sequence[NodeGroup],
         by_op: Mapping[str, int],
     ) -> None:
+        #: Operations that no other one holds.
+        self.top = top
         self.groups = groups
         self.by_op = by_op
         self.needless = program.folded
@@ -296,7 +300,7 @@ class _Verdicts:
         # Nothing in the graph was made for it. Either what was made has been pruned or its block was never
         # lowered, or it only gives a value another name.
         block = op.id.rpartition("/")[0]
-        is_reached = "/" not in block or block in self.blocks
+        is_reached = op.id in self.top or block in self.blocks
         return "folded" if is_reached and op.id not in self.owners else "not run"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from coremlscope.cost.kernels import Kernel, fuse
 from coremlscope.cost.latency import LatencyEstimate, estimate
@@ -13,6 +13,7 @@ from coremlscope.cost.rates import era
 from coremlscope.devices import ComputeUnit, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import choose_function
+from coremlscope.execution.wiring import shaped_stages, wire
 from coremlscope.ir import (
     ArrayFeature,
     DType,
@@ -46,19 +47,21 @@ class Estimated:
         device: The chip and the system.
         compute_units: The setting.
         estimate: The estimate.
+        left_out: Stages of a pipeline that the estimate lacks: they have no operations that are known.
     """
 
     model: str
     device: Device
     compute_units: ComputeUnits
     estimate: LatencyEstimate
+    left_out: tuple[str, ...] = ()
 
     def for_profile(self) -> DeviceLatency:
         """What a profile shows of it."""
         e = self.estimate
         return DeviceLatency(
             self.device.name, self.device.chip.id, str(self.device.os), self.compute_units, e.latency,
-            e.basis, e.bound, dict(e.placement),
+            e.basis, e.bound, dict(e.placement), self.left_out,
         )  # fmt: skip
 
 
@@ -104,9 +107,10 @@ def estimate_model(
             f"nothing is known of how long a model of the kind {model.kind} takes",
             "Core ML runs such models on the CPU; ML Programs and neural networks are estimated",
         )
-    kernels = [kernel for number, stage in enumerate(stages) for kernel in _tagged(stage, number)]
+    kernels = [kernel for stage in stages for kernel in stage.kernels]
     edges = (*stages[0].description.inputs, *stages[-1].description.outputs)
     converted = sum(map(_converted_bytes, edges))
+    left_out = _left_out(model)
     plans: dict[object, list[FunctionPlan]] = {}
     found = []
     for device in devices:
@@ -116,7 +120,7 @@ def estimate_model(
         for setting in settings:
             units = _units(plans[key], setting)
             result = estimate(kernels, units, device.chip, converted_bytes=converted)
-            found.append(Estimated(name, device, setting, result))
+            found.append(Estimated(name, device, setting, result, left_out))
     return found
 
 
@@ -125,22 +129,21 @@ def _stages(
 ) -> Iterator[_Stage]:
     if not isinstance(model.content, (Pipeline, Program)):
         return
-    if isinstance(model.content, Pipeline):
-        for stage in model.content.models:
-            yield from _stages(stage, None, None)
-        return
-    bound = bind_as_run(model, function, shapes)
-    yield _Stage(model, bound, choose_function(model, function).description, fuse(bound.graph))
+    is_single = isinstance(model.content, Program)
+    for stage, asked in shaped_stages(model, shapes):
+        if isinstance(stage.model.content, Program):
+            name = function if is_single else None
+            bound = bind_as_run(stage.model, name, asked)
+            description = choose_function(stage.model, name).description
+            yield _Stage(stage.model, bound, description, fuse(bound.graph))
 
 
-def _tagged(stage: _Stage, number: int) -> Iterator[Kernel]:
-    """A stage's kernels with ids that differ from those of other stages."""
-    for kernel in stage.kernels:
-        yield replace(kernel, ops=[_tag(number, id_) for id_ in kernel.ops])
-
-
-def _tag(number: int, id_: str) -> str:
-    return f"{number}:{id_}" if number else id_
+def _left_out(model: Model) -> tuple[str, ...]:
+    return tuple(
+        f"{stage.name} ({stage.model.kind})"
+        for stage in wire(model).stages
+        if not isinstance(stage.model.content, Program)
+    )
 
 
 def _planning_key(device: Device) -> object:
@@ -166,10 +169,7 @@ def _plan(stage: _Stage, device: Device, settings: Sequence[ComputeUnits]) -> Fu
 
 def _units(plans: Sequence[FunctionPlan], setting: ComputeUnits) -> dict[str, ComputeUnit]:
     return {
-        _tag(number, op.id): unit
-        for number, plan in enumerate(plans)
-        for op in plan.ops
-        if (unit := op.choices[setting].unit) is not None
+        op.id: unit for plan in plans for op in plan.ops if (unit := op.choices[setting].unit) is not None
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from coremlscope.findings import Finding
 from coremlscope.profiling.profile import Group, Host, NodeTiming, OpTable, Phase, Request
+from coremlscope.profiling.stages import StageSummary
 from coremlscope.units import format_duration, format_share
 
 __all__ = ["Evidence", "note"]
@@ -28,6 +29,7 @@ class Evidence:
     Attributes:
         made_up: How many constants were made up.
         problems: `(op id, sentence)` of operations whose arguments contradict each other.
+        absent: Stages of a pipeline that were not run.
     """
 
     host: Host
@@ -38,6 +40,7 @@ class Evidence:
     groups: tuple[Group, ...]
     made_up: int
     problems: tuple[tuple[str, str], ...]
+    absent: tuple[StageSummary, ...] = ()
 
 
 def _not_apple(evidence: Evidence) -> Finding:
@@ -69,6 +72,17 @@ def _random_weights(evidence: Evidence) -> Finding | None:
         "warning",
         f"{count} {absent} made up: times are those of the structure, outputs mean nothing.",
         "fetch the weight files for real outputs",
+    )
+
+
+def _absent_stage(stage: StageSummary) -> Finding:
+    return Finding(
+        "stage-not-run",
+        "warning",
+        f"The stage {stage.name} ({stage.kind}) was not run, because {stage.absent}: values of the types and "
+        "shapes of its outputs were made up, so times lack its work and results mean nothing.",
+        "on an Apple device the whole pipeline runs",
+        (stage.id,),
     )
 
 
@@ -130,7 +144,8 @@ def _unattributed(evidence: Evidence) -> Finding | None:
 
 
 def _not_run(evidence: Evidence) -> Finding | None:
-    ops = tuple(row.id for row in evidence.ops if row.status == "not run")
+    absent = {stage.id for stage in evidence.absent}
+    ops = tuple(row.id for row in evidence.ops if row.status == "not run" and row.id not in absent)
     if not ops:
         return None
     text = (
@@ -172,4 +187,5 @@ _NOTES: tuple[Callable[[Evidence], Finding | None], ...] = (
 def note(evidence: Evidence) -> tuple[Finding, ...]:
     """Every remark that applies."""
     found = (check(evidence) for check in _NOTES)
-    return tuple(finding for finding in found if finding is not None)
+    absent = map(_absent_stage, evidence.absent)
+    return (*absent, *(finding for finding in found if finding is not None))

@@ -31,25 +31,33 @@ _Rows = Mapping[str, OpRange]
 
 
 def note_ranges(
-    graph: Graph, ranges: Sequence[OpRange], unused: frozenset[str] = frozenset()
+    graphs: Sequence[Graph], ranges: Sequence[OpRange], unused: frozenset[str] = frozenset()
 ) -> tuple[Finding, ...]:
     """What a person should know about the ranges of fp16 results, the worst first.
 
     Args:
-        graph: The function's body.
-        ranges: The ranges of its operations.
+        graphs: The function's body, or those of the stages of a pipeline.
+        ranges: The ranges of their operations.
         unused: Operations whose results nothing reads: no device runs them.
     """
     rows = {row.id: row for row in ranges if row.id not in unused}
+    found = [_summary(rows)]
+    for graph in graphs:
+        found += _note_graph(graph, rows)
+    return tuple(found)
+
+
+def _note_graph(graph: Graph, ranges: _Rows) -> list[Finding]:
     ops = {op.id: op for op in graph.walk()}
+    rows = {op_id: row for op_id, row in ranges.items() if op_id in ops}
     flow = _Flow(graph)
-    found, told = [_summary(rows)], set[str]()
+    found, told = list[Finding](), set[str]()
     for kind in _KINDS:
         ids = kind.concerned(rows, ops, flow) - told
         worst_first = sorted((rows[op_id] for op_id in ids), key=_badness, reverse=True)
         found += _tell(kind, [(ops[row.id], row) for row in worst_first])
         told |= ids
-    return tuple(found)
+    return found
 
 
 def _summary(rows: _Rows) -> Finding:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from coremlscope.cost.plan import TOLLS, price
 from coremlscope.cost.rates import era
 from coremlscope.devices import GPU, SETTINGS, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
+from coremlscope.execution.wiring import Stage, is_external, shaped_stages, stage_key
 from coremlscope.ir import FunctionDescription, Model, Pipeline, Program
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.placement.backend import Backend
@@ -17,7 +18,7 @@ from coremlscope.placement.eligibility import judge
 from coremlscope.placement.half_precision import in_half_precision
 from coremlscope.placement.plan import FunctionPlan, Plan, PlannedCost, place
 
-__all__ = ["bind_as_run", "function_key", "plan_model", "stages", "view_as_run"]
+__all__ = ["bind_as_run", "plan_model", "view_as_run"]
 
 
 #: The GPU's costs are published for an M1, which has eight cores at most; base chips since have ten.
@@ -58,14 +59,14 @@ def plan_model(
         )
     functions: dict[str, FunctionPlan] = {}
     notes: list[str] = []
-    for name, stage in stages(model):
-        if not isinstance(stage.content, Program):
-            notes.append(f"{name} is a model of the kind {stage.kind}, which Core ML runs on the CPU")
+    for stage, asked in shaped_stages(model, shapes):
+        if not isinstance(stage.model.content, Program):
+            notes.append(_unplanned(stage))
             continue
-        for function in stage.description.functions:
-            is_main = stage is model and function == model.description.default
-            functions[function_key(name, function)] = _plan_function(
-                stage, function, device, settings, shapes if is_main else None
+        for function in stage.model.description.functions:
+            is_main = function == stage.model.description.default
+            functions[stage_key(stage.name, function)] = _plan_function(
+                stage.model, function, device, settings, asked if is_main else None
             )
     cores = device.chip.value(GPU, "cores") or 0
     if "all" in settings and cores > _PUBLISHED_GPU_CORES:
@@ -73,14 +74,11 @@ def plan_model(
     return Plan(device, settings, functions, era(device.os).name, tuple(notes))
 
 
-def stages(model: Model, path: str = "") -> Iterator[tuple[str, Model]]:
-    """The models of a pipeline with their names, nested ones included; a single model without a name."""
-    if not isinstance(model.content, Pipeline):
-        yield path, model
-        return
-    for index, (name, stage) in enumerate(zip(model.content.names, model.content.models, strict=True)):
-        step = name or f"stage {index + 1}"
-        yield from stages(stage, f"{path}/{step}" if path else step)
+def _unplanned(stage: Stage) -> str:
+    """What is said of a stage that has no operations."""
+    if is_external(stage.model):
+        return f"{stage.name} ({stage.model.kind}) is not in the file: where it would run is not known"
+    return f"{stage.name} is a model of the kind {stage.model.kind}, which Core ML runs on the CPU"
 
 
 def bind_as_run(
@@ -100,11 +98,6 @@ def view_as_run(
 
 def _is_network(model: Model) -> bool:
     return isinstance(model.content, Program) and model.content.is_network
-
-
-def function_key(stage: str, function: str) -> str:
-    """Under which name a plan holds a function of a stage: its own where there is only one model."""
-    return f"{stage}/{function}" if stage else function
 
 
 def _plan_function(

@@ -27,6 +27,7 @@ __all__ = [
     "Phase",
     "Profile",
     "Request",
+    "StageTiming",
 ]
 
 SCHEMA = "coremlscope.profile/1"
@@ -122,6 +123,7 @@ class Group:
         low_s: Lower end of the median's interval (99.5 %, see `sampling.median_interval`); None where the
             runs are too few to tell.
         high_s: Its upper end.
+        stage: The stage of a pipeline that they are in; empty for other models.
     """
 
     label: str
@@ -131,6 +133,30 @@ class Group:
     engine_nodes: tuple[tuple[str, str], ...]
     low_s: float | None = None
     high_s: float | None = None
+    stage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StageTiming:
+    """What a stage of a pipeline takes. All times are medians, in seconds.
+
+    Attributes:
+        name: Where it stands: `model0`, `encoder/model1`; the ids of its operations begin with it.
+        kind: Apple's name of the model type.
+        absent: Why it was not run, going on from a name; made-up values of its outputs' types and shapes went
+            on to the stages behind it. Empty where it was run.
+        run_s: In a prediction, without the engine's profiler; None where it was not run, likewise the others.
+        convert_s: What goes into making its inputs from what the stages before it gave.
+        operations_s: The sum over its groups, from the profiled runs.
+    """
+
+    name: str
+    kind: str
+    absent: str = ""
+    run_s: float | None = None
+    convert_s: float | None = None
+    operations_s: float | None = None
+    origin: Origin = "measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +189,7 @@ class OpTable:
         id: Stable ids, in the program's order.
         type: Apple's names.
         name: The author's names.
-        function: The function that each one is in.
+        function: The function that each one is in; in a pipeline with its stage: `model1/main`.
         outputs: Types of the results, with bound shapes.
         flops: None where the operation is not known; likewise the bytes.
         group: Index into the profile's groups; -1 for none.
@@ -246,6 +272,7 @@ class DeviceLatency:
         basis: `calibrated` where published latencies of the chip went into the estimate, else `extrapolated`.
         bound: What takes most of the time.
         placement: The share of each compute unit in the time, as the plan places operations.
+        left_out: Stages of a pipeline that the estimate lacks: they have no operations that are known.
     """
 
     device: str
@@ -256,6 +283,7 @@ class DeviceLatency:
     basis: str
     bound: str
     placement: Mapping[ComputeUnit, float]
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +302,7 @@ class Profile:
         groups: In the order of execution.
         findings: What a person should know about all this.
         estimates: What a prediction is estimated to take on devices that were asked for.
+        stages: Of a pipeline: what each of its models takes, those of pipelines within it included.
     """
 
     model: ModelSummary
@@ -287,6 +316,7 @@ class Profile:
     groups: tuple[Group, ...]
     findings: tuple[Finding, ...] = ()
     estimates: tuple[DeviceLatency, ...] = ()
+    stages: tuple[StageTiming, ...] = ()
 
     @property
     def predictions_per_s(self) -> float:
@@ -352,18 +382,20 @@ def _from_json(data: Mapping[str, Any]) -> Profile:
         Group(
             group["label"], tuple(group["op_ids"]), group["wall_s"], group["share"],
             tuple((name, op_type) for name, op_type in group["engine_nodes"]),
-            group.get("low_s"), group.get("high_s"),
+            group.get("low_s"), group.get("high_s"), group.get("stage", ""),
         )
         for group in data["groups"]
     )  # fmt: skip
     findings = tuple(Finding(**{**f, "ops": tuple(f["ops"])}) for f in data["findings"])
     estimates = tuple(
-        DeviceLatency(**{**e, "latency": Figure(**e["latency"])}) for e in data.get("estimates", ())
+        DeviceLatency(**{**e, "latency": Figure(**e["latency"]), "left_out": tuple(e.get("left_out", ()))})
+        for e in data.get("estimates", ())
     )
     return Profile(
         ModelSummary.from_json(data["model"]), Host(**data["host"]), Request(**request),
         _phase(data["compile"]), _phase(data["load"]), _phase(data["predict"]),
         NodeTiming(**data["nodes"]), table, groups, findings, estimates,
+        stages=tuple(StageTiming(**stage) for stage in data.get("stages", ())),
     )  # fmt: skip
 
 

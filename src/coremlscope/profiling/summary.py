@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from coremlscope.errors import UsageError
 from coremlscope.execution.binding import bind_model, choose_function, program_of
 from coremlscope.execution.classical import CLASSICAL_WORK
+from coremlscope.execution.wiring import BoundStage, bind_stages, stage_key
 from coremlscope.features import bind_shapes, default_shape, describe_feature
 from coremlscope.features.words import describe_flexibility
 from coremlscope.ir import (
     ArrayFeature,
-    Constant,
     DType,
+    External,
     Feature,
     FunctionDescription,
-    GLMClassifier,
     Graph,
     ImageFeature,
     Model,
-    Nested,
     Opaque,
     Pipeline,
     Program,
     StateFeature,
     TensorType,
-    Value,
     describe_type,
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.spec import Work, work_of
 from coremlscope.ops.view import BoundGraph, OpView
+from coremlscope.profiling.labels import ClassLabels, find_labels
 from coremlscope.profiling.platforms import describe_opset, describe_platforms
 from coremlscope.profiling.preprocessing import find_preprocessing
+from coremlscope.profiling.stages import StageSummary, describe_external, summarise_stages, why_absent
 from coremlscope.profiling.weights import WeightGroup, group_weights
 
 __all__ = [
@@ -52,8 +52,6 @@ __all__ = [
 ]
 
 SCHEMA = "coremlscope.model/1"
-#: Class labels that a summary holds; the rest is counted.
-_FIRST_LABELS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +90,16 @@ class WorkSummary:
     written_bytes: int
     is_complete: bool
     unknown_ops: Mapping[str, int]
+
+    def __add__(self, other: WorkSummary) -> WorkSummary:
+        return WorkSummary(
+            self.flops + other.flops,
+            self.read_bytes + other.read_bytes,
+            self.weight_bytes + other.weight_bytes,
+            self.written_bytes + other.written_bytes,
+            self.is_complete and other.is_complete,
+            dict((Counter(self.unknown_ops) + Counter(other.unknown_ops)).most_common()),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +149,6 @@ class FunctionSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassLabels:
-    """The classes of a classifier: how many, and the first few."""
-
-    count: int
-    first: tuple[str | int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ModelSummary:
     """What a model is.
 
@@ -158,10 +158,13 @@ class ModelSummary:
         kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, …
         platforms: The oldest systems that read it.
         functions: The default one first.
-        stages: Of a pipeline: name and kind of each stage.
+        stages: Of a pipeline: its models in order, those of pipelines within it included.
         weights: The parameters, by how they are kept.
         missing_weights: Names of weight files that are absent.
-        op_list: Every operation of the default function but constants, where it was asked for.
+        op_list: Every operation of the default function but constants, where it was asked for; of a pipeline
+            those of all stages. A stage that cannot be run is a row.
+        facts: What else the file tells where it does not hold what computes the model: pairs of what and how.
+        absent: Why such a model cannot be run here, going on from a name; empty for others.
     """
 
     path: str
@@ -177,11 +180,13 @@ class ModelSummary:
     licence: str = ""
     user_defined: Mapping[str, str] = dataclasses.field(default_factory=dict)
     is_updatable: bool = False
-    stages: tuple[tuple[str, str], ...] = ()
+    stages: tuple[StageSummary, ...] = ()
     labels: ClassLabels | None = None
     weights: tuple[WeightGroup, ...] = ()
     missing_weights: tuple[str, ...] = ()
     op_list: tuple[OpSummary, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    absent: str = ""
 
     @property
     def main(self) -> FunctionSummary:
@@ -217,7 +222,8 @@ class ModelSummary:
         del values["parameters"], values["weights_bytes"]
         labels = values["labels"]
         values["functions"] = tuple(map(_function_from_json, values["functions"]))
-        values["stages"] = tuple((name, kind) for name, kind in values["stages"])
+        values["stages"] = tuple(map(StageSummary.from_json, values["stages"]))
+        values["facts"] = tuple((what, how) for what, how in values.get("facts", ()))
         values["labels"] = labels and ClassLabels(labels["count"], tuple(labels["first"]))
         values["weights"] = tuple(WeightGroup(**group) for group in values["weights"])
         values["missing_weights"] = tuple(values["missing_weights"])
@@ -266,11 +272,16 @@ def summarise(
     elif first not in described:
         raise UsageError(f"the model has no function {first!r}", f"functions: {', '.join(described)}")
     bind_shapes(described.get(first, model.description.main), shapes)
+    stages = bind_stages(model, shapes) if isinstance(model.content, Pipeline) else []
     names = sorted(described, key=lambda name: name != first)
     functions = tuple(_function(model, name, shapes if name == first else None) for name in names)
+    if stages:
+        functions = (_merged(functions[0], stages), *functions[1:])
     op_list: tuple[OpSummary, ...] = ()
     if list_ops and program is not None:
         op_list = tuple(_list_ops(bind_model(model, first, shapes).graph))
+    elif list_ops:
+        op_list = tuple(row for stage in stages for row in _list_stage(stage))
     metadata = model.metadata
     return ModelSummary(
         "" if model.source is None else str(model.source),
@@ -286,27 +297,55 @@ def summarise(
         metadata.licence,
         dict(metadata.user_defined),
         model.is_updatable,
-        _stages(model),
-        _labels(model, first),
-        () if program is None else group_weights(program),
+        summarise_stages(stages),
+        find_labels(model, first),
+        group_weights(*_programs(model)),
         tuple(file.name for file in model.weight_files if file.size is None),
         op_list,
+        describe_external(model),
+        why_absent(model),
     )
 
 
-def _stages(model: Model) -> tuple[tuple[str, str], ...]:
-    """Name and kind of each model of a pipeline; nothing for other kinds."""
-    content = model.content
-    if not isinstance(content, Pipeline):
-        return ()
-    return tuple((name, stage.kind) for name, stage in zip(content.names, content.models, strict=True))
+def _programs(model: Model) -> Iterator[Program]:
+    """The program of a model, or those of all stages of a pipeline."""
+    if isinstance(model.content, Pipeline):
+        for stage in model.content.models:
+            yield from _programs(stage)
+    elif (program := program_of(model)) is not None:
+        yield program
+
+
+def _merged(whole: FunctionSummary, stages: Sequence[BoundStage]) -> FunctionSummary:
+    """The interface of a pipeline with what its stages come to together."""
+    parts = [_function(one.stage.model, one.stage.model.description.default, one.shapes) for one in stages]
+    ops, compute = (sum((Counter(getattr(p, name)) for p in parts), Counter()) for name in ("ops", "compute"))
+    work = sum((p.work for p in parts if p.work is not None), WorkSummary(0, 0, 0, 0, True, {}))
+    is_complete = work.is_complete and all(p.work is not None for p in parts)
+    return dataclasses.replace(
+        whole,
+        ops=dict(ops.most_common()),
+        constants=sum(p.constants for p in parts),
+        compute=dict(compute.most_common()),
+        work=dataclasses.replace(work, is_complete=is_complete),
+    )
+
+
+def _list_stage(bound: BoundStage) -> list[OpSummary]:
+    """The operations of a stage; one that cannot be run, or is not read, is a row by itself."""
+    if bound.bound is not None:
+        return _list_ops(bound.bound.graph)
+    stage = bound.stage
+    outputs = tuple(describe_feature(feature.type) for feature in stage.description.outputs)
+    key = stage_key(stage.name, "main")
+    return [OpSummary(key, stage.model.kind, stage.name, outputs, None, None, None, None)]
 
 
 def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | None) -> FunctionSummary:
     interface = model.description.functions[name]
     preprocessing: dict[str, str] = {}
     bound: BoundFunction | None = None
-    if not isinstance(model.content, (Pipeline, Opaque)):
+    if not isinstance(model.content, (Pipeline, Opaque, External)):
         bound = bind_model(model, name, shapes)
         body = bound.function
         preprocessing = {found.input: found.text for found in find_preprocessing(body, interface)}
@@ -435,34 +474,3 @@ def _op(view: OpView) -> OpSummary:
         work.weight_bytes,
         work.is_complete,
     )
-
-
-def _labels(model: Model, function: str) -> ClassLabels | None:
-    match model.content:
-        case GLMClassifier(labels=labels):
-            return ClassLabels(len(labels), labels[:_FIRST_LABELS])
-        case Program():
-            return _labels_of_graph(choose_function(model, function).function.graph)
-        case _:
-            return None
-
-
-def _labels_of_graph(graph: Graph) -> ClassLabels | None:
-    constants = {op.outputs[0].name: op.constant for op in graph.ops if op.constant is not None}
-    for op in graph.ops:
-        if op.type != "classify":
-            continue
-        argument = op.inputs["classes"][0]
-        classes = constants.get(argument.name) if isinstance(argument, Value) else argument
-        if isinstance(classes, Constant) and classes.is_available:
-            labels = _items(classes)
-            return ClassLabels(len(labels), tuple(labels[:_FIRST_LABELS]))
-    return None
-
-
-def _items(classes: Constant) -> list[str | int]:
-    if isinstance(classes.data, Nested):
-        return [item for member in classes.data.items for item in _items(member)]
-    return [
-        item if isinstance(item, (str, int)) else str(item) for item in classes.numpy().reshape(-1).tolist()
-    ]

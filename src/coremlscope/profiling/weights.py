@@ -30,15 +30,16 @@ class WeightGroup:
     nbytes: int
 
 
-def group_weights(program: Program) -> tuple[WeightGroup, ...]:
-    """The weights of all functions, by how they are kept; most bytes first.
+def group_weights(*programs: Program) -> tuple[WeightGroup, ...]:
+    """The weights of all functions of some programs, by how they are kept; most bytes first.
 
     A weight is a constant that lies in a weight file, an inline one of floating-point numbers with more than
     one element, or the result of a decompressing operation. Weights that functions share count once.
     """
     tally = _Tally()
-    for function in program.functions.values():
-        _collect(function, tally)
+    for program in programs:
+        for function in program.functions.values():
+            _collect(function, tally)
     groups = [WeightGroup(storage, dtype, *sums) for (storage, dtype), sums in tally.sums.items()]
     return tuple(sorted(groups, key=lambda group: (-group.nbytes, group.storage)))
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from coremlscope.profiling.profile import Group, Phase, Profile
 from coremlscope.render.estimates import show_device_latencies
 from coremlscope.render.page import Column, Page
+from coremlscope.render.stages import show_stage_timings
 from coremlscope.render.timing import describe_inputs, group_name, kinds, nodes_line, slowest, status_line
 from coremlscope.render.words import KINDS, count, model_name, plural
 from coremlscope.units import format_bytes, format_count, format_duration, format_rate, format_share
@@ -23,6 +24,7 @@ def show_profile(page: Page, profile: Profile) -> None:
     page.title(model_name(profile.model.path))
     page.pairs(_facts(profile))
     _show_times(page, profile)
+    show_stage_timings(page, profile.stages)
     show_device_latencies(page, profile.estimates)
     _show_kinds(page, profile)
     _show_slowest(page, profile)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from coremlscope.profiling.summary import FeatureSummary, FunctionSummary, ModelSummary, OpSummary
 from coremlscope.render.page import Column, Page
+from coremlscope.render.stages import show_stages
 from coremlscope.render.words import (
     KINDS,
     bits_each,
@@ -37,6 +38,8 @@ def show_summary(page: Page, model: ModelSummary) -> None:
     several = len(model.functions) > 1
     for function in model.functions:
         _show_function(page, model, function, several)
+    if model.stages:
+        show_stages(page, model.stages)
     if model.weights:
         _show_weights(page, model)
     if model.main.ops:
@@ -61,10 +64,9 @@ def _facts(model: ModelSummary) -> list[tuple[str, str]]:
         ("licence", model.licence),
         ("version", model.version),
     ]
-    if model.stages:
-        facts.append(
-            ("stages", " → ".join(f"{name} ({kind})" if name else kind for name, kind in model.stages))
-        )
+    facts += [(what, how) for what, how in model.facts]
+    if model.absent:
+        facts.append(("cannot run", f"here: {model.absent}"))
     if main.compute:
         results = sum(main.compute.values())
         facts.append(("computes in", f"{_shares(main.compute)} of {plural(results, 'result')}"))

@@ -40,6 +40,9 @@ def render_estimates(results: Sequence[Estimated], *, width: int = 100, color: b
     page.table(columns, [_row(result, several) for result in results])
     if any(result.estimate.basis == "extrapolated" for result in results):
         page.line(_EXTRAPOLATED, "dim")
+    for text in dict.fromkeys(map(_lacks, results)):
+        if text:
+            page.line(text, "yellow")
     page.line("estimated from published latencies, not measured; nothing else runs on the device", "dim")
     if len(results) == 1:
         _show_kernels(page, results[0])
@@ -59,6 +62,13 @@ def _row(result: Estimated, with_units: bool) -> tuple[str, ...]:
         _placement(e.placement),
         e.bound,
     )
+
+
+def _lacks(result: Estimated) -> str:
+    """What an estimate of a pipeline does not hold."""
+    if not result.left_out:
+        return ""
+    return f"{Path(result.model).stem or 'the estimate'} without {', '.join(result.left_out)}: not known"
 
 
 def _show_kernels(page: Page, result: Estimated) -> None:
@@ -109,6 +119,8 @@ def show_device_latencies(page: Page, estimates: Sequence[DeviceLatency]) -> Non
     page.table(columns, latency_rows(estimates))
     if any(e.basis == "extrapolated" for e in estimates):
         page.line(_EXTRAPOLATED, "dim", indent=2)
+    if estimates[0].left_out:
+        page.line(f"without {', '.join(estimates[0].left_out)}: not known", "yellow", indent=2)
 
 
 def latency_rows(estimates: Sequence[DeviceLatency]) -> list[tuple[str, ...]]:
@@ -154,6 +166,7 @@ def _to_json(result: Estimated) -> dict[str, Any]:
         "parts_ms": {name: seconds * 1e3 for name, seconds in e.parts.items()},
         "placement": dict(e.placement),
         "switches": e.switches,
+        "left_out": list(result.left_out),
         "kernels": [
             {
                 "name": k.name, "kind": k.kind, "operations": list(k.ops), "unit": k.unit,

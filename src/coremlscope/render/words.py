@@ -19,6 +19,14 @@ KINDS = {
     "pipeline": "pipeline",
     "pipelineClassifier": "pipeline classifier",
     "pipelineRegressor": "pipeline regressor",
+    "visionFeaturePrint": "Vision feature print",
+    "audioFeaturePrint": "audio feature print",
+    "soundAnalysisPreprocessing": "preparation of sound",
+    "textClassifier": "text classifier",
+    "wordTagger": "word tagger",
+    "gazetteer": "gazetteer",
+    "wordEmbedding": "word embedding",
+    "customModel": "custom model",
 }
 
 _TENSOR = re.compile(r"tensor<(\w+), \[([^\]]*)\]>")

@@ -14,8 +14,9 @@ from typing import Any
 
 from coremlscope import formats, ir
 from coremlscope.devices import SETTINGS, ComputeUnit, ComputeUnits, Device, find_device
+from coremlscope.execution.wiring import stage_key, wire
 from coremlscope.placement.plan import Plan, Planned
-from coremlscope.profiling.planning import function_key, plan_model, stages
+from coremlscope.profiling.planning import plan_model
 from coremlscope.runtime.compute_devices import device_of_unit
 from coremlscope.runtime.structure import model_structure
 
@@ -68,7 +69,7 @@ class PlannedModel(ComputePlanProxy):
         self.model_structure = model_structure(model)
         self._device = device
         self._setting: ComputeUnits = setting
-        # By the operation itself: those of different stages of a pipeline may have the same id.
+        # By the operation itself: in the structure those of different stages may have the same id.
         self._planned = dict(_by_operation(model, plan_model(model, device, setting)))
         self._layers = _by_layer(self._planned.values(), setting)
 
@@ -112,17 +113,18 @@ class PlannedModel(ComputePlanProxy):
 
 def _by_operation(model: ir.Model, plan: Plan) -> Iterator[tuple[int, tuple[ir.Op, Planned]]]:
     """Each operation that is planned, by its identity; the operation is kept so that it stays its own."""
-    for name, stage in stages(model):
-        if not isinstance(stage.content, ir.Program):
+    for stage in wire(model).stages:
+        content, description = stage.model.content, stage.model.description
+        if not isinstance(content, ir.Program):
             continue
-        described = stage.description.functions
-        for function, body in stage.content.functions.items():
-            known = function if function in described else stage.description.default
-            planned = plan.functions.get(function_key(name, known))
+        for function, body in content.functions.items():
+            known = function if function in description.functions else description.default
+            planned = plan.functions.get(stage_key(stage.name, known))
             ops = {} if planned is None else {op.id: op for op in planned.ops}
             for op in body.graph.walk():
-                if op.id in ops:
-                    yield id(op), (op, ops[op.id])
+                key = stage_key(stage.name, op.id)
+                if key in ops:
+                    yield id(op), (op, ops[key])
 
 
 def _by_layer(

@@ -1,0 +1,55 @@
+"""The classes that a model tells apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coremlscope.execution.binding import choose_function
+from coremlscope.ir import Constant, Graph, Model, Nested, Pipeline, Program, Value
+
+__all__ = ["ClassLabels", "find_labels"]
+
+#: Class labels that a summary holds; the rest is counted.
+_FIRST_LABELS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ClassLabels:
+    """The classes of a classifier: how many, and the first few."""
+
+    count: int
+    first: tuple[str | int, ...]
+
+
+def find_labels(model: Model, function: str) -> ClassLabels | None:
+    """The classes of a function of a model; of a pipeline those of its last classifier. None for none."""
+    match model.content:
+        case Program():
+            return _labels_of_graph(choose_function(model, function).function.graph)
+        case Pipeline(models=models):
+            found = (find_labels(stage, stage.description.default) for stage in reversed(models))
+            return next((labels for labels in found if labels is not None), None)
+        case content:
+            labels = getattr(content, "labels", ())
+            return ClassLabels(len(labels), tuple(labels[:_FIRST_LABELS])) if labels else None
+
+
+def _labels_of_graph(graph: Graph) -> ClassLabels | None:
+    constants = {op.outputs[0].name: op.constant for op in graph.ops if op.constant is not None}
+    for op in graph.ops:
+        if op.type != "classify":
+            continue
+        argument = op.inputs["classes"][0]
+        classes = constants.get(argument.name) if isinstance(argument, Value) else argument
+        if isinstance(classes, Constant) and classes.is_available:
+            labels = _items(classes)
+            return ClassLabels(len(labels), tuple(labels[:_FIRST_LABELS]))
+    return None
+
+
+def _items(classes: Constant) -> list[str | int]:
+    if isinstance(classes.data, Nested):
+        return [item for member in classes.data.items for item in _items(member)]
+    return [
+        item if isinstance(item, (str, int)) else str(item) for item in classes.numpy().reshape(-1).tolist()
+    ]
