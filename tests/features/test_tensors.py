@@ -171,6 +171,7 @@ def test_refused_images() -> None:
         (SequenceFeature("string"), ["a"], ["a"]),
         (DictionaryFeature("string"), {"a": 1}, [{"a": 1.0}]),
         (DictionaryFeature("int64"), {np.int64(3): np.float32(1)}, [{3: 1.0}]),
+        (DictionaryFeature("string"), {3: 1.0}, [{3: 1.0}]),
     ],
 )
 def test_other_types(type_: FeatureType, value: Any, expected: list[Any]) -> None:
@@ -182,7 +183,7 @@ def test_other_types(type_: FeatureType, value: Any, expected: list[Any]) -> Non
     [
         (Int64Feature(), "3"), (Int64Feature(), [1, 2]), (DoubleFeature(), None), (StringFeature(), 3),
         (SequenceFeature("int64"), ["a"]), (SequenceFeature("string"), "abc"),
-        (DictionaryFeature("string"), {1: 1}),
+        (DictionaryFeature("string"), {1: 1, "a": 1}),
         (DictionaryFeature("int64"), {1: "a"}), (DictionaryFeature("int64"), [1]),
     ],
 )  # fmt: skip

@@ -84,6 +84,11 @@ class Border:
     def _pairs(self, port: Port, given: Mapping[Label, float]) -> dict[str, Array]:
         keys = self._input_keys.get(port.name)
         if keys is not None and keys.labels is None:
+            if any(isinstance(key, str) != (keys.dtype == object) for key in given):
+                raise InputError(
+                    f"the dictionary {port.name!r} has keys of another type than the model passes on",
+                    "give strings as keys" if keys.dtype == object else "give integers as keys",
+                )
             return {
                 keys.value: _as_array(list(given), keys.dtype),
                 port.value: np.array(list(given.values()), port.dtype),

@@ -10,6 +10,7 @@ import numpy as np
 from coremlscope.errors import InputError
 from coremlscope.features.limits import index_limits
 from coremlscope.features.shapes import bind_shapes
+from coremlscope.features.vocabulary import known_keys, value_of_keys
 from coremlscope.features.words import describe_shape
 from coremlscope.ir import (
     Array,
@@ -44,7 +45,8 @@ def dummy_values(
 
     Floats are drawn evenly from 0 to 1, pixels from 0 to 255. Integers, and floats that end up as indices,
     are drawn below the number of rows of the table that they index, where the graph shows it; else 0 or 1.
-    An optional array with a default value is filled with that.
+    What is looked up by its value, as words and categories are, is drawn from what the model knows. An
+    optional array with a default value is filled with that.
 
     Args:
         description: The interface.
@@ -61,7 +63,8 @@ def dummy_values(
     for found in map(index_limits, functions):
         limits.update((name, min(limit, limits.get(name, limit))) for name, limit in found.items())
     declared = {value.name: value.type for function in functions for value in function.graph.inputs}
-    values = {}
+    words = {name: keys for function in functions for name, keys in known_keys(function).items()}
+    values: dict[str, Any] = {}
     for feature in description.inputs:
         shape = bound.get(feature.name)
         inside = declared.get(feature.name)
@@ -70,7 +73,11 @@ def dummy_values(
         # One generator a feature, so that its values do not depend on the inputs before it.
         generator = np.random.default_rng([seed, *feature.name.encode()])
         try:
-            values[feature.name] = dummy_value(feature.type, generator, shape or (), limits.get(feature.name))
+            known = words.get(feature.name)
+            value = None if known is None else value_of_keys(feature.type, known, generator, shape or ())
+            if value is None:
+                value = dummy_value(feature.type, generator, shape or (), limits.get(feature.name))
+            values[feature.name] = value
         except (MemoryError, ValueError):  # NumPy's words for an array that no memory holds
             raise InputError(
                 f"the input {feature.name!r} is too large to be made up: {describe_shape(shape or ())}",

@@ -87,8 +87,8 @@ def _to_tensor(feature: Feature, value: Any, shape: Shape | None) -> Array:
             if not isinstance(value, str):
                 raise _wrong_type(feature, value)
             return _objects([value])
-        case DictionaryFeature(key):
-            return _objects([_dictionary(feature, value, key)])
+        case DictionaryFeature():
+            return _objects([_dictionary(feature, value)])
         case SequenceFeature():
             return _sequence(feature, feature.type, value)
 
@@ -117,10 +117,14 @@ def _number(feature: Feature, value: Any, kind: type[int] | type[float]) -> int 
     return kind(number)
 
 
-def _dictionary(feature: Feature, value: Any, key: str) -> dict[str | int, float]:
-    wanted = str if key == "string" else (int, np.integer)
-    if not isinstance(value, Mapping) or not all(
-        isinstance(k, wanted) and isinstance(v, (int, float, np.number)) for k, v in value.items()
+def _dictionary(feature: Feature, value: Any) -> dict[str | int, float]:
+    """A dictionary with keys of one type. Which one the description names does not matter, as in Core ML.
+
+    coremltools' converters describe dictionaries as having strings where their models look up integers.
+    """
+    if not isinstance(value, Mapping) or not (
+        all(isinstance(number, (int, float, np.number)) for number in value.values())
+        and any(all(isinstance(k, wanted) for k in value) for wanted in (str, (int, np.integer)))
     ):
         raise _wrong_type(feature, value)
     return {k if isinstance(k, str) else int(k): float(v) for k, v in value.items()}
