@@ -1,4 +1,4 @@
-"""Activations: one layer type whose parameters say which function it is."""
+"""Activations, and other functions of each element that have a layer of their own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
+from coremlscope.formats.neuralnetwork.unary_function import unary
 from coremlscope.formats.neuralnetwork.weights import weight_values
 from coremlscope.formats.schema import Message
 from coremlscope.ir import Array
@@ -83,8 +84,44 @@ _FUNCTIONS: Mapping[str, Callable[[Builder, Message, Blob], Blob]] = {
 }
 
 
-def _translate(t: Translation) -> Blob:
+def _activation(t: Translation) -> Blob:
     return activate(t.builder, t.params, t.x)
 
 
-LAYERS: tuple[LayerSpec, ...] = (LayerSpec("activation", _translate),)
+def _clip(t: Translation) -> Blob:
+    result = t.builder.op("clip", x=t.x, alpha=float(t.params.minVal), beta=float(t.params.maxVal))
+    return replace(result, sequence=t.x.sequence)
+
+
+def _clamped_relu(t: Translation) -> Blob:
+    result = t.builder.op("clamped_relu", x=t.x, alpha=float(t.params.alpha), beta=float(t.params.beta))
+    return replace(result, sequence=t.x.sequence)
+
+
+def _gelu(t: Translation) -> Blob:
+    return replace(t.builder.op("gelu", x=t.x, mode=_GELU_MODES[t.params.mode]), sequence=t.x.sequence)
+
+
+def _softmax(t: Translation) -> Blob:
+    """Along the channels, which are the third axis from the end, also of tensors of any rank."""
+    if t.x.rank < 3:
+        raise CannotTranslate(f"it takes a tensor of at least three dimensions, not {t.x.rank}")
+    return replace(t.builder.op("softmax", x=t.x, axis=-3), sequence=t.x.sequence)
+
+
+def _softmax_nd(t: Translation) -> Blob:
+    return t.builder.op("softmax", x=t.builder.tensor(t.x), axis=int(t.params.axis))
+
+
+#: `GeluMode`.
+_GELU_MODES = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
+
+LAYERS: tuple[LayerSpec, ...] = (
+    LayerSpec("activation", _activation),
+    LayerSpec("clampedReLU", _clamped_relu),
+    LayerSpec("clip", _clip),
+    LayerSpec("gelu", _gelu),
+    LayerSpec("softmax", _softmax),
+    LayerSpec("softmaxND", _softmax_nd),
+    LayerSpec("unary", unary),
+)

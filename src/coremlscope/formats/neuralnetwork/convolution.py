@@ -1,42 +1,124 @@
-"""Convolutions."""
+"""Convolutions and deconvolutions over two and three spatial axes."""
 
 from __future__ import annotations
 
-from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
+from collections.abc import Sequence
+from typing import Any
+
+from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
+from coremlscope.formats.schema import Message
+from coremlscope.ir import Constant
 
-__all__ = ["LAYERS"]
+__all__ = ["LAYERS", "flat_padding", "sizes"]
+
+#: `PaddingType` of the layers with three spatial axes, in MIL's words.
+_PADDING_3D = ("custom", "valid", "same")
+
+
+def sizes(given: Sequence[int], default: int, count: int = 2) -> list[int]:
+    """A size per spatial axis; those that are not set have a default.
+
+    Raises:
+        CannotTranslate: They are not one for each axis.
+    """
+    listed = [int(size) for size in given] or [default] * count
+    if len(listed) != count:
+        raise CannotTranslate(f"{len(listed)} sizes are given for {count} spatial axes")
+    return listed
+
+
+def flat_padding(borders: Message) -> list[int]:
+    """`BorderAmounts` as top, bottom, left, right; none where they are not set.
+
+    Raises:
+        CannotTranslate: They are not those of two axes.
+    """
+    edges = [(int(edge.startEdgeSize), int(edge.endEdgeSize)) for edge in borders.borderAmounts]
+    if len(edges) not in (0, 2):
+        raise CannotTranslate(f"borders are given for {len(edges)} axes instead of 2")
+    return [size for edge in edges for size in edge] or [0, 0, 0, 0]
 
 
 def _convolution(t: Translation) -> Blob:
     b, p, x = t.builder, t.params, t.x
-    if p.isDeconvolution:
-        raise CannotTranslate("deconvolution")
-    images = b.images(x)
-    kernel = [int(k) for k in p.kernelSize] or [3, 3]
-    groups = int(p.nGroups) or 1
-    weight = read_weights(p.weights, (int(p.outputChannels), int(p.kernelChannels), *kernel))
-    bias = read_weights(p.bias, (int(p.outputChannels),)) if p.hasBias else None
+    padding: dict[str, Any] = {"pad_type": "custom", "pad": flat_padding(p.valid.paddingAmounts)}
     if p.WhichOneof("ConvolutionPaddingType") == "same":
-        pad_type = "same_lower" if p.same.asymmetryMode else "same"
-        pad = [0, 0, 0, 0]
-    else:
-        pad_type = "custom"
-        edges = [(int(e.startEdgeSize), int(e.endEdgeSize)) for e in p.valid.paddingAmounts.borderAmounts]
-        pad = [size for edge in edges or [(0, 0), (0, 0)] for size in edge]
-    result = b.op(
-        "conv",
-        x=images,
-        weight=weight,
-        bias=bias,
-        strides=[int(s) for s in p.stride] or [1, 1],
-        dilations=[int(d) for d in p.dilationFactor] or [1, 1],
-        groups=groups,
-        pad_type=pad_type,
-        pad=pad,
-    )
-    return b.like(result, x)
+        padding = {"pad_type": "same_lower" if p.same.asymmetryMode else "same"}
+    window: dict[str, Any] = {
+        "strides": sizes(p.stride, 1),
+        "groups": int(p.nGroups) or 1,
+        "bias": read_weights(p.bias, (int(p.outputChannels),)) if p.hasBias else None,
+        **padding,
+    }
+    images = b.images(x)
+    if p.isDeconvolution:
+        # The definition lets dilations of deconvolutions go unheeded.
+        return b.like(_deconvolution(b, images, _weight(t), sizes(p.outputShape, 0), window), x)
+    window["dilations"] = sizes(p.dilationFactor, 1)
+    return b.like(b.op("conv", x=images, weight=_weight(t), **window), x)
 
 
-LAYERS: tuple[LayerSpec, ...] = (LayerSpec("convolution", _convolution),)
+def _weight(t: Translation) -> Blob | Constant:
+    """The second input where there is one, else the parameters' own weights."""
+    p = t.params
+    if len(t.inputs) > 1:
+        return t.builder.images(t.inputs[1])
+    kernel = sizes(p.kernelSize, 3)
+    if p.isDeconvolution:
+        groups = int(p.nGroups) or 1
+        # Of the results' channels, those of one group; quantisation parameters go along them, too.
+        shape = (int(p.kernelChannels), int(p.outputChannels) // groups, *kernel)
+        return read_weights(p.weights, shape, channel_axis=1)
+    return read_weights(p.weights, (int(p.outputChannels), int(p.kernelChannels), *kernel))
+
+
+def _deconvolution(
+    b: Builder, x: Blob, weight: Blob | Constant, spatial: Sequence[int], window: dict[str, Any]
+) -> Blob:
+    """A transposed convolution; `spatial` is the result's size, zeros where it follows from the padding."""
+    shape: list[int] | None = None
+    if any(spatial):
+        channels = (weight.type.shape or (0, 0)) if isinstance(weight, Constant) else weight.shape  # type: ignore[union-attr]
+        groups = window["groups"]
+        assert isinstance(groups, int)
+        shape = [x.shape[0], (channels[1] or 0) * groups, *spatial]
+    return b.op("conv_transpose", x=x, weight=weight, output_shape=shape, **window)
+
+
+def _convolution_3d(t: Translation) -> Blob:
+    b, p = t.builder, t.params
+    taken, given, groups = int(p.inputChannels), int(p.outputChannels), int(p.nGroups) or 1
+    kernel = (int(p.kernelDepth), int(p.kernelHeight), int(p.kernelWidth))
+    window: dict[str, Any] = {
+        "strides": [p.strideDepth or 1, p.strideHeight or 1, p.strideWidth or 1],
+        "groups": groups,
+        "bias": read_weights(p.bias, (given,)) if p.hasBias else None,
+        **padding_3d(p),
+    }
+    x = b.tensor(t.x)
+    if p.isDeconvolution:
+        weight = read_weights(p.weights, (taken, given // groups, *kernel), channel_axis=1)
+        return _deconvolution(b, x, weight, sizes(p.outputShape, 0, 3), window)
+    window["dilations"] = [p.dilationDepth or 1, p.dilationHeight or 1, p.dilationWidth or 1]
+    weight = read_weights(p.weights, (given, taken // groups, *kernel))
+    return b.op("conv", x=x, weight=weight, **window)
+
+
+def padding_3d(p: Message) -> dict[str, Any]:
+    """The padding of a window with three spatial axes, as parameters of MIL's operations."""
+    kind = _PADDING_3D[p.paddingType]
+    if kind != "custom":
+        return {"pad_type": kind}
+    pad = [
+        p.customPaddingFront, p.customPaddingBack, p.customPaddingTop, p.customPaddingBottom,
+        p.customPaddingLeft, p.customPaddingRight,
+    ]  # fmt: skip
+    return {"pad_type": kind, "pad": pad}
+
+
+LAYERS: tuple[LayerSpec, ...] = (
+    LayerSpec("convolution", _convolution, inputs=(1, 2)),
+    LayerSpec("convolution3d", _convolution_3d),
+)

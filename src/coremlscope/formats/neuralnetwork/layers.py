@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coremlscope.formats.neuralnetwork import activation, convolution, linear, recurrent
+from coremlscope.formats.neuralnetwork import (
+    activation,
+    arithmetic,
+    convolution,
+    images,
+    linear,
+    normalization,
+    pooling,
+    rank_5,
+    recurrent,
+)
 from coremlscope.formats.neuralnetwork.layer import LayerSpec
 
 __all__ = ["LAYERS"]
 
 _FAMILIES: tuple[tuple[LayerSpec, ...], ...] = (
     activation.LAYERS,
+    arithmetic.LAYERS,
     convolution.LAYERS,
+    images.LAYERS,
     linear.LAYERS,
+    normalization.LAYERS,
+    pooling.LAYERS,
+    rank_5.LAYERS,
     recurrent.LAYERS,
 )
 

@@ -1,32 +1,95 @@
-"""Matrix products."""
+"""Matrix products and look-ups in matrices."""
 
 from __future__ import annotations
 
-from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
+import math
+from dataclasses import replace
+
+from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
+from coremlscope.ir import Constant
 
 __all__ = ["LAYERS"]
 
 
 def _inner_product(t: Translation) -> Blob:
-    """A product with a matrix, along the last dimension, or along the channels of images of one pixel."""
+    """A product with a matrix: along the last axis, or, from rank 4 on, along the last three as one."""
     b, p, x = t.builder, t.params, t.x
     taken, given = int(p.inputChannels), int(p.outputChannels)
     weight = read_weights(p.weights, (given, taken))
     bias = read_weights(p.bias, (given,)) if p.hasBias else None
-    shape = x.shape
-    if len(shape) >= 4 and shape[-3:] == (taken, 1, 1):
+    shape = x.dims
+    if len(shape) < 4:
+        return _product(b, x, weight, bias, taken)
+    last = x.shape[-3:]
+    if last[1:] == (1, 1):
         flat = b.op("squeeze", x=x, axes=[-2, -1])
-        product = b.op("linear", x=flat, weight=weight, bias=bias)
-        wide = b.op("expand_dims", x=product, axes=[-2, -1])
-        return Blob(wide.value, wide.bound, x.sequence)
-    if x.sequence is not None or not shape or shape[-1] != taken:
-        raise CannotTranslate(f"its input has the shape {list(shape)}, and its matrix takes {taken} channels")
-    if len(shape) == 1:
-        row = b.op("linear", x=b.op("expand_dims", x=x, axes=[0]), weight=weight, bias=bias)
-        return b.op("squeeze", x=row, axes=[0])
-    return b.op("linear", x=x, weight=weight, bias=bias)
+    else:
+        flat = b.op("reshape", x=x, shape=(*x.shape[:-3], math.prod(last)))
+    product = _product(b, flat, weight, bias, taken)
+    return replace(b.op("expand_dims", x=product, axes=[-2, -1]), sequence=x.sequence)
 
 
-LAYERS: tuple[LayerSpec, ...] = (LayerSpec("innerProduct", _inner_product),)
+def _product(b: Builder, x: Blob, weight: Constant, bias: Constant | None, taken: int) -> Blob:
+    """A product along the last axis, of which there may be no other."""
+    if not x.dims or x.dims[-1] not in (taken, None):
+        raise CannotTranslate(
+            f"its input has the shape {list(x.dims)}, and its matrix takes {taken} channels"
+        )
+    if x.rank > 1:
+        return b.op("linear", x=x, weight=weight, bias=bias)
+    row = b.op("linear", x=b.op("expand_dims", x=x, axes=[0]), weight=weight, bias=bias)
+    return b.op("squeeze", x=row, axes=[0])
+
+
+def _batched_product(t: Translation) -> Blob:
+    """A product of two inputs, or of one with the layer's own matrix; a vector counts as a matrix."""
+    b, p = t.builder, t.params
+    x = b.tensor(t.x)
+    if len(t.inputs) == 1:
+        taken, given = int(p.weightMatrixFirstDimension), int(p.weightMatrixSecondDimension)
+        # Kept column by column: row by row it is the transposed matrix, as `linear` takes it.
+        weight = read_weights(p.weights, (given, taken))
+        bias = read_weights(p.bias, (given,)) if p.hasBias else None
+        return _product(b, x, weight, bias, taken)
+    y = b.tensor(t.inputs[1])
+    if x.rank == 1:
+        x = b.op("expand_dims", x=x, axes=[0])
+    if y.rank == 1:
+        y = b.op("expand_dims", x=y, axes=[1])
+    return b.op("matmul", x=x, y=y, transpose_x=bool(p.transposeA), transpose_y=bool(p.transposeB))
+
+
+def _embedding(t: Translation) -> Blob:
+    """Columns of a matrix, one for each number in `[n, 1, 1, 1]`."""
+    b, p, x = t.builder, t.params, t.x
+    if x.rank not in (4, 5) or x.dims[-3:] != (1, 1, 1):
+        raise CannotTranslate(f"it takes one number an item, not a tensor of shape {list(x.dims)}")
+    places = b.op("squeeze", x=x, axes=[-3, -2, -1])
+    rows = _rows(t, places, int(p.inputDim), int(p.outputChannels))
+    return replace(b.op("expand_dims", x=rows, axes=[-2, -1]), sequence=x.sequence)
+
+
+def _embedding_nd(t: Translation) -> Blob:
+    """Columns of a matrix, one for each number in `[..., 1]`."""
+    b, p = t.builder, t.params
+    x = b.tensor(t.x)
+    if x.rank < 2 or x.dims[-1] not in (1, None):
+        raise CannotTranslate(f"it takes one number an item, not a tensor of shape {list(x.dims)}")
+    return _rows(t, b.op("squeeze", x=x, axes=[-1]), int(p.vocabSize), int(p.embeddingSize))
+
+
+def _rows(t: Translation, places: Blob, words: int, size: int) -> Blob:
+    b, p = t.builder, t.params
+    table = read_weights(p.weights, (size, words), is_transposed=True)
+    rows = b.floats(b.op("gather", x=table, indices=b.indices(places), axis=0, validate_indices=False))
+    return b.op("add", x=rows, y=read_weights(p.bias, (size,))) if p.hasBias else rows
+
+
+LAYERS: tuple[LayerSpec, ...] = (
+    LayerSpec("batchedMatmul", _batched_product, inputs=(1, 2)),
+    LayerSpec("embedding", _embedding),
+    LayerSpec("embeddingND", _embedding_nd),
+    LayerSpec("innerProduct", _inner_product),
+)

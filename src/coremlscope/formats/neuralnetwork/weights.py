@@ -10,33 +10,41 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.formats.neuralnetwork.builder import CannotTranslate
+from coremlscope.formats.neuralnetwork.builder import FLOAT, CannotTranslate
 from coremlscope.formats.schema import Message
 from coremlscope.ir import Array, Constant, DType, TensorType
 
-__all__ = ["read_weights", "weight_values"]
+__all__ = ["EncodedWeights", "is_empty", "read_weights", "weight_values"]
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.integer[Any]]
 
+#: How many times eight codes are unpacked at once: 8 bytes of memory a code.
+_GROUPS = 1 << 16
 
-def read_weights(message: Message, shape: Sequence[int], channel_axis: int = 0) -> Constant:
+
+def read_weights(
+    message: Message, shape: Sequence[int], channel_axis: int = 0, *, is_transposed: bool = False
+) -> Constant:
     """Weights as a constant; nothing is decoded before it is read.
 
     Args:
         message: `WeightParams`.
         shape: What shape they have.
         channel_axis: The axis that quantisation parameters go along, where there are several.
+        is_transposed: Hands out a matrix transposed.
 
     Raises:
         CannotTranslate: They are not as many as the shape needs, or their encoding is not defined.
     """
-    data = _Encoded(message, tuple(shape), channel_axis)
+    data = EncodedWeights(message, _encoding(message), tuple(shape), channel_axis, is_transposed)
     count, held = math.prod(shape), data.count()
     if count != held:
         listed = " x ".join(map(str, shape)) or "one"
         raise CannotTranslate(f"{held} weights are given where {count} ({listed}) are needed")
-    return Constant(TensorType(data.dtype, tuple(shape)), data)
+    data.check_channels()
+    type_ = TensorType(data.dtype, tuple(shape[::-1] if is_transposed else shape))
+    return Constant(type_, data)
 
 
 def weight_values(message: Message) -> Array:
@@ -45,64 +53,96 @@ def weight_values(message: Message) -> Array:
     Raises:
         CannotTranslate: Their encoding is not defined.
     """
-    data = _Encoded(message, (), 0)
-    return _Encoded(message, (data.count(),), 0).numpy()
+    encoding = _encoding(message)
+    count = EncodedWeights(message, encoding, ()).count()
+    return EncodedWeights(message, encoding, (count,)).numpy()
+
+
+def is_empty(message: Message) -> bool:
+    """True where there are no weights at all."""
+    return _encoding(message) == "floatValue" and not len(message.floatValue)
+
+
+def _encoding(message: Message) -> str:
+    """The field that holds the weights. Those quantised for dynamic products say `quantization` as well."""
+    for field in ("int8RawValue", "rawValue", "float16Value"):
+        if len(getattr(message, field)):
+            return field
+    return "floatValue"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Encoded:
-    """The elements of `WeightParams`."""
+class EncodedWeights:
+    """The elements of `WeightParams`, as the file keeps them.
+
+    Attributes:
+        message: The weights.
+        encoding: The field that holds them.
+        shape: The shape in which they are kept.
+        channel_axis: The axis that quantisation parameters go along.
+        is_transposed: True where they are handed out with their axes in reverse.
+    """
 
     message: Message
+    encoding: str
     shape: tuple[int, ...]
-    channel_axis: int
+    channel_axis: int = 0
+    is_transposed: bool = False
 
     @property
     def dtype(self) -> DType:
-        return DType.FP16 if self._field() == "float16Value" else DType.FP32
+        """What the elements are once decoded."""
+        return DType.FP16 if self.encoding == "float16Value" else FLOAT
+
+    @property
+    def storage(self) -> str:
+        """How the elements are kept: `fp16`, `LUT 4-bit`, `affine uint8`."""
+        match self.encoding:
+            case "floatValue":
+                return DType.FP32.value
+            case "float16Value":
+                return DType.FP16.value
+            case "int8RawValue":
+                return "affine int8"
+            case _ if self._is_looked_up:
+                return f"LUT {self.bits}-bit"
+            case _:
+                return f"affine uint{self.bits}"
 
     @property
     def stored_bytes(self) -> int:
-        m, field = self.message, self._field()
-        if field == "floatValue":
+        """Bytes of the elements, and of the parameters of their quantisation."""
+        m = self.message
+        if self.encoding == "floatValue":
             return 4 * len(m.floatValue)
+        if self.encoding == "float16Value":
+            return len(m.float16Value)
         tables = m.quantization
         parameters = (tables.linearQuantization.scale, tables.linearQuantization.bias,
                       tables.lookupTableQuantization.floatValue)  # fmt: skip
-        return len(getattr(m, field)) + (4 * sum(map(len, parameters)) if field != "float16Value" else 0)
+        return len(getattr(m, self.encoding)) + 4 * sum(map(len, parameters))
 
     @property
     def is_available(self) -> bool:
+        """Always true: the model file itself holds them."""
         return True
 
     @property
     def bits(self) -> int:
         """Bits of each element as stored."""
-        field = self._field()
-        if field == "rawValue":
+        if self.encoding == "rawValue":
             return int(self.message.quantization.numberOfBits)
-        return {"floatValue": 32, "float16Value": 16, "int8RawValue": 8}[field]
+        return {"floatValue": 32, "float16Value": 16, "int8RawValue": 8}[self.encoding]
 
     def numpy(self) -> Array:
-        match self._field():
-            case "floatValue":
-                return _float_values(self.message).reshape(self.shape)
-            case "float16Value":
-                return np.frombuffer(self.message.float16Value, np.float16).reshape(self.shape)
-            case "int8RawValue":
-                # Dynamically quantised: one scale, no bias.
-                return self._linear(np.frombuffer(self.message.int8RawValue, np.int8), is_symmetric=True)
-            case _:
-                codes = unpack(self.message.rawValue, self.bits, math.prod(self.shape))
-                if self.message.quantization.WhichOneof("QuantizationType") == "lookupTableQuantization":
-                    table = np.array(self.message.quantization.lookupTableQuantization.floatValue, np.float32)
-                    return table[codes].reshape(self.shape)
-                return self._linear(codes, is_symmetric=False)
+        """The elements, decoded."""
+        decoded = self._decoded().reshape(self.shape)
+        return decoded.T if self.is_transposed else decoded
 
     def count(self) -> int:
-        """How many elements there are, as far as `shape` lets it be told for packed ones."""
-        m, field = self.message, self._field()
-        match field:
+        """How many elements there are; of packed ones, as many as the shape wants if their bytes fit."""
+        m = self.message
+        match self.encoding:
             case "floatValue":
                 return len(m.floatValue)
             case "float16Value":
@@ -113,17 +153,27 @@ class _Encoded:
                 return len(m.int8RawValue)
             case _:
                 self._check_quantization()
-                wanted = math.prod(self.shape)
-                fits = self.shape and -(-wanted * self.bits // 8) == len(m.rawValue)
-                return wanted if fits else 8 * len(m.rawValue) // self.bits
+                wanted, size = math.prod(self.shape), len(m.rawValue)
+                fits = self.shape and -(-wanted * self.bits // 8) == size
+                return wanted if fits else 8 * size // self.bits
 
-    def _field(self) -> str:
-        m = self.message
-        # Dynamically quantised weights say `quantization` as well.
-        for field in ("int8RawValue", "rawValue", "float16Value"):
-            if len(getattr(m, field)):
-                return field
-        return "floatValue"
+    def check_channels(self) -> None:
+        """Checks that there are quantisation parameters for every channel, or one for all.
+
+        Raises:
+            CannotTranslate: There are fewer or more.
+        """
+        if self.encoding not in ("rawValue", "int8RawValue") or self._is_looked_up:
+            return
+        linear = self.message.quantization.linearQuantization
+        channels = self.shape[self.channel_axis] if self.shape else 1
+        for given in (len(linear.scale), len(linear.bias)):
+            if given not in (0, 1, channels):
+                raise CannotTranslate(f"{given} quantisation parameters are given for {channels} channels")
+
+    @property
+    def _is_looked_up(self) -> bool:
+        return bool(self.message.quantization.WhichOneof("QuantizationType") == "lookupTableQuantization")
 
     def _check_quantization(self) -> None:
         quantization, bits = self.message.quantization, self.bits
@@ -135,6 +185,23 @@ class _Encoded:
             if entries != 1 << bits:
                 raise CannotTranslate(f"the look-up table of {bits}-bit weights has {entries} entries")
 
+    def _decoded(self) -> Array:
+        m = self.message
+        match self.encoding:
+            case "floatValue":
+                return _float_values(m)
+            case "float16Value":
+                return np.frombuffer(m.float16Value, np.float16)
+            case "int8RawValue":
+                # Dynamically quantised: one scale, no bias.
+                return self._linear(np.frombuffer(m.int8RawValue, np.int8), is_symmetric=True)
+            case _:
+                codes = unpack(m.rawValue, self.bits, math.prod(self.shape))
+                if self._is_looked_up:
+                    table = np.array(m.quantization.lookupTableQuantization.floatValue, np.float32)
+                    return table[codes]
+                return self._linear(codes, is_symmetric=False)
+
     def _linear(self, codes: Codes, *, is_symmetric: bool) -> Floats:
         linear = self.message.quantization.linearQuantization
         scale = np.array(linear.scale or [1.0], np.float32)
@@ -145,13 +212,8 @@ class _Encoded:
     def _along(self, parameters: Floats) -> Floats:
         if parameters.size == 1:
             return parameters.reshape(())
-        channels = self.shape[self.channel_axis]
-        if parameters.size != channels:
-            raise CannotTranslate(
-                f"{parameters.size} quantisation parameters are given for {channels} channels"
-            )
         rest = len(self.shape) - self.channel_axis - 1
-        return parameters.reshape((channels,) + (1,) * rest)
+        return parameters.reshape((parameters.size,) + (1,) * rest)
 
 
 def unpack(data: bytes, bits: int, count: int) -> npt.NDArray[np.uint8]:
@@ -159,9 +221,17 @@ def unpack(data: bytes, bits: int, count: int) -> npt.NDArray[np.uint8]:
     array = np.frombuffer(data, np.uint8)
     if bits == 8:
         return array[:count]
-    flat = np.unpackbits(array)[: count * bits].reshape(count, bits)
-    weights = (1 << np.arange(bits - 1, -1, -1)).astype(np.uint8)
-    return np.asarray((flat * weights).sum(axis=1), np.uint8)
+    # Eight codes fill a whole number of bytes.
+    groups = -(-count // 8)
+    padded = np.zeros((groups, bits), np.uint8)
+    padded.reshape(-1)[: array.size] = array[: padded.size]
+    codes = np.zeros((groups, 8), np.uint8)
+    for start in range(0, groups, _GROUPS):
+        part = slice(start, start + _GROUPS)
+        flat = np.unpackbits(padded[part], axis=1).reshape(-1, 8, bits)
+        for bit in range(bits):
+            codes[part] = codes[part] << 1 | flat[:, :, bit]
+    return codes.reshape(-1)[:count]
 
 
 def _float_values(message: Message) -> Floats:

@@ -1,0 +1,180 @@
+"""Layers that are defined for blobs of five dimensions: sequence, batch, channels, height, width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from coremlscope.formats.neuralnetwork.arithmetic import in_one_layout
+from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
+from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
+from coremlscope.formats.neuralnetwork.weights import read_weights
+
+__all__ = ["LAYERS"]
+
+#: `ReduceAxis`: CHW, HW, C, H and W.
+_AXES = ([-3, -2, -1], [-2, -1], [-3], [-2], [-1])
+#: `ReduceOperation`; a sum of logarithms and the place of the largest are not one operation each.
+_REDUCTIONS = (
+    "reduce_sum", "reduce_mean", "reduce_prod", "", "reduce_sum_square", "reduce_l1_norm", "reduce_l2_norm",
+    "reduce_max", "reduce_min", "",
+)  # fmt: skip
+_LOG_SUM, _ARGMAX = 3, 9
+_EPSILON = 1e-6
+
+
+def _images(t: Translation) -> Blob:
+    """The input with all that comes before its channels in one dimension."""
+    return t.builder.images(t.x)
+
+
+def _flatten(t: Translation) -> Blob:
+    b, images = t.builder, _images(t)
+    if t.params.mode:  # channels last
+        images = b.op("transpose", x=images, perm=[0, 2, 3, 1])
+    count = math.prod(images.shape[1:])
+    return b.like(b.op("reshape", x=images, shape=(images.shape[0], count, 1, 1)), t.x)
+
+
+def _reshape(t: Translation) -> Blob:
+    """To `[C, H, W]` with the sequence as it is, or to a new sequence of such images."""
+    b, target, x = t.builder, [int(size) for size in t.params.targetShape], _five(t)
+    if len(target) not in (3, 4):
+        raise CannotTranslate(f"its target shape has {len(target)} dimensions instead of 3 or 4")
+    if len(target) == 4 and _batch(x) != 1:
+        raise CannotTranslate("it makes another sequence of a batch of several items")
+    images = replace(x, sequence=None)
+    count = target[0] if len(target) == 4 else images.shape[0]
+    channels, height, width = target[-3:]
+    if t.params.mode:  # channels last
+        images = b.op("transpose", x=images, perm=[0, 2, 3, 1])
+        images = b.op("reshape", x=images, shape=(count, height, width, channels))
+        result = b.op("transpose", x=images, perm=[0, 3, 1, 2])
+    else:
+        result = b.op("reshape", x=images, shape=(count, channels, height, width))
+    return _as_given(b, replace(result, sequence=count if len(target) == 4 else x.sequence), t.x)
+
+
+def _permute(t: Translation) -> Blob:
+    """Another order of sequence, channels, height and width; the batch stays where it is."""
+    b, axes = t.builder, [int(axis) for axis in t.params.axis] or [0, 1, 2, 3]
+    if sorted(axes) != [0, 1, 2, 3]:
+        raise CannotTranslate(f"its axes {axes} are no order of four dimensions")
+    x = _five(t)
+    if axes[0] == 0 or _batch(x) == 1:
+        result = b.op("transpose", x=replace(x, sequence=None), perm=axes)
+        sequence = x.sequence if axes[0] == 0 else result.shape[0]
+        return _as_given(b, replace(result, sequence=sequence), t.x)
+    places = [axis + 1 if axis else 0 for axis in axes]
+    result = b.op("transpose", x=b.tensor(x), perm=[places[0], 1, *places[1:]])
+    return _as_given(b, hold(b, result), t.x)
+
+
+def _five(t: Translation) -> Blob:
+    """The input as one of five dimensions, as such blobs are held."""
+    b, x = t.builder, t.x
+    if x.sequence is not None:
+        return x
+    if x.rank != 5:
+        raise CannotTranslate(f"it takes five dimensions, not {x.rank}")
+    return hold(b, x)
+
+
+def hold(b: Builder, x: Blob) -> Blob:
+    """A tensor of five dimensions, with sequence and batch in one."""
+    sequence = x.shape[0]
+    return replace(b.images(x), sequence=sequence)
+
+
+def _as_given(b: Builder, result: Blob, source: Blob) -> Blob:
+    """The result as a tensor of five dimensions, where the source was one."""
+    return b.tensor(result) if source.sequence is None else result
+
+
+def _batch(x: Blob) -> int:
+    return x.shape[0] // max(x.sequence or 1, 1)
+
+
+def _concat(t: Translation) -> Blob:
+    """Along the channels, or one sequence after the other."""
+    b, blobs = t.builder, in_one_layout(t.builder, t.inputs)
+    is_held = blobs[0].sequence is not None
+    if not t.params.sequenceConcat:
+        return replace(b.op("concat", values=blobs, axis=-3), sequence=blobs[0].sequence)
+    if not is_held and blobs[0].rank < 5:
+        raise CannotTranslate(f"a tensor of rank {blobs[0].rank} has no sequence")
+    result = b.op("concat", values=blobs, axis=0 if is_held else -5)
+    return replace(result, sequence=sum(blob.sequence or 0 for blob in blobs) if is_held else None)
+
+
+def _split(t: Translation) -> Sequence[Blob]:
+    b, x, count = t.builder, t.x, int(t.params.nOutputs) or len(t.outputs)
+    parts = b.ops("split", count, x=x, num_splits=count, axis=-3)
+    return [replace(part, sequence=x.sequence) for part in parts]
+
+
+def _slice(t: Translation) -> Blob:
+    b, p, x = t.builder, t.params, t.x
+    axis = x.rank - 3 + p.axis
+    if axis < 0:
+        raise CannotTranslate(f"a tensor of rank {x.rank} has no such axis")
+    size = x.dims[axis]
+    if size is None:
+        raise CannotTranslate("the length of the axis is not known before run time")
+    start, stop, step = slice(p.startIndex, p.endIndex, int(p.stride) or 1).indices(size)
+    begin, end, strides = [0] * x.rank, [0] * x.rank, [1] * x.rank
+    begin[axis], end[axis], strides[axis] = start, stop, step
+    others = [other != axis for other in range(x.rank)]
+    result = b.op(
+        "slice_by_index", x=x, begin=begin, end=end, stride=strides, begin_mask=others, end_mask=others
+    )
+    return replace(result, sequence=x.sequence)
+
+
+def _sequence_repeat(t: Translation) -> Blob:
+    x, times = t.x, int(t.params.nRepetitions) or 1
+    if x.sequence is None and x.rank < 5:
+        raise CannotTranslate(f"a tensor of rank {x.rank} has no sequence")
+    reps = [1] * x.rank
+    reps[0 if x.sequence is not None else -5] = times
+    result = t.builder.op("tile", x=x, reps=reps)
+    return replace(result, sequence=None if x.sequence is None else times * x.sequence)
+
+
+def _reduce(t: Translation) -> Blob:
+    b, p, x = t.builder, t.params, t.x
+    axes = _AXES[p.axis]
+    if x.rank < -axes[0]:
+        raise CannotTranslate(f"a tensor of rank {x.rank} has no such axes")
+    if p.mode == _ARGMAX:
+        if len(axes) > 1:
+            raise CannotTranslate("the place of the largest is asked for along several axes")
+        result = b.floats(b.op("reduce_argmax", x=x, axis=axes[0], keep_dims=True))
+    elif p.mode == _LOG_SUM:
+        logarithms = b.op("log", x=x, epsilon=float(p.epsilon) or _EPSILON)
+        result = b.op("reduce_sum", x=logarithms, axes=axes, keep_dims=True)
+    else:
+        result = b.op(_REDUCTIONS[p.mode], x=x, axes=axes, keep_dims=True)
+    return replace(result, sequence=x.sequence)
+
+
+def _load_constant(t: Translation) -> Blob:
+    shape = tuple(int(size) for size in t.params.shape)
+    if len(shape) != 3:
+        raise CannotTranslate(f"a constant of {len(shape)} dimensions instead of 3")
+    loaded = t.builder.op("identity", x=read_weights(t.params.data, (1, *shape), channel_axis=1))
+    return replace(t.builder.floats(loaded), sequence=1)
+
+
+LAYERS: tuple[LayerSpec, ...] = (
+    LayerSpec("concat", _concat, inputs=(1, -1)),
+    LayerSpec("flatten", _flatten),
+    LayerSpec("loadConstant", _load_constant, inputs=(0, 0)),
+    LayerSpec("permute", _permute),
+    LayerSpec("reduce", _reduce),
+    LayerSpec("reshape", _reshape),
+    LayerSpec("sequenceRepeat", _sequence_repeat),
+    LayerSpec("slice", _slice),
+    LayerSpec("split", _split),
+)
