@@ -24,6 +24,8 @@ class UnitParameters:
         kernel_s: What each kernel costs besides.
         dense_FLOPps: Dense convolutions with windows.
         pointwise_FLOPps: Dense convolutions of 1×1.
+        window_gain: How many multiplications of a dense 3×3 window with a step of one Winograd's algorithm saves.
+        channels_step: Dense convolutions sum over multiples of so many channels.
         depthwise_FLOPps: Convolutions that keep channels apart.
         grouped_FLOPps: Convolutions in groups.
         linear_share: `linear` as a share of 1×1 convolutions.
@@ -31,16 +33,17 @@ class UnitParameters:
         product_FLOPps: Products of two tensors that are both computed, attention's among them.
         activation_Bps: Inputs and results of convolutions and products.
         elementwise_Bps: Element-wise operations by themselves.
-        norm_Bps: Normalisations.
+        norm_Bps: Normalisations of rows.
         softmax_Bps: Softmax, attention's included.
         pool_Bps: Pooling.
-        reduce_Bps: Reductions.
+        reduce_Bps: Reductions, those of normalisations over whole maps among them.
         copy_Bps: Copies of whole rows: concatenation, splitting.
         channels_Bps: Moving the channels to the other end.
         reshape_Bps: Other shapes over the same order of elements.
         layout_Bps: Any other rearrangement, rows that are cut among them.
         resize_Bps: Resampling.
-        weights_Bps: Streaming of weights.
+        weights_Bps: Streaming of weights; it follows the bandwidth of a chip's memory.
+        prefetch_bytes: Weights of a kernel that are there before it begins: they came during the one before.
         spill_Bps: What a tensor costs besides that does not stay on the chip.
         on_chip_bytes: How much of a tensor stays there.
         function_Bps: Activation functions and sums at the end of a kernel, per result.
@@ -55,6 +58,8 @@ class UnitParameters:
     dispatch_s: float
     kernel_s: float
     dense_FLOPps: float  # noqa: N815
+    window_gain: float
+    channels_step: float
     pointwise_FLOPps: float  # noqa: N815
     depthwise_FLOPps: float  # noqa: N815
     grouped_FLOPps: float  # noqa: N815
@@ -73,6 +78,7 @@ class UnitParameters:
     layout_Bps: float  # noqa: N815
     resize_Bps: float  # noqa: N815
     weights_Bps: float  # noqa: N815
+    prefetch_bytes: float
     spill_Bps: float  # noqa: N815
     on_chip_bytes: float
     function_Bps: float  # noqa: N815

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from coremlscope.cost.geometry import Geometry, geometry_of
 from coremlscope.cost.kinds import Kind, kind_of, moves_channels, shape_of
-from coremlscope.cost.norms import find_norms
+from coremlscope.cost.norms import REDUCTIONS, find_norms, over_maps
 from coremlscope.ir import StateType, TensorType, Value
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 
@@ -134,7 +134,7 @@ def _same_shape(view: OpView, name: str) -> bool:
 
 
 _MATRIX: frozenset[Kind] = frozenset({"conv", "pointwise", "depthwise", "grouped", "linear", "matmul"})
-_VECTOR: frozenset[Kind] = frozenset({"elementwise", "norm", "pool", "reduce", "resize"})
+_VECTOR: frozenset[Kind] = frozenset({"elementwise", "norm", "map_norm", "pool", "reduce", "resize"})
 _MOVES: frozenset[Kind] = frozenset({"layout", "channels", "reshape"})
 
 #: What joins a kernel; the first that fits counts.
@@ -179,6 +179,8 @@ class _Fuser:
         self.packed: dict[str, float] = {}
         self.quantised: set[str] = set()
         norms = find_norms(graph.ops)
+        #: Reductions of whole maps, by id.
+        self.wide = {view.op.id for view in graph.ops if view.op.type in REDUCTIONS and over_maps(view)}
         #: The members of normalisations by id, and the last of each.
         self.norms = {id_: members for members in norms.values() for id_ in members}
         for view in graph.ops:
@@ -247,8 +249,9 @@ class _Fuser:
             return None
         size = sum(_size(value) for value in view.outputs)
         kernel = Kernel(
-            "norm", list(members), view.op.name, geometry_of(view), size, size, _element_bytes(view), size
-        )
+            "map_norm" if self.wide.intersection(members) else "norm",
+            list(members), view.op.name, geometry_of(view), size, size, _element_bytes(view), size,
+        )  # fmt: skip
         chain = _Chain(kernel, view.op.outputs[0].name)
         self.chains[chain.gives] = chain
         return chain

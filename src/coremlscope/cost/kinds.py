@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from coremlscope.cost.geometry import Geometry
+from coremlscope.cost.norms import over_maps
 from coremlscope.ir import StateType, TensorType
 from coremlscope.ops.view import BoundValue, OpView
 
@@ -21,6 +22,7 @@ Kind = Literal[
     "elementwise",
     "softmax",
     "norm",
+    "map_norm",
     "reduce",
     "pool",
     "copy",
@@ -34,7 +36,7 @@ Kind = Literal[
 
 KINDS: tuple[Kind, ...] = (
     "conv", "pointwise", "depthwise", "grouped", "linear", "matmul", "attention", "elementwise",
-    "softmax", "norm", "reduce", "pool", "copy", "channels", "reshape", "layout", "resize",
+    "softmax", "norm", "map_norm", "reduce", "pool", "copy", "channels", "reshape", "layout", "resize",
     "recurrent", "other",
 )  # fmt: skip
 
@@ -43,7 +45,8 @@ OPS_OF_KIND: dict[Kind, str] = {
     "matmul": "matmul einsum",
     "attention": "scaled_dot_product_attention",
     "softmax": "softmax",
-    "norm": "layer_norm instance_norm l2_norm local_response_norm",
+    "norm": "layer_norm l2_norm local_response_norm",
+    "map_norm": "instance_norm",
     "reduce": "reduce_mean reduce_sum reduce_max reduce_min reduce_prod reduce_l1_norm reduce_l2_norm"
     " reduce_log_sum reduce_log_sum_exp reduce_sum_square reduce_argmax reduce_argmin cumsum",
     "pool": "max_pool avg_pool l2_pool",
@@ -74,6 +77,8 @@ def kind_of(view: OpView, geometry: Geometry) -> Kind:
         return "conv" if geometry.taps > 1 else "pointwise"
     if view.op.type == "transpose" and moves_channels(view):
         return "channels"
+    if view.op.type == "layer_norm" and over_maps(view):
+        return "map_norm"
     kind = _KIND_OF_OP.get(view.op.type, "other")
     if kind == "copy" and (_cuts_rows(view) or (view.has("interleave") and view.flag("interleave"))):
         return "layout"

@@ -164,7 +164,10 @@ def _price(
         parameters = known.units[unit]
         scale = scale_of(unit, chip, all_chips()[known.references[unit]], parameters)
         prices = price_kernels(table, unit, parameters, scale)
-        for place in np.flatnonzero(placed == unit):
+        here = placed == unit
+        # Weights come ahead of their kernels, but not faster than the memory gives them.
+        parts["weights"] += max(float((prices.stream[here] - prices.total[here]).sum()), 0.0)
+        for place in np.flatnonzero(here):
             bound = _bound(prices, place)
             total[place], bounds[place] = prices.total[place], bound
             parts[bound] += float(prices.total[place])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from coremlscope.ir import Value
+from coremlscope.ir import TensorType, Value
 from coremlscope.ops.view import OpView
 
-__all__ = ["find_norms"]
+__all__ = ["REDUCTIONS", "find_norms", "over_maps"]
 
-_REDUCTIONS = frozenset(
+#: What a normalisation begins with.
+REDUCTIONS = frozenset(
     {"reduce_mean", "reduce_sum", "reduce_l2_norm", "reduce_l1_norm", "reduce_sum_square"}
 )
 #: What stands between the reduction and the division, on one number per row.
@@ -39,6 +40,20 @@ def find_norms(views: Sequence[OpView]) -> Mapping[str, tuple[str, ...]]:
             if ids:
                 found[view.op.id] = tuple(sorted(ids, key=finder.order.__getitem__))
     return found
+
+
+def over_maps(view: OpView) -> bool:
+    """True where an operation reduces or normalises over several axes: whole maps, not one row each."""
+    type_ = view.bound("x").type if view.has("x") else None
+    if not isinstance(type_, TensorType) or type_.shape is None:
+        return False
+    if not view.has("axes"):
+        axes = range(len(type_.shape))
+    elif view.is_known("axes"):
+        axes = [axis % len(type_.shape) for axis in view.integers("axes")] if type_.shape else []
+    else:
+        return False
+    return sum(type_.shape[axis] != 1 for axis in axes) > 1
 
 
 def _names(view: OpView) -> list[str]:
@@ -91,7 +106,7 @@ class _Finder:
         while (view := self.made.get(scale)) is not None and self.users[scale] == 1:
             names = _names(view)
             ids.append(view.op.id)
-            if view.op.type in _REDUCTIONS:
+            if view.op.type in REDUCTIONS:
                 source = self.made.get(names[0])
                 if self.root(names[0]) == subject:
                     return ids

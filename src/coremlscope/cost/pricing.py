@@ -19,8 +19,14 @@ _INT8_GENERATION = 16
 _SHORT_DISPATCH_GENERATION = 15
 #: A prediction through Core ML on M1 (maderix and others: less without Core ML), of which phones need more.
 _MAC_DISPATCH_S = 0.268e-3
+#: What one Neural Engine reads at most where the memory gives more: 51e9 to 70e9 on M1 to M5 (anemll-bench).
+_STREAM_LIMIT_BPS = 70e9
+#: Of A12 to A15, where nothing is published of a chip.
+_COMMON_BANDWIDTH_BPS = 34.1e9
 #: Bytes of a number in the Neural Engine and, in practice, on the GPU.
 _HALF = 2.0
+#: Positions of a window of 3×3.
+_WINDOW = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +36,14 @@ class Scale:
     Attributes:
         speed: The ratio of what they can compute and move.
         dispatch: The ratio of what a prediction costs at least.
+        memory: The ratio of the bandwidths of their memories.
         weights_Bps: Measured streaming of weights; None where nobody published it.
         has_int8: True where eight-bit arithmetic is faster.
     """
 
     speed: float = 1.0
     dispatch: float = 1.0
+    memory: float = 1.0
     weights_Bps: float | None = None  # noqa: N815
     has_int8: bool = False
 
@@ -47,9 +55,10 @@ class Prices:
     Attributes:
         compute: Arithmetic.
         activations: Reading and writing of what is computed.
-        weights: Streaming of weights.
+        weights: Streaming of weights, as far as it is not over before the kernel begins.
         extra: What comes on top of the slowest of these: functions, spills, dispatch.
         total: The kernel.
+        stream: Streaming of all weights, those that come ahead among them: together no kernels are faster.
     """
 
     compute: Floats
@@ -57,6 +66,7 @@ class Prices:
     weights: Floats
     extra: Floats
     total: Floats
+    stream: Floats
 
 
 def scale_of(unit: ComputeUnit, chip: Chip, reference: Chip, parameters: UnitParameters) -> Scale:
@@ -70,8 +80,9 @@ def scale_of(unit: ComputeUnit, chip: Chip, reference: Chip, parameters: UnitPar
     """
     ratio = _capability(unit, chip) / _capability(unit, reference)
     speed = ratio**parameters.progress
+    memory = _bandwidth(chip) / _bandwidth(reference)
     if unit != NEURAL_ENGINE:
-        return Scale(speed)
+        return Scale(speed, memory=memory)
     is_mac = chip.id.startswith("m")
     dispatch = _MAC_DISPATCH_S / parameters.dispatch_s if is_mac else 1.0
     if chip.neural_engine_generation >= _SHORT_DISPATCH_GENERATION:
@@ -79,9 +90,15 @@ def scale_of(unit: ComputeUnit, chip: Chip, reference: Chip, parameters: UnitPar
     return Scale(
         speed,
         dispatch,
+        min(memory, _STREAM_LIMIT_BPS / parameters.weights_Bps),
         chip.value(unit, "weight_stream_Bps") if is_mac else None,
         chip.neural_engine_generation >= _INT8_GENERATION,
     )
+
+
+def _bandwidth(chip: Chip) -> float:
+    facts = chip.memory.get("bandwidth_Bps")
+    return facts[0].value if facts else _COMMON_BANDWIDTH_BPS
 
 
 def _capability(unit: ComputeUnit, chip: Chip) -> float:
@@ -114,23 +131,39 @@ def price_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamet
     p = parameters
     size = table.element_bytes if unit == CPU else np.full(len(table), _HALF)
     gain = np.where(table.int8 > 0, p.int8_gain if scale.has_int8 else 1.0, 1.0)
-    compute = 2 * table.macs / (_arithmetic(table, p) * gain)
+    compute = 2 * _multiplications(table, p) / (_arithmetic(table, p) * gain)
     size = np.where((table.int8 > 0) & scale.has_int8, size / 2, size)
     attention = table.is_kind("attention")
-    moved = size * (table.inputs + table.outputs)
-    activations = moved / _movement(table, p)
+    activations = _moving(table, p, size)
     spilled = np.maximum(size * table.inputs - p.on_chip_bytes, 0) + np.maximum(
         size * table.outputs - p.on_chip_bytes, 0
     )
     streamed = table.weight_bytes * (1.0 if unit == CPU else np.minimum(_HALF / table.element_bytes, 1.0))
-    weights = streamed / (scale.weights_Bps or p.weights_Bps * scale.speed**0.5)
+    stream_Bps = scale.weights_Bps or p.weights_Bps * scale.memory  # noqa: N806
+    weights = np.maximum(streamed - p.prefetch_bytes, 0) / stream_Bps
     passes = np.where(attention, size * table.vector / p.softmax_Bps, size * table.vector / p.function_Bps)
     passes = passes + size * table.gated / p.gate_Bps
     compute, activations = compute / scale.speed, (activations + spilled / p.spill_Bps) / scale.speed
     extra = (passes + p.kernel_s) / scale.speed
-    return Prices(
-        compute, activations, weights, extra, np.maximum(np.maximum(compute, activations), weights) + extra
-    )
+    total = np.maximum(np.maximum(compute, activations), weights) + extra
+    return Prices(compute, activations, weights, extra, total, streamed / stream_Bps)
+
+
+def _multiplications(table: KernelTable, p: UnitParameters) -> Floats:
+    """Multiply-adds as they are done: with channels filled up, and fewer for windows of 3×3."""
+    step = p.channels_step
+    filled = np.ceil(table.in_channels / step) * step / np.maximum(table.in_channels, 1)
+    macs = np.where(table.is_kind("conv", "pointwise", "linear"), table.macs * filled, table.macs)
+    plain_windows = table.is_kind("conv") & (table.taps == _WINDOW) & (table.stride == 1)
+    return np.where(plain_windows, macs / p.window_gain, macs)
+
+
+def _moving(table: KernelTable, p: UnitParameters, size: Floats) -> Floats:
+    """Seconds of reading and writing activations on the chip."""
+    moved = size * (table.inputs + table.outputs)
+    # The mean of a map, the mean of its squares, and then each element by itself.
+    twice = 2 * size * table.inputs / p.reduce_Bps + moved / p.elementwise_Bps
+    return np.where(table.is_kind("map_norm"), twice, moved / _movement(table, p))
 
 
 def _arithmetic(table: KernelTable, p: UnitParameters) -> Floats:

@@ -26,6 +26,9 @@ class KernelTable:
         macs: Multiply-adds.
         height: Rows of the result.
         width: The innermost extent of the result.
+        in_channels: Channels that each result sums over.
+        taps: Positions of the window.
+        stride: Step of the window.
         inputs: Elements that are read, constants excluded.
         outputs: Elements that are written.
         vector: Elements that the operations behind the head go over.
@@ -40,6 +43,9 @@ class KernelTable:
     macs: Floats
     height: Floats
     width: Floats
+    in_channels: Floats
+    taps: Floats
+    stride: Floats
     inputs: Floats
     outputs: Floats
     vector: Floats
@@ -54,8 +60,8 @@ class KernelTable:
         """The table of kernels, in their order."""
         rows = [
             (
-                KINDS.index(k.kind), k.geometry.macs, k.geometry.height, k.geometry.width, k.inputs,
-                k.outputs, k.vector, k.gated, k.element_bytes, k.weights, k.weight_bytes, k.is_int8,
+                KINDS.index(k.kind), k.geometry.macs, k.geometry.height, k.geometry.width,
+                k.geometry.in_channels, k.geometry.taps, k.geometry.stride, k.inputs, k.outputs, k.vector, k.gated, k.element_bytes, k.weights, k.weight_bytes, k.is_int8,
             )
             for k in kernels
         ]  # fmt: skip
