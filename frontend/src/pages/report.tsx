@@ -3,8 +3,12 @@ import type { Result } from "../payload";
 import { ReportProvider, useReport, type Report } from "../report";
 import { TopBar } from "../ui/topbar";
 import { Header } from "../views/header";
+import { Graph } from "../views/graph";
 import { Layers } from "../views/layers";
+import { Memory } from "../views/memory";
 import { Phases } from "../views/phases";
+import { Roofline } from "../views/roofline";
+import { Timeline } from "../views/timeline";
 
 /** A part of the page. Another view is one file in `views/` and one line in `VIEWS`. */
 interface View {
@@ -19,6 +23,10 @@ interface View {
 const VIEWS: readonly View[] = [
   { id: "times", title: "Times", applies: (report) => report.profile !== null, view: () => <Phases /> },
   { id: "layers", title: "Layers", applies: (report) => report.rows.all.length > 0, view: () => <Layers /> },
+  { id: "graph", title: "Graph", applies: (report) => !!report.table.inputs?.length, view: () => <Graph /> },
+  { id: "timeline", title: "Timeline", applies: (report) => report.groups.length > 0 || report.placement !== null, view: () => <Timeline /> },
+  { id: "roofline", title: "Roofline", applies: (report) => report.groups.length > 0 || report.placement !== null, view: () => <Roofline /> },
+  { id: "memory", title: "Memory", applies: (report) => !!report.table.live_bytes?.some((size) => size), view: () => <Memory /> },
 ];
 
 /** The page of a profile, or of a model that was only looked at. */

@@ -1,0 +1,115 @@
+import type { Row } from "./rows";
+
+/** Operations that stand for each other in the graph: a scope of the author's names, or a block that repeats. */
+export interface Fold {
+  id: string;
+  title: string;
+  /** The operations in it, in the program's order. */
+  rows: Row[];
+  parts: Part[];
+}
+
+export type Part = Fold | Row;
+
+export const isFold = (part: Part): part is Fold => "parts" in part;
+
+/** The longest block that is looked for, and the fewest operations that are worth a fold. */
+const [LONGEST, FEWEST] = [160, 3];
+/** How many parts a graph begins with at most; longer ones are cut into pieces. */
+const MOST = 240;
+
+/** Folds a list of operations: by scopes where names have them, else by blocks of types that repeat. */
+export function fold(rows: readonly Row[]): Part[] {
+  const scoped = rows.filter((row) => scopes(row).length > 1).length;
+  const parts = scoped > rows.length * 0.6 ? byScope(rows, 0, "") : byRepetition(rows, "");
+  return parts.length > MOST ? inPieces(parts) : parts;
+}
+
+/** Every fold, the outer ones first. */
+export function folds(parts: readonly Part[]): Fold[] {
+  return parts.filter(isFold).flatMap((part) => [part, ...folds(part.parts)]);
+}
+
+const scopes = (row: Row): string[] => (row.layer || row.name).split(/[/.]/).filter(Boolean);
+
+/** Neighbours whose names begin alike. */
+function byScope(rows: readonly Row[], depth: number, path: string): Part[] {
+  const parts: Part[] = [];
+  for (let start = 0; start < rows.length; ) {
+    const first = rows[start];
+    if (!first) break;
+    const scope = scopes(first)[depth];
+    let end = start + 1;
+    while (end < rows.length && scopes(rows[end] ?? first)[depth] === scope) end++;
+    const run = rows.slice(start, end);
+    const isScope = scope !== undefined && run.every((row) => scopes(row).length > depth + 1);
+    if (isScope && run.length >= FEWEST) {
+      const inner = byScope(run, depth + 1, `${path}/${scope}`);
+      const only = inner.length === 1 ? inner[0] : undefined;
+      // A scope with nothing but one scope in it says no more than that one.
+      if (only && isFold(only)) parts.push({ ...only, title: `${scope}/${only.title}` });
+      else parts.push({ id: `${path}/${scope}@${first.id}`, title: scope, rows: run, parts: inner });
+    } else parts.push(...run);
+    start = end;
+  }
+  return parts;
+}
+
+/** Blocks of types that follow each other twice or more: the layers of a transformer, the stages of a network. */
+function byRepetition(rows: readonly Row[], path: string): Part[] {
+  const runs = runLengths(rows.map((row) => row.type));
+  const parts: Part[] = [];
+  for (let start = 0; start < rows.length; ) {
+    const { period, times } = bestBlock(runs, start, rows.length);
+    const first = rows[start];
+    if (!first) break;
+    if (period * times < 2 * FEWEST || times < 2) {
+      parts.push(first);
+      start++;
+      continue;
+    }
+    const block = (number: number): Fold => {
+      const inner = rows.slice(start + number * period, start + (number + 1) * period);
+      const id = `${path}${first.id}×${number}`;
+      return { id, title: `block ${number + 1} of ${times}`, rows: inner, parts: period > 2 * FEWEST ? byRepetition(inner, `${id}:`) : inner };
+    };
+    const blocks = Array.from({ length: times }, (_, number) => block(number));
+    const all = rows.slice(start, start + period * times);
+    parts.push({ id: `${path}${first.id}×`, title: `${times} × ${period === 1 ? first.type : "block"}`, rows: all, parts: period === 1 ? all : blocks });
+    start += period * times;
+  }
+  return parts;
+}
+
+/** `runs[p - 1][i]`: how many types from `i` on equal the one `p` places later. */
+function runLengths(types: readonly string[]): Uint32Array[] {
+  const most = Math.min(LONGEST, types.length >> 1);
+  return Array.from({ length: most }, (_, index) => {
+    const period = index + 1;
+    const runs = new Uint32Array(types.length + 1);
+    for (let i = types.length - period - 1; i >= 0; i--) runs[i] = types[i] === types[i + period] ? (runs[i + 1] ?? 0) + 1 : 0;
+    return runs;
+  });
+}
+
+/** The block at `start` that covers most; of those that cover alike, the shortest. */
+function bestBlock(runs: readonly Uint32Array[], start: number, end: number): { period: number; times: number } {
+  let best = { period: 1, times: 1 };
+  for (let period = 1; period <= runs.length && start + 2 * period <= end; period++) {
+    const times = Math.floor((runs[period - 1]?.[start] ?? 0) / period) + 1;
+    if (times >= 2 && times * period > best.times * best.period) best = { period, times };
+  }
+  return best;
+}
+
+/** Neighbours in pieces, so that no more than `MOST` parts are left. */
+function inPieces(parts: readonly Part[]): Part[] {
+  const size = Math.ceil(parts.length / (MOST / 4));
+  const pieces: Part[] = [];
+  for (let start = 0; start < parts.length; start += size) {
+    const inner = parts.slice(start, start + size);
+    const rows = inner.flatMap((part) => (isFold(part) ? part.rows : [part]));
+    pieces.push({ id: `piece@${rows[0]?.id}`, title: `from ${rows[0]?.name || rows[0]?.id}`, rows, parts: inner });
+  }
+  return pieces;
+}

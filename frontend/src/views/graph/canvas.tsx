@@ -1,0 +1,164 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { isFold, type Fold, type Part } from "../../data/folding";
+import { HEIGHT, WIDTH, type Edge, type Layout } from "../../data/layout";
+import { useReport } from "../../report";
+import { useWidth } from "../../ui/width";
+import { Node, type Look } from "./node";
+
+const VIEW_HEIGHT = 560;
+const [SMALLEST, LARGEST] = [0.02, 2.5];
+
+/** What is in view: the drawing's point at the upper left corner, and pixels per unit of the drawing. */
+interface View {
+  x: number;
+  y: number;
+  scale: number;
+}
+
+/** The graph as a drawing that is dragged and zoomed. Only what is in view is drawn. */
+export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onToggle: (fold: Fold) => void }) {
+  const { layout } = props;
+  const { selected, select } = useReport();
+  const [ref, width] = useWidth<HTMLDivElement>();
+  const svg = useRef<SVGSVGElement>(null);
+  const [view, setView] = useState<View>({ x: 0, y: 0, scale: 1 });
+  const drag = useRef<{ x: number; y: number; from: View; moved: boolean } | null>(null);
+  const fit = () => setView(whole(layout, width));
+  const isFresh = useRef(true);
+  useEffect(() => {
+    // The first drawing begins at the top in a readable size; later ones stay where the person looks.
+    if (width > 1 && isFresh.current && layout.boxes.length) {
+      isFresh.current = false;
+      setView(beginning(layout, width));
+    }
+  }, [layout, width]);
+
+  const zoom = (factor: number, left = width / 2, top = VIEW_HEIGHT / 2) =>
+    setView((old) => {
+      const scale = Math.min(Math.max(old.scale * factor, SMALLEST), LARGEST);
+      return { scale, x: old.x + left / old.scale - left / scale, y: old.y + top / old.scale - top / scale };
+    });
+  useZoomingWheel(svg, zoom);
+
+  const seen = useMemo(() => inView(layout, view, width), [layout, view, width]);
+  const use = (part: Part) => {
+    if (drag.current?.moved) return;
+    if (isFold(part)) props.onToggle(part);
+    else select(part.id);
+  };
+  return (
+    <div class="graph" ref={ref}>
+      <svg
+        ref={svg}
+        width={width}
+        height={VIEW_HEIGHT}
+        role="group"
+        aria-label={`Graph of ${layout.boxes.length} parts; drag to move, Ctrl and the wheel to zoom`}
+        onPointerDown={(event) => {
+          drag.current = { x: event.clientX, y: event.clientY, from: view, moved: false };
+        }}
+        onPointerMove={(event) => {
+          const held = drag.current;
+          if (!held || !event.buttons) return;
+          const [right, down] = [event.clientX - held.x, event.clientY - held.y];
+          held.moved ||= Math.abs(right) + Math.abs(down) > 4;
+          if (held.moved) setView({ ...held.from, x: held.from.x - right / held.from.scale, y: held.from.y - down / held.from.scale });
+        }}
+      >
+        <defs>
+          <marker id="arrow" viewBox="0 0 8 8" refX={7} refY={4} markerWidth={6} markerHeight={6} orient="auto">
+            <path class="arrow" d="M0,0.5L7,4L0,7.5Z" />
+          </marker>
+        </defs>
+        <g transform={`scale(${view.scale}) translate(${-view.x} ${-view.y})`}>
+          {seen.frames.map((frame) => (
+            <g key={frame.fold.id}>
+              <rect class="frame" x={frame.x} y={frame.y} width={frame.width} height={frame.height} rx={10} />
+              <g
+                class="frame-title"
+                role="button"
+                tabIndex={0}
+                aria-label={`Fold ${frame.fold.title}`}
+                transform={`translate(${frame.x + frame.width + 4} ${frame.y + 12})`}
+                onClick={() => props.onToggle(frame.fold)}
+                onKeyDown={(event) => event.key === "Enter" && props.onToggle(frame.fold)}
+              >
+                <text>⊟ {frame.fold.title}</text>
+              </g>
+            </g>
+          ))}
+          {seen.edges.map((edge, index) => (
+            <path key={index} class={`edge ${edge.to.rank - edge.from.rank > 1 ? "edge-long" : ""}`} d={path(edge)} marker-end="url(#arrow)" />
+          ))}
+          {seen.boxes.map((box) => (
+            <Node key={box.part.id} box={box} look={props.look(box.part)} isSelected={box.part.id === selected} onUse={use} />
+          ))}
+        </g>
+      </svg>
+      <div class="zoom">
+        <button type="button" class="quiet" aria-label="Zoom in" onClick={() => zoom(1.4)}>
+          +
+        </button>
+        <button type="button" class="quiet" aria-label="Zoom out" onClick={() => zoom(1 / 1.4)}>
+          −
+        </button>
+        <button type="button" class="quiet" onClick={fit}>
+          All
+        </button>
+      </div>
+    </div>
+  );
+}
+
+/** Ctrl (or ⌘, or a pinch) and the wheel zoom at the pointer; the wheel alone scrolls the page. */
+function useZoomingWheel(target: { current: SVGSVGElement | null }, zoom: (factor: number, left: number, top: number) => void) {
+  const latest = useRef(zoom);
+  latest.current = zoom;
+  useEffect(() => {
+    const element = target.current;
+    const listen = (event: WheelEvent) => {
+      if (!element || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      const box = element.getBoundingClientRect();
+      latest.current(Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
+    };
+    element?.addEventListener("wheel", listen, { passive: false });
+    return () => element?.removeEventListener("wheel", listen);
+  }, []);
+}
+
+function whole(layout: Layout, width: number): View {
+  const scale = Math.min(Math.max(Math.min(width / layout.width, VIEW_HEIGHT / layout.height), SMALLEST), 1);
+  return { scale, x: (layout.width - width / scale) / 2, y: (layout.height - VIEW_HEIGHT / scale) / 2 };
+}
+
+function beginning(layout: Layout, width: number): View {
+  const all = whole(layout, width);
+  if (all.scale > 0.6) return all;
+  const scale = Math.max(all.scale, 0.8);
+  const first = layout.boxes[0];
+  return { scale, x: (first?.x ?? 0) + WIDTH / 2 - width / scale / 2, y: 0 };
+}
+
+function inView(layout: Layout, view: View, width: number): Pick<Layout, "boxes" | "edges" | "frames"> {
+  const [left, top] = [view.x, view.y];
+  const [right, bottom] = [view.x + width / view.scale, view.y + VIEW_HEIGHT / view.scale];
+  const isSeen = (x: number, y: number, w: number, h: number) => x < right && x + w > left && y < bottom && y + h > top;
+  return {
+    boxes: layout.boxes.filter((box) => isSeen(box.x, box.y, WIDTH, HEIGHT)),
+    edges: layout.edges.filter(({ from, to }) => {
+      const x = Math.min(from.x, to.x);
+      return isSeen(x, from.y, Math.abs(from.x - to.x) + 2 * WIDTH, to.y - from.y + HEIGHT);
+    }),
+    frames: layout.frames.filter((frame) => isSeen(frame.x, frame.y, frame.width + WIDTH, frame.height)),
+  };
+}
+
+/** A way down; one past other operations swings out to the side. */
+function path({ from, to }: Edge): string {
+  const [x1, y1, x2, y2] = [from.x + WIDTH / 2, from.y + HEIGHT, to.x + WIDTH / 2, to.y];
+  const down = Math.min(40, (y2 - y1) / 2);
+  if (to.rank - from.rank === 1) return `M${x1},${y1}C${x1},${y1 + down} ${x2},${y2 - down} ${x2},${y2}`;
+  const side = Math.max(x1, x2) + WIDTH / 2 + Math.min(18 + 5 * (to.rank - from.rank), 90);
+  return `M${x1 + 24},${y1}C${side},${y1 + down} ${side},${y1 + down} ${side},${(y1 + y2) / 2}S${side},${y2 - down} ${x2 + 24},${y2}`;
+}

@@ -1,0 +1,74 @@
+import { isFold, type Part } from "../../data/folding";
+import { HEIGHT, WIDTH, type Box } from "../../data/layout";
+import type { Unit } from "../../data/profile";
+import { UNIT_NAMES } from "../../data/words";
+import { plural, share } from "../../format";
+
+/** How a part is drawn: by how many operations on which unit, or by its share of the costs. */
+export interface Look {
+  units: ReadonlyMap<Unit, number>;
+  share: number | null;
+}
+
+const ORDER: readonly Unit[] = ["neural_engine", "gpu", "cpu"];
+
+/** An operation, or a fold of them. */
+export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: (part: Part) => void }) {
+  const { box, look } = props;
+  const { part } = box;
+  const [title, detail] = isFold(part)
+    ? [part.title, plural(part.rows.length, "operation")]
+    : [part.layerType || part.type, part.output];
+  const text = look.share === null ? detail : `${share(look.share)} · ${detail}`;
+  const use = () => props.onUse(part);
+  return (
+    <g
+      class={`node ${isFold(part) ? "node-fold" : ""} ${props.isSelected ? "node-selected" : ""}`}
+      transform={`translate(${box.x} ${box.y})`}
+      tabIndex={0}
+      role="button"
+      aria-label={`${title}, ${text}${unitsInWords(look)}${isFold(part) ? ": unfold" : ""}`}
+      onClick={use}
+      onKeyDown={(event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        use();
+      }}
+    >
+      {isFold(part) && <rect class="node-back" x={4} y={4} width={WIDTH} height={HEIGHT} rx={7} />}
+      <rect class="node-box" width={WIDTH} height={HEIGHT} rx={7} />
+      {look.share !== null && <rect class="node-heat" width={WIDTH} height={HEIGHT} rx={7} style={{ opacity: Math.min(0.85, Math.sqrt(look.share) * 1.1) }} />}
+      <UnitBar units={look.units} />
+      <text class="node-title" x={14} y={19}>
+        {shorten(title, 24)}
+      </text>
+      <text class="node-detail" x={14} y={36}>
+        {shorten(text, 29)}
+      </text>
+      <title>{isFold(part) ? `${title}: ${text}` : `${title} ${part.name} (${part.id})\n${text}`}</title>
+    </g>
+  );
+}
+
+/** A bar at the left: as much of each unit's colour as operations run there. */
+function UnitBar(props: { units: ReadonlyMap<Unit, number> }) {
+  const total = [...props.units.values()].reduce((sum, number) => sum + number, 0);
+  let top = 5;
+  return (
+    <g>
+      {ORDER.filter((unit) => props.units.has(unit)).map((unit) => {
+        const height = ((props.units.get(unit) ?? 0) / total) * (HEIGHT - 10);
+        const bar = <rect key={unit} class={`fill-${unit}`} x={4} y={top} width={5} height={height} rx={1.5} />;
+        top += height;
+        return bar;
+      })}
+    </g>
+  );
+}
+
+function unitsInWords(look: Look): string {
+  const words = ORDER.filter((unit) => look.units.has(unit)).map((unit) => `${look.units.get(unit)} on the ${UNIT_NAMES[unit]}`);
+  return words.length ? `, ${words.join(", ")}` : "";
+}
+
+const shorten = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
