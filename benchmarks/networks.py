@@ -66,10 +66,17 @@ class Network:
         return graph
 
 
-def convert_network(network: Network, graph: torch.jit.ScriptModule, path: Path, *, fp16: bool) -> None:
-    """Converts a network to an ML Program with coremltools and saves it at `path` (a `.mlpackage`).
+def convert_network(
+    network: Network, graph: torch.jit.ScriptModule, path: Path, *, fp16: bool, as_layers: bool = False
+) -> None:
+    """Converts a network with coremltools and saves it. Its outputs are named `output_0`, `output_1`, ….
 
-    Its outputs are named `output_0`, `output_1`, ….
+    Args:
+        network: The network.
+        graph: Its TorchScript form.
+        path: A `.mlpackage`; a `.mlmodel` if `as_layers`.
+        fp16: Whether the program computes in fp16.
+        as_layers: Makes a neural network of it, in fp32, instead of an ML Program.
     """
     with _quiet():
         import coremltools as ct
@@ -82,15 +89,16 @@ def convert_network(network: Network, graph: torch.jit.ScriptModule, path: Path,
             results = graph(*(torch.from_numpy(value) for value in network.draw().values()))
         count = len(results) if isinstance(results, tuple) else 1
         precision = ct.precision.FLOAT16 if fp16 else ct.precision.FLOAT32
-        model = ct.convert(
-            graph,
-            inputs=inputs,
-            outputs=[ct.TensorType(name=f"output_{index}", dtype=np.float32) for index in range(count)],
-            convert_to="mlprogram",
-            compute_precision=precision,
-            minimum_deployment_target=ct.target.iOS17,
-            skip_model_load=True,
-        )
+        kind: dict[str, Any] = {
+            "convert_to": "mlprogram",
+            "compute_precision": precision,
+            "minimum_deployment_target": ct.target.iOS17,
+        }
+        if as_layers:
+            kind = {"convert_to": "neuralnetwork", "minimum_deployment_target": ct.target.iOS14}
+        dtype = None if as_layers else np.float32
+        outputs = [ct.TensorType(name=f"output_{index}", dtype=dtype) for index in range(count)]
+        model = ct.convert(graph, inputs=inputs, outputs=outputs, skip_model_load=True, **kind)
         model.save(str(path))
 
 

@@ -5,7 +5,8 @@ threads, in one process. Rounds take turns: in each, every runtime warms up and 
 predictions, so that a change of the machine's speed meets all of them. The fastest prediction of a block
 counts, as the one that other programs disturbed least; a ratio is taken round by round, and its median is
 what counts. ONNX Runtime and OpenVINO read what `torch.onnx` exports; this runtime reads what coremltools
-converts to an fp16 program, which is the default there.
+converts to an fp16 program, which is the default there, and beside it (`layers`) what coremltools converts to
+a neural network of layers.
 """
 
 from __future__ import annotations
@@ -50,12 +51,15 @@ class Row:
         seconds: The time of a prediction, by runtime: the median over the rounds.
         ratio: The time of this runtime divided by that of ONNX Runtime: median over the rounds.
         ratio_range: The smallest and the largest ratio of a round.
+        layers_ratio: The time of the neural network divided by that of the program, both in this runtime:
+            median over the rounds.
     """
 
     network: str
     seconds: dict[str, float]
     ratio: float
     ratio_range: tuple[float, float]
+    layers_ratio: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,14 @@ def _coremlscope(case: Case) -> Predict:
     convert_network(case.network, case.network.graph(case.module), package, fp16=True)
     options = EngineOptions(threads=case.threads)
     executable = compile_model(read(package), case.folder / "compiled", options=options)
+    return lambda: executable.run(case.values)
+
+
+def _layers(case: Case) -> Predict:
+    model = case.folder / "network.mlmodel"
+    convert_network(case.network, case.network.graph(case.module), model, fp16=False, as_layers=True)
+    options = EngineOptions(threads=case.threads)
+    executable = compile_model(read(model), case.folder / "compiled-layers", options=options)
     return lambda: executable.run(case.values)
 
 
@@ -121,6 +133,7 @@ def _pytorch(case: Case) -> Predict:
 
 _RUNTIMES: Mapping[str, Callable[[Case], Predict]] = {
     "coremlscope": _coremlscope,
+    "layers": _layers,
     "onnxruntime": _onnxruntime,
     "openvino": _openvino,
     "pytorch": _pytorch,
@@ -162,21 +175,24 @@ def _time(network: Network, *, threads: int, rounds: int, iterations: int) -> Ro
         pairs = zip(blocks["coremlscope"], blocks["onnxruntime"], strict=True)
         ratios = [ours / theirs for ours, theirs in pairs]
         seconds = {name: statistics.median(times) for name, times in blocks.items()}
-        return Row(network.name, seconds, statistics.median(ratios), (min(ratios), max(ratios)))
+        twins = zip(blocks["layers"], blocks["coremlscope"], strict=True)
+        layers_ratio = statistics.median(layers / program for layers, program in twins)
+        return Row(network.name, seconds, statistics.median(ratios), (min(ratios), max(ratios)), layers_ratio)
 
 
 def _table(rows: Sequence[Row], threads: int) -> str:
     """The results as a Markdown table, milliseconds a prediction."""
     lines = [
         f"| network, threads: {threads} | {' | '.join(f'{name}, ms' for name in _RUNTIMES)} "
-        "| coremlscope / onnxruntime (lowest-highest round) |",
-        "|---|" + "--:|" * (len(_RUNTIMES) + 1),
+        "| coremlscope / onnxruntime (lowest-highest round) | layers / coremlscope |",
+        "|---|" + "--:|" * (len(_RUNTIMES) + 2),
     ]
     for row in rows:
         times = " | ".join(f"{row.seconds[name] * 1e3:.2f}" for name in _RUNTIMES)
         low, high = row.ratio_range
         mark = "" if row.ratio <= _GOAL else f" above {_GOAL}"
-        lines.append(f"| {row.network} | {times} | {row.ratio:.3f} ({low:.2f}-{high:.2f}){mark} |")
+        ratio = f"{row.ratio:.3f} ({low:.2f}-{high:.2f}){mark}"
+        lines.append(f"| {row.network} | {times} | {ratio} | {row.layers_ratio:.3f} |")
     return "\n".join(lines) + "\n"
 
 

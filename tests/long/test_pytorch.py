@@ -29,14 +29,14 @@ def _two_threads() -> None:
     torch.set_num_threads(2)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("form", ["fp32", "fp16", "layers"])
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
-def test_outputs_equal_those_of_pytorch(network: Network, precision: str, tmp_path: Path) -> None:
+def test_outputs_equal_those_of_pytorch(network: Network, form: str, tmp_path: Path) -> None:
     module = network.make()
     rounded = _with_rounded_weights(module)
-    package = tmp_path / "network.mlpackage"
-    convert_network(network, network.graph(module), package, fp16=precision == "fp16")
-    with closing(compile_model(read(package), tmp_path / "compiled")) as executable:
+    path = tmp_path / ("network.mlmodel" if form == "layers" else "network.mlpackage")
+    convert_network(network, network.graph(module), path, fp16=form == "fp16", as_layers=form == "layers")
+    with closing(compile_model(read(path), tmp_path / "compiled")) as executable:
         for seed in (0, 1):
             values = network.draw(seed)
             expected = _run(module, values)
@@ -44,7 +44,7 @@ def test_outputs_equal_those_of_pytorch(network: Network, precision: str, tmp_pa
             assert outputs.keys() == {f"output_{index}" for index in range(len(expected))}
             for index, (reference, moved) in enumerate(zip(expected, _run(rounded, values), strict=True)):
                 fp16_tolerance = _FP16_FACTOR * _distance(moved, reference)
-                tolerance = _FP32_TOLERANCE if precision == "fp32" else fp16_tolerance
+                tolerance = fp16_tolerance if form == "fp16" else _FP32_TOLERANCE
                 error = _distance(outputs[f"output_{index}"], reference)
                 assert error <= tolerance, f"output_{index}, input {seed}: off by {error:.2e}"
 
