@@ -22,6 +22,7 @@ from coremlscope.engines.host import physical_cores, power_mode, processor_name
 from coremlscope.engines.sampling import MOST_WARMUPS, Clock, Samples, median_interval, sample
 from coremlscope.errors import UsageError
 from coremlscope.execution import Executable, OpRange, PipelineExecutable, Runnable, missing_weights
+from coremlscope.execution.custom_layers import CustomLayer, around_custom_layers, custom_layers
 from coremlscope.execution.executable import check_precision
 from coremlscope.execution.pipeline import StageRun, compile_whole, load_whole
 from coremlscope.execution.wiring import input_functions, interface_of, stage_key
@@ -93,7 +94,14 @@ def measure(
     summary = summarise(model, request.shapes, function=function, list_ops=True)
     bodies = input_functions(model, function)
     made = dummy_values(interface, *bodies, seed=request.seed, shapes=request.shapes)
-    run = _Run(model, request, engine or default_engine(), EngineOptions(threads), clock, progress)
+    run = _Run(
+        around_custom_layers(model),
+        request,
+        engine or default_engine(),
+        EngineOptions(threads),
+        clock,
+        progress,
+    )
     with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
         compiled = run.compile(Path(name))
         loaded, executable = run.load(Path(name))
@@ -331,8 +339,12 @@ def _assemble(
     types = {row.id: row.type for row in summary.op_list}
     groups: list[Group] = []
     placed: dict[str, tuple[str, int, Status]] = {}
+    customs: list[CustomLayer] = []
     for part in parts:
         found = attribute(part.executable.bound.graph.graph, part.executable.program, part.profiled.nodes)
+        in_part = list(custom_layers(part.executable.bound.function))
+        found = found.without(frozenset(layer.id for layer in in_part))
+        customs += in_part
         for op_id, status in found.status.items():
             number = found.group.get(op_id)
             place = -1 if number is None else number + len(groups)
@@ -348,7 +360,9 @@ def _assemble(
     )
     problems = tuple(problem for part in parts for problem in part.executable.bound.problems)
     absent = tuple(stage for stage in summary.stages if stage.absent)
-    evidence = Evidence(host, request, predict, nodes, ops, tuple(groups), made_up, problems, absent)
+    evidence = Evidence(
+        host, request, predict, nodes, ops, tuple(groups), made_up, problems, absent, tuple(customs)
+    )
     findings = note(evidence)
     if ranges is not None:
         unused = frozenset(row.id for row in ops if row.status == "not run")
@@ -444,4 +458,6 @@ def _label(group: NodeGroup, profiled: NodeProfile, types: Mapping[str, str]) ->
     named = [types.get(op, op) for op in group.ops] or [profiled.nodes[node].op_type for node in group.nodes]
     counted = Counter(named)
     text = " + ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.items())
-    return text if group.ops else f"{text} (added by the engine)"
+    if group.ops:
+        return text
+    return f"{text} ({'made-up values' if group.makes_up else 'added by the engine'})"

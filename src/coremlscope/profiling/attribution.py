@@ -23,7 +23,7 @@ __all__ = ["Attribution", "NodeGroup", "Status", "attribute"]
 #: What became of an operation. `timed`: it has a group to itself. `fused`: it shares its group with others.
 #: `inside`: it ran in a nested graph; the time is in the group of the operation that holds the graph.
 #: `folded`: nothing of it is left at run time. `not run`: nothing reads its result, or its branch is never
-#: taken. `unattributed`: no node of the engine could be found for it.
+#: taken; or what computes it is not in the file. `unattributed`: no node of the engine could be found for it.
 Status = Literal["timed", "fused", "inside", "folded", "not run", "unattributed"]
 
 #: Operators that change the layout or the type of a value and not its content. Engines add them.
@@ -44,10 +44,12 @@ class NodeGroup:
     Attributes:
         ops: Ids of the operations, in the program's order; empty where the engine added the nodes.
         nodes: Indices of the engine's nodes, in the order of execution.
+        makes_up: True where the nodes make values up for operations that are not run.
     """
 
     ops: tuple[str, ...]
     nodes: tuple[int, ...]
+    makes_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,22 @@ class Attribution:
     groups: tuple[NodeGroup, ...]
     status: dict[str, Status]
     group: dict[str, int]
+
+    def without(self, ops: frozenset[str]) -> Attribution:
+        """The same for a function some of whose operations were not run: others stood in for them."""
+        if not ops:
+            return self
+        made_up = {op for op in self.status if op.partition(".")[0] in ops}
+        groups = tuple(
+            NodeGroup(
+                tuple(op for op in group.ops if op not in made_up),
+                group.nodes,
+                makes_up=bool(group.ops) and made_up.issuperset(group.ops),
+            )
+            for group in self.groups
+        )
+        status: dict[str, Status] = {**self.status, **dict.fromkeys(ops, "not run")}
+        return Attribution(groups, status, {op: n for op, n in self.group.items() if op not in made_up})
 
 
 def attribute(graph: Graph, program: OnnxProgram, nodes: Sequence[EngineNode]) -> Attribution:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from coremlscope.execution.custom_layers import CustomLayer
 from coremlscope.findings import Finding
 from coremlscope.profiling.profile import Group, Host, NodeTiming, OpTable, Phase, Request
 from coremlscope.profiling.stages import StageSummary
@@ -30,6 +31,7 @@ class Evidence:
         made_up: How many constants were made up.
         problems: `(op id, sentence)` of operations whose arguments contradict each other.
         absent: Stages of a pipeline that were not run.
+        customs: Layers that were not run.
     """
 
     host: Host
@@ -41,6 +43,7 @@ class Evidence:
     made_up: int
     problems: tuple[tuple[str, str], ...]
     absent: tuple[StageSummary, ...] = ()
+    customs: tuple[CustomLayer, ...] = ()
 
 
 def _not_apple(evidence: Evidence) -> Finding:
@@ -83,6 +86,18 @@ def _absent_stage(stage: StageSummary) -> Finding:
         "shapes of its outputs were made up, so times lack its work and results mean nothing.",
         "on an Apple device the whole pipeline runs",
         (stage.id,),
+    )
+
+
+def _custom_layer(layer: CustomLayer) -> Finding:
+    return Finding(
+        "layer-not-run",
+        "warning",
+        f"The layer {layer.name} (class {layer.class_name}) was not run, because {layer.reason}: values were "
+        f"made up for it, of the shape that follows from {layer.shape_from}, so times lack its work and "
+        "results mean nothing.",
+        "on an Apple device, in the app that has the class, the whole network runs",
+        (layer.id,),
     )
 
 
@@ -144,7 +159,7 @@ def _unattributed(evidence: Evidence) -> Finding | None:
 
 
 def _not_run(evidence: Evidence) -> Finding | None:
-    absent = {stage.id for stage in evidence.absent}
+    absent = {stage.id for stage in evidence.absent} | {layer.id for layer in evidence.customs}
     ops = tuple(row.id for row in evidence.ops if row.status == "not run" and row.id not in absent)
     if not ops:
         return None
@@ -188,4 +203,5 @@ def note(evidence: Evidence) -> tuple[Finding, ...]:
     """Every remark that applies."""
     found = (check(evidence) for check in _NOTES)
     absent = map(_absent_stage, evidence.absent)
-    return (*absent, *(finding for finding in found if finding is not None))
+    customs = map(_custom_layer, evidence.customs)
+    return (*absent, *customs, *(finding for finding in found if finding is not None))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -107,6 +107,8 @@ class Builder:
         self._names: set[str] = set(reserved)
         self._binder = Binder(OPS, OPSET)
         self._known: dict[str, BoundValue] = {}
+        #: What values were cast from: not cast back, as layers hand on all results as floats.
+        self._sources: dict[str, Blob] = {}
 
     # Values
 
@@ -169,12 +171,16 @@ class Builder:
         )
 
     def unknown(
-        self, type_: str, inputs: Sequence[Blob], outputs: Sequence[tuple[int, ...] | None]
+        self,
+        type_: str,
+        inputs: Sequence[Blob],
+        outputs: Sequence[tuple[int, ...] | None],
+        attributes: Mapping[str, Constant] | None = None,
     ) -> tuple[Blob, ...]:
         """Emits a stand-in for a layer that has no translation, with results of the given shapes."""
         names = self._result_names(len(outputs), None)
         values = tuple(Value(n, TensorType(FLOAT, shape)) for n, shape in zip(names, outputs, strict=True))
-        return self._finish(type_, {"x": tuple(b.value for b in inputs)}, (), values)
+        return self._finish(type_, {"x": tuple(b.value for b in inputs)}, (), values, attributes)
 
     def fresh(self, stem: str) -> str:
         """A name that no value has yet."""
@@ -202,6 +208,8 @@ class Builder:
         renamed = replace(blob.value, name=name)
         self._ops[since:] = [_with_value(op, old, renamed) for op in self._ops[since:]]
         self._known[name] = self._known[old]
+        if old in self._sources:
+            self._sources[name] = self._sources[old]
         return replace(blob, value=renamed)
 
     def graph(self, name: str, inputs: Sequence[Blob], outputs: Sequence[Blob]) -> Graph:
@@ -211,6 +219,11 @@ class Builder:
     def undo_from(self, mark: int) -> None:
         """Forgets the operations that were emitted since there were `mark` of them."""
         del self._ops[mark:]
+
+    @property
+    def path(self) -> str:
+        """Where the current graph is: the function, and the operations and blocks that it is nested in."""
+        return self._path
 
     @property
     def mark(self) -> int:
@@ -252,9 +265,11 @@ class Builder:
 
     def cast(self, blob: Blob, dtype: DType) -> Blob:
         """The blob with another element type."""
-        if blob.dtype is dtype:
-            return blob
-        return replace(self.op("cast", x=blob, dtype=dtype.value), sequence=blob.sequence)
+        source = self._sources.get(blob.value.name, blob)
+        if source.dtype is not dtype:
+            source = self.op("cast", x=blob, dtype=dtype.value)
+            self._sources[source.value.name] = blob
+        return replace(source, sequence=blob.sequence)
 
     def indices(self, blob: Blob) -> Blob:
         """The blob, which holds whole numbers, as integers."""
@@ -292,8 +307,10 @@ class Builder:
         arguments: dict[str, tuple[Value | Constant, ...]],
         graphs: tuple[Graph, ...],
         values: tuple[Value, ...],
+        attributes: Mapping[str, Constant] | None = None,
     ) -> tuple[Blob, ...]:
-        attributes = {"name": constant(self.layer.name if self.layer is not None else values[0].name)}
+        name = self.layer.name if self.layer is not None else values[0].name
+        attributes = {"name": constant(name), **(attributes or {})}
         op_id = f"{self._path}/{len(self._ops)}"
         op = Op(op_id, type_, arguments, values, graphs, attributes, self.layer)
         self._binder.problems.clear()

@@ -12,6 +12,8 @@ import numpy as np
 
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork.builder import FLOAT, OPSET, Blob, Builder, CannotTranslate
+from coremlscope.formats.neuralnetwork.custom import custom_layer, why_not_run
+from coremlscope.formats.neuralnetwork.control import written
 from coremlscope.formats.neuralnetwork.layer import Translation
 from coremlscope.formats.neuralnetwork.layers import LAYERS
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
@@ -78,7 +80,7 @@ class _Network:
         #: True where an input has all five dimensions; then outputs have them, too.
         self.is_sequential = any(len(shapes.get(feature.name) or ()) == 5 for feature in arrays)
         # The last layer to write an output gives it its name, unless it has to be changed first.
-        writers = Counter(output for layer in message.layers for output in layer.output)
+        writers = Counter(written(message.layers))
         self.writers = {f.name: writers[f.name] for f in interface.outputs if self.is_as_written(f)}
 
     def translate(self) -> Function:
@@ -153,6 +155,10 @@ class _Network:
         b.layer = Layer(message.name, type_, "", tuple(message.input), tuple(message.output))
         mark, position = b.mark, len(self.known)
         self.known.append(b.layer)
+        if type_ == "custom":
+            b.layer = self.known[position] = replace(b.layer, problem=why_not_run(message.custom))
+            outputs = {feature.name: feature for feature in self.interface.outputs}
+            return custom_layer(b, message, inputs, outputs)
         try:
             return self.translated(message, type_, inputs)
         except CannotTranslate as error:

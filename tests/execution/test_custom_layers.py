@@ -1,0 +1,83 @@
+"""Custom layers are profiled around, and never predicted with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from coremltools.models import datatypes
+from coremltools.models.neural_network import NeuralNetworkBuilder
+
+import coremlscope
+from coremlscope import formats, ir
+from coremlscope.errors import UnsupportedOpError
+from coremlscope.profiling.profile import Profile
+
+
+def _model(*, exact: bool = True, declared: tuple[int, ...] = (), last: bool = False) -> ir.Model:
+    """A product, a custom layer and a product, of images of one channel."""
+    builder = NeuralNetworkBuilder(
+        [("x", datatypes.Array(1, 4, 6))],
+        [("y", datatypes.Array(1, 4, 6))],
+        disable_rank5_shape_mapping=exact,
+    )
+    builder.add_activation("before", "LINEAR", "x", "a", [2.0, 0.0])
+    builder.add_activation("mine", "RELU", "a", "y" if last else "b")
+    layer = builder.spec.neuralNetwork.layers[-1]
+    layer.custom.className = "Sharpener"
+    if declared:
+        layer.outputTensor.add(rank=len(declared), dimValue=declared)
+    if not last:
+        builder.add_activation("after", "SIGMOID", "b", "y")
+    return formats.read(builder.spec.SerializeToString())
+
+
+def _profile(model: ir.Model) -> Profile:
+    return coremlscope.profile(model, iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
+
+
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "sequences"])
+def test_a_profile_runs_around_them(exact: bool) -> None:
+    profile = _profile(_model(exact=exact))
+    rows = {row.name: row for row in profile.ops}
+    assert (rows["mine"].type, rows["mine"].status, rows["mine"].group) == ("custom", "not run", -1)
+    assert (rows["before"].status, rows["after"].status) == ("timed", "timed")
+    found = next(f for f in profile.findings if f.id == "layer-not-run")
+    assert found.ops == (rows["mine"].id,)
+    assert found.text == (
+        "The layer mine (class Sharpener) was not run, because its class Sharpener is a part of an app, "
+        "and not in the file: values were made up for it, of the shape that follows from its input, so "
+        "times lack its work and results mean nothing."
+    )
+    assert not any(f.id == "operations-not-run" for f in profile.findings)
+    assert any(group.label.endswith("(made-up values)") and not group.op_ids for group in profile.groups)
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "source"),
+    [
+        (_model(declared=(2, 3)), "[2, 3]", "what the file declares for the layer"),
+        (_model(declared=(-1, 3)), "[1, 4, 6]", "its input"),
+        (_model(last=True), "[1, 4, 6]", "the description of the output 'y'"),
+        (
+            _model(exact=False, declared=(5, 2, 7, 1, 1)),
+            "[10, 7, 1, 1]",
+            "what the file declares for the layer",
+        ),
+        (_model(exact=False, declared=(7,)), "[1, 7, 1, 1]", "what the file declares for the layer"),
+    ],
+)
+def test_the_shape_of_what_they_give(model: ir.Model, shape: str, source: str) -> None:
+    profile = _profile(model)
+    row = next(row for row in profile.ops if row.type == "custom")
+    assert row.outputs == (f"tensor<fp32, {shape}>",)
+    assert any(f"follows from {source}," in finding.text for finding in profile.findings)
+
+
+def test_a_prediction_is_refused() -> None:
+    with pytest.raises(UnsupportedOpError, match=r"custom .*its class Sharpener is a part of an app"):
+        coremlscope.predict(_model(), {"x": np.zeros((1, 4, 6), np.float32)})
+
+
+def test_inspect_and_plan_tell_of_them() -> None:
+    model = _model()
+    assert coremlscope.inspect(model).main.ops["custom"] == 1
