@@ -42,8 +42,8 @@ def _read_and_lower(data: bytes) -> ir.Model | None:
         model = formats.read(data)
         lower_function(model)
     except CoremlscopeError as error:
-        assert error.message, repr(error)
-        assert error.message.isprintable(), repr(error.message)
+        if not error.message.isprintable() or not error.message:
+            raise AssertionError(repr(error.message)) from error
         return None
     return model
 
