@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coremlscope.ir import Constant, Function, FunctionDescription, Graph, ImageFeature, Op, TensorType, Value
+from coremlscope.ir import (
+    Constant,
+    DType,
+    Function,
+    FunctionDescription,
+    Graph,
+    ImageFeature,
+    Op,
+    TensorType,
+    Value,
+)
 
 __all__ = ["Preprocessing", "find_preprocessing"]
 
@@ -28,6 +38,7 @@ class Preprocessing:
         scale: A factor a channel, or one for all.
         bias: A summand a channel, or one for all.
         ops: Ids of the operations that do it.
+        has_mean_image: True where an image is subtracted at the end.
     """
 
     input: str
@@ -35,10 +46,16 @@ class Preprocessing:
     scale: tuple[float, ...]
     bias: tuple[float, ...]
     ops: tuple[str, ...]
+    has_mean_image: bool = False
 
     @property
     def text(self) -> str:
         """One line: `pixels × 0.00784 − 1: 0…255 becomes −1…1`."""
+        mean = ", then minus a mean image" if self.has_mean_image else ""
+        return self._text + mean
+
+    @property
+    def _text(self) -> str:
         if not self.ops:
             return "pixels 0…255, as they are"
         scale, bias = np.broadcast_arrays(np.array(self.scale), np.array(self.bias))
@@ -102,6 +119,7 @@ def _follow(graph: Graph, constants: dict[str, Constant], name: str, image: Imag
     found: list[str] = []
     pending: list[str] = []
     current = name
+    has_mean_image = False
     while len(users[current]) == 1:
         op = users[current][0]
         if op.type == "cast":
@@ -109,12 +127,24 @@ def _follow(graph: Graph, constants: dict[str, Constant], name: str, image: Imag
         else:
             step = _step(op, current, constants, len(channels))
             if step is None:
+                has_mean_image = _is_mean_image(op, current, image, len(channels))
                 break
             scale, bias = scale * step[0], bias * step[0] + step[1]
             found += [*pending, op.id]
             pending = []
         current = op.outputs[0].name
-    return Preprocessing(name, channels, tuple(scale.tolist()), tuple(bias.tolist()), tuple(found))
+    factors, summands = tuple(scale.tolist()), tuple(bias.tolist())
+    return Preprocessing(name, channels, factors, summands, tuple(found), has_mean_image)
+
+
+def _is_mean_image(op: Op, current: str, image: ImageFeature, planes: int) -> bool:
+    if op.type != "sub":
+        return False
+    x, y = op.inputs["x"][0], op.inputs["y"][0]
+    is_image = isinstance(y, Constant) and y.type == TensorType(
+        DType.FP32, (planes, image.height, image.width)
+    )
+    return is_image and isinstance(x, Value) and x.name == current
 
 
 def _step(

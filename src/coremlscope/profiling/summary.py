@@ -19,6 +19,7 @@ from coremlscope.ir import (
     DType,
     External,
     Feature,
+    FeatureType,
     FunctionDescription,
     Graph,
     ImageFeature,
@@ -132,6 +133,8 @@ class FunctionSummary:
         constants: How many constants.
         compute: How many results of operations there are of each element type.
         work: None where the model is no program.
+        layers: Of a neural network: how many layers of each type, as its author knows them, most frequent
+            first.
     """
 
     name: str
@@ -146,6 +149,7 @@ class FunctionSummary:
     constants: int = 0
     compute: Mapping[str, int] = dataclasses.field(default_factory=dict)
     work: WorkSummary | None = None
+    layers: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,8 +367,10 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
     constants = types.pop("const", 0)
     return dataclasses.replace(
         summary,
-        opset=body.opset,
-        opset_os=describe_opset(body.opset),
+        # The operations of a neural network are a translation: the file asks for no operation set.
+        opset="" if body.layers else body.opset,
+        opset_os="" if body.layers else describe_opset(body.opset),
+        layers=dict(Counter(layer.type for layer in body.layers).most_common()),
         ops=dict(types.most_common()),
         constants=constants,
         compute=_compute(body.graph),
@@ -395,16 +401,27 @@ def _outputs(interface: FunctionDescription, bound: BoundFunction | None) -> Seq
 
 def _feature(feature: Feature, preprocessing: str = "") -> FeatureSummary:
     inner = feature.type.array if isinstance(feature.type, StateFeature) else feature.type
-    flexibility = inner.flexibility if isinstance(inner, (ArrayFeature, ImageFeature)) else None
     return FeatureSummary(
         feature.name,
         describe_feature(feature.type),
         default_shape(feature.type),
-        "" if flexibility is None else describe_flexibility(flexibility),
+        _allowed(inner),
         feature.is_optional,
         feature.doc,
         preprocessing,
     )
+
+
+def _allowed(type_: FeatureType) -> str:
+    """The shapes that a feature may have besides its default one, in words."""
+    parts = []
+    if isinstance(type_, (ArrayFeature, ImageFeature)) and type_.flexibility is not None:
+        parts.append(describe_flexibility(type_.flexibility))
+    if isinstance(type_, ArrayFeature) and type_.takes_sequences:
+        sizes = type_.shape if len(type_.shape) != 1 else (*type_.shape, 1, 1)
+        padded = (*(1,) * (3 - len(sizes)), *sizes) if sizes else ("channels", "height", "width")
+        parts.append("×".join(map(str, ("sequence", "batch", *padded))))
+    return " or ".join(parts)
 
 
 def _compute(graph: Graph) -> dict[str, int]:

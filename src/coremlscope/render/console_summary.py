@@ -42,7 +42,9 @@ def show_summary(page: Page, model: ModelSummary) -> None:
         show_stages(page, model.stages)
     if model.weights:
         _show_weights(page, model)
-    if model.main.ops:
+    if model.main.layers:
+        _show_layers(page, model.main)
+    elif model.main.ops:
         _show_histogram(page, model.main)
     if model.user_defined:
         page.heading("Metadata")
@@ -100,7 +102,8 @@ def _shares(parts: Mapping[str, int]) -> str:
 def _show_function(page: Page, model: ModelSummary, function: FunctionSummary, is_named: bool) -> None:
     if is_named:
         default = " (shown in full)" if function is model.main else ""
-        counts = f"{plural(sum(function.ops.values()), 'operation')}, {function.opset}{default}"
+        opset = f", {function.opset}" if function.opset else ""
+        counts = f"{plural(sum(function.ops.values()), 'operation')}{opset}{default}"
         page.heading(f"Function {function.name}", counts)
     sections = (("Inputs", function.inputs), ("Outputs", function.outputs), ("States", function.states))
     for title, features in sections:
@@ -169,7 +172,18 @@ def _show_histogram(page: Page, function: FunctionSummary) -> None:
         "Operations",
         f"{total}, of {plural(len(function.ops), 'type')}; {plural(function.constants, 'constant')}",
     )
-    items = list(function.ops.items())
+    _show_counts(page, function.ops)
+
+
+def _show_layers(page: Page, function: FunctionSummary) -> None:
+    total, operations = sum(function.layers.values()), sum(function.ops.values())
+    kinds = plural(len(function.layers), "type")
+    page.heading("Layers", f"{total}, of {kinds}; run here as {plural(operations, 'operation')}")
+    _show_counts(page, function.layers)
+
+
+def _show_counts(page: Page, counts: Mapping[str, int]) -> None:
+    items = list(counts.items())
     digits = len(str(items[0][1]))
     cells = [f"{number:>{digits}} {name}" for name, number in items[:_LISTED_TYPES]]
     if len(items) > _LISTED_TYPES:

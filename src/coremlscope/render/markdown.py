@@ -106,7 +106,9 @@ def _summary(model: ModelSummary) -> list[str]:
         ]  # fmt: skip
         titles = ("kept as", "used as", "tensors>", "parameters>", "bytes>", "bits each>")
         blocks += ["### Parameters", table(titles, groups)]
-    if main.ops:
+    if main.layers:
+        blocks += ["### Layers", histogram(main.layers)]
+    elif main.ops:
         blocks += ["### Operations", histogram(main.ops)]
     if model.op_list:
         blocks.append(_operations(model.op_list))
