@@ -93,7 +93,8 @@ def test_probit(x: dict[str, Any], value: Any) -> None:
     """The weights 0-1 and 2-1 are chosen, by a vector of values or by pairs."""
     spec = _probit(
         x, ("p", "mean", "variance", "worst"), meanOutputFeatureName="mean",
-        varianceOutputFeatureName="variance", pessimisticProbabilityOutputFeatureName="worst", optimismInputFeatureName="optimism",
+        varianceOutputFeatureName="variance", pessimisticProbabilityOutputFeatureName="worst",
+        optimismInputFeatureName="optimism",
     )  # fmt: skip
     result = coremlscope.predict(read_spec(spec), {"x": value, "optimism": -1})
     mean, variance = 0.1 + 0.5 + 0.25, 0.1 + 0.5 + 2.0
