@@ -12,19 +12,26 @@ from coremlscope.errors import UsageError
 from coremlscope.profiling.compare import Comparison
 from coremlscope.profiling.profile import Profile
 from coremlscope.profiling.summary import ModelSummary
-from coremlscope.render import COMPARISON_RENDERERS, RENDERERS, Renderer, find_renderer
+from coremlscope.render import COMPARISON_RENDERERS, RENDERERS, SUMMARY_RENDERERS, Renderer, find_renderer
 from coremlscope.render.markdown_compare import render_markdown_comparison
 from coremlscope.render.words import compact_type, plural, shorten
 from render.made import made_profile, made_summary
 from render.made_comparison import made_comparison
 
 
+@pytest.mark.parametrize("renderer", SUMMARY_RENDERERS, ids=lambda renderer: renderer.suffix)
+def test_every_renderer_of_summaries(renderer: Renderer[Profile | ModelSummary]) -> None:
+    text = renderer.render(made_summary(list_ops=True))
+    assert text.endswith("\n")
+    assert "main/542" in text
+    assert renderer in RENDERERS
+
+
 @pytest.mark.parametrize("renderer", RENDERERS, ids=lambda renderer: renderer.suffix)
-def test_every_renderer_takes_both(renderer: Renderer[Profile | ModelSummary]) -> None:
-    for subject in (made_profile(), made_summary(list_ops=True)):
-        text = renderer.render(subject)
-        assert text.endswith("\n")
-        assert "main/542" in text
+def test_every_renderer_of_profiles(renderer: Renderer[Profile]) -> None:
+    text = renderer.render(made_profile())
+    assert text.endswith("\n")
+    assert "main/542" in text
     assert find_renderer(Path(f"out{renderer.suffix.upper()}")) is renderer
 
 
@@ -39,6 +46,10 @@ def test_every_renderer_of_comparisons(renderer: Renderer[Comparison]) -> None:
 def test_suffixes() -> None:
     for renderers in (RENDERERS, COMPARISON_RENDERERS):
         assert len({renderer.suffix for renderer in renderers}) == len(renderers)
+    suffixes = {
+        name: find_renderer(Path(name)).suffix for name in ("trace.json", "a.Trace.JSON", "my-trace.json")
+    }
+    assert list(suffixes.values()) == [".trace.json", ".trace.json", ".json"]
     with pytest.raises(UsageError) as caught:
         find_renderer(Path("report.jsn"))
     assert caught.value.hint == "did you mean report.json?"

@@ -247,7 +247,7 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
 def add_reports(
     parser: argparse.ArgumentParser,
     formats: str,
-    table: Literal["RENDERERS", "COMPARISON_RENDERERS", "MATRIX_RENDERERS"],
+    table: Literal["RENDERERS", "SUMMARY_RENDERERS", "COMPARISON_RENDERERS", "MATRIX_RENDERERS"],
 ) -> None:
     """Adds `-o`, `--json` and `--quiet`.
 

@@ -26,12 +26,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--function", metavar="NAME", help="the function to show in full (default: the model's own)"
     )
     add_shape(parser)
-    add_reports(parser, ".html, .json, .md, .csv or .txt", "RENDERERS")
+    add_reports(parser, ".html, .json, .md, .csv or .txt", "SUMMARY_RENDERERS")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render import RENDERERS, render_console
+    from coremlscope.render import SUMMARY_RENDERERS, render_console
 
     needs_ops = arguments.ops or any(path.suffix.lower() == ".csv" for path in arguments.output)
     summary = api.inspect(
@@ -41,7 +41,7 @@ def _run(arguments: argparse.Namespace) -> int:
     def tables(width: int, color: bool) -> str:
         return render_console(summary, width=width, color=color)
 
-    write_reports(summary, arguments, RENDERERS, tables)
+    write_reports(summary, arguments, SUMMARY_RENDERERS, tables)
     return 0
 
 

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any
 
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
+from coremlscope.notebook import data_frame
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts
@@ -176,6 +178,21 @@ class Plan:
     functions: Mapping[str, FunctionPlan]
     basis: str
     notes: tuple[str, ...] = ()
+
+    def to_pandas(self) -> Any:
+        """One row an operation, as a pandas DataFrame. Costs are planned, never measured.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        from coremlscope.placement.cards import plan_columns
+
+        return data_frame(plan_columns(self))
+
+    def _repr_html_(self) -> str:
+        from coremlscope.placement.cards import plan_card
+
+        return plan_card(self)
 
 
 #: What an operation costs on each backend.

@@ -65,7 +65,8 @@ class Change:
             widened: How far the two may have drifted apart meanwhile, as a ratio.
         """
         if not before.value:
-            return cls.apart(before.value, after.value, before.origin)
+            verdict: Verdict = "slower" if after.low > before.high else "unclear"
+            return cls(before.value, after.value, None, None, None, verdict, before.origin)
         low = after.low / before.high * min(1.0, 1 / widened)
         high = after.high / before.low * max(1.0, 1 / widened) if before.low else math.inf
         verdict = _verdict(low, high)

@@ -9,8 +9,15 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from coremlscope.figures import Figure
+from coremlscope.notebook import data_frame
 from coremlscope.profiling.align import align
 from coremlscope.profiling.changes import Change, change_of_rounds, change_of_samples
+from coremlscope.profiling.compare_plans import (
+    Placement,
+    PlacementChange,
+    compare_placements,
+    placements,
+)
 from coremlscope.profiling.profile import Group, Profile
 
 __all__ = [
@@ -20,6 +27,7 @@ __all__ = [
     "KindChange",
     "RowChange",
     "Subject",
+    "compare_plans",
     "compare_profiles",
     "label_subjects",
 ]
@@ -102,6 +110,7 @@ class Difference:
         renamed: How many of them have another name.
         added: Ids of operations of the other without a counterpart.
         removed: Ids of operations of the base without a counterpart.
+        placements: Plans and estimates for devices, of which nothing was measured.
     """
 
     base: int
@@ -115,6 +124,7 @@ class Difference:
     renamed: int
     added: tuple[str, ...]
     removed: tuple[str, ...]
+    placements: tuple[PlacementChange, ...] = ()
 
     @property
     def telling_rows(self) -> tuple[RowChange, ...]:
@@ -143,14 +153,42 @@ class Comparison:
     def slower_by(self, share: float) -> tuple[str, ...]:
         """Labels of the subjects whose predictions are slower than the base's by more than a share.
 
-        The whole interval of the ratio has to lie above: noise alone makes nothing slower.
+        Of what was measured the whole interval of the ratio has to lie above: noise alone makes nothing
+        slower. Of estimates for one device under one setting the ratio counts: they have no noise, and what
+        is wrong with one is mostly wrong with the other.
         """
         found = []
         for difference in self.differences:
             predict = difference.phases.get("predict")
-            if predict is not None and predict.low is not None and predict.low > 1 + share:
+            ratios = [predict.low] if predict is not None else []
+            ratios += [p.latency.ratio for p in difference.placements if p.latency is not None]
+            if any(ratio is not None and ratio > 1 + share for ratio in ratios):
                 found.append(self.subjects[difference.other].label)
         return tuple(found)
+
+    def to_pandas(self) -> Any:
+        """The operations whose times are compared, as a pandas DataFrame, largest difference first.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        rows = [
+            {
+                "subject": self.subjects[difference.other].label,
+                **{name: getattr(row, name) for name in ("label", "name", "before", "after", "presence")},
+                "before_s": row.time.before,
+                "after_s": row.time.after,
+                **{name: getattr(row.time, name) for name in ("ratio", "low", "high", "verdict", "origin")},
+            }
+            for difference in self.differences
+            for row in difference.rows
+        ]
+        return data_frame({name: [row[name] for row in rows] for name in (rows[0] if rows else ())})
+
+    def _repr_html_(self) -> str:
+        from coremlscope.profiling.cards import comparison_card
+
+        return comparison_card(self)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -179,6 +217,32 @@ def compare_profiles(
         for index, profile in enumerate(profiles)
         if index
     )
+    return Comparison(subjects, differences)
+
+
+def compare_plans(chosen: Sequence[Placement]) -> Comparison:
+    """Compares plans of one profile, for devices or settings, with the first of them."""
+    subjects = tuple(
+        Subject(
+            place.label,
+            place.profile.model.path,
+            {
+                "device": place.plan.device,
+                "system": place.plan.os,
+                "compute units": place.setting.compute_units,
+            },
+        )
+        for place in chosen
+    )
+    same = {row: row for row in range(len(chosen[0].profile.ops))}
+    differences = tuple(
+        Difference(
+            0, other, False, "", {}, (), (), len(same), 0, (), (),
+            (compare_placements(chosen[0], place, same),),
+        )
+        for other, place in enumerate(chosen)
+        if other
+    )  # fmt: skip
     return Comparison(subjects, differences)
 
 
@@ -259,7 +323,16 @@ class _Pair:
             renamed=sum(before.name[i] != after.name[j] for i, j in matches.items()),
             added=tuple(id_ for index, id_ in enumerate(after.id) if index not in taken),
             removed=tuple(id_ for index, id_ in enumerate(before.id) if index not in matches),
+            placements=tuple(self._placements()),
         )
+
+    def _placements(self) -> Iterator[PlacementChange]:
+        """The plans for the same device under the same setting."""
+        others = {(p.plan.device, p.plan.os, p.setting.compute_units): p for p in placements(self.after)}
+        for before in placements(self.before):
+            after = others.get((before.plan.device, before.plan.os, before.setting.compute_units))
+            if after is not None:
+                yield compare_placements(before, after, self.matches)
 
     def _phases(self) -> dict[str, Change]:
         changes = {}

@@ -16,6 +16,7 @@ from coremlscope.engines.sampling import Clock
 from coremlscope.errors import CoremlscopeError, EngineError
 from coremlscope.figures import Figure
 from coremlscope.ir import Model
+from coremlscope.notebook import data_frame
 from coremlscope.profiling.assemble import Progress, measure
 from coremlscope.profiling.estimating import estimate_model
 from coremlscope.profiling.planning import plan_model
@@ -133,6 +134,30 @@ class Matrix:
     def exit_code(self) -> int:
         """That of the first problem; 0 where there is none."""
         return next((problem.exit_code for row in self.rows for problem in row.problems), 0)
+
+    def to_pandas(self) -> Any:
+        """One row for each figure, measured, planned or estimated, as a pandas DataFrame.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        names = ("model", "origin", "by", "compute_units", "power_mode", "median_s", "low_s", "high_s")
+        rows: list[tuple[Any, ...]] = []
+        for row in self.rows:
+            for t in row.timings:
+                median = t.predict.statistics.median
+                rows.append((row.model, "measured", t.by, t.compute_units, t.power_mode, median, None, None))
+            for f in row.forecasts:
+                for figure in (f.planned_s, f.latency):
+                    by = f"{f.device}, {f.os}"
+                    ends = (figure.value, figure.low, figure.high)
+                    rows.append((row.model, figure.origin, by, f.compute_units, "", *ends))
+        return data_frame({name: [row[place] for row in rows] for place, name in enumerate(names)})
+
+    def _repr_html_(self) -> str:
+        from coremlscope.profiling.cards import matrix_card
+
+        return matrix_card(self)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; statistics are added for readers that do not compute them."""

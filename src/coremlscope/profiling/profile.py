@@ -12,8 +12,10 @@ from coremlscope.engines.sampling import Statistics, describe
 from coremlscope.errors import UsageError
 from coremlscope.figures import Figure, Origin
 from coremlscope.findings import Finding
+from coremlscope.notebook import data_frame
 from coremlscope.ops.program import Precision
 from coremlscope.profiling.attribution import Status
+from coremlscope.profiling.plan_columns import DevicePlan
 from coremlscope.profiling.summary import ModelSummary
 
 __all__ = [
@@ -179,6 +181,11 @@ class OpRow:
     fp16_overflows: int | None = None
     fp16_infinities: int | None = None
     fp16_nans: int | None = None
+    layer: str | None = None
+    layer_type: str | None = None
+    inputs: tuple[int, ...] | None = None
+    live_bytes: int | None = None
+    kernel: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +208,13 @@ class OpTable:
         fp16_overflows: Elements that were finite and that rounding made infinite.
         fp16_infinities: Elements that were infinite before rounding.
         fp16_nans: Elements that were no number.
+        layer: The author's name of the layer that it is a part of, in a neural network; else None.
+        layer_type: Apple's name of that layer's type.
+        inputs: The operations whose results it reads, as indices into this table; None in older profiles.
+        live_bytes: Bytes of all tensors that are alive while it runs, by their declared types; see
+            `dataflow.Flow`.
+        kernel: The kernel that a device is taken to run it in, an index into the columns of
+            `SettingEstimate`; None where no device was asked for, or where it costs nothing there.
     """
 
     id: tuple[str, ...] = ()
@@ -219,6 +233,11 @@ class OpTable:
     fp16_overflows: tuple[int | None, ...] = ()
     fp16_infinities: tuple[int | None, ...] = ()
     fp16_nans: tuple[int | None, ...] = ()
+    layer: tuple[str | None, ...] = ()
+    layer_type: tuple[str | None, ...] = ()
+    inputs: tuple[tuple[int, ...] | None, ...] = ()
+    live_bytes: tuple[int | None, ...] = ()
+    kernel: tuple[int | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.id)
@@ -302,6 +321,7 @@ class Profile:
         groups: In the order of execution.
         findings: What a person should know about all this.
         estimates: What a prediction is estimated to take on devices that were asked for.
+        plans: Where each of these devices would run every operation, and how long that is estimated to take.
         stages: Of a pipeline: what each of its models takes, those of pipelines within it included.
     """
 
@@ -316,6 +336,7 @@ class Profile:
     groups: tuple[Group, ...]
     findings: tuple[Finding, ...] = ()
     estimates: tuple[DeviceLatency, ...] = ()
+    plans: tuple[DevicePlan, ...] = ()
     stages: tuple[StageTiming, ...] = ()
 
     @property
@@ -323,6 +344,21 @@ class Profile:
         """Predictions per second, one after the other: the inverse of the mean time of one."""
         mean = self.predict.statistics.mean
         return 1.0 / mean if mean else 0.0
+
+    def to_pandas(self) -> Any:
+        """The operations as a pandas DataFrame; see `columns.op_columns`.
+
+        Raises:
+            MissingDependencyError: pandas is not installed.
+        """
+        from coremlscope.profiling.columns import op_columns
+
+        return data_frame(op_columns(self))
+
+    def _repr_html_(self) -> str:
+        from coremlscope.profiling.cards import profile_card
+
+        return profile_card(self)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; statistics are added for readers that do not compute them."""
@@ -372,6 +408,7 @@ def _from_json(data: Mapping[str, Any]) -> Profile:
     request["inputs"] = tuple(request["inputs"])
     ops = {name: tuple(column) for name, column in data["ops"].items()}
     ops["outputs"] = tuple(tuple(types) for types in ops["outputs"])
+    ops["inputs"] = tuple(x if x is None else tuple(x) for x in ops.get("inputs", (None,) * len(ops["id"])))
     for column in dataclasses.fields(OpRow):
         if column.default is None:  # added later: older profiles do not have it
             ops.setdefault(column.name, (None,) * len(ops["id"]))
@@ -395,6 +432,7 @@ def _from_json(data: Mapping[str, Any]) -> Profile:
         ModelSummary.from_json(data["model"]), Host(**data["host"]), Request(**request),
         _phase(data["compile"]), _phase(data["load"]), _phase(data["predict"]),
         NodeTiming(**data["nodes"]), table, groups, findings, estimates,
+        tuple(map(DevicePlan.from_json, data.get("plans", ()))),
         stages=tuple(StageTiming(**stage) for stage in data.get("stages", ())),
     )  # fmt: skip
 

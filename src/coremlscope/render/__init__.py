@@ -21,6 +21,7 @@ from coremlscope.render.json import render_json
 from coremlscope.render.markdown import render_markdown
 from coremlscope.render.markdown_compare import render_markdown_comparison
 from coremlscope.render.markdown_matrix import render_markdown_matrix
+from coremlscope.render.trace import render_trace
 
 if TYPE_CHECKING:
     from coremlscope.profiling.compare import Comparison
@@ -32,6 +33,7 @@ __all__ = [
     "COMPARISON_RENDERERS",
     "MATRIX_RENDERERS",
     "RENDERERS",
+    "SUMMARY_RENDERERS",
     "Renderer",
     "find_renderer",
     "render_comparison",
@@ -65,8 +67,8 @@ class Renderer(Generic[Subject]):
         return path.suffix.lower() == self.suffix
 
 
-#: Longer suffixes stand before those that they end with.
-RENDERERS: tuple[Renderer[Profile | ModelSummary], ...] = (
+#: Formats of what a model is.
+SUMMARY_RENDERERS: tuple[Renderer[Profile | ModelSummary], ...] = (
     Renderer(".html", "one page that loads nothing, to look at and to send on", render_html),
     Renderer(".json", "everything, for programs", render_json),
     Renderer(".md", "Markdown, for a pull request", render_markdown),
@@ -74,6 +76,11 @@ RENDERERS: tuple[Renderer[Profile | ModelSummary], ...] = (
     Renderer(".txt", "the tables of the console", render_console),
 )
 
+#: Formats of profiles. Longer suffixes stand before those that they end with.
+RENDERERS: tuple[Renderer[Profile], ...] = (
+    Renderer(".trace.json", "a trace for Perfetto (ui.perfetto.dev)", render_trace),
+    *SUMMARY_RENDERERS,
+)
 
 #: Formats of comparisons.
 COMPARISON_RENDERERS: tuple[Renderer[Comparison], ...] = (

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 
 from coremlscope.profiling.changes import Change
 from coremlscope.profiling.compare import Comparison, Difference, RowChange
+from coremlscope.profiling.compare_plans import PlacementChange
 from coremlscope.render.difference import (
     describe_operations,
+    describe_units,
     fact_rows,
     format_interval,
     format_ratio,
     method,
+    placed_cells,
     seconds,
     verdict,
+    whole_rows,
 )
 from coremlscope.render.page import Column, Page
 from coremlscope.render.words import plural
@@ -60,17 +64,47 @@ def _show_difference(page: Page, difference: Difference) -> None:
     if not difference.incomparable and difference.phases:
         _show_kinds(page, difference)
         _show_rows(page, difference)
+    for placement in difference.placements:
+        _show_placement(page, placement)
     page.line()
     page.line(describe_operations(difference), indent=2)
 
 
-def _columns(*first: Column) -> list[Column]:
+def _show_placement(page: Page, placement: PlacementChange) -> None:
+    same = placement.before == placement.after
+    title = placement.before if same else f"{placement.before} → {placement.after}"
+    page.heading(f"On {title}", "planned and estimated; nothing of it was measured")
+    rows = [(name, *_cells(change)) for name, change in whole_rows(placement)]
+    page.table(_columns(Column("", style="cyan"), interval="interval"), rows)
+    page.line(describe_units(placement), indent=2)
+    changed = [row for row in placement.types if row.planned.ratio != 1][:_LISTED_KINDS]
+    if changed:
+        page.line()
+        page.table(
+            _columns(Column("planned, by type", style="cyan", most=max(14, page.width - 58))),
+            [(row.type, *_cells(row.planned)) for row in changed],
+        )
+    if placement.ops:
+        page.line()
+        columns = [
+            Column("planned, by operation", style="cyan", most=22),
+            Column("name", most=max(10, page.width - 70)),
+            Column("unit"),
+            Column("before", is_number=True),
+            Column("after", is_number=True),
+            Column("", is_number=True),
+        ]
+        page.table(columns, [placed_cells(op) for op in placement.ops[:_LISTED_ROWS]])
+        _rest(page, len(placement.ops) - _LISTED_ROWS, "operation")
+
+
+def _columns(*first: Column, interval: str = "95 % interval") -> list[Column]:
     return [
         *first,
         Column("before", is_number=True),
         Column("after", is_number=True),
         Column("change", is_number=True),
-        Column("95 % interval", is_number=True),
+        Column(interval, is_number=True),
         Column(""),
     ]
 

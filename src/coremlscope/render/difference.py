@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import math
 
+from coremlscope.devices.unit import ComputeUnit
 from coremlscope.profiling.changes import Change
 from coremlscope.profiling.compare import Comparison, Difference
+from coremlscope.profiling.compare_plans import OpPlacement, PlacementChange
 from coremlscope.render.words import plural
 from coremlscope.units import format_bytes, format_count, format_duration
 
 __all__ = [
     "describe_operations",
+    "describe_units",
     "fact_rows",
     "format_interval",
     "format_ratio",
     "method",
+    "placed_cells",
     "seconds",
     "verdict",
+    "whole_rows",
 ]
 
+_UNITS: dict[ComputeUnit, str] = {"cpu": "CPU", "gpu": "GPU", "neural_engine": "NE"}
 _FORMATS = {"parameters": format_count, "FLOPs": format_count, "weight bytes": format_bytes}
 
 
@@ -90,3 +96,37 @@ def describe_operations(difference: Difference) -> str:
         if ids:
             changes.append(f"{len(ids)} {word} (such as {ids[0]})" if len(ids) > 1 else f"{ids[0]} {word}")
     return f"{text}; {', '.join(changes)}" if changes else text
+
+
+def whole_rows(placement: PlacementChange) -> list[tuple[str, Change]]:
+    """The figures of a whole prediction: each with what it is."""
+    rows = [] if placement.latency is None else [("estimated", placement.latency)]
+    return [*rows, ("planned", placement.planned)]
+
+
+def describe_units(placement: PlacementChange) -> str:
+    """Which units run how many: `operations: NE 98 → 90, CPU 7 → 15; changes of unit: 4`."""
+    units = [
+        f"{_UNITS[unit]} {before}" if before == after else f"{_UNITS[unit]} {before} → {after}"
+        for unit, (before, after) in placement.units.items()
+    ]
+    before, after = placement.switches
+    switches = f"{before} → {after}" if before != after else str(after)
+    moved = f"; {plural(placement.moved, 'operation')} moved" if placement.moved else ""
+    return f"operations: {', '.join(units)}{moved}; changes of unit: {switches}"
+
+
+def placed_cells(op: OpPlacement) -> tuple[str, ...]:
+    """One operation: type, name, units, planned costs and their change."""
+    if not op.before or not op.after:
+        unit = _unit(op.unit_after if op.after else op.unit_before)
+        last = "added" if op.after else "removed"
+    else:
+        before, after = _unit(op.unit_before), _unit(op.unit_after)
+        unit = before if before == after else f"{before} → {after}"
+        last = format_ratio(op.planned.ratio)
+    return (op.type, op.name, unit, seconds(op.planned.before), seconds(op.planned.after), last)
+
+
+def _unit(unit: ComputeUnit | None) -> str:
+    return "unknown" if unit is None else _UNITS[unit]

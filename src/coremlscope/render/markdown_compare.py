@@ -6,14 +6,18 @@ from collections.abc import Iterable
 
 from coremlscope.profiling.changes import Change
 from coremlscope.profiling.compare import Comparison, Difference
+from coremlscope.profiling.compare_plans import PlacementChange
 from coremlscope.render.difference import (
     describe_operations,
+    describe_units,
     fact_rows,
     format_interval,
     format_ratio,
     method,
+    placed_cells,
     seconds,
     verdict,
+    whole_rows,
 )
 from coremlscope.render.markdown import code, details, table
 
@@ -58,7 +62,25 @@ def _difference(difference: Difference) -> Iterable[str]:
         if changed:
             title = f"Operations whose time changed ({len(difference.telling_rows)})"
             yield details(title, table(("operations", "name", *_CHANGE), changed))
+    for placement in difference.placements:
+        yield from _placement(placement)
     yield describe_operations(difference)
+
+
+def _placement(placement: PlacementChange) -> Iterable[str]:
+    same = placement.before == placement.after
+    title = placement.before if same else f"{placement.before} → {placement.after}"
+    yield f"On {title}, planned and estimated; nothing of it was measured:"
+    titles = tuple(title.removeprefix("95 % ") for title in _CHANGE)
+    yield table(("", *titles), [(name, *_cells(change)) for name, change in whole_rows(placement)])
+    yield describe_units(placement)
+    if placement.ops:
+        rows = [
+            (cells[0], code(cells[1]), *cells[2:])
+            for cells in map(placed_cells, placement.ops[:_LISTED_ROWS])
+        ]
+        titles = ("operation", "name", "unit", "before>", "after>", "change>")
+        yield details(f"Operations whose plan changed ({len(placement.ops)})", table(titles, rows))
 
 
 def _cells(change: Change) -> tuple[str, ...]:
