@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 import onnx.helper
 
+from coremlscope.lower.clamps import join_clamps
+from coremlscope.ops.emit import Emitter
 from coremlscope.ops.program import MERGED
 
 __all__ = ["PASSES", "Pass", "used_names"]
@@ -26,12 +28,12 @@ class Pass:
     Attributes:
         name: What it is called.
         reason: Why it exists.
-        run: From nodes and the names of the graph's outputs to the new nodes.
+        run: From nodes, the names of the graph's outputs and what its constants are kept in to the new nodes.
     """
 
     name: str
     reason: str
-    run: Callable[[Nodes, Sequence[str]], Nodes]
+    run: Callable[[Nodes, Sequence[str], Emitter], Nodes]
 
 
 def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -61,7 +63,7 @@ def _rename_reads(node: onnx.NodeProto, names: dict[str, str]) -> None:
             _rename_reads(inner, names)
 
 
-def _name_outputs(nodes: Nodes, outputs: Sequence[str]) -> Nodes:
+def _name_outputs(nodes: Nodes, outputs: Sequence[str], emitter: Emitter) -> Nodes:
     """Lets the node that makes an output carry the output's name, instead of a copy behind it."""
     made = {name for node in nodes for name in node.output}
     renamed: dict[str, str] = {}
@@ -80,14 +82,14 @@ def _name_outputs(nodes: Nodes, outputs: Sequence[str]) -> Nodes:
     return kept
 
 
-def _drop_dead(nodes: Nodes, outputs: Sequence[str]) -> Nodes:
+def _drop_dead(nodes: Nodes, outputs: Sequence[str], emitter: Emitter) -> Nodes:
     """Drops nodes that nothing reads, in nested graphs too."""
     live = set(outputs)
     kept = []
     for node in reversed(nodes):
         if live.intersection(node.output):
             for graph in _subgraphs(node):
-                alive = _drop_dead(list(graph.node), [output.name for output in graph.output])
+                alive = _drop_dead(list(graph.node), [output.name for output in graph.output], emitter)
                 del graph.node[:]
                 graph.node.extend(alive)
             kept.append(node)
@@ -99,7 +101,7 @@ def _number(node: onnx.NodeProto, name: str) -> float:
     return next(float(a.f) for a in node.attribute if a.name == name)
 
 
-def _hard_swish(nodes: Nodes, outputs: Sequence[str]) -> Nodes:
+def _hard_swish(nodes: Nodes, outputs: Sequence[str], emitter: Emitter) -> Nodes:
     """Makes one node of `x` times its hard sigmoid; what cuts `x` off where that product is zero goes."""
     makers = {name: node for node in nodes for name in node.output}
     for node in nodes:
@@ -139,6 +141,11 @@ def _is_standard(sigmoid: onnx.NodeProto) -> bool:
 
 
 PASSES: tuple[Pass, ...] = (
+    Pass(
+        "clamps",
+        "converters write a bound of a neural network as a chain; engines fuse one node with what is before",
+        join_clamps,
+    ),
     Pass(
         "hard-swish",
         "converters write it as two activations and a product; an engine fuses it as one",

@@ -67,7 +67,7 @@ def finish(
     names += [ranges.value] if ranges is not None else []
     nodes = emitter.nodes
     for pass_ in PASSES:
-        nodes = pass_.run(nodes, names)
+        nodes = pass_.run(nodes, names, emitter)
     used = used_names(nodes)
     slots, weights_bytes = _place([slot for slot in emitter.weights if slot.name in used])
     initializers = [tensor for tensor in emitter.initializers if tensor.name in used]

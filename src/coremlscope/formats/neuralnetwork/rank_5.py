@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coremlscope.formats.neuralnetwork.arithmetic import in_one_layout
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
@@ -39,21 +38,30 @@ def _flatten(t: Translation) -> Blob:
 
 def _reshape(t: Translation) -> Blob:
     """To `[C, H, W]` with the sequence as it is, or to a new sequence of such images."""
-    b, target, x = t.builder, [int(size) for size in t.params.targetShape], _five(t)
-    if len(target) not in (3, 4):
-        raise CannotTranslate(f"its target shape has {len(target)} dimensions instead of 3 or 4")
-    if len(target) == 4 and _batch(x) != 1:
-        raise CannotTranslate("it makes another sequence of a batch of several items")
+    b, x = t.builder, _five(t)
+    count, channels, height, width = _target([int(size) for size in t.params.targetShape], x)
     images = replace(x, sequence=None)
-    count = target[0] if len(target) == 4 else images.shape[0]
-    channels, height, width = target[-3:]
     if t.params.mode:  # channels last
         images = b.op("transpose", x=images, perm=[0, 2, 3, 1])
         images = b.op("reshape", x=images, shape=(count, height, width, channels))
         result = b.op("transpose", x=images, perm=[0, 3, 1, 2])
     else:
         result = b.op("reshape", x=images, shape=(count, channels, height, width))
-    return _as_given(b, replace(result, sequence=count if len(target) == 4 else x.sequence), t.x)
+    is_new_sequence = len(t.params.targetShape) == 4
+    return _as_given(b, replace(result, sequence=count if is_new_sequence else x.sequence), t.x)
+
+
+def _target(given: list[int], x: Blob) -> list[int]:
+    """The shape that is wanted, with what comes before the images in front; -1 is what remains."""
+    if len(given) not in (3, 4):
+        raise CannotTranslate(f"its target shape has {len(given)} dimensions instead of 3 or 4")
+    if len(given) == 4 and _batch(x) != 1:
+        raise CannotTranslate("it makes another sequence of a batch of several items")
+    target = given if len(given) == 4 else [x.shape[0], *given]
+    elements, known = math.prod(x.shape), math.prod(size for size in target if size != -1)
+    if target.count(-1) > 1 or known < 1 or elements % known:
+        raise CannotTranslate(f"a tensor of {elements} elements cannot have the shape {given}")
+    return [elements // known if size == -1 else size for size in target]
 
 
 def _permute(t: Translation) -> Blob:
@@ -98,8 +106,10 @@ def _batch(x: Blob) -> int:
 
 def _concat(t: Translation) -> Blob:
     """Along the channels, or one sequence after the other."""
-    b, blobs = t.builder, in_one_layout(t.builder, t.inputs)
-    is_held = blobs[0].sequence is not None
+    b, blobs = t.builder, t.inputs
+    is_held = all(blob.sequence is not None for blob in blobs)
+    if not is_held:
+        blobs = tuple(b.tensor(blob) for blob in blobs)
     if not t.params.sequenceConcat:
         return replace(b.op("concat", values=blobs, axis=-3), sequence=blobs[0].sequence)
     if not is_held and blobs[0].rank < 5:

@@ -1,0 +1,165 @@
+"""Chains of activations, factors and bounds that come to one activation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.helper
+from onnx import numpy_helper
+
+from coremlscope.ops.emit import F32, Emitter
+from coremlscope.ops.program import MERGED
+
+__all__ = ["join_clamps"]
+
+#: How far a factor may be from one: what a third or a sixth and its inverse come to in single precision.
+_ROUNDING = 2.0**-20
+
+
+@dataclass(frozen=True, slots=True)
+class _Clamp:
+    """`min(max(factor * x + summand, low), high)`, which the nodes that made `through` have come to."""
+
+    x: str
+    factor: float = 1.0
+    summand: float = 0.0
+    low: float = -math.inf
+    high: float = math.inf
+    through: tuple[str, ...] = ()
+
+    def times(self, number: float) -> _Clamp:
+        ends = sorted((self.low * number, self.high * number))
+        return replace(
+            self, factor=self.factor * number, summand=self.summand * number, low=ends[0], high=ends[1]
+        )
+
+    def plus(self, number: float) -> _Clamp:
+        return replace(self, summand=self.summand + number, low=self.low + number, high=self.high + number)
+
+    def within(self, low: float, high: float) -> _Clamp:
+        return replace(self, low=min(max(self.low, low), high), high=max(min(self.high, high), low))
+
+    @property
+    def is_bound(self) -> bool:
+        """True where all that happens to `x` are bounds."""
+        is_bounded = math.isfinite(self.low) or math.isfinite(self.high)
+        return is_bounded and abs(self.factor - 1) <= _ROUNDING and self.summand == 0
+
+    @property
+    def is_hard_sigmoid(self) -> bool:
+        """True where the result is between zero and one."""
+        return abs(self.low) <= _ROUNDING and abs(self.high - 1) <= _ROUNDING
+
+
+def join_clamps(
+    nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], emitter: Emitter
+) -> list[onnx.NodeProto]:
+    """Makes one node of each chain that only bounds its input, or only is a hard sigmoid of it.
+
+    Converters write `relu6` for neural networks as a ReLU, a factor of -1, a lower bound of -6 and the factor
+    again, and hard sigmoids likewise. Nodes within a chain that others read stay beside it.
+    """
+    numbers = _numbers(emitter)
+    clamps: dict[str, _Clamp] = {}
+    joined = []
+    for node in nodes:
+        clamp = _clamp(node, clamps, numbers)
+        if clamp is None:
+            joined.append(node)
+            continue
+        clamps[node.output[0]] = clamp
+        joined.append(_one_node(node, clamp, emitter) if len(clamp.through) > 1 else node)
+    return joined
+
+
+def _numbers(emitter: Emitter) -> dict[str, float]:
+    """The single-precision scalars among the constants."""
+    found = {}
+    for tensor in emitter.initializers:
+        if not tensor.dims and tensor.data_type == onnx.TensorProto.FLOAT:
+            found[tensor.name] = float(numpy_helper.to_array(tensor))
+    return found
+
+
+def _clamp(node: onnx.NodeProto, clamps: Mapping[str, _Clamp], numbers: Mapping[str, float]) -> _Clamp | None:
+    """What the node makes of the start of its chain; None where it is no link of one."""
+    link = _LINKS.get(node.op_type)
+    if link is None:
+        return None
+    names = list(node.input)
+    if node.op_type in ("Add", "Mul") and names[0] in numbers:
+        names.reverse()
+    before = clamps.get(names[0]) or _Clamp(names[0])
+    after = link(before, node, [numbers.get(name) if name else math.nan for name in names[1:]])
+    return None if after is None else replace(after, through=(*before.through, node.output[0]))
+
+
+def _relu(x: _Clamp, node: onnx.NodeProto, numbers: Sequence[Any]) -> _Clamp:
+    return x.within(0.0, math.inf)
+
+
+def _bounds(x: _Clamp, node: onnx.NodeProto, numbers: Sequence[Any]) -> _Clamp | None:
+    if None in numbers:
+        return None
+    low, high = [*numbers, math.nan, math.nan][:2]
+    low, high = -math.inf if math.isnan(low) else low, math.inf if math.isnan(high) else high
+    return x.within(low, high) if low <= high else None
+
+
+def _factor(x: _Clamp, node: onnx.NodeProto, numbers: Sequence[Any]) -> _Clamp | None:
+    (number,) = numbers
+    # Nothing times infinity would be left undefined.
+    return x.times(number) if number and math.isfinite(number) else None
+
+
+def _summand(x: _Clamp, node: onnx.NodeProto, numbers: Sequence[Any]) -> _Clamp | None:
+    (number,) = numbers
+    return x.plus(number) if number is not None and math.isfinite(number) else None
+
+
+def _hard_sigmoid(x: _Clamp, node: onnx.NodeProto, numbers: Sequence[Any]) -> _Clamp | None:
+    given = {attribute.name: float(attribute.f) for attribute in node.attribute}
+    slope, offset = given.get("alpha", 0.2), given.get("beta", 0.5)
+    return x.times(slope).plus(offset).within(0.0, 1.0) if slope else None
+
+
+#: What each kind of node does to a chain, given the numbers that it takes after its first input: None for
+#: one that is not known, not-a-number for one that is left out.
+_LINKS: Mapping[str, Callable[[_Clamp, onnx.NodeProto, Sequence[Any]], _Clamp | None]] = {
+    "Add": _summand,
+    "Clip": _bounds,
+    "HardSigmoid": _hard_sigmoid,
+    "Mul": _factor,
+    "Relu": _relu,
+}
+
+
+def _one_node(node: onnx.NodeProto, clamp: _Clamp, emitter: Emitter) -> onnx.NodeProto:
+    """The chain that ends with this node as a single one; the node itself where there is none for it."""
+    if clamp.is_bound:
+        if (clamp.low, clamp.high) == (0.0, math.inf):
+            made = onnx.helper.make_node("Relu", [clamp.x], list(node.output), name=node.name)
+        else:
+            ends = [
+                emitter.array(np.array(end, F32)).name if math.isfinite(end) else ""
+                for end in (clamp.low, clamp.high)
+            ]
+            made = onnx.helper.make_node("Clip", [clamp.x, *ends], list(node.output), name=node.name)
+    elif clamp.is_hard_sigmoid:
+        made = onnx.helper.make_node(
+            "HardSigmoid",
+            [clamp.x],
+            list(node.output),
+            name=node.name,
+            alpha=clamp.factor,
+            beta=clamp.summand,
+        )
+    else:
+        return node
+    made.metadata_props.add(key=MERGED, value="\n".join(clamp.through[:-1]))
+    return made
