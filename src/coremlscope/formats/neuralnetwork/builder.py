@@ -107,7 +107,7 @@ class Builder:
         self._names: set[str] = set(reserved)
         self._binder = Binder(OPS, OPSET)
         self._known: dict[str, BoundValue] = {}
-        #: What values were cast from: not cast back, as layers hand on all results as floats.
+        #: What floats were made from integers or booleans: where a layer takes those, nothing is cast back.
         self._sources: dict[str, Blob] = {}
 
     # Values
@@ -265,11 +265,15 @@ class Builder:
 
     def cast(self, blob: Blob, dtype: DType) -> Blob:
         """The blob with another element type."""
-        source = self._sources.get(blob.value.name, blob)
-        if source.dtype is not dtype:
-            source = self.op("cast", x=blob, dtype=dtype.value)
-            self._sources[source.value.name] = blob
-        return replace(source, sequence=blob.sequence)
+        if blob.dtype is dtype:
+            return blob
+        source = self._sources.get(blob.value.name)
+        if source is not None and source.dtype is dtype:
+            return replace(source, sequence=blob.sequence)
+        result = self.op("cast", x=blob, dtype=dtype.value)
+        if dtype is FLOAT:
+            self._sources[result.value.name] = blob
+        return replace(result, sequence=blob.sequence)
 
     def indices(self, blob: Blob) -> Blob:
         """The blob, which holds whole numbers, as integers."""
@@ -281,8 +285,9 @@ class Builder:
 
     def flags(self, blob: Blob) -> Blob:
         """The blob as booleans: true where it is not zero."""
-        if blob.dtype is DType.BOOL:
-            return blob
+        source = self._sources.get(blob.value.name, blob)
+        if source.dtype is DType.BOOL:
+            return replace(source, sequence=blob.sequence)
         return replace(self.op("not_equal", x=blob, y=0.0), sequence=blob.sequence)
 
     def _result_names(self, count: int, named: Sequence[str] | None) -> list[str]:

@@ -7,13 +7,21 @@ from collections.abc import Mapping
 from coremlscope.formats.neuralnetwork import (
     activation,
     arithmetic,
+    broadcasting,
+    control,
     convolution,
+    generation,
     images,
+    indexing,
     linear,
     normalization,
     pooling,
     rank_5,
     recurrent,
+    reduction,
+    selection,
+    shaping,
+    slicing_nd,
 )
 from coremlscope.formats.neuralnetwork.layer import LayerSpec
 
@@ -22,13 +30,21 @@ __all__ = ["LAYERS"]
 _FAMILIES: tuple[tuple[LayerSpec, ...], ...] = (
     activation.LAYERS,
     arithmetic.LAYERS,
+    broadcasting.LAYERS,
+    control.LAYERS,
     convolution.LAYERS,
+    generation.LAYERS,
     images.LAYERS,
+    indexing.LAYERS,
     linear.LAYERS,
     normalization.LAYERS,
     pooling.LAYERS,
     rank_5.LAYERS,
     recurrent.LAYERS,
+    reduction.LAYERS,
+    selection.LAYERS,
+    shaping.LAYERS,
+    slicing_nd.LAYERS,
 )
 
 
