@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from coremlscope.formats.neuralnetwork.weights import EncodedWeights
 from coremlscope.formats.weights import BlobData
 from coremlscope.ir import Argument, Constant, Function, Immediate, Op, Program, TensorType, Value
 
@@ -72,6 +73,8 @@ def _identity(constant: Constant) -> object:
 
 def _nbytes(constant: Constant) -> int:
     type_ = constant.type
+    if isinstance(constant.data, EncodedWeights):
+        return constant.data.stored_bytes
     packed = type_.nbytes if isinstance(type_, TensorType) else None
     return constant.data.stored_bytes if packed is None else packed
 
@@ -108,7 +111,9 @@ def _count(argument: Argument, makers: Mapping[str, Op], tally: _Tally) -> None:
     is_inline = isinstance(constant.data, Immediate)
     if is_inline and (not constant.type.dtype.is_float or (constant.type.elements or 0) < 2):
         return
-    tally.add(constant.type.dtype.value, constant.type, _identity(constant), [constant])
+    data = constant.data
+    storage = data.storage if isinstance(data, EncodedWeights) else constant.type.dtype.value
+    tally.add(storage, constant.type, _identity(constant), [constant])
 
 
 def _is_decompression(op: Op) -> bool:
