@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from coremlscope.profiling.compare import Comparison
     from coremlscope.profiling.estimating import Estimated
     from coremlscope.profiling.matrix import Matrix
-    from coremlscope.profiling.profile import DeviceLatency, Profile, Request
+    from coremlscope.profiling.profile import Profile, Request
     from coremlscope.profiling.summary import ModelSummary
 
 __all__ = [
@@ -121,21 +121,24 @@ def profile(
     from coremlscope.profiling.profile import Request
 
     wanted, model = Request(**request), read(source)
-    estimates = _device_latencies(model, devices, wanted) if devices else ()
+    found = _on_devices(model, devices, wanted) if devices else []
     measured = assemble.measure(model, wanted, inputs=inputs, threads=threads, progress=progress)
-    return dataclasses.replace(measured, estimates=estimates)
+    if not found:
+        return measured
+    from coremlscope.profiling.tabulate import with_plans
+
+    asked = tuple(one.for_profile() for one in found if one.compute_units == found[0].compute_units)
+    return with_plans(dataclasses.replace(measured, estimates=asked), found)
 
 
-def _device_latencies(model: Model, devices: Sequence[str], request: Request) -> tuple[DeviceLatency, ...]:
+def _on_devices(model: Model, devices: Sequence[str], request: Request) -> list[Estimated]:
+    """Plans and estimates under every setting, the one that was asked for first."""
     from coremlscope.devices import SETTINGS, find_device
     from coremlscope.profiling.estimating import estimate_model
 
     chosen = [find_device(device) for device in devices]
-    settings = [setting for setting in SETTINGS if setting == request.compute_units]
-    found = estimate_model(
-        model, chosen, settings or ["all"], function=request.function or None, shapes=request.shapes
-    )
-    return tuple(estimated.for_profile() for estimated in found)
+    settings = sorted(SETTINGS, key=lambda setting: setting != request.compute_units)
+    return estimate_model(model, chosen, settings, function=request.function or None, shapes=request.shapes)
 
 
 def compare(

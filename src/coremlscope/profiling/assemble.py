@@ -418,13 +418,16 @@ def _rows(
     ops: Sequence[OpSummary], placed: Mapping[str, tuple[str, int, Status]], ranges: Sequence[OpRange]
 ) -> Iterator[OpRow]:
     by_id = {row.id: (row.largest, row.overflows, row.infinities, row.nans) for row in ranges}
+    index = {op.id: place for place, op in enumerate(ops)}
     for op in ops:
         # What no part was compiled for is a stage of a pipeline whose file does not hold what computes it.
         function, group, status = placed.get(op.id, (op.id, -1, "not run"))
+        largest, overflows, infinities, nans = by_id.get(op.id, (None, None, None, None))
         yield OpRow(
             op.id, op.type, op.name, function, op.outputs, op.flops, op.read_bytes,
             op.written_bytes, op.weight_bytes, group, status,
-            op.work_is_complete, *by_id.get(op.id, ()),
+            op.work_is_complete, largest, overflows, infinities, nans, op.layer, op.layer_type,
+            tuple(index[maker] for maker in op.inputs if maker in index), op.live_bytes,
         )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from coremlscope.cost.kernels import Kernel, fuse
 from coremlscope.cost.latency import LatencyEstimate, estimate
 from coremlscope.cost.plan import TOLLS, price
 from coremlscope.cost.rates import era
+from coremlscope.cost.table import KernelTable
 from coremlscope.devices import ComputeUnit, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import choose_function
@@ -48,6 +49,7 @@ class Estimated:
         compute_units: The setting.
         estimate: The estimate.
         left_out: Stages of a pipeline that the estimate lacks: they have no operations that are known.
+        plans: The plan of each stage, for all settings that were asked for.
     """
 
     model: str
@@ -55,6 +57,7 @@ class Estimated:
     compute_units: ComputeUnits
     estimate: LatencyEstimate
     left_out: tuple[str, ...] = ()
+    plans: tuple[FunctionPlan, ...] = field(default=(), repr=False, compare=False)
 
     def for_profile(self) -> DeviceLatency:
         """What a profile shows of it."""
@@ -108,6 +111,7 @@ def estimate_model(
             "Core ML runs such models on the CPU; ML Programs and neural networks are estimated",
         )
     kernels = [kernel for stage in stages for kernel in stage.kernels]
+    table = KernelTable.of(kernels)
     edges = (*stages[0].description.inputs, *stages[-1].description.outputs)
     converted = sum(map(_converted_bytes, edges))
     left_out = _left_out(model)
@@ -119,8 +123,8 @@ def estimate_model(
             plans[key] = [_plan(stage, device, settings) for stage in stages]
         for setting in settings:
             units = _units(plans[key], setting)
-            result = estimate(kernels, units, device.chip, converted_bytes=converted)
-            found.append(Estimated(name, device, setting, result, left_out))
+            result = estimate(kernels, units, device.chip, converted_bytes=converted, table=table)
+            found.append(Estimated(name, device, setting, result, left_out, tuple(plans[key])))
     return found
 
 

@@ -113,7 +113,7 @@ class DevicePlan:
         backends: The implementations that Core ML chooses from, with the unit of each.
         inserted: Operations that Core ML adds.
         supported: For each unit, per operation: 1 where it can run there, 0 where it cannot, -1 where no rule
-            speaks of it.
+            speaks of it; None for operations that plans do not list, as what is known before run time.
         cost_ms: For each backend, per operation: its planned cost; None where it cannot run there.
         reasons: Every distinct reason, once.
         why: Per operation: indices of the reasons why it cannot run on units.
@@ -130,7 +130,7 @@ class DevicePlan:
     units: tuple[ComputeUnit, ...]
     backends: Mapping[str, ComputeUnit]
     inserted: tuple[InsertedOp, ...]
-    supported: Mapping[ComputeUnit, tuple[int, ...]]
+    supported: Mapping[ComputeUnit, tuple[int | None, ...]]
     cost_ms: Mapping[str, tuple[float | None, ...]]
     reasons: tuple[PlanReason, ...]
     why: tuple[tuple[int, ...], ...]

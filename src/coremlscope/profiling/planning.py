@@ -18,7 +18,7 @@ from coremlscope.placement.eligibility import judge
 from coremlscope.placement.half_precision import in_half_precision
 from coremlscope.placement.plan import FunctionPlan, Plan, PlannedCost, place
 
-__all__ = ["bind_as_run", "plan_model", "view_as_run"]
+__all__ = ["bind_as_run", "notes_on", "plan_model", "view_as_run"]
 
 
 #: The GPU's costs are published for an M1, which has eight cores at most; base chips since have ten.
@@ -68,10 +68,14 @@ def plan_model(
             functions[stage_key(stage.name, function)] = _plan_function(
                 stage.model, function, device, settings, asked if is_main else None
             )
-    cores = device.chip.value(GPU, "cores") or 0
-    if "all" in settings and cores > _PUBLISHED_GPU_CORES:
-        notes.append(_LARGE_GPU)
+    notes.extend(notes_on(device, settings))
     return Plan(device, settings, functions, era(device.os).name, tuple(notes))
+
+
+def notes_on(device: Device, settings: Sequence[ComputeUnits]) -> tuple[str, ...]:
+    """What else to know about plans for a device."""
+    cores = device.chip.value(GPU, "cores") or 0
+    return (_LARGE_GPU,) if "all" in settings and cores > _PUBLISHED_GPU_CORES else ()
 
 
 def _unplanned(stage: Stage) -> str:

@@ -35,6 +35,7 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.spec import Work, work_of
 from coremlscope.ops.view import BoundGraph, OpView
+from coremlscope.profiling.dataflow import Flow, trace_dataflow
 from coremlscope.profiling.labels import ClassLabels, find_labels
 from coremlscope.profiling.platforms import describe_opset, describe_platforms
 from coremlscope.profiling.preprocessing import find_preprocessing
@@ -108,7 +109,8 @@ class OpSummary:
     """One operation, with the types of its results once shapes are bound.
 
     Unknown work is None. Work that is not complete is a lower bound: a shape or a number of passes is not
-    known before run time.
+    known before run time. The layer is the author's, of a neural network; for inputs and live bytes see
+    `dataflow.Flow`.
     """
 
     id: str
@@ -120,6 +122,10 @@ class OpSummary:
     written_bytes: int | None
     weight_bytes: int | None
     work_is_complete: bool = True
+    layer: str | None = None
+    layer_type: str | None = None
+    inputs: tuple[str, ...] = ()
+    live_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +173,8 @@ class ModelSummary:
         missing_weights: Names of weight files that are absent.
         op_list: Every operation of the default function but constants, where it was asked for; of a pipeline
             those of all stages. A stage that cannot be run is a row.
-        facts: What else the file tells where it does not hold what computes the model: pairs of what and how.
+        facts: What else the file tells, of a classical model and of one that it does not hold: pairs of what
+            and how.
         absent: Why such a model cannot be run here, going on from a name; empty for others.
     """
 
@@ -232,7 +239,8 @@ class ModelSummary:
         values["weights"] = tuple(WeightGroup(**group) for group in values["weights"])
         values["missing_weights"] = tuple(values["missing_weights"])
         values["op_list"] = tuple(
-            OpSummary(**{**op, "outputs": tuple(op["outputs"])}) for op in values["op_list"]
+            OpSummary(**{**op, "outputs": tuple(op["outputs"]), "inputs": tuple(op.get("inputs", ()))})
+            for op in values["op_list"]
         )
         return cls(**values)
 
@@ -465,29 +473,25 @@ def _is_unknown(op_type: str) -> bool:
     return op_type not in OPS and op_type not in CLASSICAL_WORK and op_type != "const"
 
 
-def _list_ops(graph: BoundGraph) -> list[OpSummary]:
+def _list_ops(graph: BoundGraph, flows: Mapping[str, Flow] | None = None) -> list[OpSummary]:
     rows = []
+    flows = trace_dataflow(graph) if flows is None else flows
     for view in graph.ops:
         if view.op.constant is None:
-            rows.append(_op(view))
+            rows.append(_op(view, flows[view.op.id]))
         for block in view.blocks:
-            rows += _list_ops(block)
+            rows += _list_ops(block, flows)
     return rows
 
 
-def _op(view: OpView) -> OpSummary:
-    outputs = tuple(describe_type(bound.type) for bound in view.outputs)
-    work = _work_of(view)
-    if work is None:
-        return OpSummary(view.op.id, view.op.type, view.op.name, outputs, None, None, None, None)
+def _op(view: OpView, flow: Flow) -> OpSummary:
+    op, work = view.op, _work_of(view)
+    flops = read = written = weights = None
+    if work is not None:
+        flops, read, written, weights = work.flops, work.read_bytes, work.written_bytes, work.weight_bytes
     return OpSummary(
-        view.op.id,
-        view.op.type,
-        view.op.name,
-        outputs,
-        work.flops,
-        work.read_bytes,
-        work.written_bytes,
-        work.weight_bytes,
-        work.is_complete,
-    )
+        op.id, op.type, op.name, tuple(describe_type(bound.type) for bound in view.outputs),
+        flops, read, written, weights, work is None or work.is_complete,
+        op.layer.name if op.layer else None, op.layer.type if op.layer else None,
+        flow.inputs, flow.live_bytes,
+    )  # fmt: skip
