@@ -9,6 +9,23 @@ from coremlscope import ir
 
 __all__ = ["model_structure"]
 
+#: Core ML tells types of layers as its compiler calls them. (Source: compiled models beside their `.mlmodel`
+#: files, and coremltools' tests.) Layers that are not named here go by the name that the file gives.
+_LAYER_TYPES = {
+    "batchnorm": "batchnorm",
+    "innerProduct": "inner_product",
+    "padding": "general_padding",
+    "permute": "transpose",
+    "pooling": "pool",
+    "softmaxND": "softmax_nd",
+    **dict.fromkeys(
+        ("add", "average", "max", "min", "multiply", "unary", "addBroadcastable", "divideBroadcastable",
+         "maxBroadcastable", "minBroadcastable", "multiplyBroadcastable", "powBroadcastable",
+         "subtractBroadcastable"),
+        "elementwise",
+    ),
+}  # fmt: skip
+
 
 def model_structure(model: ir.Model) -> Any:
     """The structure of a model as coremltools' `MLModelStructure`.
@@ -36,7 +53,7 @@ def _network(program: ir.Program) -> Any:
     layers = [
         MLModelStructureNeuralNetworkLayer(
             name=layer.name,
-            type=layer.type,
+            type=_LAYER_TYPES.get(layer.type, layer.type),
             input_names=list(layer.inputs),
             output_names=list(layer.outputs),
             __proxy__=layer,

@@ -194,7 +194,9 @@ class _Network:
     def is_as_written(self, feature: Feature) -> bool:
         """True where an output is the very blob that a layer writes."""
         images = any(isinstance(f.type, ImageFeature) for f in self.interface.inputs)
-        is_exact = self.is_exact and (self.is_rank_4 or not images)
+        # Where there are images, arrays may have to be given the shape that they are described with.
+        declared = isinstance(feature.type, ArrayFeature) and feature.type.shape
+        is_exact = self.is_exact and (not images or (self.is_rank_4 and not declared))
         return is_exact and not _is_integer(feature) and not self.is_predicted(feature)
 
     def is_predicted(self, feature: Feature) -> bool:
@@ -243,6 +245,10 @@ class _Network:
         if blob.sequence is not None:
             shape = self.outer_shape(blob, feature)
             return b.op("reshape", named=name, x=replace(blob, sequence=None), shape=shape)
+        wanted = default_shape(feature.type) if not self.shapes else None
+        if wanted and None not in blob.dims and math.prod(wanted) == math.prod(blob.shape) > 0:
+            if wanted != blob.shape and isinstance(feature.type, ArrayFeature):
+                return b.op("reshape", named=name, x=blob, shape=wanted)
         return b.op("identity", named=name, x=blob)
 
     def outer_shape(self, blob: Blob, feature: Feature) -> tuple[int, ...]:

@@ -29,7 +29,10 @@ def shape_of(b: Builder, blob: Blob) -> Blob | Sequence[int]:
 
 def _transpose(t: Translation) -> Blob:
     x = t.builder.tensor(t.x)
-    return t.builder.op("transpose", x=x, perm=[int(axis) for axis in t.params.axes])
+    axes = [int(axis) for axis in t.params.axes]
+    # Axes that are too few are those of the trailing dimensions: images have a leading one more than arrays.
+    extra = max(x.rank - len(axes), 0)
+    return t.builder.op("transpose", x=x, perm=[*range(extra), *(axis + extra for axis in axes)])
 
 
 def _expand_dims(t: Translation) -> Blob:
