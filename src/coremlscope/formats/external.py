@@ -70,6 +70,15 @@ def _parameter(message: Message) -> Any:
     return f"{len(value)} bytes" if field == "bytesValue" else value
 
 
+def _read_linked(message: Message) -> ir.LinkedModel:
+    file = message.linkedModelFile
+    return ir.LinkedModel(file.linkedModelFileName.defaultValue, file.linkedModelSearchPath.defaultValue)
+
+
+def _read_serialized(message: Message) -> ir.SerializedModel:
+    return ir.SerializedModel(message.identifier, len(message.model))
+
+
 #: By Apple's name of the model type.
 EXTERNAL_READERS: Mapping[str, Callable[[Message], ir.External]] = {
     ir.VisionFeaturePrint.kind: _read_vision,
@@ -80,4 +89,6 @@ EXTERNAL_READERS: Mapping[str, Callable[[Message], ir.External]] = {
     ir.Gazetteer.kind: _read_gazetteer,
     ir.WordEmbedding.kind: _read_word_embedding,
     ir.CustomModel.kind: _read_custom,
+    ir.LinkedModel.kind: _read_linked,
+    ir.SerializedModel.kind: _read_serialized,
 }

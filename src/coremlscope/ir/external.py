@@ -17,6 +17,8 @@ __all__ = [
     "CustomModel",
     "External",
     "Gazetteer",
+    "LinkedModel",
+    "SerializedModel",
     "SoundAnalysisPreprocessing",
     "TextClassifier",
     "VisionFeaturePrint",
@@ -173,6 +175,44 @@ class CustomModel:
         return {}
 
 
+@dataclass(frozen=True, slots=True)
+class LinkedModel:
+    """A link to the file of another model.
+
+    Attributes:
+        file_name: What the other file is called.
+        search_path: The folders that it is looked for in, relative to the linking model; `:` between them.
+    """
+
+    kind: ClassVar[str] = "linkedModel"
+    absent: ClassVar[str] = "it is only a link to the file of another model; give that file instead"
+    file_name: str
+    search_path: str
+
+    def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
+        """The shapes of its outputs: the other file knows them."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class SerializedModel:
+    """A model in a form of its own.
+
+    Attributes:
+        identifier: Says what wrote it.
+        data_bytes: Bytes of its content.
+    """
+
+    kind: ClassVar[str] = "serializedModel"
+    absent: ClassVar[str] = "its content is in a form that only the framework reads which wrote it"
+    identifier: str
+    data_bytes: int
+
+    def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
+        """The shapes of its outputs: the framework alone knows them."""
+        return {}
+
+
 #: Every kind of model whose file does not hold what computes it. `absent` says why, and goes on from a name.
 External = (
     VisionFeaturePrint
@@ -183,4 +223,6 @@ External = (
     | Gazetteer
     | WordEmbedding
     | CustomModel
+    | LinkedModel
+    | SerializedModel
 )

@@ -11,16 +11,20 @@ from coremlscope.execution.wiring import BoundStage, stage_key
 from coremlscope.features import default_shape, describe_feature, describe_shape
 from coremlscope.ir import (
     AudioFeaturePrint,
+    Classical,
     CustomModel,
     Feature,
     Gazetteer,
+    LinkedModel,
     Model,
+    SerializedModel,
     SoundAnalysisPreprocessing,
     TextClassifier,
     VisionFeaturePrint,
     WordEmbedding,
     WordTagger,
 )
+from coremlscope.profiling.classical import describe_classical
 from coremlscope.profiling.weights import group_weights
 from coremlscope.units import format_bytes
 
@@ -104,7 +108,13 @@ def why_absent(model: Model) -> str:
 
 
 def describe_external(model: Model) -> _Pairs:
-    """All that the file tells of a model that it does not hold, but labels; nothing for other models."""
+    """What else a file tells of a model, but labels.
+
+    Of a classical model the form and number of its parameters; all of a model that it does not hold; nothing
+    of others.
+    """
+    if isinstance(model.content, Classical):
+        return tuple(describe_classical(model.content))
     outputs = model.description.main.outputs
     is_shaped = all(default_shape(feature.type) is not None for feature in outputs)
     names = () if is_shaped else tuple(feature.name for feature in outputs)
@@ -131,6 +141,13 @@ def _describe(content: object, names: tuple[str, ...]) -> Iterator[tuple[str, st
             if description:
                 yield "described as", description
             yield from ((f"parameter {name}", str(value)) for name, value in parameters.items())
+        case LinkedModel(file_name, search_path):
+            yield "links to", file_name or "nothing that the file names"
+            if search_path:
+                yield "looked for in", search_path
+        case SerializedModel(identifier, data_bytes):
+            yield "written by", identifier or "something that the file does not name"
+            yield "data", format_bytes(data_bytes)
         case TextClassifier() | WordTagger() | Gazetteer() | WordEmbedding():
             yield "revision", str(content.revision)
             yield "language", content.language or "not told"

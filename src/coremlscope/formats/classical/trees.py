@@ -54,6 +54,7 @@ def _read_trees(message: Message, kind: str) -> TreeEnsemble:
     true, false = _children(nodes, is_leaf, kind)
     roots, depth = _roots(nodes, true, false, is_leaf, kind)
     base = _base(message, kind)
+    rates = [node.relativeHitRate for node in nodes]
     at, dimensions, values = _evaluations(nodes, is_leaf, len(base.numpy()), kind)
     return TreeEnsemble(
         ir.constant(behaviors.astype(np.uint8)),
@@ -62,7 +63,7 @@ def _read_trees(message: Message, kind: str) -> TreeEnsemble:
         ir.constant(true),
         ir.constant(false),
         ir.constant(np.array([node.missingValueTracksTrueChild for node in nodes], np.bool_)),
-        doubles(node.relativeHitRate for node in nodes),
+        doubles(rates if any(rates) else ()),
         ir.constant(roots),
         at, dimensions, values, base, depth,
     )  # fmt: skip

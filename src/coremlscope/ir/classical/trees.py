@@ -33,8 +33,8 @@ class TreeEnsemble:
         true_children: int32 `[nodes]`: the node where the comparison holds; -1 for leaves.
         false_children: int32 `[nodes]`: the node where it does not.
         missing_is_true: bool `[nodes]`: where a missing value (NaN) goes.
-        hit_rates: fp64 `[nodes]`: how often a node was met in training, relative to others; says nothing of
-            results.
+        hit_rates: fp64 `[nodes]`, or empty: how often a node was met in training, relative to others; says
+            nothing of results.
         roots: int32 `[trees]`.
         evaluated_leaves: int32 `[evaluations]`: the leaf of each value that is added.
         evaluated_dimensions: int32 `[evaluations]`: the sum that it is added to.
