@@ -15,9 +15,10 @@ from pathlib import Path
 from benchmarks.latency.dataset import load_measurements, load_networks
 from benchmarks.latency.extract import extract
 from benchmarks.latency.fit import fit
+from benchmarks.latency.intervals import fit_spread
 from benchmarks.latency.priors import PRIORS, REFERENCES
 from benchmarks.latency.report import Result, draw, render
-from benchmarks.latency.validate import choose, fit_spread, hold_out
+from benchmarks.latency.validate import choose, hold_out
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
 _ROOT = Path(__file__).parents[2]
@@ -62,9 +63,7 @@ def _result(unit: ComputeUnit) -> Result:
     chosen = choose(load_measurements(), unit)
     whole = fit(unit, chosen, networks)
     held = hold_out(unit, chosen, networks, whole)
-    family = fit_spread(held, [h.without_family for h in held])
-    publication = fit_spread(held, [h.without_publication for h in held])
-    return Result(unit, whole, held, family, publication if unit == NEURAL_ENGINE else family)
+    return Result(unit, whole, held, fit_spread(held))
 
 
 def _write(results: dict[ComputeUnit, Result]) -> None:

@@ -52,7 +52,7 @@ _NEURAL_ENGINE = {
     "gate_Bps": Prior(60e9, 0.8),
     "int8_gain": Prior(1.9, 0, "1.9 on M4, M5 Max (maderix) and A17 Pro"),
     "progress": Prior(0.6, 0.3, "UNet steps from A14 to A17 Pro; networks of 1 ms do not gain"),
-    "dispatch_share": Prior(0.45, 0.2, "0.23 ms on M1, 0.095 ms on M4 (maderix), 0.11 ms on M5 Pro (ane-guide)"),
+    "dispatch_share": Prior(0.45, 0.2, "0.23 ms on M1, 0.11 on M5 Pro (ane-guide), 0.095 on M4 (maderix)"),
 }
 
 _CPU = {

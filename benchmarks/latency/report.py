@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.latency.dataset import Measurement
 from benchmarks.latency.fit import Fitted
+from benchmarks.latency.intervals import coverage, unseen_spreads
 from benchmarks.latency.priors import PRIORS, REFERENCES
-from benchmarks.latency.validate import Errors, HeldOut, coverage, errors, noise_floor
+from benchmarks.latency.validate import Errors, HeldOut, errors, noise_floor, oracle
 from coremlscope.cost.calibration import Spread
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 
@@ -22,23 +23,13 @@ class Result:
         unit: The unit.
         whole: The fit to all measurements.
         held: The measurements with estimates that did not see them.
-        by_family: The spread as estimates without the family show it.
-        by_publication: The spread as estimates without the publication show it.
+        spread: How wide the intervals are.
     """
 
     unit: ComputeUnit
     whole: Fitted
     held: Sequence[HeldOut]
-    by_family: Spread
-    by_publication: Spread
-
-    @property
-    def spread(self) -> Spread:
-        """The wider of both, chip by chip: what an estimate of an unseen network is shown with."""
-        one, other = self.by_publication, self.by_family
-        wide = one if one.base + 0.3 * one.unusual >= other.base + 0.3 * other.unusual else other
-        chips = {chip: max(one.by_chip[chip], other.by_chip[chip]) for chip in one.by_chip}
-        return Spread(wide.base, wide.unusual, chips, wide.extrapolated, wide.mixed)
+    spread: Spread
 
 
 _NAMES = {"neural_engine": "Neural Engine", "cpu": "CPU", "gpu": "CPU and GPU"}
@@ -62,7 +53,8 @@ def render(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measure
     ]
     for result in results.values():
         lines += ["", f"## {_NAMES[result.unit]}", "", *_unit(result, measurements)]
-    lines += ["", "## Chips without measurements of their own", "", *_others(results, measurements)]
+    lines += ["", "## Chips without measurements of their own", "", *_inherited(results)]
+    lines += ["", *_others(results, measurements)]
     lines += ["", "## Parameters", "", *_parameters(results)]
     return "\n".join(lines) + "\n"
 
@@ -72,14 +64,7 @@ def _unit(result: Result, measurements: Sequence[Measurement]) -> list[str]:
     lines = [_HEAD.format("chip; without its publication, without its family"), _RULE]
     lines += _table(held, lambda m: all_chips()[m.chip].name)
     if result.unit == NEURAL_ENGINE:
-        lines += ["", "What publications differ by among themselves, on networks that several measured:", ""]
-        lines += ["| chip | n | median | p90 |", "|---|---:|---:|---:|"]
-        for chip in ("a14", "a15"):
-            floor = noise_floor([h.measurement for h in held], chip)
-            if floor:
-                lines.append(
-                    f"| {all_chips()[chip].name} | {floor.count} | {floor.median:.1%} | {floor.p90:.1%} |"
-                )
+        lines += ["", *_floor([h.measurement for h in held])]
         lines += ["", _HEAD.format("publication"), _RULE]
         lines += _table(held, lambda m: f"{m.publication}, {all_chips()[m.chip].name}")
     lines += ["", _HEAD.format("family"), _RULE, *_table(held, lambda m: m.family)]
@@ -87,26 +72,70 @@ def _unit(result: Result, measurements: Sequence[Measurement]) -> list[str]:
     return lines
 
 
-def _coverage(result: Result) -> list[str]:
+def _floor(measurements: Sequence[Measurement]) -> list[str]:
+    """What no estimate can be better than."""
     lines = [
-        "Share of held-out measurements within the 80 % interval. The crossed columns take the widths from"
-        " one kind of holding out and check them on the other.",
+        "What publications differ by among themselves: on networks that several measured, one by the median"
+        " of the others; and what an oracle would reach that gave each network the centre of all that was"
+        " published of it, those with a single figure that figure.",
         "",
-        "| chip | n | as shown, publication | as shown, family | crossed, publication | crossed, family |",
+        "| chip | n | median | p90 | rank | n, oracle | median | p90 | rank |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for chip in ("a14", "a15"):
+        floor, best = noise_floor(measurements, chip), oracle(measurements, chip)
+        if floor and best:
+            cells = [f"{e.count} | {e.median:.1%} | {e.p90:.1%} | {e.rank:.3f}" for e in (floor, best)]
+            lines.append(f"| {all_chips()[chip].name} | {' | '.join(cells)} |")
+    return lines
+
+
+def _coverage(result: Result) -> list[str]:
+    """Shares within the intervals: as they are shown, and as the other groups alone would have made them."""
+    lines = [
+        "Share of held-out measurements within the 80 % interval: as it is shown, and with widths that the"
+        " other publications, or the other families, alone would have given.",
+        "",
+        "| chip | n | publication | family | publication, unseen widths | family, unseen widths |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    chips = ["", *sorted({h.measurement.chip for h in result.held})]
-    for chip in chips:
+    by_publication = unseen_spreads(result.held, lambda m: m.publication)
+    by_family = unseen_spreads(result.held, lambda m: m.family)
+    for chip in ["", *sorted({h.measurement.chip for h in result.held})]:
         held = [h for h in result.held if chip in ("", h.measurement.chip)]
         cells = [
-            coverage(held, [h.without_publication for h in held], result.spread),
-            coverage(held, [h.without_family for h in held], result.spread),
-            coverage(held, [h.without_publication for h in held], result.by_family),
-            coverage(held, [h.without_family for h in held], result.by_publication),
+            coverage(held, lambda h: h.without_publication, lambda h: result.spread),
+            coverage(held, lambda h: h.without_family, lambda h: result.spread),
+            coverage(
+                held, lambda h: h.without_publication, lambda h: by_publication[h.measurement.publication]
+            ),
+            coverage(held, lambda h: h.without_family, lambda h: by_family[h.measurement.family]),
         ]
         name = all_chips()[chip].name if chip else "all"
         shown = " | ".join("" if math.isnan(cell) else f"{cell:.0%}" for cell in cells)
         lines.append(f"| {name} | {len(held)} | {shown} |")
+    return lines
+
+
+def _inherited(results: Mapping[ComputeUnit, Result]) -> list[str]:
+    """What a chip would be estimated to take if nothing had been measured on it."""
+    lines = [
+        "What the estimates of a chip would be if nothing had been measured on it, so that it inherits from"
+        " the others by its specification, and the share within the interval that such a chip gets.",
+        "",
+        "| unit | chip | n | median | p90 | bias | rank | within |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for result in results.values():
+        spread = replace(result.spread, by_chip={})
+        for chip in sorted({h.measurement.chip for h in result.held}):
+            held = [h for h in result.held if h.measurement.chip == chip]
+            e = errors([h.measurement.ms for h in held], [h.without_chip for h in held])
+            within = coverage(held, lambda h: h.without_chip, lambda h, s=spread: s)  # type: ignore[misc]
+            lines.append(
+                f"| {_NAMES[result.unit]} | {all_chips()[chip].name} | {len(held)} | {_cells(e)} |"
+                f" {within:.0%} |"
+            )
     return lines
 
 

@@ -11,17 +11,10 @@ import numpy as np
 from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.fit import Estimator, Fitted, fit
 from benchmarks.latency.priors import REFERENCES
-from coremlscope.cost.calibration import Spread, UnitParameters
-from coremlscope.cost.latency import spread_of
+from coremlscope.cost.calibration import UnitParameters
 from coremlscope.cost.pricing import price_kernels, scale_of
 from coremlscope.cost.table import Floats
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
-
-_Z80 = 1.2816
-#: What the intervals aim to hold of measurements that were held out.
-_AIM = 0.82
-#: Chips and units that are never calibrated on, and those where more than one unit works.
-_EXTRAPOLATED, _MIXED = 0.3, 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +25,14 @@ class HeldOut:
         measurement: The measurement.
         without_publication: Milliseconds, by a fit without all that its publication measured.
         without_family: Milliseconds, by a fit without all networks of its family.
+        without_chip: Milliseconds, by a fit without all measurements of its chip.
         unusual: The share of the time in kernels other than convolutions.
     """
 
     measurement: Measurement
     without_publication: float
     without_family: float
+    without_chip: float
     unusual: float
 
 
@@ -71,11 +66,13 @@ def choose(measurements: Iterable[Measurement], unit: ComputeUnit) -> list[Measu
 def hold_out(
     unit: ComputeUnit, measurements: Sequence[Measurement], networks: Mapping[str, Network], whole: Fitted
 ) -> list[HeldOut]:
-    """Fits again and again, each time without one publication, then without one family."""
+    """Fits again and again, each time without one publication, without one family, without one chip."""
     publication = _without(unit, measurements, networks, whole, lambda m: m.publication)
     family = _without(unit, measurements, networks, whole, lambda m: m.family)
+    chip = _without(unit, measurements, networks, whole, lambda m: m.chip)
     unusual = unusual_shares(unit, measurements, networks, whole.parameters)
-    return [HeldOut(*row) for row in zip(measurements, publication * 1e3, family * 1e3, unusual, strict=True)]
+    columns = publication * 1e3, family * 1e3, chip * 1e3, unusual
+    return [HeldOut(*row) for row in zip(measurements, *columns, strict=True)]
 
 
 def _without(
@@ -141,13 +138,8 @@ def _ranks(values: Floats) -> Floats:
 
 def noise_floor(measurements: Iterable[Measurement], chip: str) -> Errors | None:
     """How far publications are from the median of the others, on networks that several measured."""
-    by_network: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for m in measurements:
-        if m.chip == chip and m.precision == "fp16":
-            by_network[m.network][m.publication].append(m.ms)
     mine, theirs = [], []
-    for publications in by_network.values():
-        medians = {name: float(np.median(values)) for name, values in publications.items()}
+    for medians in _published(measurements, chip).values():
         for name, value in medians.items():
             others = [v for other, v in medians.items() if other != name]
             if others:
@@ -156,56 +148,20 @@ def noise_floor(measurements: Iterable[Measurement], chip: str) -> Errors | None
     return errors(mine, theirs) if mine else None
 
 
-def fit_spread(held: Sequence[HeldOut], estimates: Sequence[float]) -> Spread:
-    """How wide intervals must be to hold what was held out.
-
-    Args:
-        held: The measurements.
-        estimates: Their estimates by fits that did not see them.
-    """
-    logs = np.abs(np.log(np.array([h.measurement.ms for h in held]) / np.array(estimates)))
-    unusual = np.array([h.unusual for h in held])
-    chips = np.array([h.measurement.chip for h in held])
-    good = np.isfinite(logs)
-    most = max(set(chips[good]), key=lambda chip: int(np.sum(chips[good] == chip)))
-    own = good & (chips == most)
-    base, slope = _quantile_line(unusual[own], logs[own] / _Z80)
-    by_chip = {}
-    for chip in sorted(set(chips)):
-        here = good & (chips == chip)
-        sigma = base + slope * unusual[here]
-        by_chip[str(chip)] = (
-            round(_widening(logs[here] / _Z80, sigma), 3) if here.sum() > 5 else _EXTRAPOLATED
-        )
-    return Spread(round(base, 3), round(slope, 3), by_chip, _EXTRAPOLATED, _MIXED)
+def oracle(measurements: Sequence[Measurement], chip: str) -> Errors | None:
+    """How far measurements are from the centre of all publications, their own among them."""
+    centres = {n: float(np.median(list(m.values()))) for n, m in _published(measurements, chip).items()}
+    pairs = [(m.ms, centres[m.network]) for m in measurements if m.chip == chip and m.precision == "fp16"]
+    return errors(*zip(*pairs, strict=True)) if pairs else None
 
 
-def _quantile_line(x: Floats, y: Floats) -> tuple[float, float]:
-    """The line below which the aimed share of the points lies, by the loss of quantile regression."""
-    best = (np.inf, 0.1, 0.0)
-    for slope in np.arange(0.0, 1.01, 0.05):
-        rest = y - slope * x
-        base = max(float(np.quantile(rest, _AIM)), 0.02)
-        error = rest - base
-        loss = float(np.sum(np.maximum(_AIM * error, (_AIM - 1) * error)))
-        best = min(best, (loss, base, float(slope)))
-    return best[1], best[2]
-
-
-def _widening(errors_: Floats, sigma: Floats) -> float:
-    """What must be added in squares for the aimed share to lie within."""
-    for extra in np.arange(0.0, 1.0, 0.01):
-        if np.mean(errors_ <= np.hypot(sigma, extra)) >= _AIM:
-            return float(extra)
-    return 1.0
-
-
-def coverage(held: Sequence[HeldOut], estimates: Sequence[float], spread: Spread) -> float:
-    """The share of measurements within the 80 % intervals around estimates that did not see them."""
-    inside = [
-        abs(np.log(h.measurement.ms / e))
-        <= _Z80 * spread_of(spread, all_chips()[h.measurement.chip], h.unusual)
-        for h, e in zip(held, estimates, strict=True)
-        if e == e
-    ]
-    return float(np.mean(inside)) if inside else float("nan")
+def _published(measurements: Iterable[Measurement], chip: str) -> dict[str, dict[str, float]]:
+    """By network and publication: the median."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for m in measurements:
+        if m.chip == chip and m.precision == "fp16":
+            found[m.network][m.publication].append(m.ms)
+    return {
+        network: {name: float(np.median(values)) for name, values in publications.items()}
+        for network, publications in found.items()
+    }

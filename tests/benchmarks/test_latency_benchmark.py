@@ -10,9 +10,10 @@ import pytest
 from benchmarks.latency.dataset import in_precision, load_measurements, load_networks
 from benchmarks.latency.extract import MEASUREMENTS
 from benchmarks.latency.fit import Estimator, fit
+from benchmarks.latency.intervals import coverage, fit_spread, unseen_spreads
 from benchmarks.latency.minimise import minimise
 from benchmarks.latency.priors import PRIORS, REFERENCES
-from benchmarks.latency.validate import HeldOut, choose, coverage, errors, fit_spread, noise_floor
+from benchmarks.latency.validate import HeldOut, choose, errors, noise_floor, oracle
 
 from coremlscope.cost.calibration import Spread, load_calibration
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
@@ -102,12 +103,43 @@ def test_publications_disagree_more_on_a15() -> None:
     assert older.median < 0.05 < 0.2 < newer.median
 
 
+def test_no_estimate_can_rank_the_publications_of_a15_better_than_their_centre() -> None:
+    chosen = choose(load_measurements(), NEURAL_ENGINE)
+    older, newer = oracle(chosen, "a14"), oracle(chosen, "a15")
+    assert older is not None
+    assert newer is not None
+    assert newer.rank < 0.97 < older.rank
+
+
+def held_out(noise: float, seed: int = 0) -> list[HeldOut]:
+    """Measurements of A14 and A15, with estimates that are off at random."""
+    chosen = [m for m in choose(load_measurements(), NEURAL_ENGINE) if m.chip in ("a14", "a15")]
+    draw = np.random.default_rng(seed)
+    off = np.exp(draw.normal(0, noise, (len(chosen), 3)))
+    return [HeldOut(m, *(m.ms * errors_), 0.0) for m, errors_ in zip(chosen, off, strict=True)]
+
+
 def test_spreads_hold_what_they_aim_at() -> None:
-    chosen = [m for m in choose(load_measurements(), NEURAL_ENGINE) if m.chip == "a14"]
-    noise = np.random.default_rng(0).normal(0, 0.2, len(chosen))
-    held = [HeldOut(m, m.ms, m.ms, 0.0) for m in chosen]
-    estimates = [float(m.ms * np.exp(e)) for m, e in zip(chosen, noise, strict=True)]
-    spread = fit_spread(held, estimates)
-    assert spread.base + spread.by_chip["a14"] == pytest.approx(0.2, rel=0.3)
-    assert 0.78 < coverage(held, estimates, spread) < 0.9
-    assert coverage(held, estimates, Spread(0.001, 0.0, {"a14": 0.0}, 0.0, 0.0)) < 0.1
+    held = held_out(0.2)
+    spread = fit_spread(held)
+    assert np.hypot(spread.base, spread.by_chip["a14"]) == pytest.approx(0.2, rel=0.3)
+    for estimate in (lambda h: h.without_publication, lambda h: h.without_family):
+        assert 0.75 < coverage(held, estimate, lambda h: spread) < 0.9
+    inherited = replace(spread, by_chip={})
+    assert 0.75 < coverage(held, lambda h: h.without_chip, lambda h: inherited) < 0.95
+    narrow = Spread(0.001, 0.0, {"a14": 0.0, "a15": 0.0}, 0.0, 0.0)
+    assert coverage(held, lambda h: h.without_family, lambda h: narrow) < 0.1
+
+
+def test_widths_of_other_groups_hold_for_a_group_that_they_have_not_seen() -> None:
+    held = held_out(0.2, 1)
+    spreads = unseen_spreads(held, lambda m: m.family)
+    assert set(spreads) == {h.measurement.family for h in held}
+    assert 0.72 < coverage(held, lambda h: h.without_family, lambda h: spreads[h.measurement.family]) < 0.9
+
+
+def test_chips_with_few_measurements_are_as_unsure_as_those_without() -> None:
+    held = held_out(0.2)
+    few = [*(h for h in held if h.measurement.chip == "a14"), held[-1]]
+    spread = fit_spread(few)
+    assert spread.by_chip["a15"] == spread.extrapolated

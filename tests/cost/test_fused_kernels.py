@@ -135,6 +135,36 @@ def test_a_norm_that_is_spelled_out_is_one_kernel(norm: Callable[[Any], Any], op
     assert kernel.inputs == kernel.outputs == TOKENS.size
 
 
+def map_norm(x: Any, axes: list[int]) -> Any:
+    centred = mb.sub(x=x, y=mb.reduce_mean(x=x, axes=axes, keep_dims=True))
+    variance = mb.reduce_mean(x=mb.square(x=centred), axes=axes, keep_dims=True)
+    return mb.real_div(x=centred, y=mb.sqrt(x=mb.add(x=variance, y=np.float16(1e-3))))
+
+
+def test_norms_of_whole_maps_are_told_from_norms_of_rows() -> None:
+    def instance(x: Any) -> Any:
+        return mb.instance_norm(x=x, gamma=weight(8), beta=weight(8))
+
+    assert kinds(kernels(lambda x: map_norm(x, [1, 2, 3]), x=MAP)) == ["map_norm"]
+    assert kinds(kernels(lambda x: map_norm(x, [-2, -1]), x=MAP)) == ["map_norm"]
+    assert kinds(kernels(lambda x: map_norm(x, [1]), x=MAP)) == ["norm"]
+    assert kinds(kernels(instance, x=MAP)) == ["map_norm"]
+    assert kinds(kernels(lambda x: mb.layer_norm(x=x, axes=[1, 2, 3]), x=MAP)) == ["map_norm"]
+    assert kinds(kernels(lambda x: mb.layer_norm(x=x, axes=[-1]), x=MAP)) == ["norm"]
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 4, 5])
+def test_every_rank_has_kernels_with_finite_numbers(rank: int) -> None:
+    def body(x: Any) -> Any:
+        y = mb.relu(x=mb.add(x=x, y=np.float16(1)))
+        moved = mb.transpose(x=y, perm=list(range(rank))[::-1])
+        return mb.softmax(x=moved, axis=-1), mb.reduce_sum(x=y, axes=[0], keep_dims=False)
+
+    for kernel in kernels(body, x=np.zeros((2, 3, 1, 5, 4)[:rank], np.float16)):
+        assert kernel.kind in KINDS
+        assert kernel.inputs > 0
+
+
 def test_a_division_by_something_else_is_no_norm() -> None:
     def body(x: Any, y: Any) -> Any:
         return mb.real_div(x=x, y=mb.sqrt(x=mb.reduce_mean(x=mb.square(x=y), axes=[-1], keep_dims=True)))

@@ -22,14 +22,17 @@ CHIPS = all_chips()
 ROUND = replace(
     load_calibration().units[NEURAL_ENGINE],
     kernel_s=0.0, dense_FLOPps=1e12, pointwise_FLOPps=2e12, linear_share=0.5, flat_share=0.5,
+    window_gain=2.0, channels_step=16.0, prefetch_bytes=0.0,
     activation_Bps=1e10, weights_Bps=1e10, spill_Bps=2e9, on_chip_bytes=1e6, function_Bps=1e9, gate_Bps=5e8,
-    softmax_Bps=1e9,
+    softmax_Bps=1e9, reduce_Bps=1e9, elementwise_Bps=1e10,
     norm_Bps=1e9, int8_gain=2.0,
 )  # fmt: skip
 
 
 def kernel(kind: Kind = "conv", *, macs: int = 0, size: int = 0, weights: int = 0, **more: object) -> Kernel:
-    geometry = Geometry(macs=macs, height=int(more.pop("height", 4)), width=int(more.pop("width", 4)))  # type: ignore[call-overload]
+    shape = {"height": 4, "width": 4, "in_channels": 16, "taps": 1, "stride": 1}
+    shape = {name: int(more.pop(name, value)) for name, value in shape.items()}  # type: ignore[call-overload]
+    geometry = Geometry(macs=macs, **shape)
     made = Kernel(kind, [f"main/{kind}"], kind, geometry, size // 2, size // 2)
     made.weights, made.weight_bytes = weights, 2.0 * weights
     for name, value in more.items():
@@ -83,6 +86,58 @@ def test_compressed_weights_help_only_where_weights_bound() -> None:
         assert seconds(made) / seconds(packed) == pytest.approx(gains)
 
 
+def test_channels_are_filled_up() -> None:
+    full = seconds(kernel(macs=10**9, in_channels=32))
+    for channels, times in ((16, 1), (24, 32 / 24), (3, 16 / 3)):
+        assert seconds(kernel(macs=10**9, in_channels=channels)) == pytest.approx(times * full)
+    assert seconds(kernel("depthwise", macs=10**9, in_channels=1)) == pytest.approx(
+        seconds(kernel("depthwise", macs=10**9))
+    )
+
+
+def test_windows_of_nine_that_move_by_one_need_fewer_multiplications() -> None:
+    plain = seconds(kernel(macs=10**9))
+    for taps, stride, times in ((9, 1, 0.5), (9, 2, 1), (25, 1, 1)):
+        assert seconds(kernel(macs=10**9, taps=taps, stride=stride)) == pytest.approx(times * plain)
+
+
+def test_a_normalisation_of_maps_reads_them_twice_and_touches_each_element_once() -> None:
+    rows, maps = seconds(kernel("norm", size=10**5)), seconds(kernel("map_norm", size=10**5))
+    assert rows == pytest.approx(2e5 / 1e9)
+    assert maps == pytest.approx(2 * 1e5 / 1e9 + 2e5 / 1e10)
+
+
+def test_weights_that_came_ahead_are_not_waited_for() -> None:
+    made = kernel(macs=1, weights=10**6)
+    ahead = replace(ROUND, prefetch_bytes=0.5e6)
+    prices = price_kernels(KernelTable.of([made]), NEURAL_ENGINE, ahead, Scale())
+    assert prices.total[0] == pytest.approx(1.5e-4)
+    assert prices.stream[0] == pytest.approx(2e-4)
+
+
+def test_no_network_is_faster_than_its_weights_arrive() -> None:
+    known = load_calibration()
+    parameters = replace(known.units[NEURAL_ENGINE], prefetch_bytes=1e9)
+    calibration = replace(known, units={**known.units, NEURAL_ENGINE: parameters})
+    made = [replace(kernel(macs=1, weights=10**7), ops=["main/0"])]
+    found = estimate(made, {"main/0": NEURAL_ENGINE}, CHIPS["a14"], calibration=calibration)
+    assert found.latency.value > 2e7 / parameters.weights_Bps
+    assert found.bound == "weights"
+
+
+def test_weights_follow_the_memory_as_far_as_an_engine_reads() -> None:
+    known = load_calibration()
+    parameters, reference = known.units[NEURAL_ENGINE], CHIPS["a14"]
+    speed = {
+        name: scale_of(NEURAL_ENGINE, CHIPS[name], reference, parameters)
+        for name in ("a15", "a16", "a19-pro", "m1", "m3-pro")
+    }
+    assert speed["a15"].memory == pytest.approx(1)
+    assert speed["a16"].memory == pytest.approx(51.2 / 34.1)
+    assert speed["m3-pro"].memory == pytest.approx(70e9 / parameters.weights_Bps)
+    assert speed["m1"].weights_Bps == pytest.approx(60.87e9)
+
+
 def test_the_cpu_counts_single_precision_as_it_is() -> None:
     made = kernel(size=10**5)
     assert seconds(replace(made, element_bytes=4), unit=CPU) == pytest.approx(2 * seconds(made, unit=CPU))
@@ -110,7 +165,7 @@ def network(count: int = 40) -> list[Kernel]:
 
 
 def on(unit: ComputeUnit, chip: str, kernels: list[Kernel] | None = None) -> LatencyEstimate:
-    made = kernels or network()
+    made = network() if kernels is None else kernels
     return estimate(made, {id_: unit for k in made for id_ in k.ops}, CHIPS[chip])
 
 

@@ -24,7 +24,8 @@ class UnitParameters:
         kernel_s: What each kernel costs besides.
         dense_FLOPps: Dense convolutions with windows.
         pointwise_FLOPps: Dense convolutions of 1×1.
-        window_gain: How many multiplications of a dense 3×3 window with a step of one Winograd's algorithm saves.
+        window_gain: How many times fewer multiplications dense windows of 3×3 need that move by one
+            (Winograd's algorithm).
         channels_step: Dense convolutions sum over multiples of so many channels.
         depthwise_FLOPps: Convolutions that keep channels apart.
         grouped_FLOPps: Convolutions in groups.

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from coremlscope.cost.calibration import Calibration, Spread, load_calibration
 from coremlscope.cost.kernels import Kernel
@@ -33,6 +34,7 @@ Basis = Literal["calibrated", "extrapolated"]
 
 #: A normal distribution holds 80 % of its mass within this many standard deviations.
 _Z80 = 1.2816
+_BOUNDS: tuple[Bound, ...] = ("compute", "weights", "activations", "dispatch", "switches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ def estimate(
     *,
     converted_bytes: int = 0,
     calibration: Calibration | None = None,
+    table: KernelTable | None = None,
 ) -> LatencyEstimate:
     """Estimates a prediction.
 
@@ -100,10 +103,11 @@ def estimate(
         chip: The chip.
         converted_bytes: Bytes of inputs and outputs that are converted to or from half precision.
         calibration: The model's parameters; those that come with the project where it is None.
+        table: The kernels as a table, where many chips share it.
     """
     known = calibration or load_calibration()
     where = [_unit(kernel, units) for kernel in kernels]
-    table = KernelTable.of(kernels)
+    table = KernelTable.of(kernels) if table is None else table
     total, bounds, parts = _price(table, where, chip, known)
     switches = sum(a != b for a, b in itertools.pairwise(where))
     used = [unit for unit in UNITS if unit in where] or [CPU]
@@ -147,7 +151,9 @@ def spread_of(spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0
 def _unit(kernel: Kernel, units: Mapping[str, ComputeUnit]) -> ComputeUnit:
     """The unit that the plan puts most of a kernel's operations on."""
     votes = [units[id_] for id_ in kernel.ops if id_ in units]
-    return max(votes, key=votes.count) if votes else CPU
+    if len(set(votes)) > 1:
+        return max(votes, key=votes.count)
+    return votes[0] if votes else CPU
 
 
 def _price(
@@ -155,31 +161,29 @@ def _price(
 ) -> tuple[Floats, list[Bound], dict[Bound, float]]:
     """Seconds of each kernel, what it waits for, and the sums of both."""
     total = np.zeros(len(table))
-    bounds: list[Bound] = ["activations"] * len(table)
-    parts: dict[Bound, float] = dict.fromkeys(
-        ("compute", "weights", "activations", "dispatch", "switches"), 0.0
-    )
+    bounds = np.full(len(table), _BOUNDS.index("activations"))
+    parts: dict[Bound, float] = dict.fromkeys(_BOUNDS, 0.0)
     placed = np.array(where, dtype=object)
     for unit in dict.fromkeys(where):
         parameters = known.units[unit]
         scale = scale_of(unit, chip, all_chips()[known.references[unit]], parameters)
         prices = price_kernels(table, unit, parameters, scale)
         here = placed == unit
+        total[here], bounds[here] = prices.total[here], _bounds(prices)[here]
         # Weights come ahead of their kernels, but not faster than the memory gives them.
         parts["weights"] += max(float((prices.stream[here] - prices.total[here]).sum()), 0.0)
-        for place in np.flatnonzero(here):
-            bound = _bound(prices, place)
-            total[place], bounds[place] = prices.total[place], bound
-            parts[bound] += float(prices.total[place])
-    return total, bounds, parts
+    for place, bound in enumerate(_BOUNDS[:3]):
+        parts[bound] += float(total[bounds == place].sum())
+    return total, [_BOUNDS[place] for place in bounds], parts
 
 
-def _bound(prices: Prices, place: int) -> Bound:
-    compute, weights = prices.compute[place], prices.weights[place]
-    activations = prices.activations[place]
-    if compute >= max(weights, activations):
-        return "compute"
-    return "weights" if weights > activations else "activations"
+def _bounds(prices: Prices) -> npt.NDArray[np.int64]:
+    """What each kernel waits for, as its place in `_BOUNDS`."""
+    slowest = np.maximum(prices.weights, prices.activations)
+    memory = np.where(
+        prices.weights > prices.activations, _BOUNDS.index("weights"), _BOUNDS.index("activations")
+    )
+    return np.where(prices.compute >= slowest, _BOUNDS.index("compute"), memory)
 
 
 def _dispatch_s(unit: ComputeUnit, chip: Chip, known: Calibration) -> float:
@@ -194,10 +198,8 @@ def _shares(
     whole = float(total.sum())
     if not whole:
         return {unit: 1.0 if unit == used[0] else 0.0 for unit in used}
-    return {
-        unit: float(sum(time for time, place in zip(total, where, strict=True) if place == unit)) / whole
-        for unit in used
-    }
+    placed = np.array(where, dtype=object)
+    return {unit: float(total[placed == unit].sum()) / whole for unit in used}
 
 
 def _unusual(table: KernelTable, total: Floats, seconds: float) -> float:

@@ -11,9 +11,7 @@ from coremlscope.ops.view import OpView
 __all__ = ["REDUCTIONS", "find_norms", "over_maps"]
 
 #: What a normalisation begins with.
-REDUCTIONS = frozenset(
-    {"reduce_mean", "reduce_sum", "reduce_l2_norm", "reduce_l1_norm", "reduce_sum_square"}
-)
+REDUCTIONS = frozenset({"reduce_mean", "reduce_sum", "reduce_l2_norm", "reduce_l1_norm", "reduce_sum_square"})
 #: What stands between the reduction and the division, on one number per row.
 _ON_ROWS = frozenset({
     "add", "sqrt", "rsqrt", "pow", "inverse", "maximum", "clip", "tile", "reshape", "expand_dims", "squeeze",
@@ -47,12 +45,10 @@ def over_maps(view: OpView) -> bool:
     type_ = view.bound("x").type if view.has("x") else None
     if not isinstance(type_, TensorType) or type_.shape is None:
         return False
-    if not view.has("axes"):
-        axes = range(len(type_.shape))
-    elif view.is_known("axes"):
-        axes = [axis % len(type_.shape) for axis in view.integers("axes")] if type_.shape else []
-    else:
+    rank = len(type_.shape)
+    if view.has("axes") and not view.is_known("axes"):
         return False
+    axes = {axis % rank for axis in view.integers("axes", range(rank))} if rank else set()
     return sum(type_.shape[axis] != 1 for axis in axes) > 1
 
 

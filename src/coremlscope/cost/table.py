@@ -61,7 +61,8 @@ class KernelTable:
         rows = [
             (
                 KINDS.index(k.kind), k.geometry.macs, k.geometry.height, k.geometry.width,
-                k.geometry.in_channels, k.geometry.taps, k.geometry.stride, k.inputs, k.outputs, k.vector, k.gated, k.element_bytes, k.weights, k.weight_bytes, k.is_int8,
+                k.geometry.in_channels, k.geometry.taps, k.geometry.stride, k.inputs, k.outputs, k.vector,
+                k.gated, k.element_bytes, k.weights, k.weight_bytes, k.is_int8,
             )
             for k in kernels
         ]  # fmt: skip
