@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 ct = pytest.importorskip("coremltools")
 
@@ -59,3 +60,73 @@ def test_stages_are_read_with_their_weights(path: Path) -> None:
 def test_structure(path: Path) -> None:
     structure = ct.models.compute_plan.MLModelStructure.load_from_path(ct.utils.compile_model(str(path)))
     assert [part.program is not None for _, part in structure.pipeline.sub_models] == [True, True]
+
+
+def test_plan(path: Path) -> None:
+    """Each operation is found again, though both stages give their operations the same ids."""
+    plan = ct.models.compute_plan.MLComputePlan.load_from_path(ct.utils.compile_model(str(path)))
+    found = [
+        (operation.operator_name, plan.get_compute_device_usage_for_mlprogram_operation(operation))
+        for _, part in plan.model_structure.pipeline.sub_models
+        for operation in part.program.functions["main"].block.operations
+    ]
+    used = [name for name, usage in found if usage is not None]
+    assert used == ["linear", "relu", "mul"]
+
+
+def _in_pipeline(first: Any, second: Any) -> Any:
+    """A pipeline as Create ML writes it, whose last model gives the label."""
+    spec = ct.proto.Model_pb2.Model()
+    spec.specificationVersion = 5
+    spec.description.input.extend(first.description.input)
+    spec.description.output.extend(second.description.output)
+    spec.description.predictedFeatureName = second.description.predictedFeatureName
+    spec.pipelineClassifier.pipeline.models.extend([first, second])
+    return spec
+
+
+def _linear_classifier() -> Any:
+    from coremltools.models import datatypes
+    from coremltools.models.feature_vectorizer import create_feature_vectorizer
+
+    first, _ = create_feature_vectorizer([("p", datatypes.Double()), ("q", datatypes.Double())], "features")
+    spec = ct.proto.Model_pb2.Model()
+    spec.specificationVersion = 1
+    spec.description.input.extend(first.description.output)
+    for name, field in (("label", "int64Type"), ("odds", "dictionaryType")):
+        getattr(spec.description.output.add(name=name).type, field).SetInParent()
+    spec.description.output[1].type.dictionaryType.int64KeyType.SetInParent()
+    spec.description.predictedFeatureName = "label"
+    spec.description.predictedProbabilitiesName = "odds"
+    spec.glmClassifier.weights.add(value=[1, 2])
+    spec.glmClassifier.offset.append(0.5)
+    spec.glmClassifier.int64ClassLabels.vector.extend([4, 9])
+    return _in_pipeline(first, spec)
+
+
+def test_a_classifier_with_integers_as_labels() -> None:
+    result = ct.models.MLModel(_linear_classifier()).predict({"p": 1.0, "q": 2})
+    assert result["label"] == 9
+    assert result["odds"] == pytest.approx({4: 1 - 1 / (1 + np.exp(-5.5)), 9: 1 / (1 + np.exp(-5.5))})
+
+
+def test_structure_of_a_pipeline_of_classical_models(tmp_path: Path) -> None:
+    folder = ct.models.utils.compile_model(_linear_classifier(), str(tmp_path / "m.mlmodelc"))
+    structure = ct.models.compute_plan.MLModelStructure.load_from_path(folder)
+    parts = [part for _, part in structure.pipeline.sub_models]
+    assert [(part.program, part.neuralnetwork, part.pipeline) for part in parts] == [(None, None, None)] * 2
+
+
+def test_a_stage_of_the_system_is_an_error_and_no_result() -> None:
+    image = ct.proto.Model_pb2.Model()
+    image.specificationVersion = 3
+    image.visionFeaturePrint.scene.version = 1
+    feature = image.description.input.add(name="image").type.imageType
+    feature.width, feature.height, feature.colorSpace = 299, 299, 30
+    spec = _linear_classifier()
+    last = spec.pipelineClassifier.pipeline.models[1]
+    image.description.output.extend(last.description.input)
+    with pytest.warns(RuntimeWarning, match="visionFeaturePrint cannot be run here"):
+        model = ct.models.MLModel(_in_pipeline(image, last))
+    with pytest.raises(RuntimeError, match="its network is part of Apple's systems"):
+        model.predict({"image": Image.new("RGB", (299, 299))})

@@ -41,17 +41,25 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
 
     output: Path = arguments.output
+    may_be_folder = output.is_dir() or not output.suffix
+    if output.suffix.lower() != ".onnx" and not may_be_folder:
+        raise _no_onnx_name(output)
     model = api.read(arguments.model)
-    if output.suffix.lower() != ".onnx" and not isinstance(model.content, Pipeline):
-        raise UsageError(
-            f"{output} is no name of an ONNX file", f"did you mean {output.with_suffix('.onnx')}?"
-        )
-    check_target(output)
+    if not isinstance(model.content, Pipeline):
+        if may_be_folder:
+            raise _no_onnx_name(output)
+        check_target(output)
     files = api.export(model, output, function=arguments.function, shapes=dict(arguments.shape))
     if not arguments.quiet:
         for file in files:
             print_note(f"wrote {file} ({format_bytes(file.stat().st_size)})")
     return 0
+
+
+def _no_onnx_name(output: Path) -> UsageError:
+    return UsageError(
+        f"{output} is no name of an ONNX file", f"did you mean {output.with_suffix('.onnx')}?"
+    )
 
 
 COMMAND = Command("export", "Write the lowered model as ONNX.", _EPILOG, _configure, _run)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from coremlscope.render.estimates import latency_rows
+from coremlscope.render.stages import TIMING_TITLES, timing_rows
 from coremlscope.render.timing import (
     describe_inputs,
     group_name,
@@ -35,6 +36,7 @@ from coremlscope.units import (
 
 if TYPE_CHECKING:
     from coremlscope.profiling.profile import Profile
+    from coremlscope.profiling.stages import StageSummary
     from coremlscope.profiling.summary import ModelSummary, OpSummary
 
 __all__ = ["render_markdown"]
@@ -88,6 +90,9 @@ def _summary(model: ModelSummary) -> list[str]:
     blocks = [f"## {_cell(model_name(model.path))}", " · ".join(facts)]
     if model.description:
         blocks.append(_cell(model.description))
+    blocks += [f"{_cell(what)}: {_cell(how)}" for what, how in model.facts]
+    if model.absent:
+        blocks.append(f"⚠ cannot run here: {model.absent}")
     if model.missing_weights:
         blocks.append(f"⚠ weights absent: {', '.join(map(code, model.missing_weights))}")
     for function in model.functions:
@@ -98,6 +103,8 @@ def _summary(model: ModelSummary) -> list[str]:
             if features:
                 rows = [(code(f.name), f.type, f.flexibility, f.preprocessing or f.doc) for f in features]
                 blocks += [f"### {title}{name}", table(("name", "type", "allows", "about"), rows)]
+    if model.stages:
+        blocks += ["### Stages", _stage_table(model.stages)]
     if model.weights:
         groups = [
             (g.storage, g.dtype, str(g.tensors), format_count(g.parameters), format_bytes(g.nbytes),
@@ -113,6 +120,21 @@ def _summary(model: ModelSummary) -> list[str]:
     if model.op_list:
         blocks.append(_operations(model.op_list))
     return blocks
+
+
+def _stage_table(stages: Iterable[StageSummary]) -> str:
+    rows = [
+        (
+            code(stage.name),
+            KINDS.get(stage.kind, stage.kind),
+            "" if stage.operations is None else str(stage.operations),
+            format_count(stage.parameters) if stage.parameters else "",
+            "; ".join([f"cannot run here: {stage.absent}"] * bool(stage.absent)
+                      + [f"{what}: {how}" for what, how in stage.facts]),
+        )
+        for stage in stages
+    ]  # fmt: skip
+    return table(("stage", "type", "operations>", "parameters>", "about"), rows)
 
 
 def _operations(ops: Iterable[OpSummary]) -> str:
@@ -152,6 +174,7 @@ def _profile(profile: Profile) -> list[str]:
         *_estimates(profile),
         *_findings(profile),
         details("Times (measured on this host)", _times(profile)),
+        *_stages(profile),
         details("Slowest operations (measured by the engine's profiler)", *_slowest(profile)),
         details("Where the time goes (measured by the engine's profiler)", *_where(profile)),
         details("How it was measured", "\n".join(f"- {_cell(text)}" for text in settings)),
@@ -175,6 +198,13 @@ def _times(profile: Profile) -> str:
         rows.append((name, str(numbers.count), *map(format_duration, values), str(len(phase.warmups_s))))
     titles = ("", "runs>", "min>", "median>", "mean>", "p95>", "p99>", "max>", "std>", "warm-ups dropped>")
     return table(titles, rows)
+
+
+def _stages(profile: Profile) -> list[str]:
+    if not profile.stages:
+        return []
+    title = "Stages (measured in predictions of the whole pipeline, medians)"
+    return [details(title, table(TIMING_TITLES, timing_rows(profile.stages)))]
 
 
 def _estimates(profile: Profile) -> list[str]:

@@ -1,0 +1,126 @@
+"""Pipelines laid out: names, where features come from, and pipelines that contradict themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coremlscope import ir
+from coremlscope.errors import CorruptModelError
+from coremlscope.execution.wiring import bind_stages, wire
+from handmade import array_feature
+from pipelines import arithmetic, described, image_feature, pipeline, scene_print, tripler
+
+A = [array_feature("a", (3,))]
+B = [array_feature("b", (3,))]
+
+
+def _one(source: ir.Feature, target: ir.Feature) -> ir.Model:
+    """A stage of which only the interface matters."""
+    return described(ir.Opaque("identity"), [source], [target])
+
+
+def test_names_are_unique_and_apples_own_where_the_file_has_none() -> None:
+    stages = [arithmetic("mul", "a", "a") for _ in range(4)]
+    inner = pipeline(A, A, *stages[:2])
+    whole = pipeline(A, A, *stages, inner, names=("one", "", "same", "same", "inner"))
+    assert [stage.name for stage in wire(whole).stages] == [
+        "one", "model1", "same.2", "same.3", "inner/model0", "inner/model1",
+    ]  # fmt: skip
+
+
+def test_ids_begin_with_the_stage() -> None:
+    whole = pipeline(A, B, pipeline(A, B, arithmetic("mul", "b", "a")), names=("outer",))
+    (found,) = bind_stages(whole)
+    assert found.bound is not None
+    assert [op.id for op in found.bound.function.graph.ops] == ["outer/model0/main/0"]
+    assert found.bound.function.name == "outer/model0/main"
+
+
+def test_a_single_model_is_one_stage() -> None:
+    (stage,) = wire(arithmetic("mul", "b", "a")).stages
+    assert stage.name == ""
+    assert stage.wires["a"].is_outside
+
+
+def test_features_must_come_from_somewhere() -> None:
+    with pytest.raises(CorruptModelError, match="stage 'model1' takes 'q', which nothing before it gives"):
+        wire(pipeline(A, B, arithmetic("mul", "b", "a"), arithmetic("add", "c", "q")))
+    with pytest.raises(CorruptModelError, match="the pipeline gives 'c', which nothing"):
+        wire(pipeline(A, [array_feature("c", (3,))], arithmetic("mul", "b", "a")))
+    inner = pipeline(A, [array_feature("c", (3,))], arithmetic("mul", "b", "a"))
+    with pytest.raises(CorruptModelError, match="the pipeline 'model0' gives 'c'"):
+        wire(pipeline(A, B, inner))
+
+
+STRING, NUMBER = ir.Feature("b", ir.StringFeature()), ir.Feature("b", ir.DoubleFeature())
+
+
+@pytest.mark.parametrize(
+    ("given", "taken", "words"),
+    [
+        (STRING, NUMBER, "'b' as double, but 'model0' gives it as string"),
+        (B[0], STRING, "as string, but 'model0' gives it as float32 3"),
+        (B[0], NUMBER, "as double"),
+        (B[0], array_feature("b", (4,)), "as float32 4, but 'model0' gives it as float32 3"),
+        (image_feature("b"), B[0], "gives it as image RGB 6×4"),
+        (image_feature("b"), ir.Feature("b", ir.ImageFeature("RGB", 5, 4)), "as image RGB 5×4"),
+        (ir.Feature("b", ir.DictionaryFeature("string")), ir.Feature("b", ir.DictionaryFeature("int64")),
+         "dictionary int64"),
+        (ir.Feature("b", ir.SequenceFeature("string")), ir.Feature("b", ir.SequenceFeature("int64")),
+         "sequence"),
+    ],
+)  # fmt: skip
+def test_wrong_types_between_stages(given: ir.Feature, taken: ir.Feature, words: str) -> None:
+    whole = pipeline(A, [array_feature("c", (3,))], _one(A[0], given), _one(taken, array_feature("c", (3,))))
+    with pytest.raises(CorruptModelError, match="stage 'model1' takes") as caught:
+        wire(whole)
+    assert words in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        (B[0], array_feature("b", (1, 3, 1), ir.DType.FP64)),
+        (B[0], array_feature("b", (), ir.DType.FP16)),
+        (NUMBER, array_feature("b", (1,))),
+        (array_feature("b", (1, 1)), ir.Feature("b", ir.Int64Feature())),
+        (image_feature("b"), ir.Feature("b", ir.ImageFeature("BGR", 6, 4))),
+        (image_feature("b"), ir.Feature("b", ir.ImageFeature("RGB", 5, 4, ir.RangeShapes(((1, 9), (1, 9)))))),
+    ],
+)
+def test_types_that_can_pass(given: ir.Feature, taken: ir.Feature) -> None:
+    end = array_feature("c", (3,))
+    assert len(wire(pipeline(A, [end], _one(A[0], given), _one(taken, end))).stages) == 2
+
+
+def test_empty_and_deep_pipelines() -> None:
+    with pytest.raises(CorruptModelError, match="the pipeline holds no models"):
+        wire(pipeline(A, A))
+    with pytest.raises(CorruptModelError, match="the pipeline 'model0' holds no models"):
+        wire(pipeline(A, A, pipeline(A, A)))
+    deep = arithmetic("mul", "a", "a")
+    for _ in range(1000):
+        deep = pipeline(A, A, deep)
+    with pytest.raises(CorruptModelError, match="nested more than 64 deep"):
+        wire(deep)
+
+
+def test_shapes_follow_from_those_asked_for() -> None:
+    flexible = ir.RangeShapes(((4, 9), (6, 9)))
+    image, middle = (image_feature(name, "RGB", flexible) for name in ("image", "middle"))
+    # The second stage is described for one size alone.
+    stages = tripler(image, middle), tripler(image_feature("middle"), image_feature("last"))
+    found = bind_stages(pipeline([image], [image_feature("last")], *stages), {"image": (4, 6)})
+    assert [one.shapes for one in found] == [{"image": (4, 6)}, {}]
+    unread = bind_stages(pipeline([image_feature("image")], [array_feature("print", (2048,))], scene_print()))
+    assert [one.bound for one in unread] == [None]
+
+
+def test_the_model_itself_stays_as_it_is() -> None:
+    stage = arithmetic("mul", "b", "a")
+    wire(pipeline(A, B, stage))
+    assert stage.stage == ""
+    assert isinstance(stage.content, ir.Program)
+    np.testing.assert_array_equal([op.id for op in stage.content.functions["main"].graph.ops], ["main/0"])

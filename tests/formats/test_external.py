@@ -1,0 +1,114 @@
+"""Reading models whose file does not hold what computes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coremlscope import formats, ir
+from coremlscope.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.execution import choose_function
+from coremlscope.formats.external import EXTERNAL_READERS
+from coremlscope.formats.schema import message_class
+
+_LANGUAGE = {"revision": 2, "language": "en-US", "modelParameterData": b"1234567"}
+_LABELS = {"vector": ["no", "yes"]}
+
+
+def _read(kind: str, content: dict[str, Any]) -> ir.Model:
+    text = {"name": "text", "type": {"stringType": {}}}
+    label = {"name": "label", "type": {"stringType": {}}}
+    spec = message_class("Model")(
+        specificationVersion=4, description={"input": [text], "output": [label]}, **{kind: content}
+    )
+    model = formats.read(spec.SerializeToString())
+    assert model.kind == kind
+    return model
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"scene": {"version": 1}}, ir.VisionFeaturePrint("scene", 1)),
+        ({"scene": {"version": 2}}, ir.VisionFeaturePrint("scene", 2)),
+        ({"objects": {"version": 1, "output": ["a", "b"]}}, ir.VisionFeaturePrint("objects", 1, ("a", "b"))),
+        ({}, ir.VisionFeaturePrint("", 0)),
+    ],
+)
+def test_vision(content: dict[str, Any], expected: ir.VisionFeaturePrint) -> None:
+    assert _read("visionFeaturePrint", content).content == expected
+
+
+def test_shapes_of_the_specification() -> None:
+    assert ir.VisionFeaturePrint("scene", 1).output_shapes(("x",)) == {"x": (2048,)}
+    assert ir.VisionFeaturePrint("scene", 2).output_shapes(("x",)) == {"x": (768,)}
+    assert ir.VisionFeaturePrint("scene", 9).output_shapes(("x",)) == {}
+    objects = ir.VisionFeaturePrint("objects", 1, ("high", "low"))
+    assert objects.output_shapes(()) == {"high": (288, 35, 35), "low": (768, 17, 17)}
+    assert [ir.VisionFeaturePrint("scene", v).image_size for v in (1, 2, 3)] == [299, 360, None]
+    assert ir.AudioFeaturePrint("sound", 1).output_shapes(("x",)) == {"x": (512,)}
+    assert ir.SoundAnalysisPreprocessing("vggish").output_shapes(("x",)) == {"x": (1, 96, 64)}
+
+
+def test_sound() -> None:
+    assert _read("audioFeaturePrint", {"sound": {"version": 1}}).content == ir.AudioFeaturePrint("sound", 1)
+    assert _read("audioFeaturePrint", {}).content == ir.AudioFeaturePrint("", 0)
+    found = _read("soundAnalysisPreprocessing", {"vggish": {}}).content
+    assert found == ir.SoundAnalysisPreprocessing("vggish")
+    assert _read("soundAnalysisPreprocessing", {}).content == ir.SoundAnalysisPreprocessing("")
+
+
+def test_language() -> None:
+    given = (2, "en-US", 7)
+    found = _read("textClassifier", {**_LANGUAGE, "stringClassLabels": _LABELS}).content
+    assert found == ir.TextClassifier(*given, ("no", "yes"))
+    found = _read("gazetteer", {**_LANGUAGE, "stringClassLabels": _LABELS}).content
+    assert found == ir.Gazetteer(*given, ("no", "yes"))
+    assert _read("wordEmbedding", _LANGUAGE).content == ir.WordEmbedding(*given)
+    names = {"tokensOutputFeatureName": "words", "tokenTagsOutputFeatureName": "tags"}
+    found = _read("wordTagger", {**_LANGUAGE, **names, "stringTags": _LABELS}).content
+    assert found == ir.WordTagger(*given, ("no", "yes"), {"words": "tokens", "tags": "tags"})
+
+
+def test_custom() -> None:
+    values = [("rate", {"doubleValue": 0.5}), ("name", {"stringValue": "x"}), ("nothing", {}),
+              ("count", {"intValue": 3}), ("big", {"longValue": 2**40}), ("flag", {"boolValue": True}),
+              ("blob", {"bytesValue": b"abc"})]  # fmt: skip
+    parameters = [{"key": key, "value": value} for key, value in values]
+    content = {"className": "MyModel", "description": "does it", "parameters": parameters}
+    assert _read("customModel", content).content == ir.CustomModel(
+        "MyModel",
+        {"rate": 0.5, "name": "x", "blob": "3 bytes", "count": 3, "big": 2**40, "flag": True, "nothing": ""},
+        "does it",
+    )
+
+
+@pytest.mark.parametrize("kind", EXTERNAL_READERS)
+def test_none_can_be_run_and_each_says_why(kind: str) -> None:
+    with pytest.raises(UnsupportedModelError, match=f"a {kind} cannot be run here: its? ") as caught:
+        choose_function(_read(kind, {}))
+    assert "\n" not in caught.value.message
+    assert "inspect" in caught.value.hint
+
+
+def test_pipelines_nested_a_thousand_deep_are_refused() -> None:
+    data = message_class("Model")(specificationVersion=1, identity={}).SerializeToString()
+    for _ in range(1000):
+        inner = _field(1, data)  # Pipeline.models
+        data = b"\x08\x01\x12\x00" + _field(202, inner)  # version, description, Model.pipeline
+    with pytest.raises(CorruptModelError) as caught:
+        formats.read(data)
+    assert caught.value.hint
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    data = bytearray()
+    while number > 0x7F:
+        data.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*data, number])
