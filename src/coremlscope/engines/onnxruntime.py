@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import importlib.metadata
 import os
@@ -32,6 +33,12 @@ _OPTIMISED_GRAPH = "optimised.onnx"
 _OPTIMISED_WEIGHTS = "optimised.bin"
 
 
+@functools.cache
+def _installed_version() -> str:
+    """Looked up once: it takes as long as compiling a small model."""
+    return importlib.metadata.version("onnxruntime")
+
+
 class OnnxRuntimeEngine:
     """Runs lowered programs with ONNX Runtime's kernels for the host's processor."""
 
@@ -40,7 +47,7 @@ class OnnxRuntimeEngine:
     @property
     def version(self) -> str:
         """The version of ONNX Runtime."""
-        return importlib.metadata.version("onnxruntime")
+        return _installed_version()
 
     def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
         """Writes `graph.onnx` and `weights.bin` into `folder` and loads them; see `Engine.build`."""
