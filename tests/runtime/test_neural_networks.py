@@ -35,7 +35,7 @@ def test_structure_and_plan() -> None:
     path = ct.models.utils.compile_model(_network().spec)
     layers = MLModelStructure.load_from_path(path).neuralnetwork.layers
     assert [(row.name, row.type, row.input_names, row.output_names) for row in layers] == [
-        ("dense", "innerProduct", ["x"], ["mid"]),
+        ("dense", "inner_product", ["x"], ["mid"]),
         ("act", "activation", ["mid"], ["y"]),
     ]
     plan = MLComputePlan.load_from_path(path)

@@ -245,11 +245,16 @@ class _Network:
         if blob.sequence is not None:
             shape = self.outer_shape(blob, feature)
             return b.op("reshape", named=name, x=replace(blob, sequence=None), shape=shape)
-        wanted = default_shape(feature.type) if not self.shapes else None
-        if wanted and None not in blob.dims and math.prod(wanted) == math.prod(blob.shape) > 0:
-            if wanted != blob.shape and isinstance(feature.type, ArrayFeature):
-                return b.op("reshape", named=name, x=blob, shape=wanted)
+        if self.is_described_otherwise(blob, feature):
+            return b.op("reshape", named=name, x=blob, shape=default_shape(feature.type))
         return b.op("identity", named=name, x=blob)
+
+    def is_described_otherwise(self, blob: Blob, feature: Feature) -> bool:
+        """True where an array has another shape than it is described with, and as many elements."""
+        wanted = default_shape(feature.type)
+        if not wanted or self.shapes or not isinstance(feature.type, ArrayFeature) or None in blob.dims:
+            return False
+        return wanted != blob.shape and math.prod(wanted) == math.prod(blob.shape)
 
     def outer_shape(self, blob: Blob, feature: Feature) -> tuple[int, ...]:
         """The shape that an app sees of a blob of the old kind."""
