@@ -6,6 +6,7 @@ import { Footer } from "./ui/footer";
 import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/layers.css";
+import "./styles/summaries.css";
 import "./styles/drawings.css";
 import "./styles/server.css";
 import "./styles/print.css";

@@ -66,17 +66,23 @@ export class Placement {
   mark(column: number, unit: Unit): Mark {
     if (!ALLOWED[this.name].includes(unit)) return "barred";
     if (this.unit(column) === unit) return "runs";
-    const supported = this.plan.supported[unit]?.[column] ?? -1;
+    const supported = this.plan.supported[unit]?.[column];
     return supported === 1 ? "can" : supported === 0 ? "cannot" : "unknown";
+  }
+
+  /** The rules that keep it from units that the setting allows and that were not chosen. */
+  rules(column: number): PlanReason[] {
+    const chosen = this.unit(column);
+    return (this.plan.why[column] ?? [])
+      .map((index) => this.plan.reasons[index])
+      .filter((reason): reason is PlanReason => !!reason && reason.unit !== chosen && ALLOWED[this.name].includes(reason.unit));
   }
 
   /** Why it does not run on the units that the setting allows; the Neural Engine first. */
   reasons(column: number): Reason[] {
     const chosen = this.unit(column);
     const allowed = ALLOWED[this.name].filter((unit) => unit !== chosen);
-    const found: Reason[] = (this.plan.why[column] ?? [])
-      .map((index) => this.plan.reasons[index])
-      .filter((reason): reason is PlanReason => !!reason && allowed.includes(reason.unit));
+    const found: Reason[] = this.rules(column);
     for (const unit of allowed) {
       const more = this.setting.detour_ms[unit]?.[column];
       if (more != null && chosen) found.push(this.costReason(column, unit, more));

@@ -153,8 +153,8 @@ export interface DevicePlan {
   /** The unit of each backend. */
   backends: Record<string, Unit>;
   inserted: InsertedOp[];
-  /** 1 yes, 0 no, -1 not known. */
-  supported: Record<Unit, number[]>;
+  /** 1 yes, 0 no, -1 not known; null for operations that plans do not list. */
+  supported: Record<Unit, (number | null)[]>;
   cost_ms: Record<string, (number | null)[]>;
   reasons: PlanReason[];
   /** Indices into `reasons`: why it does not run on units. */

@@ -62,7 +62,7 @@ export function tableOf(result: Profile | ModelSummary): OpTable {
 
 /** All rows in the program's order, with what is nested joined to its owner. */
 export function buildRows(table: OpTable, groups: Group[], plan: DevicePlan | null): Rows {
-  const ops = table.id.map((_, index) => opRow(table, index));
+  const ops = table.id.map((_, index) => opRow(table, index, plan));
   const inserted = plan?.inserted ?? [];
   const before = new Map<number, Row[]>();
   inserted.forEach((op, index) => {
@@ -122,11 +122,11 @@ const BLANK: Row = {
   output: "", group: -1, kernel: -1, status: "", depth: 0, parent: null, hasChildren: false,
 };
 
-function opRow(table: OpTable, index: number): Row {
+function opRow(table: OpTable, index: number, plan: DevicePlan | null): Row {
   return {
     ...BLANK,
     op: index,
-    column: index,
+    column: plan?.supported.cpu[index] == null ? -1 : index,
     id: table.id[index] ?? "",
     type: table.type[index] ?? "",
     name: table.name[index] ?? "",

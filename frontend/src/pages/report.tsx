@@ -3,12 +3,16 @@ import type { Result } from "../payload";
 import { ReportProvider, useReport, type Report } from "../report";
 import { TopBar } from "../ui/topbar";
 import { Header } from "../views/header";
+import { Findings } from "../views/findings";
 import { Graph } from "../views/graph";
 import { Layers } from "../views/layers";
 import { Memory } from "../views/memory";
 import { Phases } from "../views/phases";
 import { Roofline } from "../views/roofline";
+import { Settings } from "../views/settings";
 import { Timeline } from "../views/timeline";
+import { Types } from "../views/types";
+import { Weights } from "../views/weights";
 
 /** A part of the page. Another view is one file in `views/` and one line in `VIEWS`. */
 interface View {
@@ -22,11 +26,15 @@ interface View {
 
 const VIEWS: readonly View[] = [
   { id: "times", title: "Times", applies: (report) => report.profile !== null, view: () => <Phases /> },
+  { id: "findings", title: "Findings", applies: (report) => !!report.profile?.findings.length || report.placement !== null, view: () => <Findings /> },
+  { id: "settings", title: "Units", applies: (report) => report.plans.length > 0, view: () => <Settings /> },
   { id: "layers", title: "Layers", applies: (report) => report.rows.all.length > 0, view: () => <Layers /> },
+  { id: "types", title: "Types", applies: (report) => report.rows.all.length > 0, view: () => <Types /> },
   { id: "graph", title: "Graph", applies: (report) => !!report.table.inputs?.length, view: () => <Graph /> },
   { id: "timeline", title: "Timeline", applies: (report) => report.groups.length > 0 || report.placement !== null, view: () => <Timeline /> },
   { id: "roofline", title: "Roofline", applies: (report) => report.groups.length > 0 || report.placement !== null, view: () => <Roofline /> },
   { id: "memory", title: "Memory", applies: (report) => !!report.table.live_bytes?.some((size) => size), view: () => <Memory /> },
+  { id: "weights", title: "Weights", applies: (report) => report.model.weights.length > 0, view: () => <Weights /> },
 ];
 
 /** The page of a profile, or of a model that was only looked at. */

@@ -1,0 +1,103 @@
+import { useMemo, useState } from "preact/hooks";
+import { obstacles, type Obstacle } from "../data/totals";
+import { SETTING_NAMES, UNIT_NAMES } from "../data/words";
+import { duration, plural, share } from "../format";
+import { useReport } from "../report";
+import { CopyButton } from "../ui/copy";
+import { OriginTag } from "../ui/origin";
+import { Section } from "../ui/section";
+
+const LISTED = 6;
+
+/** What a person should know, what to change, and how much it is about. */
+export function Findings() {
+  const { profile, placement, rows } = useReport();
+  const found = useMemo(() => (placement ? obstacles(placement, rows) : []), [placement, rows]);
+  const findings = [...(profile?.findings ?? [])].sort((a, b) => Number(b.severity === "warning") - Number(a.severity === "warning"));
+  const [isOpen, open] = useState(false);
+  return (
+    <Section id="findings" title="Findings" actions={<CopyButton label="Copy the findings as text" text={() => toText(findings, found)} />}>
+      <ul class="findings">
+        {findings.map((finding, index) => (
+          <li key={index} class={`finding finding-${finding.severity}`}>
+            <span class="severity">{finding.severity === "warning" ? "Warning" : "Note"}</span>
+            <div>
+              {finding.text}
+              {finding.hint && <div class="fix">→ {finding.hint}</div>}
+              <Operations ids={finding.ops} />
+            </div>
+          </li>
+        ))}
+      </ul>
+      {placement && (
+        <>
+          <h3 class="findings-title">
+            What keeps operations from faster units on {placement.plan.device}, {SETTING_NAMES[placement.name]} <OriginTag origin="planned" />
+          </h3>
+          {found.length === 0 && <p class="dim">No rule keeps an operation from a unit that the setting allows.</p>}
+          <ul class="findings">
+            {(isOpen ? found : found.slice(0, LISTED)).map((one) => (
+              <ObstacleItem key={`${one.reason.unit} ${one.reason.rule} ${one.reason.fix}`} obstacle={one} />
+            ))}
+          </ul>
+          {found.length > LISTED && (
+            <button type="button" class="quiet more" aria-expanded={isOpen} onClick={() => open(!isOpen)}>
+              {isOpen ? "Show fewer" : `Show all ${found.length}`}
+            </button>
+          )}
+        </>
+      )}
+    </Section>
+  );
+}
+
+function ObstacleItem(props: { obstacle: Obstacle }) {
+  const { reason, ids, costMs } = props.obstacle;
+  return (
+    <li class="finding">
+      <span class="severity">{UNIT_NAMES[reason.unit]}</span>
+      <div>
+        {reason.text}
+        {reason.fix && <div class="fix">→ {reason.fix}</div>}
+        <div class="dim">
+          {plural(ids.length, "operation")}, planned at {duration(costMs / 1e3)} where {ids.length === 1 ? "it runs" : "they run"} now ({share(props.obstacle.share)} of all): no change
+          there can save more. <span class="faint">Rule {reason.rule}, known by: {reason.confidence}</span>
+        </div>
+        <Operations ids={ids} />
+      </div>
+    </li>
+  );
+}
+
+/** The first few operations, as links into the layer table. */
+function Operations(props: { ids: string[] }) {
+  const { rows, select } = useReport();
+  const known = props.ids.filter((id) => rows.byId.has(id));
+  if (known.length === 0) return null;
+  const shown = known.slice(0, 3);
+  return (
+    <div class="ops">
+      {shown.map((id) => {
+        const row = rows.byId.get(id);
+        return (
+          <a
+            key={id}
+            href="#layers"
+            onClick={() => select(id)}
+          >
+            {row?.layer || row?.name}
+          </a>
+        );
+      })}
+      {known.length > shown.length && <span class="faint">and {known.length - shown.length} more</span>}
+    </div>
+  );
+}
+
+function toText(findings: { severity: string; text: string; hint: string }[], found: Obstacle[]): string {
+  const first = findings.map((one) => `${one.severity}: ${one.text}${one.hint ? ` → ${one.hint}` : ""}`);
+  const second = found.map(
+    (one) => `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")}, planned ${duration(one.costMs / 1e3)})`,
+  );
+  return [...first, ...second].join("\n");
+}

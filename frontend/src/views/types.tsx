@@ -1,0 +1,167 @@
+import { useMemo, useState } from "preact/hooks";
+import type { Group } from "../data/profile";
+import { byType, unitShares, type TypeTotal } from "../data/totals";
+import { bytes, count, duration, plural, share } from "../format";
+import { useReport } from "../report";
+import { OriginTag } from "../ui/origin";
+import { Section } from "../ui/section";
+import { UnitBar, UnitLegend } from "../ui/units";
+
+const LISTED = 12;
+
+/** Where the time goes by type: measured by what ran together, planned by type of operation. */
+export function Types() {
+  const { rows, table, placement, groups, profile } = useReport();
+  const totals = useMemo(() => byType(rows, table, placement), [rows, placement]);
+  const kinds = useMemo(() => byLabel(groups), [groups]);
+  return (
+    <Section id="types" title="Types of operations">
+      <div class="halves">
+        {kinds.length > 0 && (
+          <div>
+            <h3>
+              By what ran together <OriginTag origin="measured" on={profile?.host.engine} />
+            </h3>
+            <Kinds kinds={kinds} />
+          </div>
+        )}
+        <div>
+          <h3>
+            By type {placement && <OriginTag origin="planned" />} <OriginTag origin="declared" />
+          </h3>
+          <TypeTable totals={totals} />
+          {placement && <UnitLegend units={["neural_engine", "gpu", "cpu"]} />}
+        </div>
+      </div>
+    </Section>
+  );
+}
+
+interface Kind {
+  label: string;
+  groups: number;
+  seconds: number;
+  share: number;
+}
+
+function byLabel(groups: Group[]): Kind[] {
+  const kinds = new Map<string, Kind>();
+  for (const group of groups) {
+    const kind = kinds.get(group.label) ?? { label: group.label, groups: 0, seconds: 0, share: 0 };
+    kinds.set(group.label, kind);
+    kind.groups += 1;
+    kind.seconds += group.wall_s;
+    kind.share += group.share;
+  }
+  return [...kinds.values()].sort((a, b) => b.seconds - a.seconds);
+}
+
+function Kinds(props: { kinds: Kind[] }) {
+  const [isOpen, open] = useState(false);
+  const most = props.kinds[0]?.seconds ?? 0;
+  return (
+    <>
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Measured time by what ran together">
+        <table class="plain">
+          <thead>
+            <tr>
+              <th scope="col">Operations</th>
+              <th scope="col" class="number">
+                Groups
+              </th>
+              <th scope="col" class="number">
+                Time
+              </th>
+              <th scope="col" class="number">
+                Share
+              </th>
+              <th scope="col" class="wide">
+                <span class="hidden">Bar</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {(isOpen ? props.kinds : props.kinds.slice(0, LISTED)).map((kind) => (
+              <tr key={kind.label}>
+                <th scope="row" class="label mono">
+                  {kind.label}
+                </th>
+                <td class="number">{kind.groups}</td>
+                <td class="number">{duration(kind.seconds)}</td>
+                <td class="number">{share(kind.share)}</td>
+                <td class="wide">
+                  <span class="plain-bar" style={{ width: `${most ? (kind.seconds / most) * 100 : 0}%` }} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <More total={props.kinds.length} isOpen={isOpen} open={open} />
+    </>
+  );
+}
+
+function TypeTable(props: { totals: TypeTotal[] }) {
+  const { placement } = useReport();
+  const [isOpen, open] = useState(false);
+  const most = Math.max(...props.totals.map((total) => total.costMs), 0);
+  const heads = ["Operations", "FLOPs", "Weights", ...(placement ? ["Planned"] : [])];
+  return (
+    <>
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Operations by type">
+        <table class="plain">
+          <thead>
+            <tr>
+              <th scope="col">Type</th>
+              {heads.map((head) => (
+                <th scope="col" class="number" key={head}>
+                  {head}
+                </th>
+              ))}
+              {placement && (
+                <th scope="col" class="wide">
+                  <span class="hidden">By unit</span>
+                </th>
+              )}
+            </tr>
+          </thead>
+          <tbody>
+            {(isOpen ? props.totals : props.totals.slice(0, LISTED)).map((total) => (
+              <tr key={total.type}>
+                <th scope="row" class="label mono">
+                  {total.type}
+                </th>
+                <td class="number">{total.ops}</td>
+                <td class="number">
+                  {total.isComplete ? "" : "≥ "}
+                  {count(total.flops)}
+                </td>
+                <td class="number">{total.weightBytes ? bytes(total.weightBytes) : ""}</td>
+                {placement && <td class="number">{duration(total.costMs / 1e3)}</td>}
+                {placement && (
+                  <td class="wide">
+                    <UnitBar
+                      most={most}
+                      parts={unitShares(placement, total.columns).map((part) => ({ unit: part.unit, amount: part.costMs, text: plural(part.ops, "operation") }))}
+                    />
+                  </td>
+                )}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <More total={props.totals.length} isOpen={isOpen} open={open} />
+    </>
+  );
+}
+
+function More(props: { total: number; isOpen: boolean; open: (isOpen: boolean) => void }) {
+  if (props.total <= LISTED) return null;
+  return (
+    <button type="button" class="quiet more" aria-expanded={props.isOpen} onClick={() => props.open(!props.isOpen)}>
+      {props.isOpen ? "Show fewer" : `Show all ${props.total}`}
+    </button>
+  );
+}

@@ -1,0 +1,49 @@
+import { bytes, count, share } from "../format";
+import { useReport } from "../report";
+import { OriginTag } from "../ui/origin";
+import { Section } from "../ui/section";
+
+/** Parameters by how they are kept. */
+export function Weights() {
+  const { model } = useReport();
+  const { weights, weights_bytes: total } = model;
+  return (
+    <Section id="weights" title="Weights" note={<OriginTag origin="declared" />}>
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Weights by how they are kept">
+        <table class="plain">
+          <thead>
+            <tr>
+              <th scope="col">Kept as</th>
+              <th scope="col">Seen as</th>
+              {["Tensors", "Parameters", "Bits each", "Size", "Share"].map((head) => (
+                <th scope="col" class="number" key={head}>
+                  {head}
+                </th>
+              ))}
+              <th scope="col" class="wide">
+                <span class="hidden">Bar</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {weights.map((group) => (
+              <tr key={`${group.storage} ${group.dtype}`}>
+                <th scope="row">{group.storage}</th>
+                <td>{group.dtype}</td>
+                <td class="number">{group.tensors}</td>
+                <td class="number">{count(group.parameters)}</td>
+                <td class="number">{group.parameters ? ((group.nbytes * 8) / group.parameters).toPrecision(3) : "–"}</td>
+                <td class="number">{bytes(group.nbytes)}</td>
+                <td class="number">{total ? share(group.nbytes / total) : "–"}</td>
+                <td class="wide">
+                  <span class="plain-bar" style={{ width: `${total ? (group.nbytes / total) * 100 : 0}%` }} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {model.missing_weights.length > 0 && <p class="caption">Absent: {model.missing_weights.join(", ")}</p>}
+    </Section>
+  );
+}
