@@ -53,7 +53,7 @@ class EstimatedKernel:
 
 
 def placed_ops(ops: OpTable, plan: DevicePlan, setting: SettingPlan) -> Iterator[PlacedOp]:
-    """Every operation in order, those that Core ML inserts among them."""
+    """Every operation that the plan lists, in order, those that Core ML inserts among them."""
     backends = list(plan.backends)
     rows = list(ops)
     waiting = sorted(range(len(plan.inserted)), key=lambda index: plan.inserted[index].before)
@@ -64,6 +64,8 @@ def placed_ops(ops: OpTable, plan: DevicePlan, setting: SettingPlan) -> Iterator
         if row < len(rows):
             order.append(row)
     for column in order:
+        if all(supported[column] is None for supported in plan.supported.values()):
+            continue
         chosen = setting.backend[column]
         backend = backends[chosen] if chosen >= 0 else None
         if column < len(rows):

@@ -54,7 +54,7 @@ def render_plan(
             page.title(f"function {name}")
         _show_function(page, plan, function, setting, list_ops)
     page.line()
-    page.line("more: --ops, --compute-units every, --json -; `coremlscope rules` tells each rule", "dim")
+    page.line("more: --ops, --compute-units every, --json -; `coremlscope rules RULE`", "dim")
     return page.text
 
 

@@ -30,7 +30,7 @@ def show_profile(page: Page, profile: Profile) -> None:
     _show_slowest(page, profile)
     _show_findings(page, profile)
     page.line()
-    page.line("more: -o report.md, report.csv or report.json; `coremlscope inspect MODEL --ops`", "dim")
+    page.line("more: -o report.html, or .md, .csv, .json, .trace.json; --device NAME", "dim")
 
 
 def _facts(profile: Profile) -> list[tuple[str, str]]:

@@ -51,6 +51,9 @@ def show_summary(page: Page, model: ModelSummary) -> None:
         page.pairs(model.user_defined.items(), indent=2)
     if model.op_list:
         _show_ops(page, model)
+    page.line()
+    ops = "" if model.op_list else "--ops lists every operation; "
+    page.line(f"more: {ops}-o report.html, or .md, .csv, .json", "dim")
 
 
 def _facts(model: ModelSummary) -> list[tuple[str, str]]:

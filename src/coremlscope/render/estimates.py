@@ -11,6 +11,7 @@ from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.profiling.estimating import Estimated
 from coremlscope.profiling.profile import DeviceLatency
 from coremlscope.render.page import Column, Page
+from coremlscope.render.words import model_name, plural
 from coremlscope.units import format_duration, format_rate, format_share
 
 __all__ = [
@@ -23,57 +24,63 @@ __all__ = [
 
 _UNITS: dict[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "NE"}
 _COSTLIEST = 5
+_WIDE = 100
+_COLUMNS = (
+    Column("model", most=40), Column("device", most=24), Column("setting", most=11),
+    Column("estimate", is_number=True), Column("80 % within", is_number=True),
+    Column("rate", is_number=True), Column("runs on", most=24), Column("waits for", most=11, style="cyan"),
+)  # fmt: skip
 _EXTRAPOLATED = "* extrapolated from the chip's specification: no latencies of it went into the model"
 
 
 def render_estimates(results: Sequence[Estimated], *, width: int = 100, color: bool = False) -> str:
     """Estimates as tables: models × devices, then the costliest kernels of a single one."""
     page = Page(width, color)
-    page.title("Estimated latency of one prediction")
-    several = len({result.compute_units for result in results}) > 1
-    columns = [
-        Column("model", most=max(width - 72, 14)), Column("device", most=20),
-        *([Column("units")] if several else []),
-        Column("estimate", is_number=True), Column("80 % of cases", is_number=True),
-        Column("rate", is_number=True), Column("runs on"), Column("waits for", style="cyan"),
-    ]  # fmt: skip
-    page.table(columns, [_row(result, several) for result in results])
+    models = dict.fromkeys(result.model for result in results)
+    page.title(
+        "Estimated latency of one prediction", f"  {model_name(next(iter(models), ''))}" * (len(models) == 1)
+    )
+    columns = _COLUMNS if width >= _WIDE else [c for c in _COLUMNS if c.title != "rate"]
+    if width < _WIDE and len(models) > 1:
+        columns = [column for column in columns if column.title != "waits for"]
+    cells = [_cells(result) for result in results]
+    # What all have in common is not worth a column.
+    dull = {
+        name
+        for name in ("model", "setting")
+        if len({row[name] for row in cells}) == 1 and not (name == "setting" and cells[0][name] != "all")
+    }
+    kept = [column for column in columns if column.title not in dull]
+    page.table(kept, [tuple(row[column.title] for column in kept) for row in cells])
     if any(result.estimate.basis == "extrapolated" for result in results):
-        page.line(_EXTRAPOLATED, "dim")
-    for text in dict.fromkeys(map(_lacks, results)):
-        if text:
-            page.line(text, "yellow")
-    page.line("estimated from published latencies, not measured; nothing else runs on the device", "dim")
+        page.line(_EXTRAPOLATED, "dim", indent=2)
+    note = "estimated from published latencies, not measured; nothing else runs on the device"
+    page.line(note, "dim", indent=2)
     if len(results) == 1:
         _show_kernels(page, results[0])
+    page.line()
+    page.line("more: --compute-units every, --json -; `coremlscope plan MODEL --device NAME`", "dim")
     return page.text
 
 
-def _row(result: Estimated, with_units: bool) -> tuple[str, ...]:
+def _cells(result: Estimated) -> dict[str, str]:
     e = result.estimate
     mark = "" if e.basis == "calibrated" else "*"
-    return (
-        Path(result.model).stem,
-        result.device.name,
-        *([result.compute_units] if with_units else []),
-        f"{_ms(e.latency.value)} ms{mark:1}",
-        f"{_ms(e.latency.low)} – {_ms(e.latency.high)}",
-        format_rate(e.per_second),
-        _placement(e.placement),
-        e.bound,
-    )
-
-
-def _lacks(result: Estimated) -> str:
-    """What an estimate of a pipeline does not hold."""
-    if not result.left_out:
-        return ""
-    return f"{Path(result.model).stem or 'the estimate'} without {', '.join(result.left_out)}: not known"
+    return {
+        "model": Path(result.model).stem,
+        "device": result.device.name,
+        "setting": result.compute_units,
+        "estimate": f"{_ms(e.latency.value)} ms{mark:1}",
+        "80 % within": f"{_ms(e.latency.low)} – {_ms(e.latency.high)}",
+        "rate": format_rate(e.per_second),
+        "runs on": _placement(e.placement),
+        "waits for": e.bound,
+    }
 
 
 def _show_kernels(page: Page, result: Estimated) -> None:
     e = result.estimate
-    page.heading("The costliest kernels", f"{len(e.kernels)} in all, {e.switches} changes of unit")
+    page.heading("The costliest kernels", f"{len(e.kernels)} in all, {plural(e.switches, 'change')} of unit")
     first = sorted(e.kernels, key=lambda kernel: -kernel.seconds)[:_COSTLIEST]
     page.table(
         [
@@ -114,7 +121,7 @@ def show_device_latencies(page: Page, estimates: Sequence[DeviceLatency]) -> Non
     page.heading("On Apple devices", "estimated from published latencies; nothing of it was measured")
     columns = [
         Column("device", style="cyan"), Column("estimate", is_number=True),
-        Column("80 % of cases", is_number=True), Column("runs on"), Column("waits for"),
+        Column("80 % within", is_number=True), Column("runs on"), Column("waits for"),
     ]  # fmt: skip
     page.table(columns, latency_rows(estimates))
     if any(e.basis == "extrapolated" for e in estimates):
