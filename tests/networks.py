@@ -1,0 +1,49 @@
+"""Small neural networks for tests: built with coremltools' builder, read and run here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from coremltools.models import datatypes
+from coremltools.models.neural_network import NeuralNetworkBuilder
+
+import coremlscope
+from coremlscope import formats, ir
+
+__all__ = ["layers_of", "network", "predict", "random", "read"]
+
+Floats = npt.NDArray[np.float32]
+
+
+def random(*shape: int, seed: int = 0) -> Floats:
+    """Numbers that are the same every time."""
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def network(
+    inputs: Mapping[str, Sequence[int]], *, exact: bool = False, outputs: Sequence[str] = ("y",)
+) -> NeuralNetworkBuilder:
+    """A builder of a network that takes arrays, in the layout of five dimensions or in their own."""
+    given = [(name, datatypes.Array(*shape)) for name, shape in inputs.items()]
+    return NeuralNetworkBuilder(given, [(name, None) for name in outputs], disable_rank5_shape_mapping=exact)
+
+
+def read(builder: NeuralNetworkBuilder) -> ir.Model:
+    """What has been built, as it is read from a file."""
+    return formats.read(builder.spec.SerializeToString())
+
+
+def predict(builder: NeuralNetworkBuilder, **values: Any) -> Any:
+    """What has been built makes of some values: the output `y`, or all of several."""
+    results = coremlscope.predict(read(builder), values)
+    return results["y"] if set(results) == {"y"} else results
+
+
+def layers_of(model: ir.Model) -> list[ir.Op]:
+    """The operations of a network."""
+    assert isinstance(model.content, ir.Program)
+    (function,) = model.content.functions.values()
+    return list(function.graph.ops)
