@@ -31,8 +31,8 @@ __all__ = [
     "read_scaler",
 ]
 
-#: The largest number of elements that a feature may be said to have.
-_MOST_ELEMENTS = 2**31
+#: A file may say in one number how many elements a feature has; nothing that is meant has more.
+_MOST_ELEMENTS = 2**24
 
 
 def read_array_feature_extractor(message: Message) -> ArrayFeatureExtractor:
@@ -70,8 +70,8 @@ def read_feature_vectorizer(message: Message) -> FeatureVectorizer:
     kind = FeatureVectorizer.kind
     columns = tuple((column.inputColumn, column.inputDimensions) for column in message.inputList)
     require(len(columns) > 0, kind, "no features")
-    largest = max(size for _, size in columns)
-    require(largest < _MOST_ELEMENTS, kind, f"a feature of {largest} elements")
+    total = sum(size for _, size in columns)
+    require(total < _MOST_ELEMENTS, kind, f"features of {total} elements in all")
     return FeatureVectorizer(columns)
 
 

@@ -56,7 +56,7 @@ def lower_categorical_mapping(content: CategoricalMapping, interface: Interface)
         mapped.append(content.default)
     elif not mapped:
         raise interface.error("maps nothing, and has no default")
-    place = interface.places(interface.only_input(), keys, is_closed=content.default is None)
+    place = interface.place(interface.only_input(), keys, is_closed=content.default is None)
     # What is unknown has the index -1: the last entry is the default.
     if content.keys.type == TensorType(DType.STRING, (len(keys),)):
         numbers = interface.emitter.array(np.array(mapped, np.int64))
@@ -64,7 +64,7 @@ def lower_categorical_mapping(content: CategoricalMapping, interface: Interface)
         return
     is_unknown = op.emit("Less", place, op.const(0, I64))
     place = op.emit("Where", is_unknown, op.const(len(mapped) - 1, I64), place, dtype=I64)
-    interface.give_places(_only_output(interface), op.reshape(place, (-1,)), mapped)
+    interface.give_places(_only_output(interface), place, mapped)
 
 
 def lower_dict_vectorizer(content: DictVectorizer, interface: Interface) -> None:
@@ -212,12 +212,11 @@ def lower_one_hot_encoder(content: OneHotEncoder, interface: Interface) -> None:
     """Lowers a `OneHotEncoder`."""
     op, name, value = interface.op, interface.only_input(), _only_output(interface)
     keys = content.keys.numpy().tolist()
-    place = interface.places(name, keys, is_closed=not content.ignores_unknown)
+    place = interface.place(name, keys, is_closed=not content.ignores_unknown)
     if isinstance(value.type, DictType):
         is_named = value.type.key == TensorType(DType.STRING, ())
         if is_named and not isinstance(keys[0], str):
             interface.contradict()
-        place = op.reshape(place, (-1,))
         known = op.emit("Compress", place, op.emit("GreaterOrEqual", place, op.const(0, I64)), axis=0)
         ones = op.emit("Expand", op.const([1.0], F64), op.shape_of(known))
         interface.give_pairs(value, known, ones, keys if is_named else None)

@@ -152,6 +152,18 @@ class Interface:
                 raise self.error(f"takes no {_described(given)} as the input {name!r}")
         return self._take(name, Port(name, "", type_, I64, tuple(labels), is_closed=is_closed))
 
+    def place(self, name: str, labels: Sequence[Label], *, is_closed: bool = False) -> Tensor:
+        """An input of one string or number as the index of a label, int64 `[1]`; see `places`.
+
+        Raises:
+            CorruptModelError: The input holds more than one.
+        """
+        given = self.type(name)
+        is_string = given == TensorType(DType.STRING, ())
+        if not is_string and (not isinstance(given, TensorType) or given.elements != 1):
+            raise self.error(f"takes one category as the input {name!r}, which is {_described(given)}")
+        return self.op.reshape(self.places(name, labels, is_closed=is_closed), (1,))
+
     def table(self, name: str, labels: Sequence[Label]) -> Tensor:
         """A dictionary as its numbers in the order of its keys, fp64 `[labels]`."""
         self._check_dictionary(name)

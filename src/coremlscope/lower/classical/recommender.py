@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coremlscope.ir import DictType
+from coremlscope.ir import DictType, ListType
 from coremlscope.ir.classical import ItemSimilarityRecommender
 from coremlscope.lower.classical.interface import F64, Interface, Label
 from coremlscope.ops.emit import I64, Tensor
@@ -34,7 +34,10 @@ def lower_item_similarity_recommender(content: ItemSimilarityRecommender, interf
     best, order = op.emit_many("TopK", open_scores, count, dtypes=[F64, I64], axis=0, largest=1, sorted=1)
     chosen = op.emit("Gather", items, order, axis=0)
     if content.list_output:
-        interface.give_places(interface.output(content.list_output), chosen, labels)
+        value = interface.output(content.list_output)
+        if not isinstance(value.type, ListType):
+            interface.contradict()
+        interface.give_places(value, chosen, labels)
     if content.score_output:
         value = interface.output(content.score_output)
         if not isinstance(value.type, DictType):
