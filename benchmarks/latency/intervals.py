@@ -13,7 +13,10 @@ from coremlscope.cost.latency import spread_of
 from coremlscope.cost.table import Floats
 from coremlscope.devices import all_chips
 
+#: A normal distribution holds 80 % of its mass within this many standard deviations.
 _Z80 = 1.2816
+#: An interval goes at least this many standard deviations to either side.
+_LEAST = 0.25
 #: What the intervals aim to hold of measurements that were held out: a little more than 80 %, as some of them
 #: are of publications and some of families that nobody has seen.
 _AIM = 0.82
@@ -27,29 +30,35 @@ def fit_spread(held: Sequence[HeldOut]) -> Spread:
     """The spread that holds the aimed share of what was held out, chip by chip (conformal prediction).
 
     Whoever estimates a network has one of a family and by a publication that the calibration may not know:
-    the errors of both ways of holding out count, alike. Chips without measurements are as unsure as those
-    are that were held out as a whole.
+    the errors of both ways of holding out count, alike. How far an interval goes up and down is told by the
+    chip with most measurements; others are wider. Chips without measurements are as unsure as those are that
+    were held out as a whole.
 
     Args:
         held: The measurements, with estimates that did not see them.
     """
     chips = np.array([h.measurement.chip for h in held] * 2)
     unusual = np.array([h.unusual for h in held] * 2)
-    errors = np.concatenate([_errors(held, lambda h: h.without_publication), _errors(held, _family)])
-    good = np.isfinite(errors)
+    off = np.concatenate(
+        [_off(held, lambda h: h.without_publication), _off(held, lambda h: h.without_family)]
+    )
+    good = np.isfinite(off)
     most = max(set(chips[good]), key=lambda chip: int(np.sum(chips[good] == chip)))
     own = good & (chips == most)
-    base, slope = _quantile_line(unusual[own], errors[own])
+    base, slope = _quantile_line(unusual[own], np.abs(off[own]) / _Z80)
     sigma = base + slope * unusual
-    apart = _errors(held, lambda h: h.without_chip)
+    ends = np.quantile(off[own] / sigma[own], [(1 - _AIM) / 2, (1 + _AIM) / 2])
+    below, above = max(-ends[0], _LEAST), max(ends[1], _LEAST)
+    apart = _off(held, lambda h: h.without_chip)
     inherited = np.isfinite(apart)
-    extrapolated = _widening(apart[inherited], sigma[: len(held)][inherited])
+    extrapolated = _widening(apart[inherited], sigma[: len(held)][inherited], below, above)
     by_chip = {}
     for chip in sorted(set(chips)):
         here = good & (chips == chip)
         enough = here.sum() >= 2 * _FEW
-        by_chip[str(chip)] = _widening(errors[here], sigma[here]) if enough else extrapolated
-    return Spread(round(base, 3), round(slope, 3), by_chip, extrapolated, _MIXED)
+        by_chip[str(chip)] = _widening(off[here], sigma[here], below, above) if enough else extrapolated
+    ends = round(float(below), 3), round(float(above), 3)
+    return Spread(round(base, 3), round(slope, 3), by_chip, extrapolated, _MIXED, *ends)
 
 
 def coverage(
@@ -62,13 +71,13 @@ def coverage(
         estimate: Which of the estimates.
         spread: Gives the spread that a measurement's interval is made with.
     """
-    inside = [
-        abs(np.log(h.measurement.ms / estimate(h)))
-        <= _Z80 * spread_of(spread(h), all_chips()[h.measurement.chip], h.unusual)
-        for h in held
-        if np.isfinite(estimate(h))
-    ]
+    inside = [_is_inside(h, estimate(h), spread(h)) for h in held if np.isfinite(estimate(h))]
     return float(np.mean(inside)) if inside else float("nan")
+
+
+def _is_inside(h: HeldOut, estimate: float, spread: Spread) -> bool:
+    sigma = spread_of(spread, all_chips()[h.measurement.chip], h.unusual)
+    return bool(-spread.below * sigma <= np.log(h.measurement.ms / estimate) <= spread.above * sigma)
 
 
 def unseen_spreads(held: Sequence[HeldOut], key: Callable[[Measurement], str]) -> dict[str, Spread]:
@@ -81,13 +90,9 @@ def unseen_spreads(held: Sequence[HeldOut], key: Callable[[Measurement], str]) -
     return found
 
 
-def _family(h: HeldOut) -> float:
-    return h.without_family
-
-
-def _errors(held: Iterable[HeldOut], estimate: Callable[[HeldOut], float]) -> Floats:
-    """Sizes of logarithmic errors, in standard deviations of a normal distribution's 80 %."""
-    return np.array([abs(np.log(h.measurement.ms / estimate(h))) / _Z80 for h in held])
+def _off(held: Iterable[HeldOut], estimate: Callable[[HeldOut], float]) -> Floats:
+    """How far measurements are above estimates, as logarithms."""
+    return np.array([np.log(h.measurement.ms / estimate(h)) for h in held])
 
 
 def _quantile_line(x: Floats, y: Floats) -> tuple[float, float]:
@@ -102,9 +107,10 @@ def _quantile_line(x: Floats, y: Floats) -> tuple[float, float]:
     return best[1], best[2]
 
 
-def _widening(errors: Floats, sigma: Floats) -> float:
+def _widening(off: Floats, sigma: Floats, below: float, above: float) -> float:
     """What must be added in squares for the aimed share to lie within."""
     for extra in np.arange(0.0, 1.5, 0.01):
-        if np.mean(errors <= np.hypot(sigma, extra)) >= _AIM:
+        wide = np.hypot(sigma, extra)
+        if np.mean((-below * wide <= off) & (off <= above * wide)) >= _AIM:
             return round(float(extra), 2)
     return 1.5

@@ -11,7 +11,7 @@ from benchmarks.latency.fit import Fitted
 from benchmarks.latency.intervals import coverage, unseen_spreads
 from benchmarks.latency.priors import PRIORS, REFERENCES
 from benchmarks.latency.validate import Errors, HeldOut, errors, noise_floor, oracle
-from coremlscope.cost.calibration import Spread
+from coremlscope.cost.calibration import Spread, UnitParameters
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 
 
@@ -55,6 +55,7 @@ def render(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measure
         lines += ["", f"## {_NAMES[result.unit]}", "", *_unit(result, measurements)]
     lines += ["", "## Chips without measurements of their own", "", *_inherited(results)]
     lines += ["", *_others(results, measurements)]
+    lines += ["", "## What to keep in mind", "", *_caveats(results[NEURAL_ENGINE].whole.parameters)]
     lines += ["", "## Parameters", "", *_parameters(results)]
     return "\n".join(lines) + "\n"
 
@@ -182,6 +183,26 @@ def _others(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measur
             f"| {all_chips()[chip].name} | {e.count} | {e.median:.1%} | {e.p90:.1%} | {e.bias:+.2f} |"
         )
     return lines
+
+
+def _caveats(parameters: UnitParameters) -> list[str]:
+    before = parameters.dispatch_s * 1e3
+    after = before * parameters.dispatch_share
+    return [
+        "- The form of the model was chosen with these tables in sight: about 45 forms were compared, most of"
+        " them no better. Tables that nobody has seen will be met a little worse.",
+        "- On A15 publications differ more than estimates do: no estimate can rank its measurements better"
+        " than the oracle above.",
+        "- A16 and A17 Pro were measured by one publication, on three networks. MobileNetV3-small takes 0.12"
+        " to 0.22 ms there, less than is known of the Neural Engine, and may have run on the CPU.",
+        f"- A prediction costs {before:.2f} ms before it begins up to A15 and {after:.2f} ms from A16 on."
+        " Whether chips, systems or tools differ, the data cannot tell. So networks of about a millisecond"
+        " hardly gain from A14 to A15 and from A16 to A17 Pro, and only that step between them.",
+        "- Publications differ by a factor of two on EfficientNet (0.9 to 1.7 ms for B0 on A15), and only one"
+        " has measured DeiT, at nearly twice its estimate.",
+        "- A13's CPU and GPU were measured once, in whole milliseconds, with iOS 13; without that publication"
+        " there is hardly any measurement of either unit.",
+    ]
 
 
 def _parameters(results: Mapping[ComputeUnit, Result]) -> list[str]:

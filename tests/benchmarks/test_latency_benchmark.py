@@ -127,7 +127,7 @@ def test_spreads_hold_what_they_aim_at() -> None:
         assert 0.75 < coverage(held, estimate, lambda h: spread) < 0.9
     inherited = replace(spread, by_chip={})
     assert 0.75 < coverage(held, lambda h: h.without_chip, lambda h: inherited) < 0.95
-    narrow = Spread(0.001, 0.0, {"a14": 0.0, "a15": 0.0}, 0.0, 0.0)
+    narrow = Spread(0.001, 0.0, {"a14": 0.0, "a15": 0.0}, 0.0, 0.0, 1.3, 1.3)
     assert coverage(held, lambda h: h.without_family, lambda h: narrow) < 0.1
 
 
@@ -136,6 +136,13 @@ def test_widths_of_other_groups_hold_for_a_group_that_they_have_not_seen() -> No
     spreads = unseen_spreads(held, lambda m: m.family)
     assert set(spreads) == {h.measurement.family for h in held}
     assert 0.72 < coverage(held, lambda h: h.without_family, lambda h: spreads[h.measurement.family]) < 0.9
+
+
+def test_intervals_lean_to_where_measurements_lie() -> None:
+    slow = [replace(h, measurement=replace(h.measurement, ms=h.measurement.ms * 1.3)) for h in held_out(0.2)]
+    spread = fit_spread(slow)
+    assert spread.above > 2 * spread.below > 0
+    assert 0.75 < coverage(slow, lambda h: h.without_family, lambda h: spread) < 0.9
 
 
 def test_chips_with_few_measurements_are_as_unsure_as_those_without() -> None:

@@ -156,6 +156,27 @@ def test_every_chip_has_a_scale(chip: object, unit: ComputeUnit) -> None:
         assert scale.speed == 1
 
 
+def test_what_nobody_published_of_a_chip_is_taken_from_its_relatives() -> None:
+    known = load_calibration()
+
+    def speed(unit: ComputeUnit, chip: str) -> float:
+        return scale_of(unit, CHIPS[chip], CHIPS[known.references[unit]], known.units[unit]).speed
+
+    assert CHIPS["m2-ultra"].value(GPU, "fp32_FLOPps") is None
+    progress = known.units[GPU].progress
+    assert speed(GPU, "m2-ultra") / speed(GPU, "m2-max") == pytest.approx(2**progress, rel=1e-3)
+    assert CHIPS["m3"].value(CPU, "performance_clock_Hz") is None
+    assert speed(CPU, "m3") >= speed(CPU, "m2")
+    assert speed(CPU, "a18") == pytest.approx(speed(CPU, "a18-pro"))
+    for line in (
+        ["a13", "a14", "a15", "a16", "a17-pro", "a18-pro", "a19-pro"],
+        ["m1", "m2", "m3", "m4", "m5"],
+    ):
+        for unit in (CPU, GPU, NEURAL_ENGINE):
+            speeds = [speed(unit, chip) for chip in line]
+            assert speeds == sorted(speeds), (unit, line)
+
+
 def network(count: int = 40) -> list[Kernel]:
     """Of about 1 ms on A14."""
     return [
@@ -221,11 +242,23 @@ def test_chips_without_measurements_are_told_and_have_wider_intervals() -> None:
 
 
 def test_spread_grows_with_what_is_unusual() -> None:
-    spread = Spread(0.1, 0.2, {"a14": 0.0, "a15": 0.3}, 0.4, 0.5)
+    spread = Spread(0.1, 0.2, {"a14": 0.0, "a15": 0.3}, 0.4, 0.5, 1.3, 1.3)
     assert spread_of(spread, CHIPS["a14"], 0.0) == pytest.approx(0.1)
     assert spread_of(spread, CHIPS["a14"], 0.5) == pytest.approx(0.2)
     assert spread_of(spread, CHIPS["a15"], 0.0) == pytest.approx(math.hypot(0.1, 0.3))
     assert spread_of(spread, CHIPS["m1"], 0.0, 0.5) == pytest.approx(math.hypot(0.1, 0.4, 0.5))
+
+
+def test_intervals_reach_as_far_as_the_calibration_says() -> None:
+    known = load_calibration()
+    spread = Spread(0.2, 0.0, {"a14": 0.0}, 0.0, 0.0, 0.5, 1.5)
+    calibration = replace(known, spreads={**known.spreads, NEURAL_ENGINE: spread})
+    made = network()
+    found = estimate(
+        made, {id_: NEURAL_ENGINE for k in made for id_ in k.ops}, CHIPS["a14"], calibration=calibration
+    ).latency
+    assert found.low == pytest.approx(found.value * math.exp(-0.1))
+    assert found.high == pytest.approx(found.value * math.exp(0.3))
 
 
 def test_every_parameter_is_a_positive_number() -> None:

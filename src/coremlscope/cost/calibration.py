@@ -99,6 +99,8 @@ class Spread:
         by_chip: Added in squares for chips by id, where the sources themselves disagree or are few.
         extrapolated: Added in squares for chips without measurements.
         mixed: Added in squares where two units share the time equally, in proportion where less.
+        below: How many standard deviations below an estimate its interval begins.
+        above: How many above it ends.
     """
 
     base: float
@@ -106,6 +108,8 @@ class Spread:
     by_chip: Mapping[str, float]
     extrapolated: float
     mixed: float
+    below: float
+    above: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,6 @@ Bound = Literal["compute", "weights", "activations", "dispatch", "switches"]
 #: `calibrated`: latencies measured on this chip and unit went into the model; `extrapolated`: none did.
 Basis = Literal["calibrated", "extrapolated"]
 
-#: A normal distribution holds 80 % of its mass within this many standard deviations.
-_Z80 = 1.2816
 _BOUNDS: tuple[Bound, ...] = ("compute", "weights", "activations", "dispatch", "switches")
 
 
@@ -119,7 +117,7 @@ def estimate(
     main = max(placement, key=lambda unit: placement[unit])
     spread = known.spreads[main]
     sigma = spread_of(spread, chip, _unusual(table, total, seconds), 1 - placement[main])
-    low, high = seconds * math.exp(-_Z80 * sigma), seconds * math.exp(_Z80 * sigma)
+    low, high = seconds * math.exp(-spread.below * sigma), seconds * math.exp(spread.above * sigma)
     return LatencyEstimate(
         Figure(seconds, low, high, "estimated"),
         "calibrated" if chip.id in spread.by_chip else "extrapolated",

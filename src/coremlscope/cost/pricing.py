@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 
 from coremlscope.cost.calibration import UnitParameters
 from coremlscope.cost.table import Floats, KernelTable
+from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.chip import Chip
 from coremlscope.devices.unit import CPU, NEURAL_ENGINE, ComputeUnit
 
@@ -21,8 +23,9 @@ _SHORT_DISPATCH_GENERATION = 15
 _MAC_DISPATCH_S = 0.268e-3
 #: What one Neural Engine reads at most where the memory gives more: 51e9 to 70e9 on M1 to M5 (anemll-bench).
 _STREAM_LIMIT_BPS = 70e9
-#: Of A12 to A15, where nothing is published of a chip.
+#: Of A12 to A15, where nothing is published of a chip and its relatives.
 _COMMON_BANDWIDTH_BPS = 34.1e9
+_COMMON = {"performance_clock_Hz": 3.2e9, "fp16_FLOPps": 1.7e12, "fp32_FLOPps": 1.7e12}
 #: Bytes of a number in the Neural Engine and, in practice, on the GPU.
 _HALF = 2.0
 #: Positions of a window of 3×3.
@@ -97,8 +100,11 @@ def scale_of(unit: ComputeUnit, chip: Chip, reference: Chip, parameters: UnitPar
 
 
 def _bandwidth(chip: Chip) -> float:
-    facts = chip.memory.get("bandwidth_Bps")
-    return facts[0].value if facts else _COMMON_BANDWIDTH_BPS
+    for relative in _relatives(chip):
+        facts = relative.memory.get("bandwidth_Bps")
+        if facts:
+            return facts[0].value
+    return _COMMON_BANDWIDTH_BPS
 
 
 def _capability(unit: ComputeUnit, chip: Chip) -> float:
@@ -114,9 +120,43 @@ def _capability(unit: ComputeUnit, chip: Chip) -> float:
             return {12: 6e12}.get(generation, 19e12 if generation > _INT8_GENERATION else 16e12)
         return peak / engines / (2 if generation >= _INT8_GENERATION else 1)
     if unit == CPU:
-        clock = chip.value(unit, "performance_clock_Hz") or 3.2e9
-        return clock * (chip.value(unit, "performance_cores") or 2)
-    return chip.value(unit, "fp16_FLOPps") or chip.value(unit, "fp32_FLOPps") or 1.7e12
+        return _of_relatives(chip, unit, "performance_clock_Hz") * (
+            chip.value(unit, "performance_cores") or 2
+        )
+    name = "fp16_FLOPps" if chip.value(unit, "fp16_FLOPps") else "fp32_FLOPps"
+    return _of_relatives(chip, unit, name, "cores")
+
+
+def _of_relatives(chip: Chip, unit: ComputeUnit, name: str, per: str = "") -> float:
+    """A number of a chip; where nobody published it, of its closest relative, in proportion to another."""
+    for relative in _relatives(chip):
+        value = relative.value(unit, name)
+        mine, theirs = (c.value(unit, per) if per else 1.0 for c in (chip, relative))
+        if value and mine and theirs:
+            return value * mine / theirs
+    return _COMMON[name]
+
+
+@functools.cache
+def _relatives_of(id_: str) -> tuple[Chip, ...]:
+    chips = all_chips()
+    me = chips[id_]
+
+    def distance(other: Chip) -> tuple[bool, bool, int]:
+        return other.id != id_, other.family != me.family, -other.neural_engine_generation
+
+    older = [
+        other
+        for other in chips.values()
+        if other.platform == me.platform
+        and (other.family == me.family or other.neural_engine_generation < me.neural_engine_generation)
+    ]
+    return tuple(sorted(older, key=distance))
+
+
+def _relatives(chip: Chip) -> tuple[Chip, ...]:
+    """A chip, those of its family, and older ones of its line, the latest first."""
+    return _relatives_of(chip.id) if chip.id in all_chips() else (chip,)
 
 
 def price_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParameters, scale: Scale) -> Prices:
