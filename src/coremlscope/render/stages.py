@@ -14,8 +14,10 @@ __all__ = ["TIMING_TITLES", "show_stage_timings", "show_stages", "timing_rows"]
 
 #: Features of a stage, and stages, that are listed; the rest is counted.
 _LISTED_FEATURES, _LISTED = 4, 20
+#: Columns that the numbers in the table of times take, and the gaps between them.
+_NUMBERS_WIDTH = 48
 #: Titles of the columns of `timing_rows`; those that end with `>` are numbers.
-TIMING_TITLES = ("stage", "type", "time>", "share>", "inputs converted>", "in operations>")
+TIMING_TITLES = ("stage", "type", "time>", "share>", "conversion>", "operations>")
 
 
 def show_stages(page: Page, stages: Sequence[StageSummary]) -> None:
@@ -56,9 +58,11 @@ def show_stage_timings(page: Page, stages: Sequence[StageTiming]) -> None:
     if not stages:
         return
     page.heading("Stages", f"measured in predictions of all {plural(len(stages), 'stage')}, medians")
+    name_width = min(max(len(stage.name) for stage in stages), page.width // 5)
     columns = [
-        Column(title.removesuffix(">"), most=max(12, page.width // 4), is_number=title.endswith(">"))
-        for title in TIMING_TITLES
+        Column("stage", most=name_width, style="cyan"),
+        Column("type", most=max(10, page.width - name_width - _NUMBERS_WIDTH)),
+        *(Column(title.removesuffix(">"), is_number=True) for title in TIMING_TITLES[2:]),
     ]
     page.table(columns, timing_rows(stages))
 

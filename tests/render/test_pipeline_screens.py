@@ -1,0 +1,72 @@
+"""Pipelines on screens and in Markdown."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import golden
+from coremlscope import ir
+from coremlscope.profiling.profile import Profile, StageTiming
+from coremlscope.profiling.stages import StageSummary
+from coremlscope.profiling.summary import ModelSummary
+from coremlscope.render import render_console
+from coremlscope.render.markdown import render_markdown
+from render.made import made_profile, made_summary
+
+_ABSENT = ir.VisionFeaturePrint.absent
+
+
+def _summary() -> ModelSummary:
+    stages = (
+        StageSummary(
+            "model0", "visionFeaturePrint", (("image", "image BGR 299×299"),), (("print", "float64 2048"),),
+            (("extractor", "scene, version 1"), ("looks at", "an image of 299×299 pixels")), _ABSENT,
+        ),
+        StageSummary(
+            "encoder/model0", "neuralNetworkClassifier", (("print", "float64 2048"),),
+            (("label", "string"), ("odds", "dictionary string → double")), (), "", 7, 41_000, 164_000,
+        ),
+    )  # fmt: skip
+    return dataclasses.replace(made_summary(), kind="pipelineClassifier", stages=stages)
+
+
+def _profile() -> Profile:
+    timings = (
+        StageTiming("model0", "visionFeaturePrint", _ABSENT),
+        StageTiming("encoder/model0", "neuralNetworkClassifier", "", 0.0012, 0.0003, 0.0008),
+    )
+    return dataclasses.replace(made_profile(), model=_summary(), stages=timings)
+
+
+SUBJECTS = {"inspect": _summary, "profile": _profile}
+
+
+@pytest.mark.parametrize("width", [80, 140])
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_screens(name: str, width: int) -> None:
+    text = render_console(SUBJECTS[name](), width=width)
+    start = text.index("\nStages  ") + 1
+    golden.check(f"{name}_stages_{width}.txt", text[start : text.index("\n\n", start) + 1])
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_nothing_is_wider_than_the_terminal(name: str, width: int) -> None:
+    assert max(map(len, render_console(SUBJECTS[name](), width=width).splitlines())) <= width
+
+
+def test_markdown() -> None:
+    text = render_markdown(_profile())
+    assert "| model0 | Vision feature print | not run |  |  |  |" in text
+    assert "| encoder/model0 | neural network classifier | 1.50 ms | 100.0 % | 300 µs | 800 µs |" in text
+    text = render_markdown(_summary())
+    assert f"cannot run here: {_ABSENT}" in text
+
+
+def test_a_model_of_the_system_alone() -> None:
+    alone = dataclasses.replace(made_summary(), facts=(("language", "en"),), absent=_ABSENT)
+    for text in (render_console(alone, width=140), render_markdown(alone)):
+        assert "en" in text
+        assert _ABSENT in text
