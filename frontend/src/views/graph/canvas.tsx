@@ -24,25 +24,25 @@ export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onTo
   const [view, setView] = useState<View>({ x: 0, y: 0, scale: 1 });
   const drag = useRef<{ x: number; y: number; from: View; moved: boolean } | null>(null);
   const fit = () => setView(whole(layout, width));
-  const isFresh = useRef(true);
+  const isTouched = useRef(false);
   useEffect(() => {
-    // The first drawing begins at the top in a readable size; later ones stay where the person looks.
-    if (width > 1 && isFresh.current && layout.boxes.length) {
-      isFresh.current = false;
-      setView(beginning(layout, width));
-    }
+    // Until somebody moves it, the drawing begins at the top in a readable size; then it stays where they look.
+    if (!isTouched.current && layout.boxes.length) setView(beginning(layout, width));
   }, [layout, width]);
 
-  const zoom = (factor: number, left = width / 2, top = VIEW_HEIGHT / 2) =>
+  const zoom = (factor: number, left = width / 2, top = VIEW_HEIGHT / 2) => {
+    isTouched.current = true;
     setView((old) => {
       const scale = Math.min(Math.max(old.scale * factor, SMALLEST), LARGEST);
       return { scale, x: old.x + left / old.scale - left / scale, y: old.y + top / old.scale - top / scale };
     });
+  };
   useZoomingWheel(svg, zoom);
 
   const seen = useMemo(() => inView(layout, view, width), [layout, view, width]);
   const use = (part: Part) => {
     if (drag.current?.moved) return;
+    isTouched.current = true;
     if (isFold(part)) props.onToggle(part);
     else select(part.id);
   };
@@ -62,6 +62,7 @@ export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onTo
           if (!held || !event.buttons) return;
           const [right, down] = [event.clientX - held.x, event.clientY - held.y];
           held.moved ||= Math.abs(right) + Math.abs(down) > 4;
+          isTouched.current ||= held.moved;
           if (held.moved) setView({ ...held.from, x: held.from.x - right / held.from.scale, y: held.from.y - down / held.from.scale });
         }}
       >
