@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from coremlscope import formats
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.errors import UsageError
 from coremlscope.ir import Model, Pipeline
 
 if TYPE_CHECKING:
@@ -147,32 +146,41 @@ def compare(
     threads: int | None = None,
     progress: Progress | None = None,
     devices: Sequence[str] = (),
-    **request: Unpack[RequestOptions],
+    os: str | None = None,
+    settings: Sequence[ComputeUnits] = ("all",),
+    **request: Unpack[MeasureOptions],
 ) -> Comparison:
     """What differs between models, or profiles, and whether it is more than noise.
 
-    Models are profiled, and their predictions timed in turns besides.
+    Models are profiled, and their predictions timed in turns besides. Of a single source, plans and estimates
+    for the devices and settings are compared with each other, and nothing is measured.
 
     Args:
         *sources: Models, profiles, and paths of saved profiles (`.json`); the first is the base.
         inputs: Values of inputs by name; those that are absent are made up.
         threads: Threads that work on one operation; None for one per physical core.
         progress: Called with the phase, how many repetitions are done, and how many there will be.
-        devices: Chips or devices on which to compare the plans and estimates of models, besides.
+        devices: Chips or devices for which plans and estimates are compared: `m1`, `iphone-15-pro`.
+        os: The version of the system of all of them; the newest known one of each by default.
+        settings: Under which settings of compute units.
         **request: What to measure and how often, as for `profile`.
 
     Raises:
         CoremlscopeError: See the error tree.
     """
-    from coremlscope.profiling.comparing import compare_sources
+    from coremlscope.devices import find_device
+    from coremlscope.profiling.comparing import compare_on_devices, compare_sources
     from coremlscope.profiling.profile import Request
 
-    if len(sources) < 2:
-        raise UsageError("there is nothing to compare with", "name two models or profiles, or more")
+    wanted, chosen = Request(**request), [find_device(device, os) for device in devices]
     opened = [_opened(source) for source in sources]
+    if len(opened) == 1:
+        return compare_on_devices(opened[0], wanted, chosen, settings)
     names = [_name(source) for source in sources]
-    wanted = Request(**request)
-    return compare_sources(opened, wanted, names=names, inputs=inputs, threads=threads, progress=progress)
+    return compare_sources(
+        opened, wanted, names=names, devices=chosen, settings=settings, inputs=inputs, threads=threads,
+        progress=progress,
+    )  # fmt: skip
 
 
 def matrix(

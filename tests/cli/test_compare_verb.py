@@ -44,6 +44,23 @@ def test_a_profile_against_a_model(
     assert "different hosts" in capsys.readouterr().out
 
 
+def test_devices_and_settings(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["compare", str(sample), "--device", "m1,a14", "--compute-units", "cpu_only, all"]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("M1, cpu_only  against M1, all, A14, cpu_only, A14, all\n")
+    assert "Times" not in out
+    assert main(["compare", str(sample), str(sample), *QUICK, "--device", "m1", "--json", "-"]) == 0
+    (difference,) = json.loads(capsys.readouterr().out)["differences"]
+    (placement,) = difference["placements"]
+    assert placement["planned"]["verdict"] == "no change"
+
+
+def test_one_source_needs_something_to_differ(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(sample), "--device", "m1"]) == 2
+    assert "two devices or settings" in capsys.readouterr().err
+
+
 def test_failing(saved: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slow = json.loads(Path(saved[0]).read_text())
     for name, factor in (("fast", 1.0), ("slow", 1.2)):
@@ -58,7 +75,8 @@ def test_failing(saved: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["a.mlpackage"], 2, "nothing to compare"),
+        (["absent.mlpackage"], 3, "absent.mlpackage"),
+        (["a", "b", "--compute-units", "gpu"], 2, "there is no 'gpu'"),
         (["absent.json", "absent.json"], 2, "cannot be read"),
         (["absent.mlpackage", "absent.mlpackage"], 3, "absent.mlpackage"),
         (["a", "b", "--fail-above", "much"], 2, "is no percentage"),

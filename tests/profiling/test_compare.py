@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coremlscope.devices import find_device
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
@@ -20,11 +21,12 @@ from coremlscope.profiling.changes import (
     change_of_samples,
 )
 from coremlscope.profiling.compare import compare_profiles, label_subjects
-from coremlscope.profiling.comparing import compare_sources
+from coremlscope.profiling.comparing import compare_on_devices, compare_sources
 from coremlscope.profiling.profile import Phase, Request
 from coremlscope.profiling.saved import read_profile
 from render.made import made_profile
 from render.made_comparison import changed, made_comparison, rounds, timed
+from render.made_placement import placed_profile
 
 
 def test_intervals_that_overlap_are_no_change() -> None:
@@ -202,6 +204,46 @@ def test_saved_profiles(tmp_path: Path) -> None:
             read_profile(path)
     with pytest.raises(UsageError, match="cannot be read"):
         read_profile(tmp_path / "absent.json")
+
+
+def test_plans_for_the_same_device_are_compared() -> None:
+    before, after = placed_profile(), placed_profile(slow=3)
+    (difference,) = compare_profiles([before, after]).differences
+    first, second = difference.placements
+    assert (first.before, first.after, second.after) == ("M1, all", "M1, all", "M1, cpu_only")
+    assert (first.planned.ratio, first.planned.verdict) == (pytest.approx(3 / 2.25), "slower")
+    assert [(op.type, op.planned.ratio) for op in first.ops] == [("conv", 3), ("clip", 3)]
+    assert first.latency is not None
+    assert first.latency.origin == "estimated"
+    assert (second.ops, second.planned.verdict, second.moved) == ((), "no change", 0)
+    assert compare_profiles([before, placed_profile("M2")]).differences[0].placements == ()
+    (only,) = compare_profiles([before, after], settings=["cpu_only"]).differences[0].placements
+    assert only.before == "M1, cpu_only"
+    assert compare_profiles([before, after]).slower_by(0.2) == ("sample.mlpackage #2",)
+
+
+def test_devices_and_settings_of_one_profile() -> None:
+    comparison = compare_on_devices(placed_profile(), Request(), [], ["all", "cpu_only"])
+    assert [subject.label for subject in comparison.subjects] == ["M1, all", "M1, cpu_only"]
+    assert comparison.differing == ("compute units",)
+    (difference,) = comparison.differences
+    assert difference.phases == {}
+    (change,) = difference.placements
+    assert change.moved == 2
+    assert change.units == {"cpu": (4, 6), "neural_engine": (2, 0)}
+    assert change.switches == (2, 0)
+    with pytest.raises(UsageError, match="nothing to compare"):
+        compare_on_devices(placed_profile(), Request(), [], ["all"])
+
+
+def test_devices_of_a_model_need_no_measurement() -> None:
+    devices = [find_device("m1"), find_device("a14")]
+    model = sample_model(size=32, width=0.5, classes=4)
+    comparison = compare_on_devices(model, Request(), devices, ["all"])
+    (change,) = comparison.differences[0].placements
+    assert (change.before, change.after) == ("M1, all", "A14, all")
+    assert change.latency is not None
+    assert sum(before for before, _ in change.units.values()) > 50
 
 
 def test_phases_of_one_sample() -> None:

@@ -3,11 +3,13 @@ from __future__ import annotations
 import pytest
 
 import golden
-from coremlscope.profiling.compare import compare_profiles
+from coremlscope.profiling.compare import compare_plans, compare_profiles
+from coremlscope.profiling.compare_plans import placements
 from coremlscope.render.console_compare import render_comparison
 from coremlscope.render.difference import format_ratio
 from render.made import made_profile
 from render.made_comparison import changed, made_comparison, timed
+from render.made_placement import placed_profile
 
 
 @pytest.mark.parametrize("width", [80, 140])
@@ -15,10 +17,18 @@ def test_screens(width: int) -> None:
     golden.check(f"compare_{width}.txt", render_comparison(made_comparison(), width=width))
 
 
+@pytest.mark.parametrize("width", [80, 140])
+def test_screens_of_plans(width: int) -> None:
+    profile = placed_profile()
+    plans = placements("", profile.ops, profile.plans)
+    golden.check(f"compare_plans_{width}.txt", render_comparison(compare_plans(plans), width=width))
+
+
 @pytest.mark.parametrize("width", [40, 80, 100, 140, 200])
 def test_nothing_is_wider_than_the_terminal(width: int) -> None:
     three = compare_profiles([made_profile(), changed(), timed(changed(), linear=3)])
-    for comparison in (made_comparison(), three):
+    placed = compare_profiles([placed_profile(), placed_profile(slow=3)])
+    for comparison in (made_comparison(), three, placed):
         assert max(map(len, render_comparison(comparison, width=width).splitlines())) <= width
 
 

@@ -1,15 +1,17 @@
-"""`coremlscope compare`: what differs between models and saved profiles."""
+"""`coremlscope compare`: what differs between models, saved profiles, devices and settings."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from coremlscope.cli.command import Command, add_reports, add_shape
+from coremlscope.cli.command import EVERY, Command, add_reports, add_shape, one_of
+from coremlscope.cli.lookup import device_names
 from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.repetitions import add_engine_options, add_repetitions
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
+from coremlscope.devices.unit import SETTINGS
 
 __all__ = ["COMMAND"]
 
@@ -20,11 +22,14 @@ Models are profiled here, and their predictions timed in turns, so that whatever
 machine down slows all of them. Saved profiles (`coremlscope profile MODEL -o p.json`) are taken
 as they are; times of different machines are shown and not compared. Operations are matched by
 name, type and shape, in the order of the program. `no change` means that the 95 % interval of
-the ratio of the medians holds 1.
+the ratio of the medians holds 1. Plans and estimates are compared apart: nothing of them is
+measured.
 
 examples:
   coremlscope compare before.mlpackage after.mlpackage
   coremlscope compare main.json branch.json -o compare.md --fail-above 5%
+  coremlscope compare model.mlpackage --device iphone-13,iphone-15-pro
+  coremlscope compare model.mlpackage --device m1 --compute-units all,cpu_and_gpu
 """
 
 
@@ -37,6 +42,13 @@ def _percent(text: str) -> float:
     if not 0 <= share < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no percentage\nwrite it as 5%")
     return share
+
+
+def _settings(text: str) -> tuple[str, ...]:
+    """A type of arguments: settings of compute units, or `every`."""
+    parse = one_of(*SETTINGS, EVERY)
+    names = [parse(name.strip()) for name in text.split(",")]
+    return tuple(SETTINGS) if EVERY in names else tuple(dict.fromkeys(names))
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +66,24 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help=f"end with exit code {_SLOWER} where predictions are slower by more than this, down to the lower"
         " end of the interval",
     )
+    parser.add_argument(
+        "--device",
+        metavar="NAME,…",
+        type=device_names,
+        default=(),
+        help="compare plans and estimates for these chips or devices as well; of a single source, those of"
+        " the others with those of the first",
+    )
+    parser.add_argument(
+        "--os", metavar="VERSION", help="iOS or macOS on all of them: 18, 14.5 (default: the newest of each)"
+    )
+    parser.add_argument(
+        "--compute-units",
+        metavar="UNITS,…",
+        type=_settings,
+        default=("all",),
+        help=f"for plans and estimates: {', '.join(SETTINGS)}, several of them, or every (default: all)",
+    )
     add_repetitions(parser)
     parser.add_argument("--function", metavar="NAME", help="the function to time (default: the model's own)")
     add_shape(parser)
@@ -70,6 +100,9 @@ def _run(arguments: argparse.Namespace) -> int:
             *arguments.sources,
             threads=arguments.threads,
             progress=progress,
+            devices=arguments.device,
+            os=arguments.os,
+            settings=arguments.compute_units,
             function=arguments.function or "",
             iterations=arguments.iterations,
             compile_iterations=arguments.compile_iterations,
@@ -93,5 +126,5 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 COMMAND = Command(
-    "compare", "Show what differs between models or profiles, and what is noise.", _EPILOG, _configure, _run
+    "compare", "Show what differs between models, profiles, devices or settings.", _EPILOG, _configure, _run
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Literal
@@ -196,7 +196,11 @@ class Comparison:
 
 
 def compare_profiles(
-    profiles: Sequence[Profile], *, rounds: Sequence[Rounds] = (), labels: Sequence[str] = ()
+    profiles: Sequence[Profile],
+    *,
+    rounds: Sequence[Rounds] = (),
+    labels: Sequence[str] = (),
+    settings: Collection[str] = (),
 ) -> Comparison:
     """Compares profiles with the first of them.
 
@@ -205,6 +209,7 @@ def compare_profiles(
         rounds: For each of them, the seconds of predictions that were timed in turns with the others; empty
             for those that were not.
         labels: What to call them; by their paths where this is empty.
+        settings: Under which settings plans are compared; all where this is empty.
     """
     names = labels or label_subjects([profile.model.path for profile in profiles])
     subjects = tuple(
@@ -213,7 +218,7 @@ def compare_profiles(
     )
     turns = rounds or [()] * len(profiles)
     differences = tuple(
-        _Pair(profiles[0], profile, turns[0], turns[index]).difference(index)
+        _Pair(profiles[0], profile, (turns[0], turns[index]), settings).difference(index)
         for index, profile in enumerate(profiles)
         if index
     )
@@ -221,11 +226,11 @@ def compare_profiles(
 
 
 def compare_plans(chosen: Sequence[Placement]) -> Comparison:
-    """Compares plans of one profile, for devices or settings, with the first of them."""
+    """Compares plans of one model, for devices or settings, with the first of them. Nothing is measured."""
     subjects = tuple(
         Subject(
             place.label,
-            place.profile.model.path,
+            place.path,
             {
                 "device": place.plan.device,
                 "system": place.plan.os,
@@ -234,7 +239,7 @@ def compare_plans(chosen: Sequence[Placement]) -> Comparison:
         )
         for place in chosen
     )
-    same = {row: row for row in range(len(chosen[0].profile.ops))}
+    same = {row: row for row in range(len(chosen[0].ops))}
     differences = tuple(
         Difference(
             0, other, False, "", {}, (), (), len(same), 0, (), (),
@@ -298,9 +303,15 @@ def why_incomparable(before: Profile, after: Profile) -> str:
 class _Pair:
     """Two profiles, and which operation of the one is which of the other."""
 
-    def __init__(self, before: Profile, after: Profile, rounds: Rounds | None, others: Rounds | None) -> None:
-        self.before, self.after = before, after
-        self.rounds = (rounds, others) if rounds and others else None
+    def __init__(
+        self,
+        before: Profile,
+        after: Profile,
+        rounds: tuple[Rounds, Rounds],
+        settings: Collection[str] = (),
+    ) -> None:
+        self.before, self.after, self.settings = before, after, settings
+        self.rounds = rounds if all(rounds) else None
         self.incomparable = why_incomparable(before, after)
         self.matches = align(before.ops, after.ops)
         self.names = [dict(zip(ops.id, ops.name, strict=True)) for ops in (before.ops, after.ops)]
@@ -328,8 +339,12 @@ class _Pair:
 
     def _placements(self) -> Iterator[PlacementChange]:
         """The plans for the same device under the same setting."""
-        others = {(p.plan.device, p.plan.os, p.setting.compute_units): p for p in placements(self.after)}
-        for before in placements(self.before):
+        sides = [
+            placements(profile.model.path, profile.ops, profile.plans, self.settings)
+            for profile in (self.before, self.after)
+        ]
+        others = {(p.plan.device, p.plan.os, p.setting.compute_units): p for p in sides[1]}
+        for before in sides[0]:
             after = others.get((before.plan.device, before.plan.os, before.setting.compute_units))
             if after is not None:
                 yield compare_placements(before, after, self.matches)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from coremlscope.devices import ComputeUnit
@@ -11,16 +11,24 @@ from coremlscope.figures import Figure
 from coremlscope.profiling.changes import Change, change_of_figures
 from coremlscope.profiling.placements import PlacedOp, placed_ops
 from coremlscope.profiling.plan_columns import DevicePlan, SettingPlan
-from coremlscope.profiling.profile import Profile
+from coremlscope.profiling.profile import OpTable
 
 __all__ = ["OpPlacement", "Placement", "PlacementChange", "TypeCost", "compare_placements", "placements"]
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A profile's plan for one device under one setting."""
+    """A model's plan for one device under one setting.
 
-    profile: Profile
+    Attributes:
+        path: Where the model was read from.
+        ops: Every operation.
+        plan: The plan for the device.
+        setting: Its part for the setting.
+    """
+
+    path: str
+    ops: OpTable
     plan: DevicePlan
     setting: SettingPlan
 
@@ -90,11 +98,23 @@ class PlacementChange:
     moved: int
 
 
-def placements(profile: Profile) -> Iterator[Placement]:
-    """All plans of a profile."""
-    for plan in profile.plans:
-        for setting in plan.settings:
-            yield Placement(profile, plan, setting)
+def placements(
+    path: str, ops: OpTable, plans: Sequence[DevicePlan], settings: Collection[str] = ()
+) -> list[Placement]:
+    """Every plan under every setting, or under some settings only.
+
+    Args:
+        path: Where the model was read from.
+        ops: Every operation.
+        plans: The plans beside it.
+        settings: Those that are wanted; all where this is empty.
+    """
+    return [
+        Placement(path, ops, plan, setting)
+        for plan in plans
+        for setting in plan.settings
+        if not settings or setting.compute_units in settings
+    ]
 
 
 def compare_placements(before: Placement, after: Placement, matches: Mapping[int, int]) -> PlacementChange:
@@ -105,10 +125,7 @@ def compare_placements(before: Placement, after: Placement, matches: Mapping[int
         after: The other.
         matches: Which operation is which: rows of the op tables.
     """
-    sides = [
-        {op.id: op for op in placed_ops(side.profile.ops, side.plan, side.setting)}
-        for side in (before, after)
-    ]
+    sides = [{op.id: op for op in placed_ops(side.ops, side.plan, side.setting)} for side in (before, after)]
     pairs = _pairs(before, after, sides, matches)
     ops = [_placed(a, b) for a, b in pairs if _differs(a, b)]
     counts = [Counter(op.unit for op in side.values()) for side in sides]
@@ -145,7 +162,7 @@ def _pairs(
     matches: Mapping[int, int],
 ) -> list[tuple[PlacedOp | None, PlacedOp | None]]:
     """Operations that correspond; what Core ML inserts by its id."""
-    ids = before.profile.ops.id, after.profile.ops.id
+    ids = before.ops.id, after.ops.id
     partner = {ids[0][i]: ids[1][j] for i, j in matches.items()}
     own = [{op.id for op in side.plan.inserted} for side in (before, after)]
     partner.update({id_: id_ for id_ in own[0] & own[1]})

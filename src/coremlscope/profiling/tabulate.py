@@ -23,7 +23,7 @@ from coremlscope.profiling.plan_columns import (
 from coremlscope.profiling.planning import notes_on
 from coremlscope.profiling.profile import OpTable, Profile
 
-__all__ = ["with_plans"]
+__all__ = ["tabulate_plans", "with_plans"]
 
 _SUPPORT = {"yes": 1, "no": 0, "unknown": -1}
 _UNITS_OF_BACKENDS: dict[str, ComputeUnit] = {backend: UNIT_OF[backend] for backend in BACKENDS}
@@ -38,14 +38,24 @@ def with_plans(profile: Profile, found: Sequence[Estimated]) -> Profile:
         profile: What was measured.
         found: Estimates of the same function; those of one device follow each other.
     """
+    ops, plans = tabulate_plans(profile.ops, found)
+    return dataclasses.replace(profile, ops=ops, plans=plans)
+
+
+def tabulate_plans(ops: OpTable, found: Sequence[Estimated]) -> tuple[OpTable, tuple[DevicePlan, ...]]:
+    """The plans and estimates of devices, and the op table with the kernels that estimates are told by.
+
+    Args:
+        ops: Every operation.
+        found: Estimates of the same function; those of one device follow each other.
+    """
     if not found:
-        return profile
-    kernels = _kernel_column(profile.ops, found[0].estimate)
+        return ops, ()
+    kernels = _kernel_column(ops, found[0].estimate)
     plans = tuple(
-        _device_plan(profile.ops, list(settings))
-        for _, settings in groupby(found, key=lambda one: one.device)
+        _device_plan(ops, list(settings)) for _, settings in groupby(found, key=lambda one: one.device)
     )
-    return dataclasses.replace(profile, ops=dataclasses.replace(profile.ops, kernel=kernels), plans=plans)
+    return dataclasses.replace(ops, kernel=kernels), plans
 
 
 def _kernel_column(ops: OpTable, estimate: LatencyEstimate) -> tuple[int | None, ...]:

@@ -87,8 +87,8 @@ def _show_placement(page: Page, placement: PlacementChange) -> None:
     if placement.ops:
         page.line()
         columns = [
-            Column("planned, by operation", style="cyan", most=22),
-            Column("name", most=max(10, page.width - 70)),
+            Column("planned, by op", style="cyan", most=20 if page.width >= _WIDE else 14),
+            Column("name", most=max(18, page.width - 64)),
             Column("unit"),
             Column("before", is_number=True),
             Column("after", is_number=True),
