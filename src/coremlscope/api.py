@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from coremlscope import formats
 from coremlscope.devices.unit import SETTINGS
+from coremlscope.errors import UsageError
 from coremlscope.ir import Model, Pipeline
 
 if TYPE_CHECKING:
