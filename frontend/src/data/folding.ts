@@ -15,13 +15,16 @@ export const isFold = (part: Part): part is Fold => "parts" in part;
 
 /** The longest block that is looked for, and the fewest operations that are worth a fold. */
 const [LONGEST, FEWEST] = [160, 3];
+/** Scopes in so many parts are looked through for blocks that repeat, too. */
+const MANY = 40;
 /** How many parts a graph begins with at most; longer ones are cut into pieces. */
 const MOST = 240;
 
 /** Folds a list of operations: by scopes where names have them, else by blocks of types that repeat. */
 export function fold(rows: readonly Row[]): Part[] {
   const scoped = rows.filter((row) => scopes(row).length > 1).length;
-  const parts = scoped > rows.length * 0.6 ? byScope(rows, 0, "") : byRepetition(rows, "");
+  const scopesOrRows = scoped > rows.length * 0.6 ? byScope(rows, 0, "") : rows;
+  const parts = scopesOrRows.length > MANY ? byRepetition(scopesOrRows, "") : [...scopesOrRows];
   return parts.length > MOST ? inPieces(parts) : parts;
 }
 
@@ -55,13 +58,13 @@ function byScope(rows: readonly Row[], depth: number, path: string): Part[] {
   return parts;
 }
 
-/** Blocks of types that follow each other twice or more: the layers of a transformer, the stages of a network. */
-function byRepetition(rows: readonly Row[], path: string): Part[] {
-  const runs = runLengths(rows.map((row) => row.type));
+/** Blocks that follow each other twice or more: the layers of a transformer, the stages of a network. */
+function byRepetition(all: readonly Part[], path: string): Part[] {
+  const runs = runLengths(all.map(signature));
   const parts: Part[] = [];
-  for (let start = 0; start < rows.length; ) {
-    const { period, times } = bestBlock(runs, start, rows.length);
-    const first = rows[start];
+  for (let start = 0; start < all.length; ) {
+    const { period, times } = bestBlock(runs, start, all.length);
+    const first = all[start];
     if (!first) break;
     if (period * times < 2 * FEWEST || times < 2) {
       parts.push(first);
@@ -69,17 +72,28 @@ function byRepetition(rows: readonly Row[], path: string): Part[] {
       continue;
     }
     const block = (number: number): Fold => {
-      const inner = rows.slice(start + number * period, start + (number + 1) * period);
+      const inner = all.slice(start + number * period, start + (number + 1) * period);
       const id = `${path}${first.id}×${number}`;
-      return { id, title: `block ${number + 1} of ${times}`, rows: inner, parts: period > 2 * FEWEST ? byRepetition(inner, `${id}:`) : inner };
+      const within = period > 2 * FEWEST ? byRepetition(inner, `${id}:`) : inner;
+      return { id, title: `block ${number + 1} of ${times}`, rows: rowsOf(inner), parts: within };
     };
-    const blocks = Array.from({ length: times }, (_, number) => block(number));
-    const all = rows.slice(start, start + period * times);
-    parts.push({ id: `${path}${first.id}×`, title: `${times} × ${period === 1 ? first.type : "block"}`, rows: all, parts: period === 1 ? all : blocks });
+    const covered = all.slice(start, start + period * times);
+    const name = isFold(first) ? first.title : first.type;
+    parts.push({
+      id: `${path}${first.id}×`,
+      title: `${times} × ${period === 1 ? name : "block"}`,
+      rows: rowsOf(covered),
+      parts: period === 1 ? covered : Array.from({ length: times }, (_, number) => block(number)),
+    });
     start += period * times;
   }
   return parts;
 }
+
+const rowsOf = (parts: readonly Part[]): Row[] => parts.flatMap((part) => (isFold(part) ? part.rows : [part]));
+
+/** What two parts have in common that do the same. */
+const signature = (part: Part): string => (isFold(part) ? part.rows.map((row) => row.type).join(" ") : part.type);
 
 /** `runs[p - 1][i]`: how many types from `i` on equal the one `p` places later. */
 function runLengths(types: readonly string[]): Uint32Array[] {
@@ -108,7 +122,7 @@ function inPieces(parts: readonly Part[]): Part[] {
   const pieces: Part[] = [];
   for (let start = 0; start < parts.length; start += size) {
     const inner = parts.slice(start, start + size);
-    const rows = inner.flatMap((part) => (isFold(part) ? part.rows : [part]));
+    const rows = rowsOf(inner);
     pieces.push({ id: `piece@${rows[0]?.id}`, title: `from ${rows[0]?.name || rows[0]?.id}`, rows, parts: inner });
   }
   return pieces;

@@ -39,10 +39,10 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
       <rect class="node-box" width={WIDTH} height={HEIGHT} rx={7} />
       {look.share !== null && <rect class="node-heat" width={WIDTH} height={HEIGHT} rx={7} style={{ opacity: Math.min(0.85, Math.sqrt(look.share) * 1.1) }} />}
       <UnitBar units={look.units} />
-      <text class="node-title" x={14} y={19}>
-        {shorten(title, 24)}
+      <text aria-hidden="true" class="node-title" x={14} y={19}>
+        {shorten(title, 22)}
       </text>
-      <text class="node-detail" x={14} y={36}>
+      <text aria-hidden="true" class="node-detail" x={14} y={36}>
         {shorten(text, 29)}
       </text>
       <title>{isFold(part) ? `${title}: ${text}` : `${title} ${part.name} (${part.id})\n${text}`}</title>
@@ -71,4 +71,8 @@ function unitsInWords(look: Look): string {
   return words.length ? `, ${words.join(", ")}` : "";
 }
 
-const shorten = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);
+/** Of a long path the end tells more than the beginning. */
+function shorten(text: string, most: number): string {
+  if (text.length <= most) return text;
+  return text.includes("/") ? `…${text.slice(1 - most)}` : `${text.slice(0, most - 1)}…`;
+}
