@@ -20,6 +20,7 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
     ? [part.title, plural(part.rows.length, "operation")]
     : [part.layerType || part.type, part.output];
   const text = look.share === null ? detail : `${share(look.share)} · ${detail}`;
+  const words = isFold(part) ? `${title}: ${text}` : `${title} ${part.name} (${part.id}): ${text}`;
   const use = () => props.onUse(part);
   return (
     <g
@@ -27,7 +28,7 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
       transform={`translate(${box.x} ${box.y})`}
       tabIndex={0}
       role="button"
-      aria-label={`${title}, ${text}${unitsInWords(look)}${isFold(part) ? ": unfold" : ""}`}
+      aria-label={`${title} ${text} ${words}${unitsInWords(look)}${isFold(part) ? ": unfold" : ""}`}
       onClick={use}
       onKeyDown={(event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
@@ -39,13 +40,13 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
       <rect class="node-box" width={WIDTH} height={HEIGHT} rx={7} />
       {look.share !== null && <rect class="node-heat" width={WIDTH} height={HEIGHT} rx={7} style={{ opacity: Math.min(0.85, Math.sqrt(look.share) * 1.1) }} />}
       <UnitBar units={look.units} />
-      <text aria-hidden="true" class="node-title" x={14} y={19}>
-        {shorten(title, 22)}
+      <text class="node-title" x={14} y={19}>
+        {shorten(title, 20)}
       </text>
-      <text aria-hidden="true" class="node-detail" x={14} y={36}>
+      <text class="node-detail" x={14} y={36}>
         {shorten(text, 29)}
       </text>
-      <title>{isFold(part) ? `${title}: ${text}` : `${title} ${part.name} (${part.id})\n${text}`}</title>
+      <title>{words}</title>
     </g>
   );
 }
