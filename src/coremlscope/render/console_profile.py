@@ -98,7 +98,7 @@ def _show_kinds(page: Page, profile: Profile) -> None:
         label = plural(len(rest), "other kind")
         cells.append((label, number, format_duration(time), format_share(share), _bar(share, bar)))
     columns = (
-        Column("operations", most=max(12, page.width - bar - 28), style="cyan"),
+        Column(_what(profile), most=max(12, page.width - bar - 28), style="cyan"),
         Column("count", is_number=True),
         Column("time", is_number=True),
         Column("share", is_number=True),
@@ -107,6 +107,11 @@ def _show_kinds(page: Page, profile: Profile) -> None:
     page.table(columns, cells)
     page.line(nodes_line(profile), "dim", indent=2)
     page.line(status_line(profile), "dim", indent=2)
+
+
+def _what(profile: Profile) -> str:
+    """What groups are groups of."""
+    return "layers" if profile.model.main.layers else "operations"
 
 
 def _bar(share: float, width: int) -> str:
@@ -119,12 +124,13 @@ def _show_slowest(page: Page, profile: Profile) -> None:
     shown = groups[:_LISTED_GROUPS]
     if not shown:
         return
-    page.heading("Slowest", f"{len(shown)} of {plural(len(groups), 'group')} of operations")
+    what = _what(profile)
+    page.heading("Slowest", f"{len(shown)} of {plural(len(groups), 'group')} of {what}")
     columns = [
         Column("time", is_number=True),
         Column("share", is_number=True),
         Column("first id", most=page.width // 4, style="dim"),
-        Column("operations", most=page.width // 2, style="cyan"),
+        Column(what, most=page.width // 2, style="cyan"),
         Column("names", most=page.width // 2),
         *([Column("FLOPs (declared)", is_number=True)] if page.width >= _WIDE else []),
     ]

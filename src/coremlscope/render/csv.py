@@ -33,9 +33,10 @@ def render_csv(subject: Profile | ModelSummary) -> str:
 
 
 def _summary_columns(model: ModelSummary) -> dict[str, list[Any]]:
-    names = ("id", "type", "name", "results", *_WORK_COLUMNS)
+    last = (*_WORK_COLUMNS, "layer", "layer_type")
+    names = ("id", "type", "name", "results", *last)
     rows: Iterable[Sequence[Any]] = (
-        (op.id, op.type, op.name, "; ".join(op.outputs), *(getattr(op, key) for key in _WORK_COLUMNS))
+        (op.id, op.type, op.name, "; ".join(op.outputs), *(getattr(op, key) for key in last))
         for op in model.op_list
     )
     columns: Mapping[str, list[Any]] = {name: [] for name in names}

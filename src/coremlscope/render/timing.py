@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from coremlscope.profiling.attribution import Status
 from coremlscope.profiling.profile import Group, OpRow, Profile
+from coremlscope.render.layers import by_layer
 from coremlscope.render.words import plural
 from coremlscope.units import format_duration
 
@@ -43,9 +44,9 @@ class Kind:
 
 
 def kinds(profile: Profile) -> list[Kind]:
-    """All groups by what they hold, slowest first."""
+    """All groups by what they hold, slowest first: by operations, or by layers of a neural network."""
     found: dict[str, list[Group]] = {}
-    for group in profile.groups:
+    for group in by_layer(profile):
         found.setdefault(group.label, []).append(group)
     rows = [
         Kind(
@@ -61,13 +62,13 @@ def kinds(profile: Profile) -> list[Kind]:
 
 
 def slowest(profile: Profile) -> list[Group]:
-    """All groups, slowest first."""
-    return sorted(profile.groups, key=lambda group: -group.wall_s)
+    """All groups, slowest first: of operations, or of layers of a neural network."""
+    return sorted(by_layer(profile), key=lambda group: -group.wall_s)
 
 
 def group_name(group: Group, rows: Mapping[str, OpRow]) -> str:
-    """What the author called the first operation, and how many more there are."""
-    names = [rows[op_id].name for op_id in group.op_ids if op_id in rows]
+    """What the author called the first operation or layer, and how many more there are."""
+    names = list(dict.fromkeys(rows[op_id].name for op_id in group.op_ids if op_id in rows))
     if not names:
         return group.engine_nodes[0][0] if group.engine_nodes else ""
     return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
