@@ -90,6 +90,12 @@ export class Placement {
     return found.sort((a, b) => rank(a.unit) - rank(b.unit));
   }
 
+  /** Those of them that speak of a unit which is mostly faster than the one that was chosen. */
+  obstacles(column: number): Reason[] {
+    const chosen = this.unit(column);
+    return this.reasons(column).filter((reason) => chosen === null || rank(reason.unit) < rank(chosen));
+  }
+
   /** What would make it faster where it runs. */
   advice(column: number): Reason[] {
     return (this.plan.advice[column] ?? []).map((index) => this.plan.reasons[index]).filter((one) => !!one);

@@ -44,8 +44,8 @@ export const STATUS_WORDS: Record<string, string> = {
 /** What an estimated time waits for. */
 export const BOUND_WORDS: Record<string, string> = {
   compute: "arithmetic",
-  weights: "reading weights",
-  activations: "moving activations",
-  dispatch: "starting kernels",
-  switches: "changing units",
+  weights: "weights",
+  activations: "activations",
+  dispatch: "launches",
+  switches: "switches",
 };

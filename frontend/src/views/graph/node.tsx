@@ -20,7 +20,7 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
     ? [part.title, plural(part.rows.length, "operation")]
     : [part.layerType || part.type, part.output];
   const text = look.share === null ? detail : `${share(look.share)} · ${detail}`;
-  const words = isFold(part) ? `${title}: ${text}` : `${title} ${part.name} (${part.id}): ${text}`;
+  const words = isFold(part) ? `${title}: ${text}${unitsInWords(look)}; unfold` : `${title} ${part.name} (${part.id}): ${text}${unitsInWords(look)}`;
   const use = () => props.onUse(part);
   return (
     <g
@@ -28,7 +28,6 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
       transform={`translate(${box.x} ${box.y})`}
       tabIndex={0}
       role="button"
-      aria-label={`${title} ${text} ${words}${unitsInWords(look)}${isFold(part) ? ": unfold" : ""}`}
       onClick={use}
       onKeyDown={(event) => {
         if (event.key !== "Enter" && event.key !== " ") return;

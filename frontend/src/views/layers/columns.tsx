@@ -15,6 +15,7 @@ export interface Column {
   width: string;
   sort?: SortKey;
   isNumber?: boolean;
+  isNarrow?: boolean;
   cell: (row: Row) => ComponentChildren;
 }
 
@@ -27,36 +28,37 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
       columns.push({
         key: unit,
         title: UNIT_SHORT[unit],
+        isNarrow: true,
         hint: "planned: ● runs there, ○ could, ◇ cannot, ? not known",
-        width: "38px",
+        width: "40px",
         cell: (row) => row.column >= 0 && <UnitMark unit={unit} mark={placement.mark(row.column, unit)} />,
       });
     }
   }
   columns.push(
-    { key: "type", title: "Type", hint: "Apple's name of the operation", width: "minmax(96px, 150px)", sort: "type", cell: typeCell },
-    { key: "output", title: "Output", hint: "Type and shape of the results", width: "minmax(110px, 170px)", cell: (row) => <span class="mono dim">{row.output}</span> },
+    { key: "type", title: "Type", hint: "Apple's name of the operation", width: "minmax(110px, 1fr)", sort: "type", cell: typeCell },
+    { key: "output", title: "Output", hint: "Type and shape of the results", width: "minmax(130px, 1fr)", cell: (row) => <span class="mono dim">{row.output}</span> },
   );
   if (profile) {
     columns.push({
-      key: "measured", title: "Host", hint: `measured on ${profile.host.label}`, width: "132px", sort: "measured", isNumber: true,
+      key: "measured", title: "Host", hint: `measured on ${profile.host.label}`, width: "124px", sort: "measured", isNumber: true,
       cell: (row) => <Measured report={report} row={row} most={most.measured} />,
     });
   }
   if (placement) {
     const planned = valueOf(report, "planned");
     columns.push({
-      key: "planned", title: "Planned", hint: "planned: what Core ML's cost model says, and its share of the graph's sum", width: "118px", sort: "planned", isNumber: true,
+      key: "planned", title: "Planned", hint: "planned: what Core ML's cost model says, and its share of the graph's sum", width: "92px", sort: "planned", isNumber: true,
       cell: (row) => <Bar value={planned(row)} most={most.planned} text={(value) => duration(value / 1e3)} note={weight(report, row)} kind="planned" />,
     });
   }
   if (placement?.setting.estimate) {
     columns.push({
-      key: "estimated", title: "Estimated", hint: `estimated on ${placement.plan.device}; operations of one kernel share its time`, width: "118px", sort: "estimated", isNumber: true,
+      key: "estimated", title: "Estimated", hint: `estimated on ${placement.plan.device}; operations of one kernel share its time`, width: "120px", sort: "estimated", isNumber: true,
       cell: (row) => <Estimated report={report} row={row} most={most.estimated} />,
     });
     columns.push({
-      key: "bound", title: "Bound by", hint: "What the estimated time waits for", width: "104px",
+      key: "bound", title: "Waits for", hint: "What the estimated time waits for", width: "88px",
       cell: (row) => {
         const bound = placement.setting.estimate?.kernel_bound[row.kernel];
         return bound ? <span class="dim">{BOUND_WORDS[bound] ?? bound}</span> : null;
@@ -65,8 +67,8 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
   }
   if (placement) {
     columns.push({
-      key: "reason", title: "Why not elsewhere", hint: "The first reason why it does not run on a faster unit", width: "minmax(160px, 320px)",
-      cell: (row) => (row.column < 0 ? null : <span class="dim">{placement.reasons(row.column)[0]?.text}</span>),
+      key: "reason", title: "Why not on a faster unit", hint: "The first reason; the others are in the details", width: "minmax(180px, 2fr)",
+      cell: (row) => (row.column < 0 ? null : <span class="dim">{placement.obstacles(row.column)[0]?.text}</span>),
     });
   }
   columns.push(

@@ -103,7 +103,7 @@ function Times(props: { row: Row }) {
       {seconds !== undefined && estimate && (
         <Item name="On the device">
           {duration(seconds)}
-          {kernel.length > 1 && ` for ${kernel.length} operations together`}, bound by {BOUND_WORDS[estimate.kernel_bound[row.kernel] ?? ""] ?? "?"}{" "}
+          {kernel.length > 1 && ` for ${kernel.length} operations together`}, waits for {BOUND_WORDS[estimate.kernel_bound[row.kernel] ?? ""] ?? "?"}{" "}
           <OriginTag origin="estimated" />
         </Item>
       )}

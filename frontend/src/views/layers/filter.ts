@@ -37,7 +37,7 @@ function passes(report: Report, filter: Filter): (row: Row) => boolean {
     if (filter.type && row.type !== filter.type) return false;
     if (filter.function && row.function !== filter.function) return false;
     if (filter.unit && (row.column < 0 || (placement?.unit(row.column) ?? "none") !== filter.unit)) return false;
-    if (filter.reason && (row.column < 0 || !placement?.reasons(row.column).some((one) => one.rule === filter.reason))) return false;
+    if (filter.reason && (row.column < 0 || !placement?.obstacles(row.column).some((one) => one.rule === filter.reason))) return false;
     if (words.length === 0) return true;
     const text = `${row.name} ${row.type} ${row.id} ${row.layer} ${row.layerType} ${row.output}`.toLowerCase();
     return words.every((word) => text.includes(word));

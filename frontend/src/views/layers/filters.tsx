@@ -20,7 +20,7 @@ export function Filters(props: {
     const found = new Map<string, number>();
     if (placement)
       for (const row of rows.all)
-        if (row.column >= 0) for (const rule of new Set(placement.reasons(row.column).map((one) => one.rule))) found.set(rule, (found.get(rule) ?? 0) + 1);
+        if (row.column >= 0) for (const rule of new Set(placement.obstacles(row.column).map((one) => one.rule))) found.set(rule, (found.get(rule) ?? 0) + 1);
     return [...found].sort((a, b) => b[1] - a[1]);
   }, [rows, placement]);
   const types = useMemo(() => counted(rows.all), [rows]);

@@ -58,9 +58,9 @@ export function Grid(props: {
       style={{ "--tracks": tracks }}
     >
       <div class="grid-row grid-head" role="row" aria-rowindex={1}>
-        <Heading title="Name" hint="The author's name; below it what is nested" sort="name" current={sort} onSort={props.onSort} />
+        <Heading title="Name" hint="The author's name; below it what is nested" cellClass="cell name" sort="name" current={sort} onSort={props.onSort} />
         {columns.map((column) => (
-          <Heading key={column.key} title={column.title} hint={column.hint} sort={column.sort} isNumber={column.isNumber} current={sort} onSort={props.onSort} />
+          <Heading key={column.key} title={column.title} hint={column.hint} sort={column.sort} cellClass={cellClass(column)} isNumber={column.isNumber} current={sort} onSort={props.onSort} />
         ))}
       </div>
       <div class="grid-body" role="rowgroup" style={{ height: isPrinting ? "auto" : `${rows.length * ROW_HEIGHT}px` }}>
@@ -77,7 +77,7 @@ export function Grid(props: {
             >
               <Name row={row} isTree={sort.key === "order"} isFolded={folded.has(row.id)} onToggle={props.onToggle} />
               {columns.map((column) => (
-                <div key={column.key} role="gridcell" class={column.isNumber ? "cell number" : "cell"}>
+                <div key={column.key} role="gridcell" class={cellClass(column)}>
                   {column.cell(row)}
                 </div>
               ))}
@@ -90,6 +90,8 @@ export function Grid(props: {
     </div>
   );
 }
+
+const cellClass = (column: Column): string => `cell${column.isNumber ? " number" : ""}${column.isNarrow ? " narrow" : ""}`;
 
 function Name(props: { row: Row; isTree: boolean; isFolded: boolean; onToggle: (id: string) => void }) {
   const { row } = props;
@@ -122,6 +124,7 @@ function Heading(props: {
   hint: string;
   sort?: SortKey | undefined;
   isNumber?: boolean | undefined;
+  cellClass: string;
   current: Sort;
   onSort: (sort: Sort) => void;
 }) {
@@ -137,7 +140,7 @@ function Heading(props: {
     else props.onSort({ key: "order", descending: false });
   };
   return (
-    <div role="columnheader" class={props.isNumber ? "cell number" : "cell"} aria-sort={sort ? direction : undefined} title={props.hint}>
+    <div role="columnheader" class={props.cellClass} aria-sort={sort ? direction : undefined} title={props.hint}>
       {sort ? (
         <button type="button" class="heading" onClick={press}>
           {props.title}

@@ -47,7 +47,7 @@ export function Layers() {
           {placement?.setting.estimate && <OriginTag origin="estimated" />}
         </>
       }
-      actions={<CopyButton label="Copy the rows that are shown, for a spreadsheet" text={() => toTabs(report, shown)}>Copy rows</CopyButton>}
+      actions={<CopyButton label="Copy rows that are shown, for a spreadsheet" text={() => toTabs(report, shown)}>Copy rows</CopyButton>}
     >
       <Filters filter={filter} onChange={setFilter} owners={owners} folded={folded} onFold={setFolded} />
       <div class={row ? "layers with-detail" : "layers"}>

@@ -11,7 +11,7 @@ export function toTabs(report: Report, rows: Row[]): string {
     row.group < 0 ? "" : row.group, groups[row.group]?.wall_s ?? "",
     ...(placement && row.column >= 0 ? [placement.unit(row.column) ?? "unknown", placement.costMs(row.column) ?? ""] : ["", ""]),
     row.kernel < 0 ? "" : row.kernel, estimate?.kernel_s[row.kernel] ?? "", estimate?.kernel_bound[row.kernel] ?? "",
-    placement && row.column >= 0 ? (placement.reasons(row.column)[0]?.text ?? "") : "",
+    placement && row.column >= 0 ? (placement.obstacles(row.column)[0]?.text ?? "") : "",
     table.flops[row.op] ?? "", table.weight_bytes[row.op] ?? "",
   ]);
   return [head, ...lines].map((cells) => cells.map((cell) => String(cell).replace(/[\t\r\n]/g, " ")).join("\t")).join("\n");

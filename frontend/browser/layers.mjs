@@ -1,0 +1,43 @@
+// Sorts, searches, filters and folds the layer table; changes the setting.
+import { look, readRows } from "./open.mjs";
+
+await look(async (page, url) => {
+  await page.goto(url);
+  const seen = { rows: await readRows(page) };
+  const heading = (name) => page.locator(".grid-head").getByRole("button", { name, exact: true });
+
+  await heading("Host").click();
+  seen.slowestFirst = await readRows(page);
+  seen.sorted = await page.locator("[aria-sort=descending]").textContent();
+  await heading("Host").click();
+  await heading("Host").click();
+  seen.backInOrder = await readRows(page);
+
+  await page.getByRole("searchbox").fill("conv");
+  seen.searched = await readRows(page);
+  await page.getByRole("searchbox").fill("");
+  await page.locator(".filters select").nth(1).selectOption("linear");
+  seen.ofOneType = await readRows(page);
+  await page.locator("#layers").getByRole("button", { name: "Clear" }).click();
+  await page.locator(".filters select").first().selectOption("neural_engine");
+  seen.onNeuralEngine = await page.locator(".layers-foot p").first().textContent();
+  await page.locator("#layers").getByRole("button", { name: "Clear" }).click();
+
+  if (await page.locator("#layers").getByRole("button", { name: "Fold all" }).count()) {
+    await page.locator("#layers").getByRole("button", { name: "Fold all" }).click();
+    seen.folded = await readRows(page);
+    await page.locator(".fold").first().click();
+    seen.unfolded = await readRows(page);
+  }
+
+  await page.locator(".grid-body .grid-row").first().click();
+  seen.detail = await page.locator(".detail").textContent();
+  await page.locator(".grid-scroll").press("ArrowDown");
+  seen.next = await page.locator(".detail h3").textContent();
+  await page.locator(".grid-scroll").press("Escape");
+  seen.isClosed = (await page.locator(".detail").count()) === 0;
+
+  await page.locator(".context select").nth(1).selectOption("cpu_only");
+  seen.onCpu = await readRows(page);
+  return seen;
+});

@@ -1,0 +1,43 @@
+import { chromium } from "playwright-core";
+
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/**
+ * Opens the page that the command line names, with the network off, calls `look` with it and prints as JSON what
+ * that returns, with everything that the page complained of or asked the network for.
+ */
+export async function look(work, options = {}) {
+  const [executablePath, url, ...rest] = process.argv.slice(2);
+  const browser = await chromium.launch({ executablePath, args: FLAGS });
+  try {
+    const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, offline: true, ...options });
+    const page = await context.newPage();
+    const complaints = [];
+    const requests = [];
+    page.on("console", (message) => ["error", "warning"].includes(message.type()) && complaints.push(message.text()));
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    page.on("request", (request) => requests.push(request.url()));
+    const found = await work(page, url, rest);
+    const foreign = requests.filter((one) => one.split("#")[0] !== url && !one.startsWith("data:") && !one.startsWith("blob:"));
+    console.log(JSON.stringify({ ...found, complaints, foreign }));
+  } finally {
+    await browser.close();
+  }
+}
+
+/** The text of each cell of the rows in view: heading of the column to text. */
+export const readRows = (page) =>
+  page.evaluate(() => {
+    const heads = [...document.querySelectorAll(".grid-head [role=columnheader]")].map((cell) => cell.textContent.replace(/[↑↓]/g, "").trim());
+    return [...document.querySelectorAll(".grid-body .grid-row")].map((row) =>
+      Object.fromEntries([...row.querySelectorAll("[role=gridcell]")].map((cell, index) => [heads[index], cell.textContent.trim()])),
+    );
+  });

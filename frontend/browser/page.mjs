@@ -1,0 +1,38 @@
+// What the page says as a whole, its themes, and the data that it hands out.
+import { readFile } from "node:fs/promises";
+import { look } from "./open.mjs";
+
+await look(async (page, url) => {
+  await page.goto(url);
+  const text = (selector) => page.locator(selector).allTextContents();
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const seen = {
+    title: await page.title(),
+    heading: await page.locator("h1").textContent(),
+    tiles: await text(".tile-value"),
+    tileTexts: await text(".tile-text"),
+    origins: await text(".tile .origin"),
+    sections: await text("main h2"),
+    findings: await text(".finding"),
+    times: await text("#times tbody tr"),
+    settings: await text("#settings tbody tr"),
+    weights: await text("#weights tbody tr"),
+    markup: await page.evaluate(() => ({
+      foreign: document.querySelectorAll("img, iframe, script[src], link[rel=stylesheet], object, embed, b[data-hostile]").length,
+      flag: globalThis.hostile ?? null,
+    })),
+    light: await ground(),
+  };
+  await page.locator(".theme-switch").click();
+  await page.locator(".theme-switch").click();
+  seen.dark = await ground();
+  await page.locator(".theme-switch").click();
+  await page.emulateMedia({ colorScheme: "dark" });
+  seen.darkOfSystem = await ground();
+  await page.setViewportSize({ width: 390, height: 844 });
+  seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  const waiting = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Save the data (JSON)" }).click();
+  seen.data = JSON.parse(await readFile(await (await waiting).path(), "utf-8"));
+  return seen;
+});
