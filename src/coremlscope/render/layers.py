@@ -42,9 +42,10 @@ def _join(members: Sequence[Group], rows: Mapping[str, OpRow]) -> Group:
     ops = [op_id for member in members for op_id in member.op_ids if op_id in rows]
     if not ops:
         return members[0]
-    # A layer counts once, however many operations it came to.
-    types = {_key(row) or row.id: row.layer_type or row.type for row in map(rows.__getitem__, ops)}
-    counted = Counter(types.values())
+    found = [rows[op_id] for op_id in ops]
+    # A layer counts once, however many operations it came to; what arranges data between layers, not at all.
+    known = {_key(row): row.layer_type or "" for row in found if row.layer is not None}
+    counted = Counter(known.values() or [row.type for row in found])
     label = " + ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.items())
     single = members[0] if len(members) == 1 else None
     return Group(

@@ -68,7 +68,9 @@ def slowest(profile: Profile) -> list[Group]:
 
 def group_name(group: Group, rows: Mapping[str, OpRow]) -> str:
     """What the author called the first operation or layer, and how many more there are."""
-    names = list(dict.fromkeys(rows[op_id].name for op_id in group.op_ids if op_id in rows))
+    members = [rows[op_id] for op_id in group.op_ids if op_id in rows]
+    named = [row for row in members if row.layer] or members
+    names = list(dict.fromkeys(row.name for row in named))
     if not names:
         return group.engine_nodes[0][0] if group.engine_nodes else ""
     return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
