@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from coremlscope.ir import DictType, DType, ListType, Nested, TensorType, ValueType
-from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, Tensor
+from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, NumpyType, Tensor
 from coremlscope.ops.infer import normal_axis
 from coremlscope.ops.spec import OpSpec, Work, moved
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
@@ -83,8 +83,16 @@ def _boxes_last(view: OpView) -> bool:
     return not view.has("score_threshold")
 
 
+def _single(op: Lowering, name: str, dtype: NumpyType) -> Tensor:
+    """A parameter as a vector of one element: neural networks may compute thresholds and counts."""
+    if op.view.is_known(name):
+        return op.const(op.view.value(name).reshape(1), dtype)
+    return op.cast(op.reshape(op[name], [1]), dtype)
+
+
 def _infer_nms(view: OpView) -> Sequence[ValueType]:
-    boxes, scores, most = view.type("boxes"), view.type("scores"), view.integer("max_boxes")
+    boxes, scores = view.type("boxes"), view.type("scores")
+    most = view.integer("max_boxes") if view.is_known("max_boxes") else None
     batch, first, second = view.shape("scores")
     indices = TensorType(DType.INT32, (batch, most))
     if _boxes_last(view):
@@ -121,7 +129,7 @@ def _surviving(op: Lowering, boxes: Tensor, scores: Tensor, best: Tensor) -> Ten
         boxes,
         by_class,
         op.const([np.iinfo(np.int32).max], I64),
-        op.const([view.real("iou_threshold")], F32),
+        _single(op, "iou_threshold", F32),
         op.const([np.finfo(np.float32).min], F32),
         dtype=I64,
         center_point_box=1,
@@ -132,14 +140,14 @@ def _surviving(op: Lowering, boxes: Tensor, scores: Tensor, best: Tensor) -> Ten
 
 
 def _lower_nms(op: Lowering) -> Sequence[Tensor]:
-    view, most = op.view, op.view.integer("max_boxes")
+    view, most = op.view, _single(op, "max_boxes", I64)
     boxes, scores = op["boxes"], op["scores"]
     if _boxes_last(view):
         boxes, scores = op.transpose(boxes, [0, 2, 1]), op.transpose(scores, [0, 2, 1])
     best = op.emit("ReduceMax", scores, op.const([2], I64), keepdims=0)
     allowed = best
     if not _boxes_last(view):
-        enough = op.emit("GreaterOrEqual", best, op.const(view.real("score_threshold"), F32), dtype=BOOL)
+        enough = op.emit("GreaterOrEqual", best, _single(op, "score_threshold", F32), dtype=BOOL)
         allowed = op.emit("Where", enough, best, op.const(-np.inf, F32), dtype=F32)
     kept = _surviving(op, boxes, scores, allowed)
     # Where none survives, the best box is given all the same.
@@ -148,8 +156,12 @@ def _lower_nms(op: Lowering) -> Sequence[Tensor]:
     first = op.emit("Equal", best, op.emit("ReduceMax", best, op.const([1], I64), keepdims=1), dtype=BOOL)
     kept = op.emit("Where", op.emit("And", none, first), best, kept, dtype=F32)
     # Always enough columns to take `max_boxes` from.
-    padded = op.emit("Pad", kept, op.const([0, 0, 0, most], I64), op.const(-np.inf, F32))
-    ranked, order = op.emit_many("TopK", padded, op.const([most], I64), dtypes=[F32, I64], axis=1)
+    if view.is_known("max_boxes"):
+        pads = op.const([0, 0, 0, view.integer("max_boxes")], I64)
+    else:
+        pads = op.emit("Concat", op.const([0, 0, 0], I64), most, axis=0)
+    padded = op.emit("Pad", kept, pads, op.const(-np.inf, F32))
+    ranked, order = op.emit_many("TopK", padded, most, dtypes=[F32, I64], axis=1)
     valid = op.emit("Greater", ranked, op.const(-np.inf, F32), dtype=BOOL)
     source = op.unsqueeze(op.emit("Where", valid, order, op.const(0, I64), dtype=I64), [2])
     shown = op.unsqueeze(valid, [2])

@@ -1,0 +1,257 @@
+"""Copies, branches and loops: what they write, when they end, and what is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from coremltools.models.neural_network import NeuralNetworkBuilder
+from single import builder_of, predict, read
+
+from coremlscope import ir
+from coremlscope.errors import CorruptModelError
+from coremlscope.formats.neuralnetwork import control
+from coremlscope.ir import Array
+
+
+def _inside(network: object) -> NeuralNetworkBuilder:
+    """A builder that writes into a nested network."""
+    return NeuralNetworkBuilder(nn_spec=network, disable_rank5_shape_mapping=True)
+
+
+def _result(write: Callable[[NeuralNetworkBuilder], None], **inputs: Array) -> Array:
+    builder = builder_of(inputs, ["y"])
+    write(builder)
+    return np.asarray(predict(builder, inputs)["y"])
+
+
+def _set(builder: NeuralNetworkBuilder, name: str, value: float) -> None:
+    builder.add_load_constant_nd(f"set {name}", name, np.full(1, value), (1,))
+
+
+def _add(builder: NeuralNetworkBuilder, name: str, value: float) -> None:
+    """Writes a blob anew, a number larger."""
+    builder.add_activation(f"{name} and {value}", "LINEAR", name, f"{name} more", [1.0, value])
+    builder.add_copy(f"{name} by {value}", f"{name} more", name)
+
+
+def _sum(builder: NeuralNetworkBuilder, name: str, other: str) -> None:
+    builder.add_add_broadcastable(f"sum {name}", [name, other], f"{name} sum")
+    builder.add_copy(f"copy sum {name}", f"{name} sum", name)
+
+
+@pytest.mark.parametrize(("condition", "factor"), [(1.0, 2), (-0.5, 2), (0.0, 3), (1e-8, 3)])
+def test_a_branch_gives_what_both_of_its_networks_write(condition: float, factor: int) -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        branch = b.add_branch("branch", "p").branch
+        _inside(branch.ifBranch).add_activation("twice", "LINEAR", "x", "z", [2.0, 0.0])
+        _inside(branch.elseBranch).add_activation("thrice", "LINEAR", "x", "z", [3.0, 0.0])
+        b.add_copy("out", "z", "y")
+
+    x = np.arange(4.0)
+    np.testing.assert_array_equal(_result(write, x=x, p=np.array([condition])), factor * x)
+
+
+@pytest.mark.parametrize("condition", [0.0, 1.0])
+def test_a_branch_without_an_alternative_leaves_blobs_as_they_are(condition: float) -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        b.add_copy("in", "x", "y")
+        branch = b.add_branch("branch", "p").branch
+        _add(_inside(branch.ifBranch), "y", 10.0)
+
+    np.testing.assert_array_equal(
+        _result(write, x=np.arange(2.0), p=np.array([condition])), np.arange(2.0) + 10 * condition
+    )
+
+
+def test_branches_with_results_of_other_shapes() -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        branch = b.add_branch("branch", "p").branch
+        _inside(branch.ifBranch).add_copy("as it is", "x", "z")
+        _inside(branch.elseBranch).add_concat_nd("double", ["x", "x"], "z", axis=0)
+        b.add_activation("out", "LINEAR", "z", "y", [2.0, 0.0])
+
+    x = np.arange(3.0)
+    np.testing.assert_array_equal(_result(write, x=x, p=np.ones(1)), 2 * x)
+    np.testing.assert_array_equal(_result(write, x=x, p=np.zeros(1)), 2 * np.concatenate([x, x]))
+
+
+def _counting(b: NeuralNetworkBuilder, *, most: int = 0, condition: bool = True) -> NeuralNetworkBuilder:
+    """A loop that counts `i` up, while it is below `x`; the builder of its body."""
+    _set(b, "i", 0.0)
+    loop = b.add_loop("loop", condition="below" if condition else None, max_iterations=most).loop
+    if condition:
+        _inside(loop.conditionNetwork).add_less_than("below", ["i", "x"], "below")
+    body = _inside(loop.bodyNetwork)
+    _add(body, "i", 1.0)
+    return body
+
+
+@pytest.mark.parametrize(("most", "x", "passes"), [(0, 5, 5), (3, 5, 3), (9, 5, 5), (0, -1, 0)])
+def test_a_loop_ends_by_its_condition_or_its_count(most: int, x: float, passes: int) -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        _counting(b, most=most)
+        b.add_copy("out", "i", "y")
+
+    assert _result(write, x=np.array([x])) == [passes]
+
+
+def test_the_number_of_passes_may_be_an_input() -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        _set(b, "y", 1.0)
+        loop = b.add_loop("loop", input_name="x", max_iterations=2).loop
+        _sum(_inside(loop.bodyNetwork), "y", "y")
+
+    assert _result(write, x=np.array([5.0])) == [32]
+
+
+def test_a_loop_without_condition_or_count_does_nothing() -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        b.add_copy("in", "x", "y")
+        _add(_inside(b.add_loop("loop").loop.bodyNetwork), "y", 1.0)
+
+    assert _result(write, x=np.array([5.0])) == [5]
+
+
+def test_the_passes_of_a_counted_loop_are_known() -> None:
+    builder = builder_of({"x": np.zeros(1)}, ["y"])
+    _counting(builder, most=7, condition=False)
+    builder.add_copy("out", "i", "y")
+    content = read(builder).content
+    assert isinstance(content, ir.Program)
+
+    from coremlscope.ops import OPS
+    from coremlscope.ops.bind import bind
+    from coremlscope.ops.control import trip_count
+
+    bound = bind(content.functions["main"], OPS).graph
+    (loop,) = [view for view in bound.ops if view.op.type == "while_loop"]
+    assert trip_count(loop) == 7
+    assert np.asarray(predict(builder, {"x": np.zeros(1)})["y"]) == [7]
+
+
+def _even_sum(x: int) -> int:
+    i = total = 0
+    while i < x:
+        i += 1
+        if i % 2:
+            continue
+        if i > 11:
+            break
+        total += i
+    return total
+
+
+@pytest.mark.parametrize("x", [0, 5, 11, 12, 30])
+def test_breaks_and_continues_in_the_middle_of_a_body(x: int) -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        _set(b, "total", 0.0)
+        body = _counting(b)
+        _set(body, "two", 2.0)
+        body.add_mod_broadcastable("odd", ["i", "two"], "odd")
+        _inside(body.add_branch("if odd", "odd").branch.ifBranch).add_loop_continue("continue")
+        body.add_greater_than("large", ["i"], "large", alpha=11.0)
+        _inside(body.add_branch("if large", "large").branch.ifBranch).add_loop_break("break")
+        _sum(body, "total", "i")
+        b.add_copy("out", "total", "y")
+
+    assert _result(write, x=np.array([float(x)])) == [_even_sum(x)]
+
+
+def test_a_break_right_in_the_body() -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        body = _counting(b)
+        body.add_loop_break("break")
+        _add(body, "i", 100.0)
+        b.add_copy("out", "i", "y")
+
+    assert _result(write, x=np.array([9.0])) == [1]
+
+
+@pytest.mark.parametrize("x", [0.0, 3.0])
+def test_a_branch_that_breaks_before_it_writes_what_the_other_writes(x: float) -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        _set(b, "total", 0.0)
+        loop = b.add_loop("loop", max_iterations=4).loop
+        body = _inside(loop.bodyNetwork)
+        _add(body, "total", 1.0)
+        body.add_less_than("full", ["x", "total"], "full")
+        branch = body.add_branch("if full", "full").branch
+        _inside(branch.ifBranch).add_loop_break("break")
+        _inside(branch.ifBranch).add_copy("never", "x", "step")
+        _inside(branch.elseBranch).add_load_constant_nd("ten", "step", np.full((1, 2), 10.0), (1, 2))
+        body.add_reduce_sum("both", "step", "more", axes=[1], keepdims=False)
+        _sum(body, "total", "more")
+        b.add_copy("out", "total", "y")
+
+    # The first pass adds 1 and, unless that is more than x, twice ten; then comes the break.
+    assert _result(write, x=np.array([x])) == [1 if x == 0 else 22]
+
+
+def test_a_loop_in_a_loop_with_breaks_of_its_own() -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        _set(b, "y", 0.0)
+        body = _inside(b.add_loop("outer", input_name="x").loop.bodyNetwork)
+        _set(body, "k", 0.0)
+        inner = _inside(body.add_loop("inner", max_iterations=5).loop.bodyNetwork)
+        _add(inner, "k", 1.0)
+        inner.add_greater_than("late", ["k"], "late", alpha=3.0)
+        _inside(inner.add_branch("if late", "late").branch.ifBranch).add_loop_break("break")
+        _sum(inner, "y", "k")
+        _add(body, "y", 10.0)
+
+    # Each pass of the outer loop: 1 + 2 + 3, then ten.
+    assert _result(write, x=np.array([4.0])) == [4 * 16]
+
+
+def test_a_variable_that_grows() -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        b.add_copy("in", "x", "v")
+        body = _inside(b.add_loop("loop", max_iterations=3).loop.bodyNetwork)
+        body.add_concat_nd("longer", ["v", "x"], "w", axis=0)
+        body.add_reduce_sum("total", "w", "t", axes=[0], keepdims=True)
+        body.add_concat_nd("with total", ["w", "t"], "v2", axis=0)
+        body.add_copy("back", "v2", "v")
+        b.add_copy("out", "v", "y")
+
+    np.testing.assert_array_equal(_result(write, x=np.arange(2.0)), [0, 1, 0, 1, 2, 0, 1, 5, 0, 1, 11])
+
+
+def test_the_body_may_read_what_the_condition_wrote() -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        _set(b, "y", 0.0)
+        _set(b, "i", 0.0)
+        loop = b.add_loop("loop", condition="below").loop
+        condition = _inside(loop.conditionNetwork)
+        _add(condition, "i", 1.0)  # the condition has an effect
+        condition.add_activation("tenfold", "LINEAR", "i", "ten i", [10.0, 0.0])
+        condition.add_less_than("below", ["i", "x"], "below")
+        _sum(_inside(loop.bodyNetwork), "y", "ten i")
+
+    assert _result(write, x=np.array([4.0])) == [10 + 20 + 30]
+
+
+def test_a_break_outside_of_loops_stops_only_running() -> None:
+    builder = builder_of({"x": np.zeros(1)}, ["y"])
+    builder.add_copy("in", "x", "y")
+    builder.add_loop_break("break")
+    content = read(builder).content
+    assert isinstance(content, ir.Program)
+    layer = content.functions["main"].graph.ops[-1].layer
+    assert layer is not None
+    assert "outside of a loop" in layer.problem
+
+
+def test_blobs_of_a_body_are_gone_after_the_loop() -> None:
+    builder = builder_of({"x": np.zeros(1)}, ["y"])
+    body = _inside(builder.add_loop("loop", max_iterations=2).loop.bodyNetwork)
+    body.add_copy("inner", "x", "z")
+    builder.add_copy("out", "z", "y")
+    with pytest.raises(CorruptModelError, match="takes 'z'"):
+        read(builder)
+
+
+def test_every_layer_of_the_family_has_a_case() -> None:
+    types = {"branch", "copy", "loop", "loopBreak", "loopContinue"}
+    assert {spec.type for spec in control.LAYERS} == types

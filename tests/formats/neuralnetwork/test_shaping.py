@@ -1,0 +1,80 @@
+"""Layers that reshape, join, split, repeat and turn round, against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from single import results_of
+
+from coremlscope.formats.neuralnetwork import shaping
+from coremlscope.ir import Array
+
+_RANDOM = np.random.default_rng(2)
+_X = _RANDOM.standard_normal((2, 3, 4)).astype(np.float32)
+_Z = _RANDOM.standard_normal((2, 3, 4)).astype(np.float32)
+_THIN = _RANDOM.standard_normal((1, 3, 1)).astype(np.float32)
+
+#: Layer type, inputs, parameters, expected result.
+_CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Array]] = [
+    ("broadcastToDynamic", (_THIN, np.array([2, 1, 3, 4])), {}, np.broadcast_to(_THIN, (2, 1, 3, 4))),
+    ("broadcastToLike", (_THIN, _X), {}, np.broadcast_to(_THIN, (2, 3, 4))),
+    ("broadcastToStatic", (_THIN,), {"targetShape": [5, 1, 3, 2]}, np.broadcast_to(_THIN, (5, 1, 3, 2))),
+    ("concatND", (_X, _Z), {"axis": -2}, np.concatenate([_X, _Z], 1)),
+    ("concatND", (_X, _Z), {"axis": 1, "interleave": True}, np.stack([_X, _Z], 2).reshape(2, 6, 4)),
+    ("expandDims", (_X,), {"axes": [0, -1]}, _X[None, ..., None]),
+    ("flattenTo2D", (_X,), {"axis": 2}, _X.reshape(6, 4)),
+    ("flattenTo2D", (_X,), {"axis": -2}, _X.reshape(2, 12)),
+    ("flattenTo2D", (_X,), {"axis": 3}, _X.reshape(24, 1)),
+    ("rankPreservingReshape", (_X,), {"targetShape": [0, 6, -1]}, _X.reshape(2, 6, 2)),
+    ("reshapeDynamic", (_X, np.array([4, -1])), {}, _X.reshape(4, 6)),
+    ("reshapeLike", (_X, np.zeros((6, 2, 2))), {}, _X.reshape(6, 2, 2)),
+    ("reshapeStatic", (_X,), {"targetShape": [4, -1]}, _X.reshape(4, 6)),
+    ("reverse", (_X,), {"reverseDim": [True, False, True]}, _X[::-1, :, ::-1]),
+    (
+        "reverseSeq",
+        (_X, np.array([2, 3])),
+        {"batchAxis": 0, "sequenceAxis": 1},
+        np.stack([_X[0, [1, 0, 2]], _X[1, [2, 1, 0]]]),
+    ),
+    ("squeeze", (_THIN,), {"axes": [-1]}, _THIN[..., 0]),
+    ("squeeze", (_THIN,), {"squeezeAll": True}, _THIN[0, :, 0]),
+    ("squeeze", (np.ones((1, 1)),), {"axes": [0, 1]}, np.ones(1)),
+    ("squeeze", (np.ones((1, 1)),), {"squeezeAll": True}, np.ones(1)),
+    ("stack", (_X, _Z), {"axis": -1}, np.stack([_X, _Z], -1)),
+    ("tile", (_X,), {"reps": [2, 1, 3]}, np.tile(_X, (2, 1, 3))),
+    ("tile", (_X,), {"reps": [2]}, np.tile(_X, 2)),
+    ("tile", (_X, np.array([3, 2])), {}, np.tile(_X, (3, 2))),
+    ("tile", (_X, np.array([2, 1, 1, 2])), {}, np.tile(_X, (2, 1, 1, 2))),
+    ("transpose", (_X,), {"axes": [2, 0, 1]}, _X.transpose(2, 0, 1)),
+]
+
+
+@pytest.mark.parametrize(("type_", "inputs", "params", "expected"), _CASES)
+def test_against_numpy(
+    type_: str, inputs: tuple[Array, ...], params: dict[str, Any], expected: Array
+) -> None:
+    (result,) = results_of(type_, *inputs, **params)
+    np.testing.assert_array_equal(result, np.asarray(expected, np.float32))
+    assert result.shape == expected.shape
+
+
+@pytest.mark.parametrize(
+    ("params", "ends"),
+    [({"numSplits": 2}, [2]), ({"splitSizes": [1, 3]}, [1]), ({"numSplits": 4}, [1, 2, 3])],
+)
+def test_split(params: dict[str, Any], ends: list[int]) -> None:
+    expected = np.split(_X, ends, 2)
+    results = results_of("splitND", _X, outputs=len(expected), axis=-1, **params)
+    for result, part in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, part)
+
+
+def test_the_old_layout_has_five_dimensions() -> None:
+    (result,) = results_of("transpose", _X, exact=False, axes=[0, 1, 3, 4, 2])
+    np.testing.assert_array_equal(result, _X.transpose(1, 2, 0)[None, None])
+
+
+def test_every_layer_of_the_family_has_a_case() -> None:
+    assert {spec.type for spec in shaping.LAYERS} == {case[0] for case in _CASES} | {"splitND"}
