@@ -11,8 +11,9 @@ import pytest
 from coremlscope import ir
 from coremlscope.devices import find_device
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
-from coremlscope.errors import InputError, MissingWeightsError, UsageError
+from coremlscope.errors import InputError, MissingWeightsError, UnsupportedModelError, UsageError
 from coremlscope.profiling import ModelSummary, Profile, Request, measure, summarise
+from coremlscope.profiling.alternate import ROUNDS, time_in_turns
 from coremlscope.profiling.estimating import estimate_model
 from coremlscope.profiling.planning import plan_model
 from handmade import absent_weights, array_feature, perceptron
@@ -183,3 +184,20 @@ def test_plans_and_estimates_say_what_they_lack() -> None:
     (estimated,) = estimate_model(given, [find_device("m1")])
     assert estimated.left_out == ("model0 (visionFeaturePrint)",)
     assert estimated.for_profile().left_out == estimated.left_out
+
+
+def test_pipelines_are_timed_in_turns() -> None:
+    engine = ScriptedEngine(ScriptedClock(), run_s=(RUN_S,))
+    quick = dataclasses.replace(QUICK, iterations=ROUNDS)
+    models = [_chain(), _standing()]
+    first, second = time_in_turns(models, [quick, quick], engine=engine, clock=engine.clock)
+    assert first == [(2 * RUN_S,)] * ROUNDS
+    assert second == [(RUN_S,)] * ROUNDS
+
+
+def test_nothing_is_estimated_of_stages_that_nothing_is_known_of() -> None:
+    first = scene_print()
+    interface = first.description.main
+    given = pipeline(interface.inputs, interface.outputs, first)
+    with pytest.raises(UnsupportedModelError, match=r"stages take: model0 \(visionFeaturePrint\)"):
+        estimate_model(given, [find_device("m1")])

@@ -8,10 +8,15 @@ import pytest
 
 import golden
 from coremlscope import ir
+from coremlscope.cost.latency import LatencyEstimate
+from coremlscope.devices import find_device
+from coremlscope.figures import Figure
+from coremlscope.profiling.estimating import Estimated
 from coremlscope.profiling.profile import Profile, StageTiming
 from coremlscope.profiling.stages import StageSummary
 from coremlscope.profiling.summary import ModelSummary
 from coremlscope.render import render_console
+from coremlscope.render.estimates import render_estimates
 from coremlscope.render.markdown import render_markdown
 from render.made import made_profile, made_summary
 
@@ -70,3 +75,12 @@ def test_a_model_of_the_system_alone() -> None:
     for text in (render_console(alone, width=140), render_markdown(alone)):
         assert "en" in text
         assert _ABSENT in text
+
+
+def test_estimates_say_what_they_lack() -> None:
+    latency = Figure(0.001, 0.0005, 0.002, "estimated")
+    estimate = LatencyEstimate(latency, "calibrated", "compute", {"compute": 0.001}, {}, 0, ())
+    result = Estimated("a/m.mlmodel", find_device("m1"), "all", estimate, ("model0 (visionFeaturePrint)",))
+    assert "m without model0 (visionFeaturePrint): not known" in render_estimates([result, result])
+    profile = dataclasses.replace(made_profile(), estimates=(result.for_profile(),))
+    assert "without model0 (visionFeaturePrint): not known" in render_console(profile)

@@ -13,7 +13,9 @@ from typing import Any
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions
 from coremlscope.engines.sampling import Clock, sample
-from coremlscope.execution import Executable, compile_model
+from coremlscope.execution import Runnable
+from coremlscope.execution.pipeline import compile_whole
+from coremlscope.execution.wiring import input_functions
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.ir import Array, Model
 from coremlscope.profiling.assemble import Progress
@@ -75,7 +77,7 @@ def time_in_turns(
 
 @dataclass(frozen=True, slots=True)
 class _Runner:
-    executable: Executable
+    executable: Runnable
     tensors: Mapping[str, Array]
     state: Any
 
@@ -88,14 +90,13 @@ def _loaded(
     model: Model, request: Request, engine: Engine, options: EngineOptions, inputs: Mapping[str, Any]
 ) -> Iterator[_Runner]:
     with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as folder:
-        executable = compile_model(
+        executable = compile_whole(
             model, Path(folder) / "compiled", function=request.function, shapes=request.shapes,
             engine=engine, options=options, random_weights=request.seed if request.random_weights else None,
         )  # fmt: skip
         try:
-            made = dummy_values(
-                executable.description, executable.bound.function, seed=request.seed, shapes=request.shapes
-            )
+            bodies = input_functions(model, request.function or None)
+            made = dummy_values(executable.description, *bodies, seed=request.seed, shapes=request.shapes)
             given = {name: value for name, value in inputs.items() if name in made}
             tensors = to_tensors(executable.description.inputs, {**made, **given}, executable.shapes)
             yield _Runner(executable, tensors, executable.new_state())

@@ -106,10 +106,7 @@ def estimate_model(
     """
     stages = list(_stages(model, function, shapes))
     if not stages:
-        raise UnsupportedModelError(
-            f"nothing is known of how long a model of the kind {model.kind} takes",
-            "Core ML runs such models on the CPU; ML Programs and neural networks are estimated",
-        )
+        raise _nothing_known(model)
     kernels = [kernel for stage in stages for kernel in stage.kernels]
     table = KernelTable.of(kernels)
     edges = (*stages[0].description.inputs, *stages[-1].description.outputs)
@@ -140,6 +137,14 @@ def _stages(
             bound = bind_as_run(stage.model, name, asked)
             description = choose_function(stage.model, name).description
             yield _Stage(stage.model, bound, description, fuse(bound.graph))
+
+
+def _nothing_known(model: Model) -> UnsupportedModelError:
+    hint = "only ML Programs and neural networks are estimated"
+    if isinstance(model.content, Pipeline):
+        names = ", ".join(_left_out(model))
+        return UnsupportedModelError(f"nothing is known of how long the stages take: {names}", hint)
+    return UnsupportedModelError(f"nothing is known of how long a model of the kind {model.kind} takes", hint)
 
 
 def _left_out(model: Model) -> tuple[str, ...]:

@@ -54,6 +54,9 @@ def render_estimates(results: Sequence[Estimated], *, width: int = 100, color: b
     page.table(kept, [tuple(row[column.title] for column in kept) for row in cells])
     if any(result.estimate.basis == "extrapolated" for result in results):
         page.line(_EXTRAPOLATED, "dim", indent=2)
+    for text in dict.fromkeys(map(_lacks, results)):
+        if text:
+            page.line(text, "yellow", indent=2)
     note = "estimated from published latencies, not measured; nothing else runs on the device"
     page.line(note, "dim", indent=2)
     if len(results) == 1:
@@ -61,6 +64,14 @@ def render_estimates(results: Sequence[Estimated], *, width: int = 100, color: b
     page.line()
     page.line("more: --compute-units every, --json -; `coremlscope plan MODEL --device NAME`", "dim")
     return page.text
+
+
+def _lacks(result: Estimated) -> str:
+    """What the estimate of a pipeline does not hold."""
+    if not result.left_out:
+        return ""
+    name = Path(result.model).stem
+    return f"{name + ' ' if name else ''}without {', '.join(result.left_out)}: not known"
 
 
 def _cells(result: Estimated) -> dict[str, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope import formats
-from coremlscope.execution import choose_function
+from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.runtime import install
 
@@ -30,8 +30,9 @@ def main(arguments: Sequence[str]) -> int:
             the seed of made-up inputs.
     """
     path, units, iterations, loads, seed = arguments
-    chosen = choose_function(formats.read(Path(path)), None)
-    values = dummy_values(chosen.description, chosen.function, seed=int(seed))
+    given = formats.read(Path(path))
+    _, interface = interface_of(given)
+    values = dummy_values(interface, *input_functions(given), seed=int(seed))
     install()  # does nothing on a Mac
     import coremltools
     from coremltools.models import CompiledMLModel
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     model: Any = None
     for _ in range(int(loads)):
         model = _timed("load", lambda: CompiledMLModel(compiled, unit))
-    states = [model.make_state()] if chosen.description.states else []
+    states = [model.make_state()] if interface.states else []
     for _ in range(_WARMUPS):
         _timed("warm-up", lambda: model.predict(values, *states))
     for _ in range(int(iterations)):
