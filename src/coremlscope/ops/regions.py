@@ -21,6 +21,9 @@ Vector = npt.NDArray[np.floating[Any]]
 
 #: From this opset on (iOS 16) what lies outside the image is a constant; before, it is the nearest edge.
 _PADDED = 6
+#: From this opset on (iOS 17) there are `boxes` instead of `roi`; those that still say `roi` are neural
+#: networks' layers, which know no constant.
+_BOXES = 7
 
 
 # crop_resize
@@ -101,7 +104,7 @@ class _Axis:
         half_pixel = self.mode == "UNALIGN_CORNERS"
         if half_pixel and self.normalized and op.view.has("roi"):
             points = self.mirrored(points)
-        elif op.view.opset >= _PADDED:
+        elif op.view.opset >= _PADDED and not (op.view.opset >= _BOXES and op.view.has("roi")):
             reach = 0.5 if half_pixel else 0.0
             above = op.emit("GreaterOrEqual", points, op.const(-reach, F32), dtype=bool)
             below = op.emit("LessOrEqual", points, op.const(last + reach, F32), dtype=bool)

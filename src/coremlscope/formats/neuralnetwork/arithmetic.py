@@ -25,10 +25,10 @@ def in_one_layout(b: Builder, blobs: Sequence[Blob]) -> list[Blob]:
     sequences = {blob.sequence for blob in blobs}
     if sequences == {None}:
         return list(blobs)
-    if None not in sequences:
-        merged = {blob.dims[0] for blob in blobs}
-        if len(sequences) == 1 or len(merged - {1}) <= 1:
-            return list(blobs)
+    # A single item broadcasts to whatever the others are.
+    kinds = {(blob.sequence, blob.dims[0]) for blob in blobs if blob.dims[0] != 1}
+    if None not in sequences and len(kinds) <= 1:
+        return list(blobs)
     return [b.tensor(blob) for blob in blobs]
 
 
