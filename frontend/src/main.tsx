@@ -1,4 +1,5 @@
 import { render } from "preact";
+import { ComparePage } from "./pages/compare";
 import { ReportPage } from "./pages/report";
 import { ServerPage } from "./pages/server";
 import { readPayload, type Payload } from "./payload";
@@ -9,6 +10,7 @@ import "./styles/layers.css";
 import "./styles/summaries.css";
 import "./styles/drawings.css";
 import "./styles/server.css";
+import "./styles/compare.css";
 import "./styles/print.css";
 
 /** The page that shows a result: another kind of result is one file in `pages/` and one case here. */
@@ -18,6 +20,8 @@ function Page(props: { payload: Payload }) {
     case "coremlscope.profile/1":
     case "coremlscope.model/1":
       return <ReportPage result={result} />;
+    case "coremlscope.comparison/1":
+      return <ComparePage result={result} />;
     case "coremlscope.server/1":
       return <ServerPage result={result} />;
   }

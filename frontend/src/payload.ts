@@ -1,8 +1,9 @@
+import type { Comparison } from "./data/comparison";
 import type { ModelSummary, Profile } from "./data/profile";
 import type { ServerState } from "./data/server";
 
 /** What a page shows: the JSON of a result, told apart by its `schema`. */
-export type Result = Profile | ModelSummary | ServerState;
+export type Result = Profile | ModelSummary | Comparison | ServerState;
 
 export interface Payload {
   /** The version of coremlscope that wrote the page. */

@@ -158,6 +158,7 @@ def test_labels() -> None:
     assert label_subjects(["a/x.json", "b/y.json"]) == ["x.json", "y.json"]
     assert label_subjects(["a/x.json", "b/x.json"]) == [str(Path("a/x.json")), str(Path("b/x.json"))]
     assert label_subjects(["a/x.json", "a/x.json"]) == ["x.json #1", "x.json #2"]
+    assert label_subjects(["x", "x", "y"]) == ["x #1", "x #2", "y"]
     assert label_subjects(["", ""]) == ["model #1", "model #2"]
 
 

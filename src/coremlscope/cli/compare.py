@@ -88,7 +88,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--function", metavar="NAME", help="the function to time (default: the model's own)")
     add_shape(parser)
     add_engine_options(parser)
-    add_reports(parser, ".json, .md or .txt", "COMPARISON_RENDERERS")
+    add_reports(parser, ".html, .json, .md or .txt", "COMPARISON_RENDERERS")
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -57,9 +57,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _no_onnx_name(output: Path) -> UsageError:
-    return UsageError(
-        f"{output} is no name of an ONNX file", f"did you mean {output.with_suffix('.onnx')}?"
-    )
+    return UsageError(f"{output} is no name of an ONNX file", f"did you mean {output.with_suffix('.onnx')}?")
 
 
 COMMAND = Command("export", "Write the lowered model as ONNX.", _EPILOG, _configure, _run)

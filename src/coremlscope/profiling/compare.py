@@ -258,9 +258,9 @@ def label_subjects(paths: Sequence[str]) -> list[str]:
     while depth < max(map(len, parts)) and len({p[-depth:] for p in parts}) < len(set(parts)):
         depth += 1
     labels = [str(PurePath(*p[-depth:])) for p in parts]
-    if len(set(labels)) == len(labels):
-        return labels
-    return [f"{label} #{number}" for number, label in enumerate(labels, 1)]
+    return [
+        f"{label} #{number}" if labels.count(label) > 1 else label for number, label in enumerate(labels, 1)
+    ]
 
 
 def describe(profile: Profile) -> dict[str, str]:

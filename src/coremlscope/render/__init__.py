@@ -16,7 +16,7 @@ from coremlscope.render.console import render_console
 from coremlscope.render.console_compare import render_comparison
 from coremlscope.render.console_matrix import render_matrix
 from coremlscope.render.csv import render_csv
-from coremlscope.render.html import render_html
+from coremlscope.render.html import render_html, render_html_comparison
 from coremlscope.render.json import render_json
 from coremlscope.render.markdown import render_markdown
 from coremlscope.render.markdown_compare import render_markdown_comparison
@@ -84,6 +84,7 @@ RENDERERS: tuple[Renderer[Profile], ...] = (
 
 #: Formats of comparisons.
 COMPARISON_RENDERERS: tuple[Renderer[Comparison], ...] = (
+    Renderer(".html", "one page that loads nothing, to look at and to send on", render_html_comparison),
     Renderer(".json", "everything, for programs", render_json),
     Renderer(".md", "Markdown, for a pull request", render_markdown_comparison),
     Renderer(".txt", "the tables of the console", render_comparison),

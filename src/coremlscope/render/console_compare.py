@@ -40,7 +40,7 @@ def render_comparison(comparison: Comparison, *, width: int = 100, color: bool =
             page.title(labels[difference.other], f"  against {labels[0]}")
         _show_difference(page, difference)
     page.line()
-    page.line("more: -o report.md or report.json; --fail-above 5% for CI", "dim")
+    page.line("more: -o report.html, or .md, .json; --fail-above 5% for CI", "dim")
     return page.text
 
 

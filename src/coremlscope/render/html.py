@@ -20,10 +20,11 @@ from coremlscope.render.words import model_name
 from coremlscope.version import __version__
 
 if TYPE_CHECKING:
+    from coremlscope.profiling.compare import Comparison
     from coremlscope.profiling.profile import Profile
     from coremlscope.profiling.summary import ModelSummary
 
-__all__ = ["build_page", "render_html"]
+__all__ = ["build_page", "render_html", "render_html_comparison"]
 
 #: What would end the script element or start a comment in it, and what JSON allows but old scripts do not.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
@@ -56,6 +57,11 @@ def render_html(subject: Profile | ModelSummary) -> str:
     data = subject.to_json()
     path = data["model"]["path"] if "model" in data else data["path"]
     return build_page(data, model_name(path))
+
+
+def render_html_comparison(comparison: Comparison) -> str:
+    """A comparison as a page."""
+    return build_page(comparison.to_json(), " · ".join(s.label for s in comparison.subjects))
 
 
 def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False) -> str:

@@ -1,0 +1,60 @@
+import type { Comparison } from "../data/comparison";
+import { ThemeSwitch } from "../theme";
+import { DifferenceSection } from "../views/compare/difference";
+
+/** The page of a comparison: what differs in the subjects, then each against the first. */
+export function ComparePage(props: { result: Comparison }) {
+  const { subjects, differences, differing } = props.result;
+  return (
+    <>
+      <div class="topbar">
+        <a class="brand" href="#top">
+          Comparison
+        </a>
+        <nav aria-label="Parts of the page">
+          {differences.map((difference) => (
+            <a key={difference.other} href={`#difference-${difference.other}`}>
+              {subjects[difference.other]?.label}
+            </a>
+          ))}
+        </nav>
+        <ThemeSwitch />
+      </div>
+      <main class="compare">
+        <header class="report-head" id="top">
+          <h1>{subjects.map((subject) => subject.label).join(" · ")}</h1>
+          {differing.length === 0 && <p class="lead">The same model, run in the same way.</p>}
+          {differing.length > 0 && (
+            <div class="scroll-x" tabIndex={0} role="region" aria-label="What differs">
+              <table class="plain">
+                <thead>
+                  <tr>
+                    <th scope="col">What differs</th>
+                    {subjects.map((subject) => (
+                      <th scope="col" key={subject.label}>
+                        {subject.label}
+                      </th>
+                    ))}
+                  </tr>
+                </thead>
+                <tbody>
+                  {differing.map((name) => (
+                    <tr key={name}>
+                      <th scope="row">{name}</th>
+                      {subjects.map((subject) => (
+                        <td key={subject.label}>{subject.facts[name] ?? "–"}</td>
+                      ))}
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+        </header>
+        {differences.map((difference) => (
+          <DifferenceSection key={difference.other} comparison={props.result} difference={difference} />
+        ))}
+      </main>
+    </>
+  );
+}

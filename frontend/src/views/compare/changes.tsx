@@ -1,0 +1,98 @@
+import { useState, type Dispatch, type StateUpdater } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { ratioText, type Change } from "../../data/comparison";
+import { duration } from "../../format";
+
+const LISTED = 15;
+/** The interval's track ends at half and at twice. */
+const MOST = Math.log(2);
+
+export interface ChangeRow {
+  key: string;
+  cells: ComponentChildren[];
+  change: Change;
+  /** In place of the verdict. */
+  remark?: string;
+}
+
+/** Figures before and after, with the interval of their ratio. Rows beyond the first few wait to be asked for. */
+export function ChangeTable(props: { label: string; heads: string[]; rows: ChangeRow[]; isInterval95?: boolean }) {
+  const [isOpen, open] = useState(false);
+  const hasIntervals = props.rows.some(({ change }) => change.low !== null && change.low !== change.high);
+  const rows = isOpen ? props.rows : props.rows.slice(0, LISTED);
+  return (
+    <>
+      <div class="scroll-x" tabIndex={0} role="region" aria-label={props.label}>
+        <table class="plain">
+          <thead>
+            <tr>
+              {props.heads.map((head) => (
+                <th scope="col" key={head}>
+                  {head}
+                </th>
+              ))}
+              <th scope="col" class="number">Before</th>
+              <th scope="col" class="number">After</th>
+              <th scope="col" class="number">Change</th>
+              <th scope="col">Verdict</th>
+              {hasIntervals && <th scope="col">{props.isInterval95 ? "95 % interval" : "Interval"}</th>}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <tr key={row.key}>
+                {row.cells.map((cell, index) => (index === 0 ? <th scope="row" class="label mono" key={index}>{cell}</th> : <td key={index}>{cell}</td>))}
+                <Cells change={row.change} remark={row.remark} hasInterval={hasIntervals} />
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <More total={props.rows.length} isOpen={isOpen} open={open} />
+    </>
+  );
+}
+
+function Cells(props: { change: Change; remark?: string | undefined; hasInterval: boolean }) {
+  const { before, after, ratio, verdict } = props.change;
+  const said = props.remark ?? (ratio === null && verdict === "unclear" ? "" : verdict);
+  return (
+    <>
+      <td class="number">{before === null ? "–" : duration(before)}</td>
+      <td class="number">{after === null ? "–" : duration(after)}</td>
+      <td class="number">{ratioText(ratio)}</td>
+      <td class={`verdict verdict-${verdict.replace(" ", "-")}`}>{said}</td>
+      {props.hasInterval && (
+        <td>
+          <Interval change={props.change} />
+        </td>
+      )}
+    </>
+  );
+}
+
+/** The interval of a ratio around no change; in words for those who cannot see it. */
+function Interval(props: { change: Change }) {
+  const { low, high } = props.change;
+  if (low === null || high === null || low === high) return null;
+  const place = (ratio: number) => 50 + (Math.max(-MOST, Math.min(MOST, Math.log(Math.max(ratio, 1e-9)))) / MOST) * 50;
+  const words = `${ratioText(low)} … ${ratioText(high)}`;
+  return (
+    <span class="interval" title={words}>
+      <span class="interval-track" aria-hidden="true">
+        <span class="interval-zero" />
+        <span class={`interval-bar verdict-${props.change.verdict.replace(" ", "-")}`} style={{ left: `${place(low)}%`, width: `${Math.max(place(high) - place(low), 1)}%` }} />
+      </span>
+      <span class="interval-text">{words}</span>
+    </span>
+  );
+}
+
+function More(props: { total: number; isOpen: boolean; open: Dispatch<StateUpdater<boolean>> }) {
+  if (props.total <= LISTED) return null;
+  return (
+    <button type="button" class="quiet more" aria-expanded={props.isOpen} onClick={() => props.open(!props.isOpen)}>
+      {props.isOpen ? "Show fewer" : `Show all ${props.total}`}
+    </button>
+  );
+}

@@ -1,0 +1,70 @@
+import type { Comparison, Difference } from "../../data/comparison";
+import { plural } from "../../format";
+import { OriginTag } from "../../ui/origin";
+import { Section } from "../../ui/section";
+import { ChangeTable } from "./changes";
+import { Placement } from "./placement";
+
+/** What differs between the base and one other subject. */
+export function DifferenceSection(props: { comparison: Comparison; difference: Difference }) {
+  const { comparison, difference } = props;
+  const [base, other] = [comparison.subjects[difference.base]?.label, comparison.subjects[difference.other]?.label];
+  const phases = Object.entries(difference.phases);
+  const telling = difference.rows.filter((row) => row.time.verdict !== "no change");
+  return (
+    <Section id={`difference-${difference.other}`} title={`${other} against ${base}`} note={phases.length > 0 && <OriginTag origin="measured" on="the host" />}>
+      {phases.length > 0 && (
+        <>
+          <ChangeTable label="Phases" heads={["Phase"]} isInterval95 rows={phases.map(([name, change]) => ({ key: name, cells: [name], change }))} />
+          <p class="dim">{method(difference)}</p>
+        </>
+      )}
+      {phases.length > 0 && !difference.incomparable && (
+        <>
+          <h3>By kind of operation</h3>
+          <ChangeTable
+            label="By kind of operation"
+            heads={["Operations", "Groups"]}
+            isInterval95
+            rows={difference.kinds.map((kind) => ({ key: kind.label, cells: [kind.label, kind.before === kind.after ? kind.after : `${kind.before} → ${kind.after}`], change: kind.time }))}
+          />
+          <h3>Operations whose time changed</h3>
+          {telling.length === 0 && <p>No operation's time changed by more than the noise of its measurement.</p>}
+          {telling.length > 0 && (
+            <ChangeTable
+              label="Operations whose time changed"
+              heads={["Operations", "Name"]}
+              isInterval95
+              rows={telling.map((row, index) => ({
+                key: `${index}`,
+                cells: [row.label, <span class="mono">{row.name}</span>],
+                change: row.time,
+                ...(row.presence === "both" ? {} : { remark: row.presence }),
+              }))}
+            />
+          )}
+        </>
+      )}
+      {difference.placements.map((placement) => (
+        <Placement key={`${placement.before}|${placement.after}`} placement={placement} />
+      ))}
+      <p class="dim">{operations(difference)}</p>
+    </Section>
+  );
+}
+
+function method(difference: Difference): string {
+  if (difference.incomparable) return `Not compared: ${difference.incomparable}.`;
+  const how = difference.in_turns
+    ? "Predictions were timed in turns; the interval is that of the ratios of the rounds."
+    : "Intervals of medians that were measured at different times: a drift of the machine between them is in no interval.";
+  return `${how} “No change” where it holds 0, “unclear” where there are too few samples.`;
+}
+
+function operations(difference: Difference): string {
+  const parts = [`${plural(difference.matched, "operation")} ${difference.matched === 1 ? "corresponds" : "correspond"}`];
+  if (difference.renamed) parts.push(`${difference.renamed} renamed`);
+  if (difference.added.length) parts.push(`${difference.added.length} added (${difference.added.slice(0, 5).join(", ")})`);
+  if (difference.removed.length) parts.push(`${difference.removed.length} removed (${difference.removed.slice(0, 5).join(", ")})`);
+  return `${parts.join("; ")}.`;
+}

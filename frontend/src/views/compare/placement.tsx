@@ -1,0 +1,55 @@
+import type { OpPlacement, PlacementChange } from "../../data/comparison";
+import type { Unit } from "../../data/profile";
+import { UNIT_NAMES, UNIT_SHORT } from "../../data/words";
+import { plural } from "../../format";
+import { OriginTag } from "../../ui/origin";
+import { ChangeTable, type ChangeRow } from "./changes";
+
+/** Plans and estimates of two models, devices or settings: nothing of it was measured. */
+export function Placement(props: { placement: PlacementChange }) {
+  const { placement } = props;
+  const title = placement.before === placement.after ? placement.before : `${placement.before} → ${placement.after}`;
+  const whole: ChangeRow[] = [{ key: "planned", cells: ["planned"], change: placement.planned }];
+  if (placement.latency) whole.unshift({ key: "estimated", cells: ["estimated"], change: placement.latency });
+  const types = placement.types.filter((row) => row.planned.ratio !== 1).map((row) => ({ key: row.type, cells: [row.type], change: row.planned }));
+  return (
+    <div class="compare-part">
+      <h3>
+        On {title} <OriginTag origin="planned" /> <OriginTag origin="estimated" />
+      </h3>
+      <ChangeTable label={`Whole prediction on ${title}`} heads={["Prediction"]} rows={whole} />
+      <p class="dim">{unitWords(placement)}</p>
+      {types.length > 0 && (
+        <>
+          <h4>By type of operation, planned</h4>
+          <ChangeTable label={`Planned cost by type on ${title}`} heads={["Type"]} rows={types} />
+        </>
+      )}
+      {placement.ops.length > 0 && (
+        <>
+          <h4>Operations whose plan changed</h4>
+          <ChangeTable label={`Operations whose plan changed on ${title}`} heads={["Type", "Name", "Unit"]} rows={placement.ops.map(opRow)} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function opRow(op: OpPlacement): ChangeRow {
+  const row: ChangeRow = { key: `${op.before}|${op.after}`, cells: [op.type, <span class="mono">{op.name}</span>, unitOf(op)], change: op.planned };
+  return op.before && op.after ? row : { ...row, remark: op.after ? "added" : "removed" };
+}
+
+function unitOf(op: OpPlacement): string {
+  const [before, after] = [op.unit_before, op.unit_after].map((unit) => (unit ? UNIT_SHORT[unit] : "unknown"));
+  if (!op.before) return after!;
+  return !op.after || before === after ? before! : `${before} → ${after}`;
+}
+
+function unitWords(placement: PlacementChange): string {
+  const arrow = (before: number, after: number) => (before === after ? `${after}` : `${before} → ${after}`);
+  const units = Object.entries(placement.units) as [Unit, [number, number]][];
+  const counts = units.map(([unit, [before, after]]) => `${UNIT_NAMES[unit]} ${arrow(before, after)}`).join(", ");
+  const moved = placement.moved ? `; ${plural(placement.moved, "operation")} moved to another unit` : "";
+  return `Operations: ${counts}${moved}. Changes of unit: ${arrow(...placement.switches)}.`;
+}
