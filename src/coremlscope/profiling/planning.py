@@ -23,6 +23,10 @@ __all__ = ["bind_as_run", "notes_on", "plan_model", "view_as_run"]
 
 #: The GPU's costs are published for an M1, which has eight cores at most; base chips since have ten.
 _PUBLISHED_GPU_CORES = 10
+_NETWORK = (
+    "Core ML tells where the layers of a neural network run, but no costs of theirs: these are what its model"
+    " says of the same operations of an fp16 program"
+)
 _LARGE_GPU = (
     "with all units, published plans of chips with larger GPUs (M4 Pro, M5 Max) use the GPU more than this:"
     " what Core ML says that it costs there is not published; cpu_and_ne is not affected"
@@ -59,23 +63,26 @@ def plan_model(
         )
     functions: dict[str, FunctionPlan] = {}
     notes: list[str] = []
+    has_network = False
     for stage, asked in shaped_stages(model, shapes):
         if not isinstance(stage.model.content, Program):
             notes.append(_unplanned(stage))
             continue
+        has_network |= stage.model.content.is_network
         for function in stage.model.description.functions:
             is_main = function == stage.model.description.default
             functions[stage_key(stage.name, function)] = _plan_function(
                 stage.model, function, device, settings, asked if is_main else None
             )
-    notes.extend(notes_on(device, settings))
+    notes.extend(notes_on(device, settings, has_network))
     return Plan(device, settings, functions, era(device.os).name, tuple(notes))
 
 
-def notes_on(device: Device, settings: Sequence[ComputeUnits]) -> tuple[str, ...]:
-    """What else to know about plans for a device."""
+def notes_on(device: Device, settings: Sequence[ComputeUnits], has_network: bool) -> tuple[str, ...]:
+    """What else to know about plans for a device, of models with or without a neural network of layers."""
     cores = device.chip.value(GPU, "cores") or 0
-    return (_LARGE_GPU,) if "all" in settings and cores > _PUBLISHED_GPU_CORES else ()
+    is_large = "all" in settings and cores > _PUBLISHED_GPU_CORES
+    return (*[_NETWORK] * has_network, *[_LARGE_GPU] * is_large)
 
 
 def _unplanned(stage: Stage) -> str:

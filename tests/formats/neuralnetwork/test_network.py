@@ -141,6 +141,7 @@ def test_plans_look_at_half_precision() -> None:
     (function,) = plan.functions.values()
     relu = next(op for op in function.ops if op.type == "relu")
     assert relu.supported("neural_engine") == "yes"
+    assert any("layers of a neural network" in note for note in plan.notes)
 
 
 def test_the_table_names_types_of_the_specification() -> None:
