@@ -130,12 +130,12 @@ class TestTransforms:
         ("transform", "sum_", "expected"), [(0, 0.3, 0.3), (0, 0.5, 0.5), (2, 0.3, 0.574442516811659)]
     )
     def test_one_sum_for_two_classes(self, transform: int, sum_: float, expected: float) -> None:
-        """It is the second's probability; the first one is taken where they are equal."""
+        """It is the second's probability; the second is taken where they are equal."""
         result = coremlscope.predict(
             read_spec(tree_classifier([sum_], [0.0], ["no", "yes"], transform)), {"x": [0, 0, 0]}
         )
         assert result["probabilities"] == pytest.approx({"no": 1 - expected, "yes": expected}, rel=1e-13)
-        assert result["label"] == ("yes" if expected > 0.5 else "no")
+        assert result["label"] == ("yes" if expected >= 0.5 else "no")
 
 
 class TestInputs:

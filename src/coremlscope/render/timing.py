@@ -14,6 +14,8 @@ from coremlscope.units import format_duration
 
 __all__ = ["Kind", "describe_inputs", "group_name", "kinds", "nodes_line", "slowest", "status_line"]
 
+#: Made-up inputs that are named; of more, their number is told.
+_MOST_LISTED = 24
 _STATUS_WORDS: Mapping[Status, str] = {
     "timed": "timed alone",
     "fused": "fused with others",
@@ -85,14 +87,16 @@ def status_line(profile: Profile) -> str:
 
 def describe_inputs(profile: Profile) -> str:
     """Which values went in: `image 1×3×224×224, made up (seed 0)`."""
-    request = profile.request
+    request, inputs = profile.request, profile.model.main.inputs
+    if len(inputs) > _MOST_LISTED and not request.inputs:
+        return f"{len(inputs)}, all made up (seed {request.seed})"
     described = []
-    for feature in profile.model.main.inputs:
+    for feature in inputs:
         shape = request.shapes.get(feature.name, feature.shape)
         size = " " + "×".join(map(str, shape)) if shape else ""
         origin = "given" if feature.name in request.inputs else "made up"
         described.append(f"{feature.name}{size} {origin}")
-    seed = f" (seed {request.seed})" if len(request.inputs) < len(profile.model.main.inputs) else ""
+    seed = f" (seed {request.seed})" if len(request.inputs) < len(inputs) else ""
     return ", ".join(described) + seed
 
 

@@ -57,7 +57,9 @@ def lower_tree_ensemble_classifier(content: TreeEnsembleClassifier, interface: I
     is_single = len(content.trees.base.numpy()) == 1 and content.transform[-9:] != "Reference"
     if is_single:
         sums = op.emit("Concat", op.emit("Sub", op.const(1.0, F64), sums), sums, axis=1)
-    place = op.emit("ArgMax", sums, dtype=I64, axis=1, keepdims=0)
+    # Of two classes that are equally probable, the second: coremltools' converters move them apart for that.
+    is_last = 1 if is_single else 0
+    place = op.emit("ArgMax", sums, dtype=I64, axis=1, keepdims=0, select_last_index=is_last)
     interface.give_classes(place, sums, content.labels)
 
 
