@@ -154,6 +154,9 @@ def test_plain_characters(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None
     words = b" ".join(done.stdout.split())
     assert b"image RGB 32x32" in words
     assert b"0...255 becomes -2.12...2.62" in words
+    command[3:4] = ["plan", "--device", "m1"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert b"@ chosen  o supported  - not supported  ? no rule" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,14 @@ def test_operations_and_kinds() -> None:
     assert kinds["relu"] == (0, 1, "unclear")
 
 
+def test_telling_rows_begin_with_what_is_certain() -> None:
+    after = changed()
+    groups = [dataclasses.replace(g, low_s=None) if g.label == "linear" else g for g in after.groups]
+    unclear = dataclasses.replace(after, groups=tuple(groups))
+    (difference,) = compare_profiles([timed(made_profile()), unclear]).differences
+    assert [row.name for row in difference.telling_rows] == ["stem", "new", "classifier"]
+
+
 def test_what_was_fused_anew_is_one_row() -> None:
     before = timed(made_profile())
     conv = before.groups[1]

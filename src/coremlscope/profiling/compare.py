@@ -128,8 +128,11 @@ class Difference:
 
     @property
     def telling_rows(self) -> tuple[RowChange, ...]:
-        """The rows whose times differ by more than noise, or of which that cannot be said."""
-        return tuple(row for row in self.rows if row.time.verdict != "no change")
+        """The rows whose times differ by more than noise; behind them those of which that cannot be said."""
+        clear = [row for row in self.rows if row.time.verdict in ("slower", "faster")]
+        alone = [row for row in self.rows if row.presence != "both"]
+        rest = [row for row in self.rows if row.presence == "both" and row.time.verdict == "unclear"]
+        return (*clear, *alone, *rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +274,7 @@ def describe(profile: Profile) -> dict[str, str]:
         "kind": model.kind,
         "specification": str(model.spec_version),
         "parameters": str(model.parameters),
-        "weights": ", ".join(group.storage for group in model.weights),
+        "weights": ", ".join(dict.fromkeys(group.storage for group in model.weights)),
         "weight bytes": str(model.weights_bytes),
         "FLOPs": "" if work is None else str(work.flops),
         "operations": str(len(profile.ops)),

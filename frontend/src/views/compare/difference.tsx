@@ -1,4 +1,4 @@
-import type { Comparison, Difference } from "../../data/comparison";
+import type { Comparison, Difference, RowChange } from "../../data/comparison";
 import { plural } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
@@ -10,7 +10,7 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
   const { comparison, difference } = props;
   const [base, other] = [comparison.subjects[difference.base]?.label, comparison.subjects[difference.other]?.label];
   const phases = Object.entries(difference.phases);
-  const telling = difference.rows.filter((row) => row.time.verdict !== "no change");
+  const telling = difference.rows.filter((row) => row.time.verdict !== "no change").sort((a, b) => rank(a) - rank(b));
   return (
     <Section id={`difference-${difference.other}`} title={`${other} against ${base}`} note={phases.length > 0 && <OriginTag origin="measured" on="the host" />}>
       {phases.length > 0 && (
@@ -51,6 +51,12 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
       <p class="dim">{operations(difference)}</p>
     </Section>
   );
+}
+
+/** What changed for certain comes first, then what has no counterpart, then what cannot be said. */
+function rank(row: RowChange): number {
+  if (row.presence !== "both") return 1;
+  return row.time.verdict === "unclear" ? 2 : 0;
 }
 
 function method(difference: Difference): string {
