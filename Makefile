@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TQDM_DISABLE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile test check frontend long conformance bench-speed bench-latency bench-plan docs lock clean
+.PHONY: help profile test check frontend browser long conformance bench-speed bench-latency bench-plan docs lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -34,9 +34,13 @@ check: $(VENV)/.dev ## lint, formatting, types, layers, and that the documentati
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/python -m pytest -q tests/docs tests/test_architecture.py
+	@tools/check_frontend.sh
 
 frontend: frontend/node_modules/.package-lock.json ## build the reports' page from frontend/ (needs Node 20.19 or newer)
 	cd frontend && npm run --silent build
+
+browser: $(VENV)/.dev frontend/node_modules/.package-lock.json ## test the reports' page in a headless Chromium (needs Node and chromium)
+	$(VENV)/bin/python -m pytest -q tests/browser $(ARGS)
 
 long: $(TORCH)/.ready ## compare with PyTorch and other references (minutes; downloads torch); ARGS="-k …" for a part
 	$(TORCH)/bin/python -m pytest -q -m long $(ARGS)

@@ -1,7 +1,7 @@
-// Sorts, searches, filters and folds the layer table; changes the setting.
+// Sorts, searches, filters (by the type that is named) and folds the layer table; changes the setting.
 import { look, readRows } from "./open.mjs";
 
-await look(async (page, url) => {
+await look(async (page, url, [type]) => {
   await page.goto(url);
   const seen = { rows: await readRows(page) };
   const heading = (name) => page.locator(".grid-head").getByRole("button", { name, exact: true });
@@ -16,7 +16,7 @@ await look(async (page, url) => {
   await page.getByRole("searchbox").fill("conv");
   seen.searched = await readRows(page);
   await page.getByRole("searchbox").fill("");
-  await page.locator(".filters select").nth(1).selectOption("linear");
+  await page.locator(".filters select").nth(1).selectOption(type);
   seen.ofOneType = await readRows(page);
   await page.locator("#layers").getByRole("button", { name: "Clear" }).click();
   await page.locator(".filters select").first().selectOption("neural_engine");

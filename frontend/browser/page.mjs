@@ -25,8 +25,10 @@ await look(async (page, url) => {
   };
   await page.locator(".theme-switch").click();
   await page.locator(".theme-switch").click();
+  await page.waitForSelector("html[data-theme=dark]");
   seen.dark = await ground();
   await page.locator(".theme-switch").click();
+  await page.waitForSelector("html:not([data-theme])");
   await page.emulateMedia({ colorScheme: "dark" });
   seen.darkOfSystem = await ground();
   await page.setViewportSize({ width: 390, height: 844 });

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 type Theme = "auto" | "light" | "dark";
 const KEY = "coremlscope-theme";
@@ -8,7 +8,7 @@ const WORDS: Record<Theme, string> = { auto: "System", light: "Light", dark: "Da
 /** Follows the system until a person says otherwise; remembered where the browser lets a page remember. */
 export function ThemeSwitch() {
   const [theme, setTheme] = useState<Theme>(stored);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (theme === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = theme;
     store(theme);

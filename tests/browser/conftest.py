@@ -1,0 +1,38 @@
+"""A headless browser that scripts of `frontend/browser/` drive; tests are skipped where it is absent."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FRONTEND = Path(__file__).parents[2] / "frontend"
+
+#: Runs a script with a page and arguments; returns what it printed, as JSON.
+Drive = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def drive() -> Drive:
+    """Runs `frontend/browser/NAME.mjs` with a page and returns what the script saw."""
+    node = shutil.which("node")
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if node is None or chromium is None:
+        pytest.skip("node or chromium is not installed")
+    if not (FRONTEND / "node_modules" / "playwright-core").is_dir():
+        pytest.skip("the front end's packages are not installed: make browser")
+
+    def run(script: str, page: Path, *arguments: str) -> Any:
+        done = subprocess.run(
+            [node, str(FRONTEND / "browser" / f"{script}.mjs"), chromium, page.as_uri(), *arguments],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Fails where what is built from frontend/ is not what the package holds; says so and passes where Node is absent.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' 2>/dev/null
+then
+  echo "the page's bundle was not checked: that needs Node 20.19 or newer"
+  exit 0
+fi
+make --no-print-directory frontend/node_modules/.package-lock.json
+built=$(mktemp -d)
+trap 'rm -rf "$built"' EXIT
+(cd frontend && npx --no-install tsc --noEmit && npx --no-install vite build --logLevel warn --outDir "$built" --emptyOutDir)
+if ! diff -rq "$built" src/coremlscope/render/bundle; then
+  echo "src/coremlscope/render/bundle is not what frontend/ builds: run make frontend" >&2
+  exit 1
+fi
