@@ -112,10 +112,15 @@ def _stack(t: Translation) -> Blob:
 
 def _split(t: Translation) -> Sequence[Blob]:
     b, p, x, count = t.builder, t.params, t.builder.tensor(t.x), len(t.outputs)
+    axis, parts = int(p.axis), int(p.numSplits) or count
     sizes = [int(size) for size in p.splitSizes]
+    length = x.dims[axis]
+    if not sizes and length is not None:
+        # Parts that cannot all be equal: the first ones have an element more.
+        sizes = [length // parts + (part < length % parts) for part in range(parts)]
     if sizes:
-        return b.ops("split", len(sizes), x=x, axis=int(p.axis), split_sizes=sizes)
-    return b.ops("split", count, x=x, axis=int(p.axis), num_splits=int(p.numSplits) or count)
+        return b.ops("split", len(sizes), x=x, axis=axis, split_sizes=sizes)
+    return b.ops("split", parts, x=x, axis=axis, num_splits=parts)
 
 
 # Repeating and broadcasting
