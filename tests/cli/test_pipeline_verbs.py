@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from classical import classifier
+from coremlscope import formats
 from coremlscope.cli import main
+from coremlscope.errors import CoremlscopeError, CorruptModelError
+from coremlscope.execution import open_predictor
+from coremlscope.features import dummy_values
 from coremlscope.formats.schema import message_class
+from coremlscope.profiling import summarise
 
 _IMAGE = {"imageType": {"width": 299, "height": 299, "colorSpace": 30}}
 _PRINT = {"multiArrayType": {"shape": [3], "dataType": 65600}}
@@ -93,3 +98,24 @@ def test_inspect_plan_and_export(
     text = capsys.readouterr().out
     assert "model0 (visionFeaturePrint) is not in the file: where it would run is not known" in text
     assert "model1 is a model of the kind glmClassifier, which Core ML runs on the CPU" in text
+
+
+def test_damaged_pipelines_are_errors_or_models(whole: Path) -> None:
+    """A bit flipped in every fifth byte: one sentence, or a model that predicts."""
+    data = whole.read_bytes()
+    outcomes, sentences = set(), []
+    for place in range(0, len(data), 5):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << place % 8
+        try:
+            model = formats.read(bytes(damaged))
+            summarise(model, list_ops=True)
+            with open_predictor(model) as predictor:
+                predictor.predict(dummy_values(predictor.description))
+        except CoremlscopeError as error:
+            sentences.append(error.message)
+            outcomes.add(type(error))
+        else:
+            outcomes.add(dict)
+    assert {CorruptModelError, dict} <= outcomes
+    assert all(sentence and "\n" not in sentence for sentence in sentences)

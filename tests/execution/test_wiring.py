@@ -7,7 +7,7 @@ import pytest
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
-from coremlscope.execution.wiring import bind_stages, wire
+from coremlscope.execution.wiring import bind_stages, stage_names, wire
 from handmade import array_feature
 from pipelines import arithmetic, described, image_feature, pipeline, scene_print, tripler
 
@@ -27,6 +27,15 @@ def test_names_are_unique_and_apples_own_where_the_file_has_none() -> None:
     assert [stage.name for stage in wire(whole).stages] == [
         "one", "model1", "same.2", "same.3", "inner/model0", "inner/model1",
     ]  # fmt: skip
+
+
+def test_names_that_look_like_apples_own_stay_unique() -> None:
+    stages = [arithmetic("mul", "a", "a") for _ in range(4)]
+    content = pipeline(A, A, *stages, names=("model1", "", "model1.1", "model3")).content
+    assert isinstance(content, ir.Pipeline)
+    names = stage_names(content)
+    assert len(set(names)) == 4
+    assert names[3] == "model3"
 
 
 def test_ids_begin_with_the_stage() -> None:

@@ -59,7 +59,9 @@ def test_stages_are_read_with_their_weights(path: Path) -> None:
 
 def test_structure(path: Path) -> None:
     structure = ct.models.compute_plan.MLModelStructure.load_from_path(ct.utils.compile_model(str(path)))
-    assert [part.program is not None for _, part in structure.pipeline.sub_models] == [True, True]
+    assert [(name, part.program is not None) for name, part in structure.pipeline.sub_models] == [
+        ("model0", True), ("model1", True),
+    ]  # fmt: skip
 
 
 def test_plan(path: Path) -> None:

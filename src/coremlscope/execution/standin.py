@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,6 +90,6 @@ def _shape(wiring: Wiring, index: int, feature: Feature) -> tuple[int, ...] | No
         if (wire := later.wires.get(taker.name)) is not None
         and (wire.stage, wire.feature.name) == (index, feature.name)
     )
-    known = (default_shape(feature.type), content.output_shapes(names).get(feature.name), *takers)
-    shape = next((shape for shape in known if shape is not None), None)
+    told = (default_shape(feature.type), content.output_shapes(names).get(feature.name))
+    shape = next((shape for shape in itertools.chain(told, takers) if shape is not None), None)
     return None if shape is None else tuple(size or 1 for size in shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -39,6 +40,7 @@ __all__ = [
     "output_shapes",
     "shaped_stages",
     "stage_key",
+    "stage_names",
     "wire",
 ]
 
@@ -128,7 +130,7 @@ def _lay_out(
     if depth > _DEEPEST:
         raise CorruptModelError(f"pipelines are nested more than {_DEEPEST} deep", _DAMAGED)
     scope = dict(given)
-    for name, stage in zip(_names(content), content.models, strict=True):
+    for name, stage in zip(stage_names(content), content.models, strict=True):
         where = f"{path}/{name}" if path else name
         interface = stage.description.main
         taken = {}
@@ -150,13 +152,18 @@ def _lay_out(
     return outputs
 
 
-def _names(pipeline: Pipeline) -> list[str]:
-    """What the models are called; those without a name of their own as Apple's specification has it."""
-    counts = {name: pipeline.names.count(name) for name in pipeline.names}
-    return [
-        name if name and counts[name] == 1 else f"{name}{'.' if name else 'model'}{index}"
-        for index, name in enumerate(pipeline.names)
-    ]
+def stage_names(pipeline: Pipeline) -> list[str]:
+    """What the models are called, each differently; those without a name as Apple's specification has it."""
+    counts = Counter(name or f"model{index}" for index, name in enumerate(pipeline.names))
+    taken: set[str] = set()
+    names = []
+    for index, given in enumerate(pipeline.names):
+        name = given or f"model{index}"
+        while name in taken or (counts[name] > 1 and name == given):
+            name = f"{name}.{index}"
+        taken.add(name)
+        names.append(name)
+    return names
 
 
 def _checked(who: str, feature: Feature, scope: Mapping[str, Wire], stages: Sequence[Stage]) -> Wire:

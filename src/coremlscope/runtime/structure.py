@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coremlscope import ir
+from coremlscope.execution.wiring import stage_names
 
 __all__ = ["model_structure"]
 
@@ -79,7 +80,7 @@ def _pipeline(pipeline: ir.Pipeline) -> Any:
     from coremltools.models.compute_plan import MLModelStructurePipeline
 
     structures = map(model_structure, pipeline.models)
-    return MLModelStructurePipeline(sub_models=list(zip(pipeline.names, structures, strict=True)))
+    return MLModelStructurePipeline(sub_models=list(zip(stage_names(pipeline), structures, strict=True)))
 
 
 def _block(graph: ir.Graph) -> Any:
