@@ -1,4 +1,4 @@
-"""A profile of any size, with plans and estimates, made by hand: numbers follow from the index of an operation."""
+"""A profile of any size, with plans and estimates, made by hand: numbers follow from an operation's index."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ def large_profile(count: int, *, name: str = "model.layers.{layer}.block.{index}
 
 def _plan(count: int) -> DevicePlan:
     reasons = tuple(
-        PlanReason("neural_engine", f"rule-{n}", f"The Neural Engine takes no operation of kind {n}", f"use kind {n}b",
-                   "", "measured", "made by hand")
+        PlanReason(
+            "neural_engine", f"rule-{n}", f"The Neural Engine takes no operation of kind {n}",
+            f"use kind {n}b", "", "measured", "made by hand",
+        )
         for n in range(5)
     )  # fmt: skip
     on_engine = [i % 10 != 0 for i in range(count)]
@@ -54,7 +56,8 @@ def _plan(count: int) -> DevicePlan:
         "ane": tuple(0.001 * (i % 7 + 1) if on else None for i, on in enumerate(on_engine)),
     }
     best = {
-        "all": tuple(3 if on else 0 for on in on_engine), "cpu_and_ne": tuple(3 if on else 1 for on in on_engine),
+        "all": tuple(3 if on else 0 for on in on_engine),
+        "cpu_and_ne": tuple(3 if on else 1 for on in on_engine),
         "cpu_and_gpu": (0,) * count, "cpu_only": (1,) * count,
     }  # fmt: skip
     unit_of = (1, 0, 0, 2)
@@ -62,7 +65,8 @@ def _plan(count: int) -> DevicePlan:
         SettingPlan(
             setting, 10.0 + place, 2 * place, column, {},
             SettingEstimate(
-                Figure(0.002, 0.001, 0.003, "estimated"), "calibrated", "weights", {"weights": 0.002}, {"cpu": 1.0}, 0,
+                Figure(0.002, 0.001, 0.003, "estimated"), "calibrated", "weights",
+                {"weights": 0.002}, {"cpu": 1.0}, 0,
                 tuple(1e-6 * (k % 9 + 1) for k in range(count // 2)),
                 tuple(unit_of[column[2 * k]] for k in range(count // 2)),
                 tuple(("weights", "compute")[k % 2] for k in range(count // 2)),
@@ -74,5 +78,6 @@ def _plan(count: int) -> DevicePlan:
         "M9", "m9", "macOS 99", "plans made by hand", (), ("cpu", "gpu", "neural_engine"),
         {"mps_graph": "gpu", "bnns": "cpu", "classic_cpu": "cpu", "ane": "neural_engine"}, (),
         {"cpu": (1,) * count, "gpu": (1,) * count, "neural_engine": tuple(map(int, on_engine))},
-        costs, reasons, tuple(() if on else (i % 5,) for i, on in enumerate(on_engine)), ((),) * count, settings,
+        costs, reasons, tuple(() if on else (i % 5,) for i, on in enumerate(on_engine)), ((),) * count,
+        settings,
     )  # fmt: skip

@@ -25,7 +25,9 @@ export function Grid(props: {
   const isPrinting = usePrinting();
   const { ref, first, last, reveal } = useWindow(rows.length, ROW_HEIGHT);
   const [from, to] = isPrinting ? [0, Math.min(rows.length, PRINTED)] : [first, last];
-  const tracks = [NAME_WIDTH, ...columns.map((column) => column.width)].join(" ");
+  const widths = [NAME_WIDTH, ...columns.map((column) => column.width)];
+  // Rows are grids of their own: only a width that all have in common lines their columns up.
+  const least = widths.reduce((sum, width) => sum + Number.parseInt(width.replace("minmax(", ""), 10), 0);
   const place = rows.findIndex((row) => row.id === selected);
   useEffect(() => {
     if (place >= 0) reveal(place);
@@ -55,7 +57,7 @@ export function Grid(props: {
       aria-activedescendant={place >= from && place < to ? `row-${place}` : undefined}
       tabIndex={0}
       onKeyDown={press}
-      style={{ "--tracks": tracks }}
+      style={{ "--tracks": widths.join(" "), "--least": `${least}px` }}
     >
       <div class="grid-row grid-head" role="row" aria-rowindex={1}>
         <Heading title="Name" hint="The author's name; below it what is nested" cellClass="cell name" sort="name" current={sort} onSort={props.onSort} />
