@@ -1,0 +1,41 @@
+// The page of a comparison: its tables, what axe-core finds in both themes, and whether a phone shows it.
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { look } from "./open.mjs";
+
+const axe = await readFile(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf-8");
+
+await look(
+  async (page, url) => {
+    await page.goto(url);
+    const text = (selector) => page.locator(selector).allTextContents();
+    const seen = {
+      title: await page.title(),
+      sections: await text("main h2"),
+      facts: await text(".report-head tbody th"),
+      verdicts: await text("[aria-label=Phases] .verdict"),
+      before: await text("[aria-label=Phases] tbody td.number:nth-of-type(1)"),
+      names: await text("[aria-label='Operations whose time changed'] tbody td:nth-of-type(1)"),
+      placements: await text(".compare-part h3"),
+      flag: await page.evaluate(() => globalThis.hostile ?? null),
+      violations: {},
+    };
+    const more = page.locator("button.more").first();
+    const rows = page.locator("[aria-label^='Operations whose plan changed'] tbody tr");
+    seen.folded = await rows.count();
+    await more.click();
+    seen.unfolded = await rows.count();
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      await page.evaluate(axe);
+      const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+      seen.violations[colorScheme] = result.violations
+        .filter((one) => ["serious", "critical"].includes(one.impact))
+        .map((one) => `${one.id}: ${one.nodes[0].html}`);
+    }
+    await page.setViewportSize({ width: 390, height: 844 });
+    seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    return seen;
+  },
+  { bypassCSP: true },
+);

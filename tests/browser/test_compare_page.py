@@ -1,0 +1,67 @@
+"""The page of a comparison in a browser, with the network off."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from browser.conftest import Drive
+from coremlscope.devices import find_device
+from coremlscope.formats.sample import sample_model
+from coremlscope.profiling.compare import Comparison, compare_profiles
+from coremlscope.profiling.comparing import compare_on_devices
+from coremlscope.profiling.profile import Request
+from coremlscope.render.html import render_html_comparison
+from coremlscope.units import format_duration
+from render.made import made_profile
+from render.made_comparison import changed, rounds, timed
+
+HOSTILE = "</script><script>globalThis.hostile=1</script><img src=x onerror='globalThis.hostile=2'>"
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    """Two versions with a hostile name, and a model's plans under two settings beside them."""
+    before, after = timed(made_profile()), changed()
+    names = (HOSTILE, *after.ops.name[1:])
+    after = dataclasses.replace(after, ops=dataclasses.replace(after.ops, name=names))
+    found = compare_profiles([before, after], rounds=[rounds(1), rounds(1.4)], labels=["main", HOSTILE])
+    devices = [find_device("m1")]
+    model = sample_model(size=224, width=0.5, classes=4)
+    plans = compare_on_devices(model, Request(), devices, ["all", "cpu_only"])
+    (difference,) = found.differences
+    placements = tuple(place for one in plans.differences for place in one.placements)
+    return dataclasses.replace(found, differences=(dataclasses.replace(difference, placements=placements),))
+
+
+@pytest.fixture(scope="module")
+def seen(drive: Drive, comparison: Comparison, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path: Path = tmp_path_factory.mktemp("page") / "page.html"
+    path.write_text(render_html_comparison(comparison), encoding="utf-8")
+    found: dict[str, Any] = drive("compare", path)
+    return found
+
+
+def test_the_page_says_what_the_json_says(seen: dict[str, Any], comparison: Comparison) -> None:
+    (difference,) = comparison.differences
+    assert seen["sections"] == [f"{HOSTILE} against main"]
+    assert seen["facts"] == list(comparison.differing)
+    assert seen["verdicts"] == [change.verdict for change in difference.phases.values()]
+    assert seen["before"] == [format_duration(c.before or 0.0) for c in difference.phases.values()]
+    assert seen["names"] == [row.name for row in difference.telling_rows]
+    assert [title.split(" planned")[0] for title in seen["placements"]] == [
+        f"On M1, all → {place.after}" for place in difference.placements
+    ]
+    assert seen["folded"] < seen["unfolded"]
+
+
+def test_nothing_foreign_runs_or_is_loaded(seen: dict[str, Any]) -> None:
+    assert (seen["flag"], seen["foreign"], seen["complaints"]) == (None, [], [])
+
+
+def test_everybody_can_read_it(seen: dict[str, Any]) -> None:
+    assert seen["violations"] == {"light": [], "dark": []}
+    assert seen["phoneOverflow"] <= 0
