@@ -22,6 +22,8 @@ _LEAST = 0.25
 _AIM = 0.82
 #: Chips with fewer measurements than this are taken to be as unsure as those without any.
 _FEW = 6
+#: What chips without measurements are widened by at least: too few chips were measured to know it better.
+_INHERITED = 0.3
 #: Where more than one unit works: nobody published latencies with the placement beside them.
 _MIXED = 0.4
 
@@ -51,12 +53,15 @@ def fit_spread(held: Sequence[HeldOut]) -> Spread:
     below, above = max(-ends[0], _LEAST), max(ends[1], _LEAST)
     apart = _off(held, lambda h: h.without_chip)
     inherited = np.isfinite(apart)
-    extrapolated = _widening(apart[inherited], sigma[: len(held)][inherited], below, above)
     by_chip = {}
     for chip in sorted(set(chips)):
         here = good & (chips == chip)
-        enough = here.sum() >= 2 * _FEW
-        by_chip[str(chip)] = _widening(off[here], sigma[here], below, above) if enough else extrapolated
+        if here.sum() >= 2 * _FEW:
+            by_chip[str(chip)] = _widening(off[here], sigma[here], below, above)
+    # Whatever a chip inherits is less sure than what was measured on any.
+    inheriting = _widening(apart[inherited], sigma[: len(held)][inherited], below, above)
+    extrapolated = max(inheriting, _INHERITED, *by_chip.values())
+    by_chip |= {str(chip): extrapolated for chip in set(chips) if chip not in by_chip}
     ends = round(float(below), 3), round(float(above), 3)
     return Spread(round(base, 3), round(slope, 3), by_chip, extrapolated, _MIXED, *ends)
 

@@ -189,7 +189,7 @@ def _caveats(parameters: UnitParameters) -> list[str]:
     before = parameters.dispatch_s * 1e3
     after = before * parameters.dispatch_share
     return [
-        "- The form of the model was chosen with these tables in sight: about 45 forms were compared, most of"
+        "- The form of the model was chosen with these tables in sight: about 60 forms were compared, most of"
         " them no better. Tables that nobody has seen will be met a little worse.",
         "- On A15 publications differ more than estimates do: no estimate can rank its measurements better"
         " than the oracle above.",

@@ -126,7 +126,9 @@ def test_spreads_hold_what_they_aim_at() -> None:
     for estimate in (lambda h: h.without_publication, lambda h: h.without_family):
         assert 0.75 < coverage(held, estimate, lambda h: spread) < 0.9
     inherited = replace(spread, by_chip={})
-    assert 0.75 < coverage(held, lambda h: h.without_chip, lambda h: inherited) < 0.95
+    # Chips that inherit are never taken to be better known than those that were measured.
+    assert spread.extrapolated >= max(spread.by_chip.values())
+    assert coverage(held, lambda h: h.without_chip, lambda h: inherited) > 0.8
     narrow = Spread(0.001, 0.0, {"a14": 0.0, "a15": 0.0}, 0.0, 0.0, 1.3, 1.3)
     assert coverage(held, lambda h: h.without_family, lambda h: narrow) < 0.1
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from coremlscope.cost.calibration import UnitParameters
+from coremlscope.cost.kinds import KINDS, Kind
 from coremlscope.cost.table import Floats, KernelTable
 from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.chip import Chip
@@ -208,32 +210,48 @@ def _moving(table: KernelTable, p: UnitParameters, size: Floats) -> Floats:
 
 def _arithmetic(table: KernelTable, p: UnitParameters) -> Floats:
     """The ceiling of each kernel's arithmetic."""
-    rate = np.full(len(table), p.product_FLOPps)
-    rate[table.is_kind("conv")] = p.dense_FLOPps
-    rate[table.is_kind("pointwise")] = p.pointwise_FLOPps
-    rate[table.is_kind("depthwise")] = p.depthwise_FLOPps
-    rate[table.is_kind("grouped")] = p.grouped_FLOPps
-    linear = table.is_kind("linear", "recurrent")
-    rate[linear] = p.pointwise_FLOPps * p.linear_share
-    rate[linear & (table.height == 1) & (table.width > 1)] *= p.flat_share
+    linear = p.pointwise_FLOPps * p.linear_share
+    rate = _by_kind(
+        table,
+        p.product_FLOPps,
+        {
+            "conv": p.dense_FLOPps,
+            "pointwise": p.pointwise_FLOPps,
+            "depthwise": p.depthwise_FLOPps,
+            "grouped": p.grouped_FLOPps,
+            "linear": linear,
+            "recurrent": linear,
+        },
+    )
+    flat = table.is_kind("linear", "recurrent") & (table.height == 1) & (table.width > 1)
+    rate[flat] *= p.flat_share
     return rate
 
 
 def _movement(table: KernelTable, p: UnitParameters) -> Floats:
     """The ceiling of each kernel's movement of activations."""
-    rate = np.full(len(table), p.activation_Bps)
-    for kind, value in (
-        ("elementwise", p.elementwise_Bps),
-        ("softmax", p.softmax_Bps),
-        ("norm", p.norm_Bps),
-        ("reduce", p.reduce_Bps),
-        ("pool", p.pool_Bps),
-        ("copy", p.copy_Bps),
-        ("channels", p.channels_Bps),
-        ("reshape", p.reshape_Bps),
-        ("layout", p.layout_Bps),
-        ("resize", p.resize_Bps),
-        ("other", p.layout_Bps),
-    ):
-        rate[table.is_kind(kind)] = value  # type: ignore[arg-type]
-    return rate
+    return _by_kind(
+        table,
+        p.activation_Bps,
+        {
+            "elementwise": p.elementwise_Bps,
+            "softmax": p.softmax_Bps,
+            "norm": p.norm_Bps,
+            "reduce": p.reduce_Bps,
+            "pool": p.pool_Bps,
+            "copy": p.copy_Bps,
+            "channels": p.channels_Bps,
+            "reshape": p.reshape_Bps,
+            "layout": p.layout_Bps,
+            "resize": p.resize_Bps,
+            "other": p.layout_Bps,
+        },
+    )
+
+
+def _by_kind(table: KernelTable, common: float, others: Mapping[Kind, float]) -> Floats:
+    """One value for each kernel by its kind."""
+    values = np.full(len(KINDS), common)
+    for kind, value in others.items():
+        values[KINDS.index(kind)] = value
+    return values[table.kind]

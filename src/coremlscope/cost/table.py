@@ -79,4 +79,6 @@ class KernelTable:
 
     def is_kind(self, *kinds: Kind) -> npt.NDArray[np.bool_]:
         """Which kernels are of one of these kinds."""
-        return np.isin(self.kind, [KINDS.index(kind) for kind in kinds])
+        wanted = np.zeros(len(KINDS), dtype=np.bool_)
+        wanted[[KINDS.index(kind) for kind in kinds]] = True
+        return wanted[self.kind]
