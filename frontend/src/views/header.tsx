@@ -7,13 +7,18 @@ import { OriginTag } from "../ui/origin";
 
 /** What the model is, and the numbers that people look for first. */
 export function Header() {
-  const { model, profile } = useReport();
+  const { model, profile, plans } = useReport();
   const main = model.functions[0];
   return (
     <header class="report-head" id="top">
       <h1>{fileName(model.path)}</h1>
       {model.description && <p class="lead">{model.description}</p>}
       {profile && <Tiles />}
+      {profile && plans.length === 0 && (
+        <p class="caption dim">
+          Where Apple's devices would run this model, and how fast, is shown when it is profiled for them: <code>--device m1,iphone-15-pro</code>
+        </p>
+      )}
       <dl class="facts">
         <Fact name="Model">
           {kindName(model.kind)} ({model.container}), {bytes(model.size_bytes)}

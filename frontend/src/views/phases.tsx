@@ -96,7 +96,8 @@ function PhaseChart(props: { name: string; phase: Phase }) {
   const x = scaleLinear([-0.5, Math.max(total - 0.5, 0.5)], [EDGE.left, width - EDGE.right]);
   const top = y.domain()[1] ?? s.max;
   const seam = x(warmups.length - 0.5);
-  const ticks = y.ticks(4);
+  // Samples that lie close together would repeat a label.
+  const ticks = y.ticks(4).filter((tick, index, all) => index === 0 || duration(tick) !== duration(all[index - 1] ?? tick));
   return (
     <figure class="chart" ref={ref}>
       <figcaption>
