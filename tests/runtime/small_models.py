@@ -149,12 +149,13 @@ def last_of_three() -> ct.models.MLModel:
     )
 
 
-def normalizer() -> Any:
-    """The specification of a model of a kind that cannot be run: `y = x / |x|`."""
+def text_classifier() -> Any:
+    """The specification of a model whose parameters only Apple's Natural Language framework reads."""
     spec = ct.proto.Model_pb2.Model()
-    spec.specificationVersion = 1
-    for feature in (spec.description.input.add(name="x"), spec.description.output.add(name="y")):
-        feature.type.multiArrayType.shape.append(3)
-        feature.type.multiArrayType.dataType = ct.proto.FeatureTypes_pb2.ArrayFeatureType.DOUBLE
-    spec.normalizer.normType = ct.proto.Normalizer_pb2.Normalizer.L2
+    spec.specificationVersion = 3
+    for feature in (spec.description.input.add(name="text"), spec.description.output.add(name="label")):
+        feature.type.stringType.SetInParent()
+    spec.description.predictedFeatureName = "label"
+    spec.textClassifier.revision = 1
+    spec.textClassifier.stringClassLabels.vector.extend(["no", "yes"])
     return spec

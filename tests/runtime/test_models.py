@@ -298,13 +298,13 @@ class TestRefusals:
             model.predict({"x": x, "indices": np.array([4, 0])})
 
     def test_kinds_that_cannot_be_run(self, tmp_path: Path) -> None:
-        spec = small_models.normalizer()
-        with pytest.warns(RuntimeWarning, match="normalizer"):
+        spec = small_models.text_classifier()
+        with pytest.warns(RuntimeWarning, match="textClassifier cannot be run here"):
             model = ct.models.MLModel(spec)
         assert model.get_spec() == spec
-        with pytest.raises(RuntimeError, match="normalizer"):
-            model.predict({"x": np.ones(3)})
-        with pytest.raises(RuntimeError, match="normalizer"):
+        with pytest.raises(RuntimeError, match="textClassifier cannot be run here"):
+            model.predict({"text": "yes or no"})
+        with pytest.raises(RuntimeError, match="textClassifier cannot be run here"):
             ct.models.CompiledMLModel(ct.models.utils.compile_model(spec, str(tmp_path / "m.mlmodelc")))
 
     def test_what_is_no_model(self, tmp_path: Path) -> None:
