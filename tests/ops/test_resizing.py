@@ -6,6 +6,9 @@ import pytest
 from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
+from coremlscope.lower import lower
+from programs import bind_main, build
+
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(2, 3, 4, 5)).astype(np.float32)
 MODES = ["DEFAULT", "STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "UNALIGN_CORNERS", "OFFSET_CORNERS"]
@@ -210,3 +213,14 @@ def test_work():
     # Four multiply-adds for each of 480 elements.
     assert done["resize_bilinear"].flops == 480 * 8
     assert done["resize_bilinear"].written_bytes == 480 * 4
+
+
+def test_the_same_size_needs_nothing():
+    def body(x):
+        resized = mb.resize_bilinear(
+            x=x, target_size_height=3, target_size_width=4, sampling_mode="STRICT_ALIGN_CORNERS"
+        )
+        return mb.relu(x=resized)
+
+    x = np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4)
+    assert [node.op_type for node in lower(bind_main(build(body, {"x": x}))).model.graph.node] == ["Relu"]

@@ -101,6 +101,8 @@ def _engine_resize(
 def _linear(op: Lowering, x: Tensor, targets: Sequence[int], mode: str) -> Tensor:
     """Linear interpolation of the last axes to known lengths."""
     dims, count = op.view.shape("x"), len(targets)
+    if list(dims[-count:]) == list(targets) and mode in SAMPLING_MODES and mode != "OFFSET_CORNERS":
+        return x  # every sample is a pixel
     coordinates = SAMPLING_MODES.get(mode)
     if mode == "ALIGN_CORNERS" and 1 in targets:
         coordinates = None

@@ -243,8 +243,10 @@ class _Network:
             folded, blob = blob.sequence, b.cast(replace(blob, sequence=None), DType.INT32)
             blob = replace(blob, sequence=folded)
         if blob.sequence is not None:
-            shape = self.outer_shape(blob, feature)
-            return b.op("reshape", named=name, x=replace(blob, sequence=None), shape=shape)
+            shape, blob = self.outer_shape(blob, feature), replace(blob, sequence=None)
+            if shape != blob.dims:
+                return b.op("reshape", named=name, x=blob, shape=shape)
+            return b.op("identity", named=name, x=blob)
         if self.is_described_otherwise(blob, feature):
             return b.op("reshape", named=name, x=blob, shape=default_shape(feature.type))
         return b.op("identity", named=name, x=blob)
