@@ -81,6 +81,10 @@ def test_an_output_with_the_name_of_an_input() -> None:
     builder = _builder((4,), exact=True)
     builder.add_activation("unused", "RELU", "x", "z")
     builder.spec.description.output[0].name = "x"
+    given = _X[0, :, 0]
+    np.testing.assert_array_equal(coremlscope.predict(_read(builder), {"x": given})["x"], given)
+
+    builder.add_activation("another", "RELU", "x", "x")
     with pytest.raises(CorruptModelError, match="both an input and an output"):
         _read(builder)
 

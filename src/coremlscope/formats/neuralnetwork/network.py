@@ -81,6 +81,8 @@ class _Network:
         self.is_sequential = any(len(shapes.get(feature.name) or ()) == 5 for feature in arrays)
         # The last layer to write an output gives it its name, unless it has to be changed first.
         writers = Counter(written(message.layers))
+        self.given: dict[str, Blob] = {}
+        self.written = frozenset(writers)
         self.writers = {f.name: writers[f.name] for f in interface.outputs if self.is_as_written(f)}
 
     def translate(self) -> Function:
@@ -106,6 +108,7 @@ class _Network:
         with suppress(CannotTranslate):  # its rank is not known: layers that need it say so
             blob = self.mapped(blob, isinstance(type_, ImageFeature))
         b.scope[feature.name] = blob
+        self.given[feature.name] = given
         return given
 
     def mapped(self, blob: Blob, is_image: bool) -> Blob:
@@ -234,8 +237,12 @@ class _Network:
         b, name = self.builder, feature.name
         if name not in b.scope:
             raise CorruptModelError(f"the output {name!r} is given by no layer", _DAMAGED)
-        if any(name == feature.name for feature in self.interface.inputs):
-            raise CorruptModelError(f"{name!r} is the name of both an input and an output", _DAMAGED)
+        if name in self.given:
+            if name in self.written:
+                raise CorruptModelError(
+                    f"{name!r} is the name of both an input and an output that differs from it", _DAMAGED
+                )
+            return self.given[name]
         blob = b.scope[name]
         if blob.value.name == name:
             return blob

@@ -107,24 +107,23 @@ class _Sequence:
         Raises:
             CannotTranslate: It is not of rank 5, or has vectors of another length.
         """
-        b, taken = t.builder, int(t.params.inputVectorSize)
-        source = t.x
-        if source.sequence is not None:
-            merged, *rest = source.shape
-            leading = (source.sequence, merged // max(source.sequence, 1))
-        elif source.rank == 5:
-            first, second, *rest = source.shape
-            leading = (first, second)
-        else:
+        b, taken, source = t.builder, int(t.params.inputVectorSize), t.x
+        if source.sequence is None and source.rank != 5:
             raise CannotTranslate(f"it takes sequences of rank 5, not a tensor of rank {source.rank}")
-        if math.prod(rest) != taken:
-            raise CannotTranslate(f"its vectors have {math.prod(rest)} elements instead of {taken}")
-        x = b.op("reshape", x=source, shape=(*leading, taken))
+        if source.sequence is None and source.dims[2:] == (taken, 1, 1):
+            x = b.op("squeeze", x=source, axes=[3, 4])
+        else:
+            merged, *rest = source.shape
+            steps = merged if source.sequence is None else source.sequence
+            batch = rest.pop(0) if source.sequence is None else merged // max(steps, 1)
+            if math.prod(rest) != taken:
+                raise CannotTranslate(f"its vectors have {math.prod(rest)} elements instead of {taken}")
+            x = b.op("reshape", x=source, shape=(steps, batch, taken))
         return cls(b, source, x, int(t.params.outputVectorSize))
 
     @property
-    def steps(self) -> int:
-        return self.x.shape[0]
+    def steps(self) -> int | None:
+        return self.x.dims[0]
 
     @property
     def batch(self) -> int:
@@ -133,25 +132,29 @@ class _Sequence:
     def state(self, given: Blob | None) -> Given:
         """An initial state, as `[batch, vector]`: zeros where there is none.
 
+        Of one with more rows than there are sequences, only so many are used; see `ops.recurrent`.
+
         Raises:
             CannotTranslate: It has the wrong number of elements.
         """
         if given is None:
             return np.zeros((self.batch, self.width), np.float32)
+        if None in given.dims or None in self.x.dims:
+            return self.builder.op("reshape", x=given, shape=(-1, self.width))
         rows, rest = divmod(math.prod(given.shape), self.width)
-        if rest or rows not in (1, self.batch):
+        if rest or 1 != rows < self.batch:
             raise CannotTranslate(
                 f"a state of shape {list(given.shape)} is given for {self.batch} vectors of {self.width}"
             )
         state = self.builder.op("reshape", x=given, shape=(rows, self.width))
-        return state if rows == self.batch else self.builder.op("tile", x=state, reps=(self.batch, 1))
+        return state if rows >= self.batch else self.builder.op("tile", x=state, reps=(self.batch, 1))
 
     def back(self, result: Blob) -> Blob:
         """A result, `[sequence, batch, vector]` or the `[batch, vector]` of a state, as layers hand it on."""
-        *leading, width = result.shape
         if self.source.sequence is None:
-            shape = (*leading, width, 1, 1) if len(leading) == 2 else (1, *leading, width, 1, 1)
-            return self.builder.op("reshape", x=result, shape=shape)
+            axes = [3, 4] if result.rank == 3 else [0, 3, 4]
+            return self.builder.op("expand_dims", x=result, axes=axes)
+        *leading, width = result.shape
         steps = leading[0] if len(leading) == 2 else 1
         held = self.builder.op("reshape", x=result, shape=(math.prod(leading), width, 1, 1))
         return Blob(held.value, held.bound, steps)
@@ -284,7 +287,7 @@ class _Cell:
         return _join([read[n] for n in names], [1.0, self._forget_sign, 1.0, 1.0], [0.0, forget, 0.0, 0.0])
 
 
-def _clip(params: Message, cell: _Cell, steps: int, starts: Sequence[Given]) -> float | None:
+def _clip(params: Message, cell: _Cell, steps: int | None, starts: Sequence[Given]) -> float | None:
     """The limit of the cells' states, where they can reach it.
 
     A step adds at most 1 to a state if the activations are bounded. A state that comes in may be anything;
@@ -302,7 +305,7 @@ def _clip(params: Message, cell: _Cell, steps: int, starts: Sequence[Given]) -> 
         if known is None:
             return limit
         highest = max(highest, float(np.abs(known).max(initial=0.0)))
-    return limit if highest + steps > limit else None
+    return limit if steps is None or highest + steps > limit else None
 
 
 def _lstm(
