@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from coremlscope.render.json import plain
 from coremlscope.render.words import model_name
+from coremlscope.units import escape_controls
 from coremlscope.version import __version__
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False)
     ).translate(_ESCAPES)
     return _PAGE.format(
         policy=policy,
-        title=html.escape(f"{title} – coremlscope"),
+        title=html.escape(escape_controls(f"{title} – coremlscope")),
         style=style,
         payload=payload,
         script=script,

@@ -1,0 +1,78 @@
+"""The page as a file: what is in it, and that nothing in it can become markup or reach the network."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+import re
+from importlib import resources
+from typing import Any
+
+import golden
+from browser.large import large_profile
+from coremlscope.findings import Finding
+from coremlscope.profiling.profile import Profile
+from coremlscope.profiling.summary import ModelSummary
+from coremlscope.render.html import render_html
+from coremlscope.render.json import plain
+from render.made import made_profile, made_summary
+
+HOSTILE = "</script><!-- <script>\u2028 & \" ' \ud83d\ude00".encode("utf-16", "surrogatepass").decode(
+    "utf-16"
+)
+
+
+def payload(page: str) -> Any:
+    found = re.findall(r'<script type="application/json" id="payload">(.*?)</script>', page, re.DOTALL)
+    assert len(found) == 1
+    return json.loads(found[0])
+
+
+def test_the_page_holds_the_json() -> None:
+    for profile in (made_profile(), large_profile(4)):
+        held = payload(render_html(profile))["result"]
+        assert held == plain(profile.to_json())
+        assert Profile.from_json(held) == profile
+    summary = made_summary(list_ops=True)
+    assert ModelSummary.from_json(payload(render_html(summary))["result"]) == summary
+
+
+def test_payload_with_plans() -> None:
+    held = payload(render_html(large_profile(4)))["result"]
+    golden.check("page-payload.json", json.dumps(held, ensure_ascii=False, indent=1) + "\n")
+
+
+def test_hostile_names_end_nothing() -> None:
+    profile = large_profile(4, name=HOSTILE + "{index}")
+    model = dataclasses.replace(profile.model, path=f"a/{HOSTILE}", description=HOSTILE, author=HOSTILE)
+    findings = (Finding(HOSTILE, "info", HOSTILE, HOSTILE),)
+    page = render_html(dataclasses.replace(profile, model=model, findings=findings))
+    assert page.count("</script") == page.count("<script") == 2
+    assert "<!--" not in page
+    assert "\u2028" not in page
+    assert re.findall(r"<title>(.*?)</title>", page, re.DOTALL)[0].startswith(
+        "script&gt;&lt;!-- &lt;script&gt;"
+    )
+    assert payload(page)["result"]["ops"]["name"][0] == f"{HOSTILE}0"
+
+
+def test_the_policy_allows_this_script_and_this_style_alone() -> None:
+    page = render_html(made_profile())
+    policy = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)[0]
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    for tag, directive in (("style", "style-src"), ("script", "script-src")):
+        text = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[0]
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in policy
+
+
+def test_the_bundle_is_small_and_whole() -> None:
+    folder = resources.files("coremlscope.render") / "bundle"
+    texts = [(folder / name).read_text(encoding="utf-8") for name in ("report.js", "report.css")]
+    assert sum(len(text.encode()) for text in texts) < 1_000_000
+    assert not re.search(r"</(script|style)|<!--", "".join(texts), re.IGNORECASE)
+    assert not re.search(r"@import|url\((?!data:)", texts[1])
