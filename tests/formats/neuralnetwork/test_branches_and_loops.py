@@ -255,3 +255,38 @@ def test_blobs_of_a_body_are_gone_after_the_loop() -> None:
 def test_every_layer_of_the_family_has_a_case() -> None:
     types = {"branch", "copy", "loop", "loopBreak", "loopContinue"}
     assert {spec.type for spec in control.LAYERS} == types
+
+
+def test_layers_in_a_loop_are_listed_once_in_the_order_of_the_file() -> None:
+    builder = builder_of({"x": np.zeros(2)}, ["y"])
+    builder.add_copy("in", "x", "y")
+    body = _inside(builder.add_loop("loop", max_iterations=2).loop.bodyNetwork)
+    body.add_concat_nd("longer", ["y", "x"], "z", axis=0)
+    body.add_copy("back", "z", "y")
+    content = read(builder).content
+    assert isinstance(content, ir.Program)
+    function = content.functions["main"]
+    assert [layer.name for layer in function.layers] == ["in", "loop", "longer", "back"]
+    ops = {id(op.layer) for op in function.graph.walk() if op.layer is not None}
+    assert ops <= {id(layer) for layer in function.layers}
+
+
+def test_what_a_damaged_branch_would_write_can_be_read() -> None:
+    builder = builder_of({"x": np.zeros(2), "p": np.zeros(1)}, ["y"])
+    branch = builder.add_branch("branch", "p").branch
+    _inside(branch.ifBranch).add_copy("one", "x", "z")
+    _inside(branch.elseBranch).add_copy("other", "x", "z")
+    builder.add_copy("out", "z", "y")
+    del builder.nn_spec.layers[0].input[:]
+    content = read(builder).content
+    assert isinstance(content, ir.Program)
+    assert "inputs" in content.functions["main"].layers[0].problem
+
+
+def test_the_first_of_several_numbers_decides() -> None:
+    def write(b: NeuralNetworkBuilder) -> None:
+        b.add_copy("in", "x", "y")
+        _add(_inside(b.add_branch("branch", "p").branch.ifBranch), "y", 10.0)
+
+    np.testing.assert_array_equal(_result(write, x=np.zeros(1), p=np.array([0.0, 1.0])), [0])
+    np.testing.assert_array_equal(_result(write, x=np.zeros(1), p=np.array([1.0, 0.0])), [10])

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
 from coremlscope.formats.schema import Message
@@ -18,7 +20,7 @@ from coremlscope.ir import Graph, TensorType
 from coremlscope.ops.bind import join
 from coremlscope.ops.view import BoundValue
 
-__all__ = ["LAYERS", "written"]
+__all__ = ["LAYERS", "walk", "written"]
 
 # What the scope holds besides the blobs of layers, under names that no tool gives a blob.
 #: False once this pass of the loop is over.
@@ -43,19 +45,23 @@ class _Layers:
     layers: Sequence[Message]
 
 
+def walk(layers: Iterable[Message]) -> Iterator[Message]:
+    """All layers, each before those of the networks nested in it."""
+    for layer in layers:
+        yield layer
+        for network in _nested(layer):
+            yield from walk(network.layers)
+
+
 def written(layers: Iterable[Message]) -> Iterator[str]:
     """The blobs that layers, and the networks nested in them, write; as often as they write them."""
-    for layer in layers:
+    for layer in walk(layers):
         yield from layer.output
-        for network in _nested(layer):
-            yield from written(network.layers)
 
 
 def _read(layers: Iterable[Message]) -> Iterator[str]:
-    for layer in layers:
+    for layer in walk(layers):
         yield from layer.input
-        for network in _nested(layer):
-            yield from _read(network.layers)
 
 
 def _nested(layer: Message) -> Sequence[Message]:
@@ -114,7 +120,6 @@ def _choose(
     """Writes the blobs `names` by one of two ways."""
     if not names:
         return
-    condition = b.op("reshape", x=condition, shape=[])
     kinds: dict[str, Blob] = {}
     for _ in range(2):
         gaps: list[str] = []
@@ -165,12 +170,21 @@ def _copy(t: Translation) -> Blob:
     return replace(t.builder.op("identity", x=t.x), sequence=t.x.sequence)
 
 
+def _first(b: Builder, x: Blob) -> Blob:
+    """The number that decides: conditions of more numbers are accepted, and the first of them counts."""
+    flat = replace(x, sequence=None)
+    if flat.bound.type.elements == 1:  # type: ignore[union-attr]
+        return b.op("reshape", x=flat, shape=[])
+    start = b.op("slice_by_index", x=b.op("reshape", x=flat, shape=[-1]), begin=[0], end=[1])
+    return b.op("reshape", x=start, shape=[])
+
+
 def _branch(t: Translation) -> Sequence[Blob]:
     b = t.builder
     if_layers, else_layers = list(t.params.ifBranch.layers), list(t.params.elseBranch.layers)
     _choose(
         b,
-        b.op("greater", x=b.op("abs", x=t.x), y=_FALSE_BELOW),
+        b.op("greater", x=b.op("abs", x=_first(b, t.x)), y=_FALSE_BELOW),
         lambda: _run(t, if_layers),
         lambda: _run(t, else_layers),
         _results(b, if_layers, else_layers),
@@ -196,7 +210,7 @@ def _break(t: Translation) -> Sequence[Blob]:
 
 
 def _flag(b: Builder, value: bool) -> Blob:
-    return b.op("identity", x=value)
+    return b.op("identity", x=np.array(value))
 
 
 def _loop(t: Translation) -> Sequence[Blob]:
@@ -246,7 +260,7 @@ def _condition(t: Translation) -> Blob:
     b, name = t.builder, t.params.conditionVar
     if name not in b.scope:
         raise CannotTranslate(f"its condition {name!r} is given by no layer")
-    return b.op("reshape", x=b.flags(b.scope[name]), shape=[])
+    return _first(b, b.flags(b.scope[name]))
 
 
 def _goes_on(b: Builder, most: Blob | int | None) -> Blob:

@@ -12,7 +12,7 @@ import numpy as np
 
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork.builder import FLOAT, OPSET, Blob, Builder, CannotTranslate
-from coremlscope.formats.neuralnetwork.control import written
+from coremlscope.formats.neuralnetwork.control import walk, written
 from coremlscope.formats.neuralnetwork.custom import custom_layer, why_not_run
 from coremlscope.formats.neuralnetwork.layer import Translation
 from coremlscope.formats.neuralnetwork.layers import LAYERS
@@ -71,7 +71,12 @@ class _Network:
     ) -> None:
         self.kind, self.message, self.name, self.interface = kind, message, name, interface
         self.shapes = shapes
-        self.known: list[Layer] = []
+        # Loops are translated more than once: what is known of a layer goes by its message, which is kept.
+        self.messages = tuple(walk(message.layers))
+        self.known: dict[int, Layer] = {
+            id(layer): Layer(layer.name, _type(layer), "", tuple(layer.input), tuple(layer.output))
+            for layer in self.messages
+        }
         names = [feature.name for feature in (*interface.inputs, *interface.outputs)]
         self.builder = Builder(name, names)
         self.is_exact = message.arrayInputShapeMapping == 1
@@ -96,7 +101,9 @@ class _Network:
             *(self.output(f) for f in self.interface.outputs if not self.is_predicted(f)),
         ]
         graph = b.graph(self.name, inputs, outputs)
-        return Function(self.name, f"CoreML{OPSET}", graph, layers=tuple(self.known))
+        return Function(
+            self.name, f"CoreML{OPSET}", graph, layers=tuple(self.known[id(m)] for m in self.messages)
+        )
 
     # What comes in
 
@@ -147,7 +154,7 @@ class _Network:
 
     def layer(self, message: Message) -> Sequence[Blob]:
         b = self.builder
-        type_ = message.WhichOneof("layer") or "unknown"
+        type_ = _type(message)
         missing = [name for name in message.input if name not in b.scope]
         if missing:
             raise CorruptModelError(
@@ -155,11 +162,10 @@ class _Network:
                 _DAMAGED,
             )
         inputs = tuple(b.scope[name] for name in message.input)
-        b.layer = Layer(message.name, type_, "", tuple(message.input), tuple(message.output))
-        mark, position = b.mark, len(self.known)
-        self.known.append(b.layer)
+        key, mark = id(message), b.mark
+        b.layer = self.known[key]
         if type_ == "custom":
-            b.layer = self.known[position] = replace(b.layer, problem=why_not_run(message.custom))
+            b.layer = self.known[key] = replace(b.layer, problem=why_not_run(message.custom))
             outputs = {feature.name: feature for feature in self.interface.outputs}
             return custom_layer(b, message, inputs, outputs)
         try:
@@ -170,9 +176,12 @@ class _Network:
             # A damaged file may hold parameters of any kind; a translation need not foresee them all.
             problem = f"its parameters are not what its definition asks for ({type(error).__name__}: {error})"
         b.undo_from(mark)
-        b.layer = self.known[position] = replace(self.known[position], problem=problem)
-        shapes = [None] * len(message.output)
-        return b.unknown(type_, inputs, shapes)
+        b.layer = self.known[key] = replace(self.known[key], problem=problem)
+        # Later layers may read what the networks nested in it would have written.
+        inner = sorted(set(written([message])).difference(message.output))
+        results = b.unknown(type_, inputs, [None] * (len(message.output) + len(inner)))
+        b.scope.update(zip(inner, results[len(message.output) :], strict=True))
+        return results[: len(message.output)]
 
     def translated(self, message: Message, type_: str, inputs: tuple[Blob, ...]) -> Sequence[Blob]:
         spec = LAYERS.get(type_)
@@ -278,6 +287,10 @@ class _Network:
         if declared and math.prod(declared) == math.prod(rest):
             return declared
         return tuple(rest[:1] if rest[1:] == [1, 1] else rest)
+
+
+def _type(layer: Message) -> str:
+    return layer.WhichOneof("layer") or "unknown"
 
 
 def _is_integer(feature: Feature) -> bool:
