@@ -145,6 +145,13 @@ def test_a_summary_tells_of_every_stage() -> None:
     assert ModelSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
 
 
+def test_operations_are_linked_across_stages() -> None:
+    assert [row.inputs for row in summarise(_chain(), list_ops=True).op_list] == [(), ("model0/main/0",)]
+    assert [row.inputs for row in summarise(_standing(), list_ops=True).op_list] == [(), ("model0/main",)]
+    assert _measure(_chain()).ops.inputs == ((), (0,))
+    assert _measure(_standing()).ops.inputs == ((), (0,))
+
+
 def test_parameters_of_all_stages_are_counted() -> None:
     stage = perceptron()
     interface = stage.description.main

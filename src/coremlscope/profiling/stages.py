@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coremlscope.execution.binding import program_of
-from coremlscope.execution.wiring import BoundStage, stage_key
+from coremlscope.execution.wiring import BoundStage, Stage, stage_key
 from coremlscope.features import default_shape, describe_feature, describe_shape
 from coremlscope.ir import (
     AudioFeaturePrint,
@@ -17,9 +17,13 @@ from coremlscope.ir import (
     Gazetteer,
     LinkedModel,
     Model,
+    Op,
+    Pipeline,
+    Program,
     SerializedModel,
     SoundAnalysisPreprocessing,
     TextClassifier,
+    Value,
     VisionFeaturePrint,
     WordEmbedding,
     WordTagger,
@@ -28,7 +32,15 @@ from coremlscope.profiling.classical import describe_classical
 from coremlscope.profiling.weights import group_weights
 from coremlscope.units import format_bytes
 
-__all__ = ["StageSummary", "describe_external", "summarise_stages", "why_absent"]
+__all__ = [
+    "StageSummary",
+    "describe_external",
+    "programs_of",
+    "row_id",
+    "summarise_stages",
+    "trace_stages",
+    "why_absent",
+]
 
 _Pairs = tuple[tuple[str, str], ...]
 
@@ -62,7 +74,7 @@ class StageSummary:
     @property
     def id(self) -> str:
         """The id of the row that stands for it in tables of operations, where it is not run."""
-        return stage_key(self.name, "main")
+        return stage_key(self.name, "main")  # as `row_id` has it
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StageSummary:
@@ -73,6 +85,58 @@ class StageSummary:
 
 def _pairs(data: Sequence[Sequence[str]]) -> _Pairs:
     return tuple((what, how) for what, how in data)
+
+
+def programs_of(model: Model) -> Iterator[Program]:
+    """The program of a model, or those of all stages of a pipeline."""
+    if isinstance(model.content, Pipeline):
+        for stage in model.content.models:
+            yield from programs_of(stage)
+    elif (program := program_of(model)) is not None:
+        yield program
+
+
+def row_id(stage: Stage) -> str:
+    """The id of the row that stands for a stage in tables of operations, where it is not run."""
+    return stage_key(stage.name, "main")
+
+
+def trace_stages(stages: Sequence[BoundStage]) -> dict[str, tuple[str, ...]]:
+    """By the id of an operation that reads what other stages gave: the ids of the operations that made it.
+
+    Args:
+        stages: Every stage of a pipeline, in order.
+    """
+    makers = [_makers(bound) for bound in stages]
+    found: dict[str, tuple[str, ...]] = {}
+    for bound in stages:
+        sources = {
+            name: makers[wire.stage].get(wire.feature.name, "")
+            for name, wire in bound.stage.wires.items()
+            if not wire.is_outside
+        }
+        if bound.bound is None:
+            readers = [(row_id(bound.stage), list(sources))]
+        else:
+            ops = bound.bound.function.graph.walk()
+            readers = [(op.id, [value.name for value in _read(op)]) for op in ops]
+        for op_id, names in readers:
+            ids = dict.fromkeys(sources[name] for name in names if sources.get(name))
+            if ids:
+                found[op_id] = tuple(ids)
+    return found
+
+
+def _makers(bound: BoundStage) -> dict[str, str]:
+    """The operation that makes each output of a stage, by the output's name."""
+    if bound.bound is None:
+        return {feature.name: row_id(bound.stage) for feature in bound.stage.description.outputs}
+    return {value.name: op.id for op in bound.bound.function.graph.ops for value in op.outputs}
+
+
+def _read(op: Op) -> Iterator[Value]:
+    for arguments in op.inputs.values():
+        yield from (argument for argument in arguments if isinstance(argument, Value))
 
 
 def summarise_stages(stages: Sequence[BoundStage]) -> tuple[StageSummary, ...]:

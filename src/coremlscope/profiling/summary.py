@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from coremlscope.errors import UsageError
 from coremlscope.execution.binding import bind_model, choose_function, program_of
 from coremlscope.execution.classical import CLASSICAL_WORK
-from coremlscope.execution.wiring import BoundStage, bind_stages, stage_key
+from coremlscope.execution.wiring import BoundStage, bind_stages
 from coremlscope.features import bind_shapes, default_shape, describe_feature
 from coremlscope.features.words import describe_flexibility
 from coremlscope.ir import (
@@ -26,7 +26,6 @@ from coremlscope.ir import (
     Model,
     Opaque,
     Pipeline,
-    Program,
     StateFeature,
     TensorType,
     describe_type,
@@ -39,7 +38,15 @@ from coremlscope.profiling.dataflow import Flow, trace_dataflow
 from coremlscope.profiling.labels import ClassLabels, find_labels
 from coremlscope.profiling.platforms import describe_opset, describe_platforms
 from coremlscope.profiling.preprocessing import find_preprocessing
-from coremlscope.profiling.stages import StageSummary, describe_external, summarise_stages, why_absent
+from coremlscope.profiling.stages import (
+    StageSummary,
+    describe_external,
+    programs_of,
+    row_id,
+    summarise_stages,
+    trace_stages,
+    why_absent,
+)
 from coremlscope.profiling.weights import WeightGroup, group_weights
 
 __all__ = [
@@ -293,7 +300,9 @@ def summarise(
     if list_ops and program is not None:
         op_list = tuple(_list_ops(bind_model(model, first, shapes).graph))
     elif list_ops:
-        op_list = tuple(row for stage in stages for row in _list_stage(stage))
+        passed = trace_stages(stages)
+        rows = (row for stage in stages for row in _list_stage(stage))
+        op_list = tuple(replace(row, inputs=(*passed.get(row.id, ()), *row.inputs)) for row in rows)
     metadata = model.metadata
     return ModelSummary(
         "" if model.source is None else str(model.source),
@@ -311,21 +320,12 @@ def summarise(
         model.is_updatable,
         summarise_stages(stages),
         find_labels(model, first),
-        group_weights(*_programs(model)),
+        group_weights(*programs_of(model)),
         tuple(file.name for file in model.weight_files if file.size is None),
         op_list,
         describe_external(model),
         why_absent(model),
     )
-
-
-def _programs(model: Model) -> Iterator[Program]:
-    """The program of a model, or those of all stages of a pipeline."""
-    if isinstance(model.content, Pipeline):
-        for stage in model.content.models:
-            yield from _programs(stage)
-    elif (program := program_of(model)) is not None:
-        yield program
 
 
 def _merged(whole: FunctionSummary, stages: Sequence[BoundStage]) -> FunctionSummary:
@@ -349,8 +349,7 @@ def _list_stage(bound: BoundStage) -> list[OpSummary]:
         return _list_ops(bound.bound.graph)
     stage = bound.stage
     outputs = tuple(describe_feature(feature.type) for feature in stage.description.outputs)
-    key = stage_key(stage.name, "main")
-    return [OpSummary(key, stage.model.kind, stage.name, outputs, None, None, None, None)]
+    return [OpSummary(row_id(stage), stage.model.kind, stage.name, outputs, None, None, None, None)]
 
 
 def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | None) -> FunctionSummary:
