@@ -71,7 +71,8 @@ def _device_plan(ops: OpTable, settings: Sequence[Estimated]) -> DevicePlan:
     reasons = _Reasons()
     return DevicePlan(
         device.name, device.chip.id, str(device.os), era(device.os).name,
-        notes_on(device, [one.compute_units for one in settings], any(ops.layer)), UNITS, dict(_UNITS_OF_BACKENDS), inserted,
+        notes_on(device, [one.compute_units for one in settings], any(ops.layer)),
+        UNITS, dict(_UNITS_OF_BACKENDS), inserted,
         {unit: tuple(_support(op, unit) for op in columns) for unit in UNITS},
         {backend: tuple(_cost(op, backend) for op in columns) for backend in BACKENDS},
         why=tuple(reasons.indices(r for v in _verdicts(op) for r in v.reasons) for op in columns),

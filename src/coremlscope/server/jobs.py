@@ -169,8 +169,8 @@ class JobQueue:
             if job.status != "running":
                 return
             self._process = subprocess.Popen(
-                arguments, cwd=model.parent, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                text=True, encoding="utf-8", errors="replace",
+                arguments, cwd=model.parent, text=True, encoding="utf-8", errors="replace",
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             )  # fmt: skip
             process = self._process
         failure = {"error": "", "hint": ""}
