@@ -255,6 +255,14 @@ class _Network:
         blob = b.scope[name]
         if blob.value.name == name:
             return blob
+        try:
+            return self.shaped(blob, feature)
+        except CannotTranslate:  # its shape depends on what is computed, or on a layer without a translation
+            return b.op("identity", named=name, x=replace(blob, sequence=None))
+
+    def shaped(self, blob: Blob, feature: Feature) -> Blob:
+        """A blob as the model gives it, under its name: its shape and type are those of the description."""
+        b, name = self.builder, feature.name
         if _is_integer(feature):
             folded, blob = blob.sequence, b.cast(replace(blob, sequence=None), DType.INT32)
             blob = replace(blob, sequence=folded)
