@@ -18,6 +18,8 @@ __all__ = ["FLOAT", "Blob", "Builder", "CannotTranslate", "Given"]
 
 #: What all values of a neural network are.
 FLOAT = DType.FP32
+#: How deep graphs may be nested: ONNX keeps each within three messages, and reads a hundred at most.
+_DEEPEST = 28
 #: The operation set whose definitions the translation follows: iOS 17's.
 OPSET = 7
 
@@ -157,7 +159,12 @@ class Builder:
             inputs: Blobs like those that come in: the graph gets values of the same types.
             write: Is given the values that come in, emits operations, and returns what goes out. The blobs
                 that layers write in it are forgotten at its end.
+
+        Raises:
+            CannotTranslate: Graphs are nested too deep.
         """
+        if self._path.count("/") >= 2 * _DEEPEST:
+            raise CannotTranslate(f"graphs are nested more than {_DEEPEST} deep in it")
         with self._nested(name) as ops:
             taken = []
             for blob in inputs:

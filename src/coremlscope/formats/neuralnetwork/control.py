@@ -34,8 +34,6 @@ _COUNT = "\0count"
 _FALSE_BELOW = 1e-6
 #: How deep loops may be nested: each is translated up to four times until its variables' types settle.
 _DEEPEST = 5
-#: How many layers that may break or continue follow each other: each nests those after it.
-_MOST_JUMPS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +94,6 @@ def _run(t: Translation, layers: Sequence[Message]) -> None:
     rest = layers[at + 1 :]
     if layers[at].WhichOneof("layer") != "branch":
         return  # nothing is reached after a break or a continue
-    if sum(map(_jumps, rest)) > _MOST_JUMPS:
-        raise CannotTranslate("too many breaks and continues follow each other")
     _choose(b, b.scope[_ACTIVE], lambda: _run(t, rest), lambda: None, _results(b, rest, ()))
 
 
