@@ -124,9 +124,9 @@ function EstimateCells(props: { setting: SettingPlan; slowest: number }) {
   return (
     <>
       <td class="wide">
-        <span class="interval" title={`${duration(low)} – ${duration(high)} in 80 % of cases; ${estimate.basis}`}>
-          <span class="interval-line" style={{ left: percent(low), width: percent(high - low) }} />
-          <span class="interval-point" style={{ left: percent(value) }} />
+        <span class="range" title={`${duration(low)} – ${duration(high)} in 80 % of cases; ${estimate.basis}`}>
+          <span class="range-line" style={{ left: percent(low), width: percent(high - low) }} />
+          <span class="range-point" style={{ left: percent(value) }} />
         </span>
         <span class="bar-label">
           {duration(value)}{" "}

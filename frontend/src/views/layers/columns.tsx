@@ -36,25 +36,25 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
     }
   }
   columns.push(
-    { key: "type", title: "Type", hint: "Apple's name of the operation", width: "minmax(110px, 1fr)", sort: "type", cell: typeCell },
-    { key: "output", title: "Output", hint: "Type and shape of the results", width: "minmax(130px, 1fr)", cell: (row) => <span class="mono dim">{row.output}</span> },
+    { key: "type", title: "Type", hint: "Apple's name of the operation", width: "minmax(96px, 1fr)", sort: "type", cell: typeCell },
+    { key: "output", title: "Output", hint: "Type and shape of the results", width: "minmax(116px, 1fr)", cell: (row) => <span class="mono dim">{row.output}</span> },
   );
   if (profile) {
     columns.push({
-      key: "measured", title: "Host", hint: `measured on ${profile.host.label}`, width: "124px", sort: "measured", isNumber: true,
+      key: "measured", title: "Host", hint: `measured on ${profile.host.label}`, width: "116px", sort: "measured", isNumber: true,
       cell: (row) => <Measured report={report} row={row} most={most.measured} />,
     });
   }
   if (placement) {
     const planned = valueOf(report, "planned");
     columns.push({
-      key: "planned", title: "Planned", hint: "planned: what Core ML's cost model says, and its share of the graph's sum", width: "92px", sort: "planned", isNumber: true,
+      key: "planned", title: "Planned", hint: "planned: what Core ML's cost model says, and its share of the graph's sum", width: "86px", sort: "planned", isNumber: true,
       cell: (row) => <Bar value={planned(row)} most={most.planned} text={(value) => duration(value / 1e3)} note={weight(report, row)} kind="planned" />,
     });
   }
   if (placement?.setting.estimate) {
     columns.push({
-      key: "estimated", title: "Estimated", hint: `estimated on ${placement.plan.device}; operations of one kernel share its time`, width: "120px", sort: "estimated", isNumber: true,
+      key: "estimated", title: "Estimated", hint: `estimated on ${placement.plan.device}; operations of one kernel share its time`, width: "112px", sort: "estimated", isNumber: true,
       cell: (row) => <Estimated report={report} row={row} most={most.estimated} />,
     });
     columns.push({

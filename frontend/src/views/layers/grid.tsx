@@ -6,7 +6,7 @@ import type { Column } from "./columns";
 import type { Sort, SortKey } from "./filter";
 
 const ROW_HEIGHT = 30;
-const NAME_WIDTH = "minmax(190px, 1.6fr)";
+const NAME_WIDTH = "minmax(170px, 1.6fr)";
 /** On paper there is no scrolling: so many rows are printed. */
 const PRINTED = 400;
 
