@@ -84,6 +84,10 @@ def test_an_output_with_the_name_of_an_input() -> None:
     given = _X[0, :, 0]
     np.testing.assert_array_equal(coremlscope.predict(_read(builder), {"x": given})["x"], given)
 
+    builder.add_copy("there", "x", "copied")
+    builder.add_copy("back", "copied", "x")
+    np.testing.assert_array_equal(coremlscope.predict(_read(builder), {"x": given})["x"], given)
+
     builder.add_activation("another", "RELU", "x", "x")
     with pytest.raises(CorruptModelError, match="both an input and an output"):
         _read(builder)

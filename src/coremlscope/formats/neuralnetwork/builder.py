@@ -219,6 +219,17 @@ class Builder:
             self._sources[name] = self._sources[old]
         return replace(blob, value=renamed)
 
+    def origin(self, blob: Blob) -> str:
+        """The name of the value that a blob is the same as, behind operations that change nothing."""
+        makers = {value.name: op for op in self._ops for value in op.outputs}
+        name = blob.value.name
+        while name in makers and makers[name].type == "identity":
+            source = makers[name].inputs["x"][0]
+            if not isinstance(source, Value):
+                break
+            name = source.name
+        return name
+
     def graph(self, name: str, inputs: Sequence[Blob], outputs: Sequence[Blob]) -> Graph:
         """All operations so far as a graph."""
         return Graph(name, tuple(b.value for b in inputs), tuple(self._ops), tuple(b.value for b in outputs))

@@ -87,7 +87,7 @@ class _Network:
         # The last layer to write an output gives it its name, unless it has to be changed first.
         writers = Counter(written(message.layers))
         self.given: dict[str, Blob] = {}
-        self.written = frozenset(writers)
+        self.mapped_names: dict[str, str] = {}
         self.writers = {f.name: writers[f.name] for f in interface.outputs if self.is_as_written(f)}
 
     def translate(self) -> Function:
@@ -115,7 +115,7 @@ class _Network:
         with suppress(CannotTranslate):  # its rank is not known: layers that need it say so
             blob = self.mapped(blob, isinstance(type_, ImageFeature))
         b.scope[feature.name] = blob
-        self.given[feature.name] = given
+        self.given[feature.name], self.mapped_names[feature.name] = given, blob.value.name
         return given
 
     def mapped(self, blob: Blob, is_image: bool) -> Blob:
@@ -247,7 +247,7 @@ class _Network:
         if name not in b.scope:
             raise CorruptModelError(f"the output {name!r} is given by no layer", _DAMAGED)
         if name in self.given:
-            if name in self.written:
+            if b.origin(b.scope[name]) != self.mapped_names[name]:
                 raise CorruptModelError(
                     f"{name!r} is the name of both an input and an output that differs from it", _DAMAGED
                 )

@@ -124,15 +124,21 @@ def _split(t: Translation) -> Sequence[Blob]:
     return [replace(part, sequence=x.sequence) for part in parts]
 
 
+#: Beyond the end of any axis.
+_FARTHEST = 2**31 - 1
+
+
 def _slice(t: Translation) -> Blob:
     b, p, x = t.builder, t.params, t.x
     axis = x.rank - 3 + p.axis
     if axis < 0:
         raise CannotTranslate(f"a tensor of rank {x.rank} has no such axis")
     size = x.dims[axis]
+    step = int(p.stride) or 1
     if size is None:
-        raise CannotTranslate("the length of the axis is not known before run time")
-    start, stop, step = slice(p.startIndex, p.endIndex, int(p.stride) or 1).indices(size)
+        start, stop = (min(index, _FARTHEST) for index in (p.startIndex, p.endIndex))
+    else:
+        start, stop, _ = slice(p.startIndex, p.endIndex, step).indices(size)
     begin, end, strides = [0] * x.rank, [0] * x.rank, [1] * x.rank
     begin[axis], end[axis], strides[axis] = start, stop, step
     others = [other != axis for other in range(x.rank)]
