@@ -10,6 +10,7 @@ import onnx
 import onnx.helper
 
 from coremlscope.lower.clamps import join_clamps
+from coremlscope.lower.layer_norms import join_layer_norms
 from coremlscope.ops.emit import Emitter
 from coremlscope.ops.program import MERGED
 
@@ -145,6 +146,11 @@ PASSES: tuple[Pass, ...] = (
         "clamps",
         "converters write a bound of a neural network as a chain; engines fuse one node with what is before",
         join_clamps,
+    ),
+    Pass(
+        "layer-norms",
+        "converters spell them out for neural networks; one node goes over the memory once, not ten times",
+        join_layer_norms,
     ),
     Pass(
         "hard-swish",

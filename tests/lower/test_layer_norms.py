@@ -1,0 +1,97 @@
+"""Layer normalizations as converters spell them out for neural networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from coremltools.converters.mil import Builder as mb
+
+from coremlscope.execution.binding import bind_model
+from coremlscope.lower import lower
+from networks import network, predict, random, read
+from programs import bind_main, build, run
+
+X = random(2, 3, 5)
+
+
+def _normalized(x: np.ndarray, axes: tuple[int, ...] = (-1,), epsilon: float = 1e-3) -> np.ndarray:
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
+
+
+def _rows(width: int):
+    """As the converter writes a normalization of the last axis of matrices."""
+    x, gamma, beta = random(2, 3, width), random(width, seed=1), random(width, seed=2)
+    builder = network({"x": x.shape}, exact=True)
+    builder.add_reshape_static("images", "x", "i", [2, 3, 1, width])
+    builder.add_mvn("norm", "i", "n", False, True, 1e-3)
+    shape = (1, 1, width)
+    builder.add_scale("scale", gamma.reshape(shape), beta.reshape(shape), True, "n", "s", shape, shape)
+    builder.add_reshape_static("back", "s", "y", [2, 3, width])
+    return builder, x, gamma, beta
+
+
+@pytest.mark.parametrize("width", [5, 1200])
+def test_rows_as_images(width: int) -> None:
+    builder, x, gamma, beta = _rows(width)
+    nodes = lower(bind_model(read(builder))).model.graph.node
+    assert [node.op_type for node in nodes] == ["Reshape", "LayerNormalization"]
+    np.testing.assert_allclose(predict(builder, x=x), gamma * _normalized(x) + beta, rtol=1e-4, atol=1e-5)
+
+
+def test_images_of_several_rows_stay() -> None:
+    builder = network({"x": (2, 3, 10)}, exact=True)
+    builder.add_reshape_static("images", "x", "i", [2, 3, 2, 5])
+    builder.add_mvn("norm", "i", "n", False, True, 1e-3)
+    shape = (1, 2, 5)
+    gamma, beta = random(*shape, seed=1), random(*shape, seed=2)
+    builder.add_scale("scale", gamma, beta, True, "n", "s", shape, shape)
+    builder.add_reshape_static("back", "s", "y", [2, 3, 10])
+    x = random(2, 3, 10)
+    images = gamma * _normalized(x.reshape(2, 3, 2, 5), (-2, -1)) + beta
+    np.testing.assert_allclose(predict(builder, x=x), images.reshape(2, 3, 10), rtol=1e-4, atol=1e-5)
+
+
+def _spelled_out(axes: list[int], count: float, shape: tuple[int, ...], power: float = 2.0):
+    gamma, beta = random(*shape, seed=1), random(*shape, seed=2)
+
+    def body(x):
+        mean = mb.reduce_mean(x=x, axes=axes, keep_dims=True)
+        difference = mb.sub(x=x, y=mean)
+        total = mb.reduce_sum(x=mb.pow(x=difference, y=np.float32(power)), axes=axes, keep_dims=True)
+        variance = mb.real_div(x=total, y=np.float32(count))
+        root = mb.sqrt(x=mb.add(x=variance, y=np.float32(1e-3)))
+        normal = mb.real_div(x=difference, y=root)
+        return mb.add(x=mb.mul(x=normal, y=gamma), y=beta)
+
+    return body, gamma, beta
+
+
+@pytest.mark.parametrize(("axes", "shape"), [([2], (1, 1, 5)), ([1, 2], (1, 3, 5)), ([-1], (1, 1, 5))])
+def test_one_operation_after_the_other(axes: list[int], shape: tuple[int, ...]) -> None:
+    body, gamma, beta = _spelled_out(axes, float(np.prod(shape)), shape)
+    nodes = lower(bind_main(build(body, {"x": X}))).model.graph.node
+    assert [node.op_type for node in nodes] == ["LayerNormalization"]
+    (result,) = run(body, {"x": X})
+    np.testing.assert_allclose(result, gamma * _normalized(X, tuple(axes)) + beta, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("axes", "count", "shape", "power"),
+    [
+        ([1], 3.0, (1, 3, 1), 2.0),  # not the last axis
+        ([2], 4.0, (1, 1, 5), 2.0),  # one element less counts, as in an unbiased variance
+        ([2], 5.0, (1, 1, 5), 4.0),  # another power
+    ],
+)
+def test_what_only_looks_like_one(
+    axes: list[int], count: float, shape: tuple[int, ...], power: float
+) -> None:
+    body, gamma, beta = _spelled_out(axes, count, shape, power)
+    nodes = lower(bind_main(build(body, {"x": X}))).model.graph.node
+    assert "LayerNormalization" not in [node.op_type for node in nodes]
+    difference = X - X.mean(tuple(axes), keepdims=True)
+    variance = (difference**power).sum(tuple(axes), keepdims=True) / count
+    (result,) = run(body, {"x": X})
+    np.testing.assert_allclose(
+        result, gamma * difference / np.sqrt(variance + 1e-3) + beta, rtol=1e-4, atol=1e-5
+    )
