@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import coremlscope
+from classical import regressor
 from coremlscope import api
 from coremlscope.formats.sample import sample_model
 
@@ -46,3 +47,14 @@ def test_options_of_a_profile_are_the_attributes_of_its_request() -> None:
     attributes = {field.name for field in dataclasses.fields(coremlscope.Request)}
     # `inputs` says which values were given, and is told by the values themselves.
     assert set(api.RequestOptions.__annotations__) == attributes - {"inputs"}
+
+
+def test_a_device_of_which_nothing_is_known_does_not_stop_a_profile() -> None:
+    model = api.read(regressor([[1.0, 2.0]], [0.5]).SerializeToString())
+    profile = coremlscope.profile(
+        model, iterations=2, compile_iterations=1, load_iterations=1, warmups=0, devices=["m1"]
+    )
+    assert profile.estimates == ()
+    assert [finding.text for finding in profile.findings if finding.id == "not-estimated"] == [
+        "No estimate: nothing is known of how long a model of the kind glmRegressor takes."
+    ]

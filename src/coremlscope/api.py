@@ -111,20 +111,27 @@ def profile(
         inputs: Values of inputs by name; those that are absent are made up.
         threads: Threads that work on one operation; None for one per physical core.
         progress: Called with the phase, how many repetitions are done, and how many there will be.
-        devices: Chips or devices on which to estimate the latency, besides: `m1`, `iphone-15-pro`.
+        devices: Chips or devices on which to estimate the latency, besides: `m1`, `iphone-15-pro`. Where
+            nothing is known of the model's kind, a finding says so.
         **request: What to measure and how often: the attributes of `Request`, such as `iterations=100`.
 
     Raises:
         CoremlscopeError: See the error tree.
     """
+    from coremlscope.errors import UnsupportedModelError
+    from coremlscope.findings import Finding
     from coremlscope.profiling import assemble
     from coremlscope.profiling.profile import Request
 
     wanted, model = Request(**request), read(source)
-    found = _on_devices(model, devices, wanted) if devices else []
+    unknown: tuple[Finding, ...] = ()
+    try:
+        found = _on_devices(model, devices, wanted) if devices else []
+    except UnsupportedModelError as error:
+        found, unknown = [], (Finding("not-estimated", "info", f"No estimate: {error.message}.", error.hint),)
     measured = assemble.measure(model, wanted, inputs=inputs, threads=threads, progress=progress)
     if not found:
-        return measured
+        return dataclasses.replace(measured, findings=(*measured.findings, *unknown))
     from coremlscope.profiling.tabulate import with_plans
 
     asked = tuple(one.for_profile() for one in found if one.compute_units == found[0].compute_units)
