@@ -37,7 +37,7 @@ _FUNCTIONS: tuple[Callable[[Builder, Message, Blob], Blob], ...] = (
     lambda b, p, x: b.op("inverse", x=x, epsilon=_epsilon(p)),
     lambda b, p, x: b.op("pow", x=x, y=float(p.alpha)),
     lambda b, p, x: b.op("exp", x=x),
-    lambda b, p, x: b.op("log", x=x, epsilon=0.0),
+    lambda b, p, x: b.op("log", x=x, epsilon=float(p.epsilon)),
     lambda b, p, x: b.op("abs", x=x),
     lambda b, p, x: b.op("threshold", x=x, alpha=float(p.alpha)),
 )
