@@ -4,7 +4,7 @@ import { useCallback, useLayoutEffect, useRef, useState } from "preact/hooks";
  *
  * The list is drawn anew only when scrolling leaves the rows that are there: between, the browser just moves them.
  */
-export function useWindow(total: number, rowHeight: number, overscan = 20) {
+export function useWindow(total: number, rowHeight: number, overscan = 12) {
   const ref = useRef<HTMLDivElement>(null);
   const [range, setRange] = useState({ first: 0, last: Math.min(total, 60) });
   const measure = useCallback(() => {

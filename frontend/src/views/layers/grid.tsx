@@ -1,3 +1,4 @@
+import { Component } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Row } from "../../data/rows";
 import { useReport } from "../../report";
@@ -68,22 +69,17 @@ export function Grid(props: {
       <div class="grid-body" role="rowgroup" style={{ height: isPrinting ? "auto" : `${rows.length * ROW_HEIGHT}px` }}>
         <div style={{ transform: isPrinting ? "none" : `translateY(${from * ROW_HEIGHT}px)` }} role="presentation">
           {rows.slice(from, to).map((row, index) => (
-            <div
+            <Line
               key={row.id}
-              id={`row-${from + index}`}
-              class={`grid-row${row.id === selected ? " selected" : ""}`}
-              role="row"
-              aria-rowindex={from + index + 2}
-              aria-selected={row.id === selected}
-              onClick={() => select(row.id === selected ? null : row.id)}
-            >
-              <Name row={row} isTree={sort.key === "order"} isFolded={folded.has(row.id)} onToggle={props.onToggle} />
-              {columns.map((column) => (
-                <div key={column.key} role="gridcell" class={cellClass(column)}>
-                  {column.cell(row)}
-                </div>
-              ))}
-            </div>
+              row={row}
+              place={from + index}
+              columns={columns}
+              isSelected={row.id === selected}
+              isTree={sort.key === "order"}
+              isFolded={folded.has(row.id)}
+              onSelect={select}
+              onToggle={props.onToggle}
+            />
           ))}
         </div>
         {rows.length === 0 && <p class="empty">No layer matches.</p>}
@@ -91,6 +87,52 @@ export function Grid(props: {
       </div>
     </div>
   );
+}
+
+interface LineProps {
+  row: Row;
+  place: number;
+  columns: Column[];
+  isSelected: boolean;
+  isTree: boolean;
+  isFolded: boolean;
+  onSelect: (id: string | null) => void;
+  onToggle: (id: string) => void;
+}
+
+/** A row. Scrolling leaves those that stay in view alone. */
+class Line extends Component<LineProps> {
+  override shouldComponentUpdate(next: LineProps): boolean {
+    const { row, place, columns, isSelected, isTree, isFolded } = this.props;
+    return (
+      row !== next.row ||
+      place !== next.place ||
+      columns !== next.columns ||
+      isSelected !== next.isSelected ||
+      isTree !== next.isTree ||
+      isFolded !== next.isFolded
+    );
+  }
+
+  override render({ row, place, columns, isSelected, isTree, isFolded, onSelect, onToggle }: LineProps) {
+    return (
+      <div
+        id={`row-${place}`}
+        class={`grid-row${isSelected ? " selected" : ""}`}
+        role="row"
+        aria-rowindex={place + 2}
+        aria-selected={isSelected}
+        onClick={() => onSelect(isSelected ? null : row.id)}
+      >
+        <Name row={row} isTree={isTree} isFolded={isFolded} onToggle={onToggle} />
+        {columns.map((column) => (
+          <div key={column.key} role="gridcell" class={cellClass(column)}>
+            {column.cell(row)}
+          </div>
+        ))}
+      </div>
+    );
+  }
 }
 
 const cellClass = (column: Column): string => `cell${column.isNumber ? " number" : ""}${column.isNarrow ? " narrow" : ""}`;

@@ -30,11 +30,12 @@ export function Layers() {
       setFolded(new Set<string>());
     }
   }, [selected]);
-  const toggle = (id: string) => {
-    const next = new Set(folded);
-    if (!next.delete(id)) next.add(id);
-    setFolded(next);
-  };
+  const toggle = (id: string) =>
+    setFolded((old) => {
+      const next = new Set(old);
+      if (!next.delete(id)) next.add(id);
+      return next;
+    });
   const row = selected === null ? undefined : rows.byId.get(selected);
   return (
     <Section
