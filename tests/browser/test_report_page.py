@@ -17,7 +17,8 @@ from browser.conftest import Drive
 from browser.large import large_profile
 from coremlscope import api
 from coremlscope.findings import Finding
-from coremlscope.profiling.profile import Profile
+from coremlscope.profiling.profile import Profile, StageTiming
+from coremlscope.profiling.stages import StageSummary
 from coremlscope.render.html import render_html
 from coremlscope.render.json import plain
 from coremlscope.units import format_duration
@@ -165,6 +166,23 @@ def test_large_models_are_quick(drive: Drive, tmp_path: Path) -> None:
     seen = [drive("speed", page) for _ in range(3)]
     assert statistics.median(one["seconds"] for one in seen) < 2
     assert statistics.median(one["fps"] for one in seen) >= 50
+
+
+def test_pipelines_and_classical_models_have_pages(drive: Drive, tmp_path: Path) -> None:
+    """Each stage of a pipeline stands with its time, or with why it was not run."""
+    stages = (
+        StageTiming("model0", "glmRegressor", "", 1e-5, 2e-6, 8e-6),
+        StageTiming("model1", "soundAnalysisPreprocessing", "is a part of the system"),
+    )
+    model = dataclasses.replace(
+        made_summary(),
+        stages=tuple(StageSummary(one.name, one.kind, (), (), absent=one.absent) for one in stages),
+        facts=(("trees", "3 trees of 7 nodes"),),
+    )
+    seen = drive("page", write(tmp_path, dataclasses.replace(made_profile(), model=model, stages=stages)))
+    assert seen["complaints"] == []
+    assert any("model0" in row and "10.0 µs" in row for row in seen["times"])
+    assert any("not run: is a part of the system" in row for row in seen["times"])
 
 
 def test_older_profiles_and_models_have_pages(drive: Drive, tmp_path: Path) -> None:

@@ -215,6 +215,26 @@ export interface OpSummary {
   work_is_complete: boolean;
 }
 
+/** A model of a pipeline. */
+export interface StageSummary {
+  name: string;
+  kind: string;
+  /** Why it cannot be run here; empty where it can. */
+  absent: string;
+  operations: number | null;
+  parameters: number;
+}
+
+/** What a model of a pipeline took: medians, in seconds; null where it was not run. */
+export interface StageTiming {
+  name: string;
+  kind: string;
+  absent: string;
+  run_s: number | null;
+  convert_s: number | null;
+  operations_s: number | null;
+}
+
 export interface ModelSummary {
   schema: "coremlscope.model/1";
   path: string;
@@ -228,7 +248,9 @@ export interface ModelSummary {
   version: string;
   author: string;
   licence: string;
-  stages: [string, string][];
+  stages: StageSummary[];
+  /** What else the file tells: pairs of what and how. */
+  facts?: [string, string][];
   weights: WeightGroup[];
   missing_weights: string[];
   op_list: OpSummary[];
@@ -267,5 +289,6 @@ export interface Profile {
   findings: Finding[];
   estimates: DeviceLatency[];
   plans?: DevicePlan[];
+  stages?: StageTiming[];
   predictions_per_s: number;
 }

@@ -14,7 +14,7 @@ export function Header() {
       <h1>{fileName(model.path)}</h1>
       {model.description && <p class="lead">{model.description}</p>}
       {profile && <Tiles />}
-      {profile && plans.length === 0 && (
+      {profile && plans.length === 0 && isPlanned(model.kind) && (
         <p class="caption dim">
           Where Apple's devices would run this model, and how fast, is shown when it is profiled for them: <code>--device m1,iphone-15-pro</code>
         </p>
@@ -45,13 +45,21 @@ export function Header() {
         <Interface title="Inputs" features={main?.inputs ?? []} />
         <Interface title="Outputs" features={main?.outputs ?? []} />
         <Interface title="States" features={main?.states ?? []} />
-        {model.stages.length > 0 && <Fact name="Stages">{model.stages.map(([name, kind]) => `${name} (${kindName(kind)})`).join(" → ")}</Fact>}
+        {model.stages.length > 0 && <Fact name="Stages">{model.stages.map((stage) => `${stage.name} (${kindName(stage.kind)})`).join(" → ")}</Fact>}
+        {model.facts?.map(([what, how]) => (
+          <Fact name={`${what.charAt(0).toUpperCase()}${what.slice(1)}`} key={what}>
+            {how}
+          </Fact>
+        ))}
         {profile && <HostFacts />}
         {(model.author || model.licence) && <Fact name="By">{[model.author, model.licence].filter(Boolean).join(", ")}</Fact>}
       </dl>
     </header>
   );
 }
+
+/** Whether devices have plans for this kind of model. */
+const isPlanned = (kind: string): boolean => kind === "mlProgram" || kind.startsWith("neuralNetwork");
 
 function Fact(props: { name: string; children: ComponentChildren }) {
   return (

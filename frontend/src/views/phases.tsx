@@ -1,5 +1,6 @@
 import { scaleLinear } from "d3-scale";
-import type { Phase } from "../data/profile";
+import type { Phase, StageTiming } from "../data/profile";
+import { kindName } from "../data/words";
 import { duration, share } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
@@ -41,7 +42,47 @@ export function Phases() {
           <PhaseChart key={name} name={name} phase={phase} />
         ))}
       </div>
+      <Stages stages={profile.stages ?? []} />
     </Section>
+  );
+}
+
+/** The models of a pipeline, one after the other. */
+function Stages(props: { stages: StageTiming[] }) {
+  if (props.stages.length === 0) return null;
+  const cell = (seconds: number | null) => <td>{seconds === null ? "–" : duration(seconds)}</td>;
+  return (
+    <div class="scroll-x" tabIndex={0} role="region" aria-label="Times of the models of the pipeline">
+      <table class="plain numbers stages">
+        <thead>
+          <tr>
+            <th scope="col">Model of the pipeline</th>
+            <th scope="col" title="Median of a prediction, without the engine's profiler">
+              Prediction
+            </th>
+            <th scope="col" title="What goes into making its inputs from what the models before it gave">
+              Inputs made
+            </th>
+            <th scope="col" title="The sum over its operations, from profiled runs">
+              Operations
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {props.stages.map((stage) => (
+            <tr key={stage.name}>
+              <th scope="row">
+                {stage.name} <span class="faint">{kindName(stage.kind)}</span>
+                {stage.absent && <div class="faint">not run: {stage.absent}</div>}
+              </th>
+              {cell(stage.run_s)}
+              {cell(stage.convert_s)}
+              {cell(stage.operations_s)}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
