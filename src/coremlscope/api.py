@@ -6,6 +6,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from coremlscope.profiling.assemble import Progress
     from coremlscope.profiling.compare import Comparison
     from coremlscope.profiling.estimating import Estimated
-    from coremlscope.profiling.matrix import Matrix
+    from coremlscope.profiling.matrix import Matrix, Timing
     from coremlscope.profiling.profile import Profile, Request
     from coremlscope.profiling.summary import ModelSummary
 
@@ -199,6 +200,8 @@ def matrix(
     os: str | None = None,
     threads: int | None = None,
     seed: int = 0,
+    on_device: str | None = None,
+    team: str = "",
     progress: Progress | None = None,
     changed: Callable[[Matrix], None] = lambda _: None,
 ) -> Matrix:
@@ -215,6 +218,9 @@ def matrix(
         os: The version of the system of all of them; the newest known one of each by default.
         threads: Threads that work on one operation; None for one per physical core. Not on a Mac.
         seed: Seeds made-up inputs.
+        on_device: On a Mac, the name or identifier of an iPhone or iPad that is connected to it, or `any`:
+            each setting is timed there and not on the Mac (not yet confirmed on a device).
+        team: The development team that signs what runs on that device: `A1B2C3D4E5`.
         progress: Called with the phase, how many repetitions are done, and how many there will be.
         changed: Called with all that is known whenever something new is.
 
@@ -228,20 +234,27 @@ def matrix(
     from coremlscope.profiling.compare import label_subjects
     from coremlscope.profiling.matrix import Matrix, fill_matrix, forecast_model, time_on_host
     from coremlscope.runtime.apple_timing import time_in_core_ml
+    from coremlscope.runtime.device_timing import device_timer
 
     chosen = [find_device(device, os) for device in devices]
     settings = tuple(compute_units)
     labels = label_subjects([_name(source) for source in sources])
     is_mac = sys.platform == "darwin"
-    time_model = time_in_core_ml if is_mac else partial(time_on_host, threads=threads)
-    return fill_matrix(
-        [(label, partial(read, source)) for label, source in zip(labels, sources, strict=True)],
-        Matrix(iterations, settings, tuple(device.name for device in chosen), ()),
-        partial(time_model, iterations=iterations, seed=seed, progress=progress),
-        settings_matter=is_mac,
-        forecast=partial(forecast_model, devices=chosen, settings=settings) if chosen else None,
-        changed=changed,
-    )
+    with ExitStack() as stack:
+        time_model: Callable[..., Timing] = partial(time_on_host, threads=threads)
+        if on_device is not None or team:
+            time_model = stack.enter_context(device_timer(on_device or "", team))
+        elif is_mac:
+            time_model = time_in_core_ml
+        return fill_matrix(
+            [(label, partial(read, source)) for label, source in zip(labels, sources, strict=True)],
+            Matrix(iterations, settings, tuple(device.name for device in chosen), ()),
+            partial(time_model, iterations=iterations, seed=seed, progress=progress),
+            settings_matter=is_mac,
+            power_matters=on_device is None,
+            forecast=partial(forecast_model, devices=chosen, settings=settings) if chosen else None,
+            changed=changed,
+        )
 
 
 def _name(source: Source | Profile) -> str:

@@ -28,12 +28,14 @@ _REDRAW_S = 0.1
 _EPILOG = """\
 Off a Mac one column is measured, that of this host; with --device the settings are planned and
 estimated, and headed so. On a Mac all settings are measured in Core ML, through coremltools;
-that path is not yet confirmed on a device. A model that fails does not stop the others: the
-exit code is that of the first failure. Ctrl-C keeps what is done.
+with --on-device they are measured on an iPhone or iPad that is connected to it, which must be in
+developer mode. Neither path is yet confirmed on a device. A model that fails does not stop the
+others: the exit code is that of the first failure. Ctrl-C keeps what is done.
 
 examples:
   coremlscope matrix a.mlpackage b.mlpackage --device iphone-15-pro
   coremlscope matrix *.mlpackage --compute-units every --iterations 10 --device m1,m4 -o matrix.md
+  coremlscope matrix a.mlpackage --on-device any --team A1B2C3D4E5
 """
 
 
@@ -58,6 +60,17 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--os", metavar="VERSION", help="iOS or macOS on all of them: 18, 14.5 (default: the newest of each)"
+    )
+    parser.add_argument(
+        "--on-device",
+        metavar="NAME",
+        help="on a Mac: measure on a connected iPhone or iPad, by its name or identifier, or any",
+    )
+    parser.add_argument(
+        "--team",
+        metavar="ID",
+        default="",
+        help="the development team that signs what runs on that device: A1B2C3D4E5",
     )
     parser.add_argument(
         "--threads",
@@ -85,6 +98,8 @@ def _run(arguments: argparse.Namespace) -> int:
             os=arguments.os,
             threads=arguments.threads,
             seed=arguments.seed,
+            on_device=arguments.on_device,
+            team=arguments.team,
             progress=progress,
             changed=changed,
         )

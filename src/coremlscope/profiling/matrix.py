@@ -45,7 +45,8 @@ class Timing:
     Attributes:
         by: What did the work: `onnxruntime 1.22 on AMD EPYC`, `Core ML on Apple M4`.
         compute_units: The setting; empty where settings make no difference to what did the work.
-        power_mode: The Mac's power mode while it was timed; empty where the system does not tell.
+        power_mode: The Mac's power mode while it was timed; empty where the system does not tell, and for a
+            device that is connected to it.
         load: Loading what was compiled.
         predict: Predictions.
     """
@@ -184,6 +185,7 @@ def fill_matrix(
     timer: Timer,
     *,
     settings_matter: bool,
+    power_matters: bool = True,
     forecast: Forecaster | None = None,
     changed: Callable[[Matrix], None] = lambda _: None,
 ) -> Matrix:
@@ -196,6 +198,7 @@ def fill_matrix(
         matrix: The matrix without its rows.
         timer: Times a model under a setting.
         settings_matter: False where the settings make no difference to that; then one is timed.
+        power_matters: False where not this host does the work, so that its power mode says nothing.
         forecast: Plans and estimates a model, if that is wanted.
         changed: Called with all that is known whenever something new is.
 
@@ -216,7 +219,8 @@ def fill_matrix(
                 filling.note(index, forecasts=found or ())
             for setting in settings:
                 what = f"measure {setting}" if settings_matter else "measure"
-                timing = filling.attempt(index, what, partial(_steady, timer, model, setting))
+                timed = partial(_steady, timer) if power_matters else timer
+                timing = filling.attempt(index, what, partial(timed, model, setting))
                 filling.note(index, timings=() if timing is None else (timing,))
     except KeyboardInterrupt:
         interrupted = True

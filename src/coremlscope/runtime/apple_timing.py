@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, Any
 
 from coremlscope.devices import ComputeUnits
 from coremlscope.engines.host import processor_name
@@ -23,13 +23,14 @@ from coremlscope.profiling.assemble import Progress
 from coremlscope.profiling.matrix import Timing
 from coremlscope.profiling.profile import Phase
 
-__all__ = ["time_in_core_ml"]
+__all__ = ["LIMIT_S", "LOADS", "collect_samples", "time_in_core_ml"]
 
 _CHILD = (sys.executable, "-m", "coremlscope.runtime.apple_timing_child")
 _HINT = "try another setting with --compute-units"
-_LOADS = 3
+#: How often a model is loaded; the first time compiles for the device.
+LOADS = 3
 #: Core ML compiles for a device on the first load, which can take minutes.
-_LIMIT_S = 900.0
+LIMIT_S = 900.0
 
 
 def time_in_core_ml(
@@ -39,7 +40,7 @@ def time_in_core_ml(
     iterations: int,
     seed: int = 0,
     progress: Progress | None = None,
-    limit_s: float = _LIMIT_S,
+    limit_s: float = LIMIT_S,
     command: Sequence[str] = _CHILD,
 ) -> Timing:
     """Times loads and predictions of a model under one setting, with made-up inputs.
@@ -58,35 +59,68 @@ def time_in_core_ml(
     """
     if model.source is None:
         raise EngineError("Core ML reads models from files, and this one is in memory", "give its path")
-    seconds: dict[str, list[float]] = {"load": [], "warm-up": [], "predict": []}
-    totals = {"load": _LOADS, "predict": iterations}
-    arguments = [str(model.source), setting, str(iterations), str(_LOADS), str(seed)]
-    with _lines([*command, *arguments], limit_s) as lines:
-        for phase, taken in map(_parse, lines):
-            if phase not in seconds:
-                continue
-            seconds[phase].append(taken)
-            if progress is not None:
-                done = len(seconds[phase])
-                progress(phase, done, totals.get(phase, done))
-    if len(seconds["load"]) < _LOADS or len(seconds["predict"]) < iterations:
-        raise EngineError("Core ML made no predictions", _HINT)
-    # The first load compiles for the device.
-    load = Phase(tuple(seconds["load"][1:]), tuple(seconds["load"][:1]))
-    predict = Phase(tuple(seconds["predict"]), tuple(seconds["warm-up"]))
+    arguments = [str(model.source), setting, str(iterations), str(LOADS), str(seed)]
+    _, load, predict = collect_samples(
+        [*command, *arguments], iterations=iterations, progress=progress, limit_s=limit_s
+    )
     return Timing(f"Core ML on {processor_name()}", setting, "", load, predict)
 
 
-def _parse(line: str) -> tuple[str, float]:
+def collect_samples(
+    command: Sequence[str],
+    *,
+    iterations: int,
+    progress: Progress | None = None,
+    limit_s: float = LIMIT_S,
+    hint: str = _HINT,
+) -> tuple[str, Phase, Phase]:
+    """Runs a process that times a model and prints what it finds as lines of JSON.
+
+    Args:
+        command: What is run.
+        iterations: How many predictions it times.
+        progress: Told of each repetition.
+        limit_s: How long to wait for the next sample before giving up.
+        hint: What to do where Core ML fails.
+
+    Returns:
+        What the process says it measures on, empty where it does not say; loads, of which the first is set
+        apart, since it compiles for the device; predictions with their warm-ups.
+
+    Raises:
+        EngineError: Core ML failed, or took too long.
+    """
+    place = ""
+    seconds: dict[str, list[float]] = {"load": [], "warm-up": [], "predict": []}
+    totals = {"load": LOADS, "predict": iterations}
+    with _lines(command, limit_s, hint) as lines:
+        for told in map(_parse, lines):
+            place = str(told.get("device", place))
+            phase = told.get("phase", "")
+            if phase not in seconds:
+                continue
+            seconds[phase].append(told["seconds"])
+            if progress is not None:
+                done = len(seconds[phase])
+                progress(phase, done, totals.get(phase, done))
+    if len(seconds["load"]) < LOADS or len(seconds["predict"]) < iterations:
+        raise EngineError("Core ML made no predictions", hint)
+    load = Phase(tuple(seconds["load"][1:]), tuple(seconds["load"][:1]))
+    return place, load, Phase(tuple(seconds["predict"]), tuple(seconds["warm-up"]))
+
+
+def _parse(line: str) -> dict[str, Any]:
     try:
         told = json.loads(line)
-        return str(told["phase"]), float(told["seconds"])
+        if "device" in told:
+            return {"device": str(told["device"])}
+        return {"phase": str(told["phase"]), "seconds": float(told["seconds"])}
     except (ValueError, KeyError, TypeError):
-        return "", 0.0  # frameworks print remarks of their own
+        return {}  # frameworks print remarks of their own
 
 
 @contextmanager
-def _lines(command: Sequence[str], limit_s: float) -> Iterator[Iterator[str]]:
+def _lines(command: Sequence[str], limit_s: float, hint: str) -> Iterator[Iterator[str]]:
     """The lines that a process prints. It is ended when none comes for too long."""
     late = False
     with tempfile.TemporaryFile() as errors:
@@ -112,7 +146,7 @@ def _lines(command: Sequence[str], limit_s: float) -> Iterator[Iterator[str]]:
             errors.seek(0)
             said = errors.read().decode("utf-8", "replace").strip().splitlines()
             reason = said[-1] if said else f"exit code {process.returncode}"
-            raise EngineError(f"Core ML failed: {reason}", _HINT)
+            raise EngineError(f"Core ML failed: {reason}", hint)
 
 
 def _watched(stream: IO[str], limit_s: float, end: Callable[[], None]) -> Iterator[str]:
