@@ -55,7 +55,7 @@ function Plot(props: { points: readonly Timed[] }) {
   const roof = `M${x(start)},${y(Math.max(start * slope, lowest))}L${x(knee)},${y(Math.min(top, knee * slope))}H${x(right)}`;
   const longest = Math.max(...points.map((point) => point.seconds));
   // The quickest last, so that none is hidden.
-  const ordered = [...points].sort((a, b) => b.seconds - a.seconds);
+  const ordered = thinned([...points].sort((a, b) => b.seconds - a.seconds), (point) => `${Math.round(x(intensity(point)) / 3)},${Math.round(y(rate(point)) / 3)}`);
   return (
     <div ref={ref}>
       <svg width={width} height={HEIGHT} class="roofline" role="img" aria-label={`Roofline of ${points.length} points; the highest rate is ${count(top)} FLOP/s, the widest traffic ${count(slope)} B/s`}>
@@ -76,6 +76,18 @@ function Plot(props: { points: readonly Timed[] }) {
       </svg>
     </div>
   );
+}
+
+/** So many points are drawn one by one; of more, those in one place are drawn once. */
+const MANY = 1500;
+
+function thinned(points: readonly Timed[], place: (point: Timed) => string): readonly Timed[] {
+  if (points.length <= MANY) return points;
+  const taken = new Set<string>();
+  return points.filter((point) => {
+    const key = `${place(point)} ${point.unit}`;
+    return !taken.has(key) && taken.add(key);
+  });
 }
 
 type Scale = ReturnType<typeof scaleLog<number, number>>;
