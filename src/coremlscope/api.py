@@ -146,7 +146,8 @@ def _on_devices(model: Model, devices: Sequence[str], request: Request) -> list[
 
     chosen = [find_device(device) for device in devices]
     settings = sorted(SETTINGS, key=lambda setting: setting != request.compute_units)
-    return estimate_model(model, chosen, settings, function=request.function or None, shapes=request.shapes)
+    function = request.function or None
+    return estimate_model(model, chosen, settings, function=function, shapes=request.shapes, with_advice=True)
 
 
 def compare(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import math
 from dataclasses import dataclass
 
@@ -176,6 +177,7 @@ class StateType:
 ValueType = TensorType | ListType | TupleType | DictType | StateType
 
 
+@functools.lru_cache(maxsize=4096)
 def describe_type(type_: ValueType) -> str:
     """One type as MIL text writes it: `tensor<fp16, [1, 3, ?, ?]>`, `state<tensor<fp16, [8]>>`."""
     match type_:

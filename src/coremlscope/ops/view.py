@@ -54,6 +54,7 @@ class OpView:
         opset: The number in the function's opset: 5 for `CoreML5` (iOS 15) … 8 for `CoreML8` (iOS 18).
         blocks: Its nested graphs, bound (filled in by `bind`).
         outputs: What is known of its results (filled in by `bind`).
+        memo: What was worked out of a bound operation and is asked for again and again.
     """
 
     op: Op
@@ -61,6 +62,7 @@ class OpView:
     opset: int
     blocks: tuple[BoundGraph, ...] = ()
     outputs: tuple[BoundValue, ...] = field(default=())
+    memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def has(self, name: str) -> bool:
         """True where the parameter is given."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import UNITS, ComputeUnit
 from coremlscope.errors import MissingWeightsError
+from coremlscope.ir import Value
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.rule import EVERY_OP, GraphContext, GraphRule, ProgramFacts, Rule, RuleContext
@@ -27,18 +29,19 @@ _NOT_TOLD = (
 )
 
 
-def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts) -> Verdicts:
+def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts, *, with_advice: bool = True) -> Verdicts:
     """The verdicts on every operation of a function, nested ones included.
 
     Args:
         graph: The function as Core ML plans it.
         device: Chip and system.
         facts: The program.
+        with_advice: False leaves out what has no effect on where operations run.
     """
     nodes = list(graph.walk())
     producers, consumers = _uses(nodes)
     producers.update((value.name, view) for view in graph.walk_packed() for value in view.op.outputs)
-    table = _table(RULES, device)
+    table = _table([rule for rule in RULES if with_advice or rule.effect != "advises"], device)
     plain = RuleContext(device, facts, producers, consumers)
     inserted = RuleContext(device, facts, producers, consumers, inserted=True)
     verdicts: dict[str, dict[ComputeUnit, Verdict]] = {}
@@ -47,7 +50,7 @@ def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts) -> Verdicts:
         verdicts[node.id] = judge_op(node.view, inserted if node.inserted else plain, rules)
     ops = [(node.id, node.view) for node in nodes]
     for rule in GRAPH_RULES:
-        if rule.scope.holds(device.chip, device.os):
+        if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises"):
             _apply_graph_rule(rule, GraphContext(device, facts, ops, verdicts, producers), verdicts)
     _spread_failures(verdicts)
     return verdicts
@@ -60,7 +63,7 @@ def judge_op(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> dict[
         detail = apply(rule, view, context)
         if detail is not False:
             found[rule.unit].append(rule.reason(detail))
-    return {unit: _verdict(unit, reasons) for unit, reasons in found.items()}
+    return {unit: _verdict(unit, tuple(reasons)) for unit, reasons in found.items()}
 
 
 def apply(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
@@ -75,7 +78,8 @@ def apply(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
         return False
 
 
-def _verdict(unit: ComputeUnit, reasons: Sequence[Reason]) -> Verdict:
+@functools.lru_cache(maxsize=4096)
+def _verdict(unit: ComputeUnit, reasons: tuple[Reason, ...]) -> Verdict:
     advice = tuple(reason for reason in reasons if reason.effect == "advises")
     seen = [_rank(reason) for reason in reasons if reason.effect == "confirms"]
     best = min(seen, default=len(CONFIDENCES))
@@ -109,9 +113,8 @@ def _uses(nodes: Sequence[Node]) -> tuple[dict[str, OpView], dict[str, list[OpVi
             producers[value.name] = node.view
         for arguments in node.view.op.inputs.values():
             for argument in arguments:
-                name = getattr(argument, "name", None)
-                if name is not None:
-                    consumers[name].append(node.view)
+                if isinstance(argument, Value):
+                    consumers[argument.name].append(node.view)
     return producers, consumers
 
 

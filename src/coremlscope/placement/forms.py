@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from coremlscope.ir import DType, StateType, TensorType
 from coremlscope.ops.view import OpView
@@ -45,14 +45,21 @@ def always(view: OpView, context: RuleContext) -> bool:
     return True
 
 
-def run_time_inputs(view: OpView, *, indices: bool = True) -> list[tuple[str, TensorType]]:
+def run_time_inputs(view: OpView, *, indices: bool = True) -> Sequence[tuple[str, TensorType]]:
     """Parameter and type of every tensor that is only known at run time; of states, what they hold.
 
     Args:
-        view: The operation.
+        view: The operation, bound.
         indices: False leaves out parameters that say where, such as the indices of a gather.
     """
-    skipped = () if indices else INDICES.get(view.op.type, ())
+    key = "run-time inputs", indices
+    if key not in view.memo:
+        view.memo[key] = _run_time_inputs(view, () if indices else INDICES.get(view.op.type, ()))
+    found: tuple[tuple[str, TensorType], ...] = view.memo[key]
+    return found
+
+
+def _run_time_inputs(view: OpView, skipped: Sequence[str]) -> tuple[tuple[str, TensorType], ...]:
     found = []
     for name, given in view.inputs.items():
         for bound in given:
@@ -63,19 +70,24 @@ def run_time_inputs(view: OpView, *, indices: bool = True) -> list[tuple[str, Te
                 type_ = type_.wrapped
             if isinstance(type_, TensorType):
                 found.append((name, type_))
-    return found
+    return tuple(found)
 
 
-def run_time_tensors(view: OpView, *, indices: bool = True) -> list[tuple[str, TensorType]]:
+def run_time_tensors(view: OpView, *, indices: bool = True) -> Sequence[tuple[str, TensorType]]:
     """As `run_time_inputs`, then the results under the name ``result``.
 
     Without `indices`, results that hold places (those of an arg-max, the second of top-k) are left out too.
     """
-    found = run_time_inputs(view, indices=indices)
-    skipped = () if indices else _PLACES.get(view.op.type, ())
-    for position, bound in enumerate(view.outputs):
-        if isinstance(bound.type, TensorType) and position not in skipped:
-            found.append(("result", bound.type))
+    key = "run-time tensors", indices
+    if key not in view.memo:
+        skipped = () if indices else _PLACES.get(view.op.type, ())
+        results = [
+            ("result", bound.type)
+            for position, bound in enumerate(view.outputs)
+            if isinstance(bound.type, TensorType) and position not in skipped
+        ]
+        view.memo[key] = (*run_time_inputs(view, indices=indices), *results)
+    found: tuple[tuple[str, TensorType], ...] = view.memo[key]
     return found
 
 

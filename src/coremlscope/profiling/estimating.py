@@ -27,7 +27,7 @@ from coremlscope.ir import (
 )
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.placement.backend import Backend
-from coremlscope.placement.coreml_view import Node, program_facts
+from coremlscope.placement.coreml_view import CoreMLGraph, Node, program_facts
 from coremlscope.placement.eligibility import judge
 from coremlscope.placement.plan import FunctionPlan, PlannedCost, place
 from coremlscope.placement.rules import GRAPH_RULES, RULES
@@ -78,6 +78,8 @@ class _Stage:
     kernels: tuple[Kernel, ...]
     #: Planned costs by operation and era: devices of one era share them.
     prices: dict[tuple[str, str], dict[Backend, PlannedCost]] = field(default_factory=dict)
+    #: The function as Core ML plans it, by system.
+    graphs: dict[str, CoreMLGraph] = field(default_factory=dict)
 
 
 def estimate_model(
@@ -88,6 +90,7 @@ def estimate_model(
     name: str = "",
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    with_advice: bool = False,
 ) -> list[Estimated]:
     """Estimates the latency of a prediction for every device and setting.
 
@@ -98,6 +101,7 @@ def estimate_model(
         name: What the model is called in the result.
         function: The function; None for the default one.
         shapes: Shapes of flexible inputs, instead of the defaults.
+        with_advice: Whether the plans say as well what would make operations faster where they run.
 
     Raises:
         UnsupportedModelError: The model is a classical one.
@@ -117,7 +121,7 @@ def estimate_model(
     for device in devices:
         key = _planning_key(device)
         if key not in plans:
-            plans[key] = [_plan(stage, device, settings) for stage in stages]
+            plans[key] = [_plan(stage, device, settings, with_advice=with_advice) for stage in stages]
         for setting in settings:
             units = _units(plans[key], setting)
             result = estimate(kernels, units, device.chip, converted_bytes=converted, table=table)
@@ -162,8 +166,13 @@ def _planning_key(device: Device) -> object:
     return held, device.chip.neural_engine_generation, device.os
 
 
-def _plan(stage: _Stage, device: Device, settings: Sequence[ComputeUnits]) -> FunctionPlan:
-    graph = view_as_run(stage.model, stage.bound, device, stage.description)
+def _plan(
+    stage: _Stage, device: Device, settings: Sequence[ComputeUnits], *, with_advice: bool
+) -> FunctionPlan:
+    system = str(device.os)
+    if system not in stage.graphs:
+        stage.graphs[system] = view_as_run(stage.model, stage.bound, device, stage.description)
+    graph = stage.graphs[system]
     facts = program_facts(stage.model, stage.bound, stage.description)
 
     def pricing(node: Node) -> dict[Backend, PlannedCost]:
@@ -173,7 +182,7 @@ def _plan(stage: _Stage, device: Device, settings: Sequence[ComputeUnits]) -> Fu
             stage.prices[key] = {b: PlannedCost(known.ms, known.basis) for b, known in prices.items()}
         return stage.prices[key]
 
-    return place(graph, judge(graph, device, facts), pricing, TOLLS, settings)
+    return place(graph, judge(graph, device, facts, with_advice=with_advice), pricing, TOLLS, settings)
 
 
 def _units(plans: Sequence[FunctionPlan], setting: ComputeUnits) -> dict[str, ComputeUnit]:
