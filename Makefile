@@ -100,7 +100,7 @@ $(TORCH)/.conformance: requirements/conformance.txt $(TORCH)/.ready
 	@touch $@
 
 frontend/node_modules/.package-lock.json: frontend/package-lock.json
-	cd frontend && npm ci --silent --no-audit --no-fund
+	cd frontend && npm ci --silent --no-audit --no-fund --fetch-retries=1 --fetch-timeout=60000
 	@touch $@
 
 # $(call install,environment,arguments of pip install)
