@@ -17,8 +17,8 @@ class Flow:
     """What an operation reads, and what is alive while it runs.
 
     Attributes:
-        inputs: Ids of the operations whose results it reads, in the order of its arguments, once each. What
-            its nested graphs read is theirs.
+        inputs: Ids of the operations whose results it reads, in the program's order, once each (files keep
+            the parameters of an operation in no order). What its nested graphs read is theirs.
         live_bytes: Bytes of all tensors that are alive while it runs: inputs of the function that are still
             read, results of operations before it that are still read, its own results; in a nested graph
             also those outside. Constants and states are not counted, and every result counts, though a
@@ -52,16 +52,19 @@ def _trace(
     """
     hidden = {value.name for value in graph.graph.inputs}
     known = {name: id_ for name, id_ in makers.items() if name not in hidden}
+    # Operations come to be known in the program's order.
+    places = {id_: place for place, id_ in enumerate(dict.fromkeys(known.values()))}
     live = _Live(graph, given)
     for index, view in enumerate(graph.ops):
         op = view.op
         if op.constant is None:
             around, missing = outside + live.sizes[index], unknown + live.unknown[index]
-            sources = (known[name] for name in _arguments(view) if name in known)
-            yield op.id, Flow(tuple(dict.fromkeys(sources)), None if missing else around)
+            sources = {known[name] for name in _arguments(view) if name in known}
+            yield op.id, Flow(tuple(sorted(sources, key=places.__getitem__)), None if missing else around)
             for block in view.blocks:
                 yield from _trace(block, known, {}, around, missing)
             known.update((value.name, op.id) for value in op.outputs)
+            places[op.id] = len(places)
 
 
 class _Live:
