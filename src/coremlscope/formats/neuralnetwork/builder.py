@@ -97,12 +97,14 @@ class Builder:
         reserved: Names that no value gets unless it is asked for by that very name.
 
     Attributes:
-        layer: The layer that operations are emitted for.
+        layer: The layer that operations are emitted for; None where they stand between layers and features.
+        feature: Then the feature that they serve: their results are named after it.
         scope: The blobs by the names that layers know them by; later layers may write one anew.
     """
 
     def __init__(self, function: str, reserved: Sequence[str] = ()) -> None:
         self.layer: Layer | None = None
+        self.feature = "value"
         self.scope: dict[str, Blob] = {}
         self._path = function
         self._ops: list[Op] = []
@@ -311,7 +313,7 @@ class Builder:
     def _result_names(self, count: int, named: Sequence[str] | None) -> list[str]:
         if named is not None:
             return list(named)
-        stem = self.layer.name if self.layer is not None and self.layer.name else "value"
+        stem = self.layer.name if self.layer is not None and self.layer.name else self.feature
         return [self.fresh(stem) for _ in range(count)]
 
     def _append(

@@ -109,6 +109,7 @@ class _Network:
 
     def input(self, feature: Feature) -> Blob:
         b, type_ = self.builder, feature.type
+        b.feature = feature.name
         shape = self.shapes.get(feature.name) or default_shape(type_)
         given = b.input(feature.name, DType.INT32 if _is_integer(feature) else FLOAT, shape)
         blob = b.floats(given)
@@ -231,6 +232,7 @@ class _Network:
                 f"the classifier takes its probabilities from {source!r}, which no layer gives", _DAMAGED
             )
         blob = self.builder.scope[source]
+        self.builder.feature = i.predicted_feature
         classes = constant(
             np.array(labels, object) if field == "stringClassLabels" else np.array(labels, np.int64)
         )
@@ -244,6 +246,7 @@ class _Network:
 
     def output(self, feature: Feature) -> Blob:
         b, name = self.builder, feature.name
+        b.feature = name
         if name not in b.scope:
             raise CorruptModelError(f"the output {name!r} is given by no layer", _DAMAGED)
         if name in self.given:
