@@ -8,7 +8,7 @@ from pathlib import Path
 from coremlscope.cli.command import EVERY, Command, add_reports, add_shape, one_of
 from coremlscope.cli.lookup import device_names
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_engine_options, add_repetitions
+from coremlscope.cli.repetitions import add_engine_options, add_repetitions, measure_options
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS
@@ -103,14 +103,7 @@ def _run(arguments: argparse.Namespace) -> int:
             devices=arguments.device,
             os=arguments.os,
             settings=arguments.compute_units,
-            function=arguments.function or "",
-            iterations=arguments.iterations,
-            compile_iterations=arguments.compile_iterations,
-            load_iterations=arguments.load_iterations,
-            warmups=arguments.warmups,
-            seed=arguments.seed,
-            shapes=dict(arguments.shape),
-            random_weights=arguments.random_weights,
+            **measure_options(arguments),
         )
 
     def tables(width: int, color: bool) -> str:

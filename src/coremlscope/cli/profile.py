@@ -16,7 +16,7 @@ from coremlscope.cli.command import (
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.lookup import device_names
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_engine_options, add_repetitions
+from coremlscope.cli.repetitions import add_engine_options, add_repetitions, measure_options
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
 
@@ -71,6 +71,8 @@ def _run(arguments: argparse.Namespace) -> int:
     model = api.read(arguments.model)
     _, description = interface_of(model, arguments.function)
     inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
+    request = measure_options(arguments)
+    request["precision"] = arguments.precision
     with progress_bars(not arguments.quiet) as progress:
         profile = api.profile(
             model,
@@ -78,16 +80,8 @@ def _run(arguments: argparse.Namespace) -> int:
             threads=arguments.threads,
             progress=progress,
             compute_units=arguments.compute_units,
-            function=arguments.function or "",
-            iterations=arguments.iterations,
-            compile_iterations=arguments.compile_iterations,
-            load_iterations=arguments.load_iterations,
-            warmups=arguments.warmups,
-            seed=arguments.seed,
-            shapes=shapes,
-            random_weights=arguments.random_weights,
-            precision=arguments.precision,
             devices=arguments.device,
+            **request,
         )
 
     def tables(width: int, color: bool) -> str:

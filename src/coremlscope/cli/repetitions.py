@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import at_least
 
-__all__ = ["add_engine_options", "add_repetitions"]
+if TYPE_CHECKING:
+    from coremlscope.api import MeasureOptions
+
+__all__ = ["add_engine_options", "add_repetitions", "measure_options"]
 
 
 def add_repetitions(parser: argparse.ArgumentParser) -> None:
@@ -52,3 +56,17 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="make up weights whose file is absent, to time the structure",
     )
+
+
+def measure_options(arguments: argparse.Namespace) -> MeasureOptions:
+    """What the options of a verb that measures ask for: those added here, `--function` and `--shape`."""
+    return {
+        "function": arguments.function or "",
+        "iterations": arguments.iterations,
+        "compile_iterations": arguments.compile_iterations,
+        "load_iterations": arguments.load_iterations,
+        "warmups": arguments.warmups,
+        "seed": arguments.seed,
+        "shapes": dict(arguments.shape),
+        "random_weights": arguments.random_weights,
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypedDict, get_args
 
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, Session
@@ -22,7 +22,7 @@ from coremlscope.ir import Array, FunctionDescription, Model
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.program import OnnxProgram, Precision
 
-__all__ = ["Executable", "check_precision", "compile_model", "load_compiled"]
+__all__ = ["CompileOptions", "Executable", "check_precision", "compile_model", "load_compiled"]
 
 _OPTIONS = EngineOptions()
 
@@ -151,6 +151,15 @@ def check_precision(precision: str) -> None:
         raise UsageError(
             f"there is no precision {precision!r}", f"use one of {', '.join(get_args(Precision))}"
         )
+
+
+class CompileOptions(TypedDict, total=False):
+    """How `compile_model` compiles, as keywords."""
+
+    engine: Engine | None
+    options: EngineOptions
+    random_weights: int | None
+    precision: Precision
 
 
 def compile_model(

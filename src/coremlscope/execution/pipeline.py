@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Unpack
 
 from coremlscope.engines.base import Engine, EngineOptions
 from coremlscope.errors import EngineError, OutputError, UnsupportedModelError
 from coremlscope.execution.cache import ArtefactCache
 from coremlscope.execution.classical import with_absent_values
-from coremlscope.execution.executable import Executable, compile_model, load_compiled
+from coremlscope.execution.executable import CompileOptions, Executable, compile_model, load_compiled
 from coremlscope.execution.predictor import Predictor
 from coremlscope.execution.ranges import OpRange
 from coremlscope.execution.standin import StandIn
@@ -172,10 +172,7 @@ def compile_whole(
     *,
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    engine: Engine | None = None,
-    options: EngineOptions = _OPTIONS,
-    random_weights: int | None = None,
-    precision: Precision = "fp32",
+    **options: Unpack[CompileOptions],
 ) -> Runnable:
     """Compiles a function of a model, or every stage of a pipeline; see `compile_model`.
 
@@ -183,11 +180,8 @@ def compile_whole(
         UnsupportedModelError: Nothing of a pipeline can be run here.
         CorruptModelError: The stages of a pipeline do not fit each other.
     """
-    settings: dict[str, Any] = {
-        "engine": engine, "options": options, "random_weights": random_weights, "precision": precision,
-    }  # fmt: skip
     if not isinstance(model.content, Pipeline):
-        return compile_model(model, folder, function=function, shapes=shapes, **settings)
+        return compile_model(model, folder, function=function, shapes=shapes, **options)
     interface_of(model, function)
     wiring = wire(model)
     refuse_empty(wiring)
@@ -201,7 +195,7 @@ def compile_whole(
                 flow.give(steps[-1].shapes)
                 continue
             with in_stage(stage):
-                step = compile_model(stage.model, folder / str(index), shapes=flow.asked(index), **settings)
+                step = compile_model(stage.model, folder / str(index), shapes=flow.asked(index), **options)
             opened.callback(step.close)
             steps.append(step)
             flow.give(output_shapes(step.bound))
@@ -217,13 +211,18 @@ def load_whole(
     if not isinstance(model.content, Pipeline):
         return load_compiled(folder, model, engine=engine, options=options)
     wiring = wire(model)
-    steps = [
-        StandIn(wiring, index)
-        if is_external(stage.model)
-        else load_compiled(folder / str(index), stage.model, engine=engine, options=options)
-        for index, stage in enumerate(wiring.stages)
-    ]
-    return PipelineExecutable(model, wiring, steps, _read_manifest(folder), folder)
+    steps: list[Executable | StandIn] = []
+    with ExitStack() as opened:
+        for index, stage in enumerate(wiring.stages):
+            if is_external(stage.model):
+                steps.append(StandIn(wiring, index))
+                continue
+            step = load_compiled(folder / str(index), stage.model, engine=engine, options=options)
+            opened.callback(step.close)
+            steps.append(step)
+        shapes = _read_manifest(folder)
+        opened.pop_all()
+    return PipelineExecutable(model, wiring, steps, shapes, folder)
 
 
 def refuse_empty(wiring: Wiring) -> None:

@@ -6,26 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
-from coremlscope import formats, ir
 from coremlscope.ir import Array
+from networks import network, read
 
 
 def builder_of(
     inputs: Mapping[str, Array], outputs: Sequence[str], *, exact: bool = True
 ) -> NeuralNetworkBuilder:
     """A builder of a network with inputs like the given arrays."""
-    features = [(name, datatypes.Array(*array.shape)) for name, array in inputs.items()]
-    results = [(name, None) for name in outputs]
-    return NeuralNetworkBuilder(features, results, disable_rank5_shape_mapping=exact)
-
-
-def read(builder: NeuralNetworkBuilder) -> ir.Model:
-    """The model as it is read from a file."""
-    return formats.read(builder.spec.SerializeToString())
+    return network({name: array.shape for name, array in inputs.items()}, exact=exact, outputs=outputs)
 
 
 def predict(builder: NeuralNetworkBuilder, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
