@@ -29,9 +29,9 @@ import numpy as np
 import torch
 
 from benchmarks.networks import NETWORKS, Network, convert_network
-from coremlscope.engines import EngineOptions
-from coremlscope.execution import compile_model
-from coremlscope.formats import read
+from coremlscope.engines.base import EngineOptions
+from coremlscope.execution.executable import compile_model
+from coremlscope.formats.container import read
 
 __all__ = ["main"]
 

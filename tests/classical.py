@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coremlscope import ir
-from coremlscope.formats import read
+from coremlscope.formats.container import read
 from coremlscope.formats.schema import Message, message_class
 
 __all__ = [

@@ -11,7 +11,8 @@ from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
-from coremlscope import formats, ir
+from coremlscope import ir
+from coremlscope.formats import container
 
 __all__ = ["layers_of", "network", "predict", "random", "read"]
 
@@ -33,7 +34,7 @@ def network(
 
 def read(builder: NeuralNetworkBuilder) -> ir.Model:
     """What has been built, as it is read from a file."""
-    return formats.read(builder.spec.SerializeToString())
+    return container.read(builder.spec.SerializeToString())
 
 
 def predict(builder: NeuralNetworkBuilder, **values: Any) -> Any:

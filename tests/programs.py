@@ -13,7 +13,8 @@ import onnxruntime as ort
 from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.mil import types
 
-from coremlscope import formats, ir
+from coremlscope import ir
+from coremlscope.formats import container
 from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
@@ -54,7 +55,7 @@ def build(
     )
     folder = Path(tempfile.mkdtemp())
     converted.save(str(folder / "m.mlpackage"))
-    return formats.read(folder / "m.mlpackage")
+    return container.read(folder / "m.mlpackage")
 
 
 def bind_main(model: ir.Model, shapes: Mapping[str, ir.Shape] | None = None) -> BoundFunction:

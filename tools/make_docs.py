@@ -22,7 +22,7 @@ import numpy as np
 from coremlscope.cli import COMMANDS, main
 from coremlscope.engines.sampling import Statistics
 from coremlscope.ops import kernels
-from coremlscope.profiling.profile import SCHEMA, Profile
+from coremlscope.results.profile import SCHEMA, Profile
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -40,7 +40,7 @@ coremlscope.install()
 
 from coremltools.converters.mil import Builder  # noqa: E402
 
-from coremlscope.runtime.proxies import ModelProxy  # noqa: E402
+from coremlscope.dropin.proxies import ModelProxy  # noqa: E402
 
 with contextlib.suppress(ImportError):  # needs pandas, which tests of networks do without
     from coremltools.test import utils as suite_utils

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.latency.extract import KERNELS, MEASUREMENTS
-from coremlscope.cost.kinds import KINDS
-from coremlscope.cost.table import Floats, KernelTable
+from coremlscope.cost.latency.kinds import KINDS
+from coremlscope.cost.latency.table import Floats, KernelTable
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
 _CHIP_IDS = {"A17 Pro": "a17-pro", "A19 Pro": "a19-pro"}

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import astuple, fields
 from pathlib import Path
 
-from coremlscope import formats
-from coremlscope.cost.kernels import fuse
-from coremlscope.cost.kinds import KINDS
-from coremlscope.cost.table import KernelTable
+from coremlscope.cost.latency.kernels import fuse
+from coremlscope.cost.latency.kinds import KINDS
+from coremlscope.cost.latency.table import KernelTable
+from coremlscope.formats import container
 from coremlscope.ir import Program
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
@@ -80,7 +80,7 @@ def _measurement(row: dict[str, str], network: str) -> tuple[str, ...]:
 
 def _kernels(path: Path) -> Iterator[tuple[object, ...]]:
     """The kernels of a package, equal ones once with their number."""
-    content = formats.read(path).content
+    content = container.read(path).content
     assert isinstance(content, Program)
     function = next(iter(content.functions.values()))
     table = KernelTable.of(fuse(bind(function, OPS).graph))

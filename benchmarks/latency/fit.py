@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.minimise import minimise
 from benchmarks.latency.priors import PRIORS, REFERENCES, Prior
-from coremlscope.cost.calibration import UnitParameters
-from coremlscope.cost.pricing import price_kernels, scale_of
-from coremlscope.cost.table import Floats
+from coremlscope.cost.latency.calibration import UnitParameters
+from coremlscope.cost.latency.pricing import price_kernels, scale_of
+from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import ComputeUnit, all_chips
 
 #: What measurements of one network on one chip differ by, from run to run, beyond rounding.

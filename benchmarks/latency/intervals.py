@@ -8,9 +8,9 @@ import numpy as np
 
 from benchmarks.latency.dataset import Measurement
 from benchmarks.latency.validate import HeldOut
-from coremlscope.cost.calibration import Spread
-from coremlscope.cost.latency import spread_of
-from coremlscope.cost.table import Floats
+from coremlscope.cost.latency.calibration import Spread
+from coremlscope.cost.latency.model import spread_of
+from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import all_chips
 
 #: A normal distribution holds 80 % of its mass within this many standard deviations.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from coremlscope.cost.table import Floats
+from coremlscope.cost.latency.table import Floats
 
 _STEP = 1e-4
 #: An iteration that gains a smaller share of the sum of squares is the last.

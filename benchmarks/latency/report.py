@@ -11,7 +11,7 @@ from benchmarks.latency.fit import Fitted
 from benchmarks.latency.intervals import coverage, unseen_spreads
 from benchmarks.latency.priors import PRIORS, REFERENCES
 from benchmarks.latency.validate import Errors, HeldOut, errors, noise_floor, oracle
-from coremlscope.cost.calibration import Spread, UnitParameters
+from coremlscope.cost.latency.calibration import Spread, UnitParameters
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 
 

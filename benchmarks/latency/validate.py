@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.fit import Estimator, Fitted, fit
 from benchmarks.latency.priors import REFERENCES
-from coremlscope.cost.calibration import UnitParameters
-from coremlscope.cost.pricing import price_kernels, scale_of
-from coremlscope.cost.table import Floats
+from coremlscope.cost.latency.calibration import UnitParameters
+from coremlscope.cost.latency.pricing import price_kernels, scale_of
+from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 
 

@@ -11,10 +11,10 @@ from benchmarks.plan.cases import CASES, GROUPS, build
 from benchmarks.plan.edgetpu import network
 from benchmarks.plan.published import DumpRow, read_context, read_dump, read_support
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, find_device
+from coremlscope.forecast.planning import plan_model
 from coremlscope.ir import Model
 from coremlscope.placement.backend import BACKENDS, UNIT_OF
 from coremlscope.placement.plan import FunctionPlan, Planned
-from coremlscope.profiling.planning import plan_model
 
 __all__ = ["Agreement", "compare_context", "compare_network", "compare_support"]
 

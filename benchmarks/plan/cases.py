@@ -19,7 +19,7 @@ import numpy as np
 from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.mil import Function, Program, types
 
-from coremlscope import formats
+from coremlscope.formats import container
 from coremlscope.ir import Model
 
 __all__ = ["CASES", "Case", "build"]
@@ -362,7 +362,7 @@ def build(name: str, in_context: bool = False) -> Model:
     path = _KEPT / version / f"{name}{'-in-context' if in_context else ''}.mlpackage"
     if not (path / "Manifest.json").is_file():
         _convert(name, in_context, path)
-    return formats.read(path)
+    return container.read(path)
 
 
 def _convert(name: str, in_context: bool, path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coremlscope import formats
+from coremlscope.formats import container
 from coremlscope.ir import (
     ArrayFeature,
     DType,
@@ -34,7 +34,7 @@ def network(corpus: Path = CORPUS) -> Model:
     elements.
     """
     path = next(corpus.rglob("MobilenetEdgeTPU.mlpackage"))
-    model = formats.read(path)
+    model = container.read(path)
     assert isinstance(model.content, Program)
     (name, function), *_ = model.content.functions.items()
     ops = function.graph.ops

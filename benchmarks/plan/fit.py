@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from benchmarks.plan.edgetpu import network
 from benchmarks.plan.published import read_dump
-from coremlscope.cost.rates import era
+from coremlscope.cost.planned.rates import era
 from coremlscope.devices import macos
 from coremlscope.execution.binding import bind_model
 from coremlscope.ops.view import OpView

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from coremlscope.devices import find_device
+from coremlscope.forecast.planning import plan_model
 from coremlscope.ir import (
     Description,
     DType,
@@ -18,7 +19,6 @@ from coremlscope.ir import (
     Value,
     constant,
 )
-from coremlscope.profiling.planning import plan_model
 
 __all__ = ["large_model", "report"]
 

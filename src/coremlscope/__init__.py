@@ -12,13 +12,13 @@ from coremlscope.version import __version__
 
 if TYPE_CHECKING:
     from coremlscope.api import compare, estimate, export, inspect, matrix, plan, predict, profile, read
+    from coremlscope.compare.profiles import Comparison
+    from coremlscope.describe.model import ModelSummary
+    from coremlscope.dropin import install, uninstall
     from coremlscope.errors import CoremlscopeError
+    from coremlscope.matrix import Matrix
     from coremlscope.placement.plan import Plan
-    from coremlscope.profiling.compare import Comparison
-    from coremlscope.profiling.matrix import Matrix
-    from coremlscope.profiling.profile import Profile, Request
-    from coremlscope.profiling.summary import ModelSummary
-    from coremlscope.runtime import install, uninstall
+    from coremlscope.results.profile import Profile, Request
 
 __all__ = [
     "Comparison",
@@ -43,24 +43,24 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Comparison": "profiling.compare",
+    "Comparison": "compare.profiles",
     "CoremlscopeError": "errors",
-    "ModelSummary": "profiling.summary",
-    "Matrix": "profiling.matrix",
+    "ModelSummary": "describe.model",
+    "Matrix": "matrix",
     "Plan": "placement.plan",
-    "Profile": "profiling.profile",
-    "Request": "profiling.profile",
+    "Profile": "results.profile",
+    "Request": "results.profile",
     "compare": "api",
     "estimate": "api",
     "export": "api",
     "inspect": "api",
     "matrix": "api",
-    "install": "runtime",
+    "install": "dropin",
     "plan": "api",
     "predict": "api",
     "profile": "api",
     "read": "api",
-    "uninstall": "runtime",
+    "uninstall": "dropin",
 }
 
 

@@ -11,21 +11,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from coremlscope import formats
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.errors import UsageError
+from coremlscope.formats import container
 from coremlscope.ir import Model, Pipeline
 
 if TYPE_CHECKING:
+    from coremlscope.compare.profiles import Comparison
+    from coremlscope.describe.model import ModelSummary
     from coremlscope.devices import ComputeUnits
+    from coremlscope.forecast.estimating import Estimated
+    from coremlscope.matrix import Matrix, Timing
+    from coremlscope.measure.engine import Progress
     from coremlscope.ops.program import Precision
     from coremlscope.placement.plan import Plan
-    from coremlscope.profiling.assemble import Progress
-    from coremlscope.profiling.compare import Comparison
-    from coremlscope.profiling.estimating import Estimated
-    from coremlscope.profiling.matrix import Matrix, Timing
-    from coremlscope.profiling.profile import Profile, Request
-    from coremlscope.profiling.summary import ModelSummary
+    from coremlscope.results.profile import Profile, Request
 
 __all__ = [
     "Source",
@@ -70,7 +70,7 @@ def read(source: Source) -> Model:
     Raises:
         ModelError: There is no model, or it is damaged.
     """
-    return source if isinstance(source, Model) else formats.read(source)
+    return source if isinstance(source, Model) else container.read(source)
 
 
 def inspect(
@@ -91,7 +91,7 @@ def inspect(
     Raises:
         CoremlscopeError: See the error tree.
     """
-    from coremlscope.profiling.summary import summarise
+    from coremlscope.describe.model import summarise
 
     return summarise(read(source), shapes, function=function, list_ops=list_ops)
 
@@ -121,8 +121,8 @@ def profile(
     """
     from coremlscope.errors import UnsupportedModelError
     from coremlscope.findings import Finding
-    from coremlscope.profiling import assemble
-    from coremlscope.profiling.profile import Request
+    from coremlscope.measure import engine as assemble
+    from coremlscope.results.profile import Request
 
     wanted, model = Request(**request), read(source)
     unknown: tuple[Finding, ...] = ()
@@ -133,7 +133,7 @@ def profile(
     measured = assemble.measure(model, wanted, inputs=inputs, threads=threads, progress=progress)
     if not found:
         return dataclasses.replace(measured, findings=(*measured.findings, *unknown))
-    from coremlscope.profiling.tabulate import with_plans
+    from coremlscope.forecast.tabulate import with_plans
 
     asked = tuple(one.for_profile() for one in found if one.compute_units == found[0].compute_units)
     return with_plans(dataclasses.replace(measured, estimates=asked), found)
@@ -142,7 +142,7 @@ def profile(
 def _on_devices(model: Model, devices: Sequence[str], request: Request) -> list[Estimated]:
     """Plans and estimates under every setting, the one that was asked for first."""
     from coremlscope.devices import SETTINGS, find_device
-    from coremlscope.profiling.estimating import estimate_model
+    from coremlscope.forecast.estimating import estimate_model
 
     chosen = [find_device(device) for device in devices]
     settings = sorted(SETTINGS, key=lambda setting: setting != request.compute_units)
@@ -178,9 +178,9 @@ def compare(
     Raises:
         CoremlscopeError: See the error tree.
     """
+    from coremlscope.compare.models import compare_on_devices, compare_sources
     from coremlscope.devices import find_device
-    from coremlscope.profiling.comparing import compare_on_devices, compare_sources
-    from coremlscope.profiling.profile import Request
+    from coremlscope.results.profile import Request
 
     wanted, chosen = Request(**request), [find_device(device, os) for device in devices]
     opened = [_opened(source) for source in sources]
@@ -231,11 +231,11 @@ def matrix(
     Raises:
         CoremlscopeError: An argument is wrong; see the error tree.
     """
+    from coremlscope.compare.profiles import label_subjects
     from coremlscope.devices import find_device
-    from coremlscope.profiling.compare import label_subjects
-    from coremlscope.profiling.matrix import Matrix, fill_matrix, forecast_model, time_on_host
-    from coremlscope.runtime.apple_timing import time_in_core_ml
-    from coremlscope.runtime.device_timing import device_timer
+    from coremlscope.matrix import Matrix, fill_matrix, forecast_model, time_on_host
+    from coremlscope.measure.coreml.device import device_timer
+    from coremlscope.measure.coreml.timing import time_in_core_ml
 
     chosen = [find_device(device, os) for device in devices]
     settings = tuple(compute_units)
@@ -260,7 +260,7 @@ def matrix(
 
 def _name(source: Source | Profile) -> str:
     """What a source is called: its path, where it has one."""
-    from coremlscope.profiling.profile import Profile
+    from coremlscope.results.profile import Profile
 
     if isinstance(source, Profile):
         return source.model.path
@@ -271,8 +271,8 @@ def _name(source: Source | Profile) -> str:
 
 def _opened(source: Source | Profile) -> Model | Profile:
     """What a source holds: a profile, or a model."""
-    from coremlscope.profiling.profile import Profile
-    from coremlscope.profiling.saved import is_saved_profile, read_profile
+    from coremlscope.results.files import is_saved_profile, read_profile
+    from coremlscope.results.profile import Profile
 
     if isinstance(source, Profile):
         return source
@@ -302,7 +302,7 @@ def predict(
     Raises:
         CoremlscopeError: See the error tree.
     """
-    from coremlscope.execution import open_predictor
+    from coremlscope.execution.pipeline import open_predictor
 
     with open_predictor(read(source), function, precision=precision) as predictor:
         return predictor.predict(values)
@@ -334,7 +334,7 @@ def estimate(
         CoremlscopeError: See the error tree.
     """
     from coremlscope.devices import find_device
-    from coremlscope.profiling.estimating import estimate_model
+    from coremlscope.forecast.estimating import estimate_model
 
     chosen = [find_device(device, os) for device in devices]
     name = "" if isinstance(source, (bytes, Model)) else str(source)
@@ -403,7 +403,7 @@ def plan(
         CoremlscopeError: See the error tree.
     """
     from coremlscope.devices import find_device
-    from coremlscope.profiling.planning import plan_model
+    from coremlscope.forecast.planning import plan_model
 
     chosen = find_device(device, os)
     return plan_model(read(source), chosen, compute_units, every_setting=every_setting, shapes=shapes)
@@ -428,8 +428,8 @@ def plan_by_apple(
     Raises:
         CoremlscopeError: See the error tree.
     """
-    from coremlscope.profiling.planning import plan_model
-    from coremlscope.runtime.apple import ask_core_ml, plan_from_apple, this_mac
+    from coremlscope.forecast.planning import plan_model
+    from coremlscope.measure.coreml.plan import ask_core_ml, plan_from_apple, this_mac
 
     ours = plan_model(read(path), this_mac(), compute_units, shapes=shapes)
     return plan_from_apple(ours, ask_core_ml(Path(path), compute_units)), ours

@@ -15,7 +15,7 @@ from benchmarks.latency.minimise import minimise
 from benchmarks.latency.priors import PRIORS, REFERENCES
 from benchmarks.latency.validate import HeldOut, choose, errors, noise_floor, oracle
 
-from coremlscope.cost.calibration import Spread, load_calibration
+from coremlscope.cost.latency.calibration import Spread, load_calibration
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
 
 

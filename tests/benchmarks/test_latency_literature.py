@@ -11,9 +11,9 @@ from benchmarks.latency.dataset import load_measurements, load_networks
 from benchmarks.latency.fit import Estimator
 
 import programs
-from coremlscope.cost.calibration import load_calibration
-from coremlscope.cost.kernels import fuse
-from coremlscope.cost.latency import estimate
+from coremlscope.cost.latency.calibration import load_calibration
+from coremlscope.cost.latency.kernels import fuse
+from coremlscope.cost.latency.model import estimate
 from coremlscope.devices import CPU, NEURAL_ENGINE, ComputeUnit, all_chips
 
 NETWORKS = load_networks()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from coremlscope.figures import Figure
-from coremlscope.profiling.plan_columns import DevicePlan, PlanReason, SettingEstimate, SettingPlan
-from coremlscope.profiling.profile import Group, OpRow, OpTable, Profile
+from coremlscope.results.plan import DevicePlan, PlanReason, SettingEstimate, SettingPlan
+from coremlscope.results.profile import Group, OpRow, OpTable, Profile
 from render.made import made_profile
 
 _TYPES = ("conv", "linear", "add", "layer_norm", "softmax", "reshape", "matmul")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from browser.conftest import Drive
+from coremlscope.compare.models import compare_on_devices
+from coremlscope.compare.profiles import Comparison, compare_profiles
 from coremlscope.devices import find_device
 from coremlscope.formats.sample import sample_model
-from coremlscope.profiling.compare import Comparison, compare_profiles
-from coremlscope.profiling.comparing import compare_on_devices
-from coremlscope.profiling.profile import Request
-from coremlscope.render.html import render_html_comparison
+from coremlscope.render.page import render_html_comparison
+from coremlscope.results.profile import Request
 from coremlscope.units import format_duration
 from render.made import made_profile
 from render.made_comparison import changed, rounds, timed

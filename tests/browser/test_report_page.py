@@ -16,11 +16,11 @@ import programs
 from browser.conftest import Drive
 from browser.large import large_profile
 from coremlscope import api
+from coremlscope.describe.stages import StageSummary
 from coremlscope.findings import Finding
-from coremlscope.profiling.profile import Profile, StageTiming
-from coremlscope.profiling.stages import StageSummary
-from coremlscope.render.html import render_html
 from coremlscope.render.json import plain
+from coremlscope.render.page import render_html
+from coremlscope.results.profile import Profile, StageTiming
 from coremlscope.units import format_duration
 from render.made import made_profile, made_summary
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coremlscope import formats, ir
+from coremlscope import ir
+from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 
@@ -25,7 +26,7 @@ def hollow(sample: Path) -> Path:
     """The same without its weights."""
     path = sample.with_name("hollow.mlpackage")
     shutil.copytree(sample, path)
-    for file in formats.read(sample).weight_files:
+    for file in container.read(sample).weight_files:
         next(path.rglob(Path(file.name).name)).unlink()
     return path
 

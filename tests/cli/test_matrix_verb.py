@@ -31,7 +31,7 @@ def test_ctrl_c(sample: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("coremlscope.profiling.matrix.measure", interrupt)
+    monkeypatch.setattr("coremlscope.matrix.measure", interrupt)
     assert main(["matrix", str(sample), "--device", "m1", "--compute-units", "all"]) == 130
     printed = capsys.readouterr()
     assert "estimated" in printed.out

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from classical import classifier
-from coremlscope import formats
 from coremlscope.cli import main
+from coremlscope.describe.model import summarise
 from coremlscope.errors import CoremlscopeError, CorruptModelError
-from coremlscope.execution import open_predictor
+from coremlscope.execution.pipeline import open_predictor
 from coremlscope.features import dummy_values
+from coremlscope.formats import container
 from coremlscope.formats.schema import message_class
-from coremlscope.profiling import summarise
 
 _IMAGE = {"imageType": {"width": 299, "height": 299, "colorSpace": 30}}
 _PRINT = {"multiArrayType": {"shape": [3], "dataType": 65600}}
@@ -108,7 +108,7 @@ def test_damaged_pipelines_are_errors_or_models(whole: Path) -> None:
         damaged = bytearray(data)
         damaged[place] ^= 1 << place % 8
         try:
-            model = formats.read(bytes(damaged))
+            model = container.read(bytes(damaged))
             summarise(model, list_ops=True)
             with open_predictor(model) as predictor:
                 predictor.predict(dummy_values(predictor.description))

@@ -9,7 +9,7 @@ import pytest
 
 from coremlscope.cli import main
 from coremlscope.devices import find_device
-from coremlscope.runtime.apple import Answer
+from coremlscope.measure.coreml.plan import Answer
 
 
 def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict:
@@ -103,12 +103,12 @@ def test_on_a_mac_core_ml_is_asked(
 ) -> None:
     """The drop-in answers in Core ML's place."""
     monkeypatch.setattr("coremlscope.cli.plan.sys.platform", "darwin")
-    monkeypatch.setattr("coremlscope.runtime.apple.this_mac", lambda: find_device("m1", "15"))
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "15"))
     functions = {
         "main": [{"outputs": ["no_such_value"], "preferred": "cpu", "supported": ["cpu"], "weight": 1}]
     }
     answer = Answer(functions, [])
-    monkeypatch.setattr("coremlscope.runtime.apple.ask_core_ml", lambda *_: answer)
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", lambda *_: answer)
     assert main(["plan", str(sample), "--against-rules"]) == 0
     out = capsys.readouterr().out
     assert "planned by Apple's Core ML on this Mac" in out

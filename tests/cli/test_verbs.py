@@ -12,13 +12,14 @@ import pytest
 from PIL import Image
 
 import handmade
-from coremlscope import formats, ir
+from coremlscope import ir
 from coremlscope.cli import main
+from coremlscope.describe.model import ModelSummary
+from coremlscope.dropin import uninstall
 from coremlscope.execution.export import export_onnx
+from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.profiling.profile import Profile
-from coremlscope.profiling.summary import ModelSummary
-from coremlscope.runtime import uninstall
+from coremlscope.results.profile import Profile
 
 QUICK = ["--iterations", "3", "--compile-iterations", "1", "--load-iterations", "2", "--warmups", "1"]
 
@@ -178,7 +179,7 @@ def test_exported_classifier_runs_elsewhere(
     sample: Path, photo: Path, tmp_path: Path, limit: int | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "m.onnx"
-    model = formats.read(sample)
+    model = container.read(sample)
     files = export_onnx(model, path, **({} if limit is None else {"largest_embedded": limit}))
     assert [file.name for file in files] == (["m.onnx"] if limit is None else ["m.onnx", "m.onnx.data"])
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])

@@ -10,8 +10,8 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 import programs
-from coremlscope.cost.kernels import Kernel, fuse
-from coremlscope.cost.kinds import KINDS, OPS_OF_KIND
+from coremlscope.cost.latency.kernels import Kernel, fuse
+from coremlscope.cost.latency.kinds import KINDS, OPS_OF_KIND
 from coremlscope.ops import OPS
 
 MAP = np.zeros((1, 8, 16, 16), np.float16)

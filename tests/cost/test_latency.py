@@ -8,13 +8,13 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from coremlscope.cost.calibration import Spread, UnitParameters, load_calibration
-from coremlscope.cost.geometry import Geometry
-from coremlscope.cost.kernels import Kernel
-from coremlscope.cost.kinds import Kind
-from coremlscope.cost.latency import LatencyEstimate, estimate, spread_of
-from coremlscope.cost.pricing import Scale, price_kernels, scale_of
-from coremlscope.cost.table import KernelTable
+from coremlscope.cost.latency.calibration import Spread, UnitParameters, load_calibration
+from coremlscope.cost.latency.geometry import Geometry
+from coremlscope.cost.latency.kernels import Kernel
+from coremlscope.cost.latency.kinds import Kind
+from coremlscope.cost.latency.model import LatencyEstimate, estimate, spread_of
+from coremlscope.cost.latency.pricing import Scale, price_kernels, scale_of
+from coremlscope.cost.latency.table import KernelTable
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
 
 CHIPS = all_chips()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.cost.plan import price
+from coremlscope.cost.planned.prices import price
 from coremlscope.devices import macos
 from coremlscope.ir import DType
 from coremlscope.placement.rule import Example, boolean, example_view, fp16, fp32, int32, tensor, weight

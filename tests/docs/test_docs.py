@@ -14,7 +14,7 @@ import pytest
 
 from coremlscope.cli import COMMANDS
 from coremlscope.cli.command import Parser
-from coremlscope.formats import write_sample
+from coremlscope.formats.sample import write_sample
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PAGES = [_ROOT / "README.md", _ROOT / "changes" / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope.engines import ENGINES, Engine, EngineOptions, engine
-from coremlscope.engines.base import GRAPH_FILE
+from coremlscope.engines import ENGINES, engine
+from coremlscope.engines.base import GRAPH_FILE, Engine, EngineOptions
 from coremlscope.engines.scripted import ScriptedEngine
 from coremlscope.errors import EngineError, MissingWeightsError, UsageError
-from coremlscope.execution import bind_model
+from coremlscope.execution.binding import bind_model
 from coremlscope.lower import lower
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
 from handmade import absent_weights, perceptron
 
-_ENGINES = [ScriptedEngine(), *(engine(name) for name, _ in ENGINES)]
+_ENGINES = [ScriptedEngine(), *(engine(name) for name, *_ in ENGINES)]
 every_engine = pytest.mark.parametrize("tested", _ENGINES, ids=lambda e: e.name)
 OPTIONS = EngineOptions(threads=1)
 FEEDS = {"x": np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)}
@@ -93,5 +93,5 @@ def test_engines_have_a_name_and_a_version(tested: Engine) -> None:
 
 
 def test_an_unknown_engine_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="no engine called 'abacus'"):
+    with pytest.raises(UsageError, match="unknown engine 'abacus'"):
         engine("abacus")

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from coremlscope.engines import EngineOptions, OnnxRuntimeEngine
-from coremlscope.engines.base import GRAPH_FILE
+from coremlscope.engines.base import GRAPH_FILE, EngineOptions
 from coremlscope.engines.node_events import NodeEvents
-from coremlscope.engines.onnxruntime import OnnxRuntimeSession, _session_options
+from coremlscope.engines.onnxruntime import OnnxRuntimeEngine, OnnxRuntimeSession, _session_options
 from coremlscope.errors import EngineError, UsageError
-from coremlscope.execution import bind_model
+from coremlscope.execution.binding import bind_model
 from coremlscope.lower import lower
 from handmade import perceptron
 

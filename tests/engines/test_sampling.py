@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coremlscope.engines.sampling import (
-    MOST_WARMUPS,
-    Samples,
-    Statistics,
-    describe,
-    median_interval,
-    sample,
-)
+from coremlscope.engines.sampling import MOST_WARMUPS, Samples, Statistics, describe, median_interval, sample
 from coremlscope.engines.scripted import ScriptedClock
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope.errors import OutputError
-from coremlscope.execution import ArtefactCache
-from coremlscope.execution.cache import key_of_files
+from coremlscope.execution.cache import ArtefactCache, key_of_files
 
 
 def _write(content: bytes) -> object:

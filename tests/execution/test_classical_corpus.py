@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope import formats
-from coremlscope.execution import open_predictor
+from coremlscope.execution.pipeline import open_predictor
+from coremlscope.formats import container
 from coremlscope.formats.schema import Message, message_class
-from coremlscope.profiling import Request, measure
+from coremlscope.measure.engine import measure
+from coremlscope.results.profile import Request
 
 pytestmark = pytest.mark.corpus
 
@@ -58,7 +59,7 @@ def _sum(ensemble: Message, x: Any) -> float:
 
 @pytest.mark.parametrize("name", _TREES)
 def test_trees(corpus: Path, name: str) -> None:
-    spec, model = _spec(corpus / name), formats.read(corpus / name)
+    spec, model = _spec(corpus / name), container.read(corpus / name)
     rng = np.random.default_rng(2)
     with open_predictor(model) as predictor:
         names = [feature.name for feature in predictor.description.inputs]
@@ -80,7 +81,7 @@ def test_a_dictionary_by_way_of_three_models(corpus: Path, words: list[str]) -> 
     x[[keys.index(word) for word in words if word in keys]] = 1
     share = _sum(trees.treeEnsembleClassifier.treeEnsemble, x)
     first, second = trees.treeEnsembleClassifier.stringClassLabels.vector
-    with open_predictor(formats.read(corpus / _NAMES)) as predictor:
+    with open_predictor(container.read(corpus / _NAMES)) as predictor:
         result = predictor.predict({"input": dict.fromkeys(words, 1.0)})
     assert result["classProbability"] == pytest.approx({first: 1 - share, second: share})
     assert result["classLabel"] == (second if share >= 0.5 else first)
@@ -95,13 +96,13 @@ def test_categories_by_way_of_seventeen_models(corpus: Path) -> None:
     ]
     x = np.array([group[index % len(group)] for index, group in enumerate(categories)], np.float64)
     expected = [np.eye(len(group))[index % len(group)] for index, group in enumerate(categories)]
-    with open_predictor(formats.read(corpus / _ONE_HOT)) as predictor:
+    with open_predictor(container.read(corpus / _ONE_HOT)) as predictor:
         result = predictor.predict({"input": x})["transformed_features"]
     np.testing.assert_array_equal(result, np.concatenate(expected))
 
 
 def test_neighbours_without_samples(corpus: Path) -> None:
-    with open_predictor(formats.read(corpus / _NEIGHBORS)) as predictor:
+    with open_predictor(container.read(corpus / _NEIGHBORS)) as predictor:
         result = predictor.predict({"input": np.zeros(21)})
     assert result == {"output": "defaultLabel", "outputProbs": {"defaultLabel": 1.0}}
 
@@ -109,5 +110,5 @@ def test_neighbours_without_samples(corpus: Path) -> None:
 @pytest.mark.parametrize("name", [*_TREES, _NEIGHBORS])
 def test_profiles(corpus: Path, name: str) -> None:
     request = Request(iterations=1, compile_iterations=1, load_iterations=1, warmups=0)
-    profile = measure(formats.read(corpus / name), request)
+    profile = measure(container.read(corpus / name), request)
     assert [row.type for row in profile.ops] == [profile.model.kind]

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope import formats
-from coremlscope.execution import compile_model
+from coremlscope.execution.executable import compile_model
 from coremlscope.features import dummy_values
+from coremlscope.formats import container
 
 pytest.importorskip("coremltools")
 
@@ -29,7 +29,7 @@ def test_coremltools_decompresses_to_the_same(name: str, corpus: Path, tmp_path:
 
     results = []
     for number, source in enumerate((path, tmp_path / "plain.mlpackage")):
-        model = formats.read(source)
+        model = container.read(source)
         types = {op.type for op in model.content.functions["main"].graph.ops}  # type: ignore[union-attr]
         assert any(t.startswith("constexpr") for t in types) == (number == 0)
         executable = compile_model(model, tmp_path / str(number))

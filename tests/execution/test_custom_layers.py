@@ -8,9 +8,10 @@ from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
-from coremlscope import formats, ir
+from coremlscope import ir
 from coremlscope.errors import UnsupportedOpError
-from coremlscope.profiling.profile import Profile
+from coremlscope.formats import container
+from coremlscope.results.profile import Profile
 
 
 def _model(*, exact: bool = True, declared: tuple[int, ...] = (), last: bool = False) -> ir.Model:
@@ -28,7 +29,7 @@ def _model(*, exact: bool = True, declared: tuple[int, ...] = (), last: bool = F
         layer.outputTensor.add(rank=len(declared), dimValue=declared)
     if not last:
         builder.add_activation("after", "SIGMOID", "b", "y")
-    return formats.read(builder.spec.SerializeToString())
+    return container.read(builder.spec.SerializeToString())
 
 
 def _profile(model: ir.Model) -> Profile:

@@ -13,8 +13,9 @@ import pytest
 from coremlscope import ir
 from coremlscope.engines.base import GRAPH_FILE
 from coremlscope.errors import EngineError, InputError, MissingWeightsError
-from coremlscope.execution import State, compile_model, load_compiled, read_artefact
-from coremlscope.execution.artefact import MANIFEST_FILE
+from coremlscope.execution.artefact import MANIFEST_FILE, read_artefact
+from coremlscope.execution.executable import compile_model, load_compiled
+from coremlscope.execution.state import State
 from coremlscope.formats.sample import sample_model
 from handmade import absent_weights, accumulator, adder, perceptron
 

@@ -21,7 +21,7 @@ from classical import (
     sequence_type,
 )
 from coremlscope.errors import CorruptModelError, InputError, UnsupportedModelError
-from coremlscope.execution import compile_model
+from coremlscope.execution.executable import compile_model
 
 FP32, INT32 = 65568, 131104
 NAN = math.nan

@@ -16,11 +16,14 @@ import pytest
 import coremlscope
 from classical import array_type, classifier, read_spec, regressor
 from coremlscope import ir
+from coremlscope.describe.model import summarise
 from coremlscope.errors import CorruptModelError, InputError, UnsupportedModelError, UsageError
-from coremlscope.execution import Predictor, compile_model, load_compiled, open_predictor
+from coremlscope.execution.executable import compile_model, load_compiled
+from coremlscope.execution.pipeline import open_predictor
+from coremlscope.execution.predictor import Predictor
 from coremlscope.formats.schema import Message
-from coremlscope.profiling import Request, measure
-from coremlscope.profiling.summary import summarise
+from coremlscope.measure.engine import measure
+from coremlscope.results.profile import Request
 
 _RNG = np.random.default_rng(3)
 WEIGHTS, OFFSETS, X = _RNG.standard_normal((3, 4)), _RNG.standard_normal(3), _RNG.standard_normal(4)

@@ -15,8 +15,15 @@ from PIL import Image
 from classical import classifier, read_spec, regressor
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, EngineError, InputError, UnsupportedModelError, UsageError
-from coremlscope.execution import PipelineExecutable, PipelinePredictor, Predictor, open_predictor
-from coremlscope.execution.pipeline import StageRun, compile_whole, load_whole
+from coremlscope.execution.pipeline import (
+    PipelineExecutable,
+    PipelinePredictor,
+    StageRun,
+    compile_whole,
+    load_whole,
+    open_predictor,
+)
+from coremlscope.execution.predictor import Predictor
 from handmade import absent_weights, array_feature, model, perceptron
 from pipelines import arithmetic, external, image_feature, pipeline, scene_print, tripler
 

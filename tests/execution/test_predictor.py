@@ -12,8 +12,9 @@ import pytest
 from coremlscope import ir
 from coremlscope.engines.scripted import ScriptedEngine
 from coremlscope.errors import InputError
-from coremlscope.execution import ArtefactCache, Predictor
-from coremlscope.formats import read
+from coremlscope.execution.cache import ArtefactCache
+from coremlscope.execution.predictor import Predictor
+from coremlscope.formats.container import read
 from coremlscope.formats.packaging import write_mlpackage
 from handmade import accumulator, adder
 

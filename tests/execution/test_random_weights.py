@@ -10,9 +10,10 @@ import pytest
 
 from coremlscope import ir
 from coremlscope.errors import MissingWeightsError
-from coremlscope.execution import choose_function, compile_model, missing_weights, with_random_weights
-from coremlscope.execution.random_weights import MadeUp
-from coremlscope.formats import read
+from coremlscope.execution.binding import choose_function
+from coremlscope.execution.executable import compile_model
+from coremlscope.execution.random_weights import MadeUp, missing_weights, with_random_weights
+from coremlscope.formats.container import read
 from coremlscope.formats.packaging import write_mlpackage
 from handmade import Absent, absent_weights, array_feature, model, perceptron
 

@@ -10,7 +10,7 @@ import pytest
 import coremlscope
 from classical import DOUBLE, INT64, array_type, dictionary_type, model_spec, read_spec, sequence_type
 from coremlscope import ir
-from coremlscope.execution import Predictor
+from coremlscope.execution.predictor import Predictor
 from coremlscope.formats.schema import Message
 
 
@@ -171,7 +171,7 @@ class TestRecommender:
         model = read_spec(_recommender(dictionary_type(), list=sequence_type()))
         assert isinstance(model.content, ir.Classical)
         with Predictor(model) as predictor:
-            from coremlscope.execution import choose_function
+            from coremlscope.execution.binding import choose_function
             from coremlscope.features import dummy_values
 
             made = dummy_values(predictor.description, choose_function(model).function)

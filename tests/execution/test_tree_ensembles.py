@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import coremlscope
 from classical import DOUBLE, INT64, array_type, read_spec, tree_classifier, tree_regressor
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.execution import Predictor
+from coremlscope.execution.predictor import Predictor
 from coremlscope.lower.classical.trees import MOST_BRANCHES
 
 LEAF_A, LEAF_B, LEAF_C = {0: 1.0, 2: 10.0}, {1: 2.0}, {0: 4.0, 1: 5.0, 2: 6.0}

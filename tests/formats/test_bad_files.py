@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tiny import constants_of, linear_model
 
-from coremlscope import formats, ir
+from coremlscope import ir
 from coremlscope.errors import (
     CorruptModelError,
     MissingWeightsError,
@@ -21,7 +21,7 @@ from coremlscope.errors import (
     NotAModelError,
     UnsupportedModelError,
 )
-from coremlscope.formats import schema
+from coremlscope.formats import container, packaging, schema
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
 
@@ -33,7 +33,7 @@ _WEIGHT_PATH = "Data/com.apple.CoreML/weights/weight.bin"
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     path = tmp_path / "model.mlpackage"
-    formats.write_mlpackage(linear_model(), path)
+    packaging.write_mlpackage(linear_model(), path)
     return path
 
 
@@ -79,7 +79,7 @@ class TestNotAModel:
     def test_files(self, tmp_path: Path, name: str, content: bytes, message: str, hint: str) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(NotAModelError, match=message) as caught:
-            formats.read(tmp_path / name)
+            container.read(tmp_path / name)
         assert hint in caught.value.hint
         assert name in caught.value.message
 
@@ -89,39 +89,39 @@ class TestNotAModel:
         graph = onnx.helper.make_graph([], "g", [], [])
         onnx.save(onnx.helper.make_model(graph, producer_name="test"), tmp_path / "model.bin")
         with pytest.raises(NotAModelError):
-            formats.read(tmp_path / "model.bin")
+            container.read(tmp_path / "model.bin")
 
     def test_bytes(self) -> None:
         with pytest.raises(NotAModelError, match="the given data is not a Core ML model"):
-            formats.read(b"no model")
+            container.read(b"no model")
 
     def test_folder(self, tmp_path: Path) -> None:
         with pytest.raises(NotAModelError, match="the folder"):
-            formats.read(tmp_path)
+            container.read(tmp_path)
 
     def test_folder_around_a_package(self, package: Path) -> None:
         with pytest.raises(NotAModelError) as caught:
-            formats.read(package.parent)
+            container.read(package.parent)
         assert caught.value.hint == f"did you mean {package}?"
 
     @pytest.mark.parametrize("wrong", ["modle.mlpackage", "model.mlmodel", "Model.mlpackage"])
     def test_misspelt_name(self, package: Path, wrong: str) -> None:
         with pytest.raises(NotAModelError, match="there is no file or folder") as caught:
-            formats.read(package.with_name(wrong))
+            container.read(package.with_name(wrong))
         assert caught.value.hint == f"did you mean {package}?"
 
     def test_no_such_folder(self, tmp_path: Path) -> None:
         with pytest.raises(NotAModelError) as caught:
-            formats.read(tmp_path / "a" / "b.mlpackage")
+            container.read(tmp_path / "a" / "b.mlpackage")
         assert f"there is no folder {tmp_path / 'a'}" in caught.value.hint
 
     def test_name_too_long(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError):
-            formats.read(tmp_path / ("x" * 5000))
+            container.read(tmp_path / ("x" * 5000))
 
     def test_device(self) -> None:
         with pytest.raises(NotAModelError, match="is not a file"):
-            formats.read(os.devnull)
+            container.read(os.devnull)
 
     def test_unreadable(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: object) -> bytes:
@@ -129,21 +129,21 @@ class TestNotAModel:
 
         monkeypatch.setattr(Path, "read_bytes", refuse)
         with pytest.raises(ModelError, match="cannot be read: Permission denied"):
-            formats.read(package)
+            container.read(package)
 
 
 class TestSpecification:
     def test_truncated(self) -> None:
         with pytest.raises(CorruptModelError, match="damaged, truncated"):
-            formats.read(_SPEC[:-1])
+            container.read(_SPEC[:-1])
 
     def test_without_content(self) -> None:
         with pytest.raises(UnsupportedModelError, match="no known content"):
-            formats.read(_edited(lambda spec: spec.ClearField("mlProgram")))
+            container.read(_edited(lambda spec: spec.ClearField("mlProgram")))
 
     def test_version_alone(self) -> None:
         with pytest.raises(NotAModelError):
-            formats.read(b"\x08\x07")
+            container.read(b"\x08\x07")
 
     @pytest.mark.parametrize(
         ("edit", "message"),
@@ -221,7 +221,7 @@ class TestSpecification:
     )
     def test_contradictions(self, edit: Callable[[Any], object], message: str) -> None:
         with pytest.raises(CorruptModelError, match=message) as caught:
-            formats.read(_edited(edit))
+            container.read(_edited(edit))
         assert caught.value.hint
 
     def test_names_cannot_write_to_the_terminal(self) -> None:
@@ -230,7 +230,7 @@ class TestSpecification:
             _value(spec, 0).type.tensorType.dataType = 77
 
         with pytest.raises(CorruptModelError) as caught:
-            formats.read(_edited(edit))
+            container.read(_edited(edit))
         assert caught.value.message.isprintable()
         assert len(caught.value.message) < 500
 
@@ -239,7 +239,7 @@ class TestSpecification:
             _value(spec, 0).blobFileValue.fileName = "@model_path/../../etc/passwd"
 
         with pytest.raises(CorruptModelError, match="lies outside of the model"):
-            formats.read(_edited(edit))
+            container.read(_edited(edit))
 
     @pytest.mark.parametrize("depth", [60, 5000])
     def test_hostile_nesting(self, depth: int) -> None:
@@ -253,7 +253,7 @@ class TestSpecification:
         program = b"\x22" + _varint(len(entry)) + entry
         data = b"\x08\x07\x12\x00\xb2\x1f" + _varint(len(program)) + program
         with pytest.raises(ModelError):
-            formats.read(data)
+            container.read(data)
 
     def test_claims_do_not_allocate(self) -> None:
         """A constant, a blob and an empty tensor of exabytes cost nothing to read."""
@@ -265,9 +265,9 @@ class TestSpecification:
                 dimension.constant.size = 2**31
 
         data = _edited(edit)
-        formats.read(data)
+        container.read(data)
         tracemalloc.start()
-        model = formats.read(data)
+        model = container.read(data)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 2**20
@@ -294,18 +294,18 @@ class TestPackage:
     def test_without_manifest(self, package: Path) -> None:
         (package / "Manifest.json").unlink()
         with pytest.raises(CorruptModelError, match=r"has no file Manifest\.json"):
-            formats.read(package)
+            container.read(package)
 
     def test_without_specification(self, package: Path) -> None:
         (package / _SPEC_PATH).unlink()
         with pytest.raises(CorruptModelError, match=r"has no file Data/com\.apple\.CoreML/model\.mlmodel"):
-            formats.read(package)
+            container.read(package)
 
     @pytest.mark.parametrize("content", ["", "{", "[" * 100_000, "\x00"])
     def test_manifest_that_is_not_json(self, package: Path, content: str) -> None:
         (package / "Manifest.json").write_text(content)
         with pytest.raises(CorruptModelError, match="is not JSON"):
-            formats.read(package)
+            container.read(package)
 
     @pytest.mark.parametrize(
         "content", ["[]", "{}", '{"rootModelIdentifier": "a", "itemInfoEntries": {}}', "3"]
@@ -313,7 +313,7 @@ class TestPackage:
     def test_manifest_without_root(self, package: Path, content: str) -> None:
         (package / "Manifest.json").write_text(content)
         with pytest.raises(CorruptModelError, match="names no root model"):
-            formats.read(package)
+            container.read(package)
 
     @pytest.mark.parametrize(
         "path", ["../../secret", "/etc/passwd", "a/../../b", "C:\\secret", "..\\secret", ""]
@@ -321,43 +321,43 @@ class TestPackage:
     def test_manifest_that_points_outside(self, package: Path, path: str) -> None:
         self._set_path(package, path)
         with pytest.raises(CorruptModelError, match="points outside of the package"):
-            formats.read(package)
+            container.read(package)
 
     def test_manifest_path_of_another_type(self, package: Path) -> None:
         self._set_path(package, ["a"])
         with pytest.raises(CorruptModelError, match="names no root model"):
-            formats.read(package)
+            container.read(package)
 
     def test_linked_folder_outside(self, package: Path, tmp_path: Path) -> None:
         (package / "Data").rename(tmp_path / "elsewhere")
         (package / "Data").symlink_to(tmp_path / "elsewhere")
         with pytest.raises(CorruptModelError, match="behind a link"):
-            formats.read(package)
+            container.read(package)
 
     def test_linked_files_are_fine(self, package: Path, tmp_path: Path) -> None:
         """The Hugging Face cache holds packages of links."""
         for index, path in enumerate((_SPEC_PATH, _WEIGHT_PATH, "Manifest.json")):
             (package / path).rename(tmp_path / f"blob{index}")
             (package / path).symlink_to(tmp_path / f"blob{index}")
-        assert formats.read(package) == linear_model()
-        assert all(constant.is_available for constant in constants_of(formats.read(package)))
+        assert container.read(package) == linear_model()
+        assert all(constant.is_available for constant in constants_of(container.read(package)))
 
     def test_without_weights(self, package: Path) -> None:
         (package / _WEIGHT_PATH).unlink()
-        model = formats.read(package)
+        model = container.read(package)
         assert model.weight_files == (ir.WeightFile("weights/weight.bin", None),)
         weight = _weight(model)
         assert not weight.is_available
 
     def test_weights_elsewhere(self, package: Path, tmp_path: Path) -> None:
         (package / _WEIGHT_PATH).rename(tmp_path / "weight.bin")
-        assert formats.read(package, tmp_path) == linear_model()
+        assert container.read(package, tmp_path) == linear_model()
         spec = package / _SPEC_PATH
-        assert formats.read(spec.read_bytes(), tmp_path) == linear_model()
-        assert formats.read(spec, tmp_path) == linear_model()
+        assert container.read(spec.read_bytes(), tmp_path) == linear_model()
+        assert container.read(spec, tmp_path) == linear_model()
 
     def test_weights_beside_a_single_file(self, package: Path) -> None:
-        model = formats.read(package / _SPEC_PATH)
+        model = container.read(package / _SPEC_PATH)
         assert model == linear_model()
         assert model.container == "mlmodel"
         assert model.weight_files == (ir.WeightFile("weights/weight.bin", 160),)
@@ -379,23 +379,23 @@ class TestArchive:
     @pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED, zipfile.ZIP_LZMA])
     def test_read(self, package: Path, prefix: str, compression: int) -> None:
         path = self._zip(package, prefix, compression)
-        model = formats.read(path)
+        model = container.read(path)
         assert model == linear_model()
         path.unlink()
         assert _weight(model) == _weight(linear_model()), "the mapping outlives the archive"
         assert model.container == "mlpackage"
         assert model.weight_files == (ir.WeightFile("weights/weight.bin", 160),)
-        assert model.size_bytes == formats.read(package).size_bytes
+        assert model.size_bytes == container.read(package).size_bytes
 
     def test_without_weights(self, package: Path) -> None:
         (package / _WEIGHT_PATH).unlink()
-        model = formats.read(self._zip(package))
+        model = container.read(self._zip(package))
         assert model.weight_files == (ir.WeightFile("weights/weight.bin", None),)
         assert not _weight(model).is_available
 
     def test_archive_gone_before_the_weights_are_read(self, package: Path) -> None:
         path = self._zip(package)
-        model = formats.read(path)
+        model = container.read(path)
         path.unlink()
         with pytest.raises(MissingWeightsError, match="cannot be read"):
             _weight(model).numpy()
@@ -404,36 +404,36 @@ class TestArchive:
         with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
             archive.writestr("a.txt", "x")
         with pytest.raises(NotAModelError, match="holds no package"):
-            formats.read(tmp_path / "m.zip")
+            container.read(tmp_path / "m.zip")
 
     def test_two_packages(self, tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
             archive.writestr("a.mlpackage/Manifest.json", "{}")
             archive.writestr("b.mlpackage/Manifest.json", "{}")
         with pytest.raises(NotAModelError, match="holds 2 packages"):
-            formats.read(tmp_path / "m.zip")
+            container.read(tmp_path / "m.zip")
 
     def test_truncated(self, package: Path) -> None:
         path = self._zip(package)
         path.write_bytes(path.read_bytes()[:200])
         with pytest.raises(CorruptModelError, match="cannot be read"):
-            formats.read(path)
+            container.read(path)
 
     def test_damaged_member(self, package: Path) -> None:
         path = self._zip(package, compression=zipfile.ZIP_STORED)
         path.write_bytes(path.read_bytes().replace(b"CoreML7", b"CoreML8"))
         with pytest.raises(CorruptModelError, match="Bad CRC-32"):
-            formats.read(path)
+            container.read(path)
 
     def test_bomb(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("coremlscope.formats.mlpackage._BOMB_BYTES", 2**20)
         (package / _WEIGHT_PATH).write_bytes(bytes(2**21))
         with pytest.raises(CorruptModelError, match="would unpack"):
-            formats.read(self._zip(package))
+            container.read(self._zip(package))
 
     def test_names_cannot_escape(self, package: Path) -> None:
         path = self._zip(package)
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr("../../escaped.txt", "x")
-        assert formats.read(path) == linear_model()
+        assert container.read(path) == linear_model()
         assert not list(package.parent.parent.glob("**/escaped.txt"))

@@ -16,9 +16,10 @@ from classical import (
     tree_classifier,
     tree_regressor,
 )
-from coremlscope import formats, ir
+from coremlscope import ir
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.execution import open_predictor
+from coremlscope.execution.pipeline import open_predictor
+from coremlscope.formats import container
 from coremlscope.ir.classical import TreeEnsembleRegressor
 
 _TREE = (0, 0, 1.0, 1.0, 2.0)
@@ -171,7 +172,7 @@ def test_nodes_keep_their_hit_rates() -> None:
 )  # fmt: skip
 def test_models_that_are_elsewhere(kind: str, parameters: Any, content: Any, sentence: str) -> None:
     spec = model_spec(kind, parameters, {"x": array_type(1)}, {"y": dictionary_type()})
-    model = formats.read(spec.SerializeToString())
+    model = container.read(spec.SerializeToString())
     assert model.content == content
     with pytest.raises(UnsupportedModelError, match=sentence):
         open_predictor(model)

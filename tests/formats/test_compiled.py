@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 from tiny import linear_model
 
-from coremlscope import formats
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.formats import container, packaging
 from coremlscope.formats.compiled import MARKER, is_own_compiled, locate_source, write_marker
 
 
@@ -17,7 +17,7 @@ from coremlscope.formats.compiled import MARKER, is_own_compiled, locate_source,
 def folder(tmp_path: Path) -> Path:
     path = tmp_path / "m.mlmodelc"
     path.mkdir()
-    formats.write_mlpackage(linear_model(), path / "m.mlpackage")
+    packaging.write_mlpackage(linear_model(), path / "m.mlpackage")
     write_marker(path, PurePosixPath("m.mlpackage"))
     return path
 
@@ -28,15 +28,15 @@ def _mark(folder: Path, **changes: object) -> None:
 
 
 def test_reads_as_the_model_inside(folder: Path) -> None:
-    model = formats.read(folder)
-    assert model == formats.read(folder / "m.mlpackage")
+    model = container.read(folder)
+    assert model == container.read(folder / "m.mlpackage")
     assert (model.container, model.source) == ("mlmodelc", folder)
 
 
 def test_is_known_by_its_marker_whatever_its_name(folder: Path) -> None:
     moved = folder.rename(folder.with_name("other"))
     assert is_own_compiled(moved)
-    assert formats.sniff(moved) == "mlmodelc"
+    assert container.sniff(moved) == "mlmodelc"
     assert locate_source(moved) == moved / "m.mlpackage"
 
 
@@ -46,14 +46,14 @@ def test_is_known_by_its_marker_whatever_its_name(folder: Path) -> None:
 def test_a_marker_that_points_outside_or_nowhere(folder: Path, model: object) -> None:
     _mark(folder, model=model)
     with pytest.raises(CorruptModelError, match=r"outside of it|damaged"):
-        formats.read(folder)
+        container.read(folder)
 
 
 def test_a_link_that_leads_back(folder: Path) -> None:
     (folder / "loop.mlmodelc").symlink_to(folder, target_is_directory=True)
     _mark(folder, model="loop.mlmodelc")
     with pytest.raises(CorruptModelError, match="outside of it"):
-        formats.read(folder)
+        container.read(folder)
 
 
 def test_a_link_that_leads_outside(folder: Path) -> None:
@@ -61,23 +61,23 @@ def test_a_link_that_leads_outside(folder: Path) -> None:
     (folder / "m.mlpackage").rename(outside)
     (folder / "m.mlpackage").symlink_to(outside, target_is_directory=True)
     with pytest.raises(CorruptModelError, match="outside of it"):
-        formats.read(folder)
+        container.read(folder)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "other"}', "[" * 100_000])
 def test_a_damaged_marker(folder: Path, text: str) -> None:
     (folder / MARKER).write_text(text)
     with pytest.raises(CorruptModelError, match="damaged"):
-        formats.read(folder)
+        container.read(folder)
 
 
 def test_a_model_that_is_gone(folder: Path) -> None:
     _mark(folder, model="other.mlpackage")
     with pytest.raises(CorruptModelError, match="has lost the model other"):
-        formats.read(folder)
+        container.read(folder)
 
 
 def test_a_later_version(folder: Path) -> None:
     _mark(folder, version=2)
     with pytest.raises(UnsupportedModelError, match="version 2"):
-        formats.read(folder)
+        container.read(folder)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from coremlscope import formats, ir
+from coremlscope import ir
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.execution import choose_function
+from coremlscope.execution.binding import choose_function
+from coremlscope.formats import container
 from coremlscope.formats.external import EXTERNAL_READERS
 from coremlscope.formats.schema import message_class
 
@@ -22,7 +23,7 @@ def _read(kind: str, content: dict[str, Any]) -> ir.Model:
     spec = message_class("Model")(
         specificationVersion=4, description={"input": [text], "output": [label]}, **{kind: content}
     )
-    model = formats.read(spec.SerializeToString())
+    model = container.read(spec.SerializeToString())
     assert model.kind == kind
     return model
 
@@ -98,7 +99,7 @@ def test_pipelines_nested_a_thousand_deep_are_refused() -> None:
         inner = _field(1, data)  # Pipeline.models
         data = b"\x08\x01\x12\x00" + _field(202, inner)  # version, description, Model.pipeline
     with pytest.raises(CorruptModelError) as caught:
-        formats.read(data)
+        container.read(data)
     assert caught.value.hint
 
 

@@ -20,10 +20,12 @@ from classical import (
     tree_classifier,
     tree_regressor,
 )
-from coremlscope import formats, ir
+from coremlscope import ir
 from coremlscope.errors import CoremlscopeError
-from coremlscope.execution import choose_function, compile_model
+from coremlscope.execution.binding import choose_function
+from coremlscope.execution.executable import compile_model
 from coremlscope.features import dummy_values
+from coremlscope.formats import container
 from coremlscope.formats.classical import READERS
 from coremlscope.formats.schema import Message
 
@@ -140,7 +142,7 @@ def _check(error: CoremlscopeError) -> None:
 
 def _read(data: bytes) -> ir.Model | None:
     try:
-        return formats.read(data)
+        return container.read(data)
     except CoremlscopeError as error:
         _check(error)
         return None
@@ -149,7 +151,7 @@ def _read(data: bytes) -> ir.Model | None:
 def _run(data: bytes, folder: Path) -> None:
     """Reads and runs a model; only our own errors may come out."""
     try:
-        model = formats.read(data)
+        model = container.read(data)
         executable = compile_model(model, folder)
         chosen = choose_function(model)
         executable.predict(dummy_values(chosen.description, chosen.function))

@@ -13,8 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiny import constants_of, linear_model, model_of
 
-from coremlscope import formats, ir
+from coremlscope import ir
 from coremlscope.errors import CoremlscopeError
+from coremlscope.formats import container, packaging
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
 
@@ -25,7 +26,7 @@ _WEIGHT_PATH = "Data/com.apple.CoreML/weights/weight.bin"
 def _read_everything(data: bytes | Path) -> ir.Model | None:
     """Reads a model and all of its constants; only our own errors may come out."""
     try:
-        model = formats.read(data)
+        model = container.read(data)
     except CoremlscopeError as error:
         is_clear = error.message and error.hint and error.message.isprintable() and len(error.message) < 1000
         if not is_clear:
@@ -67,7 +68,7 @@ def test_random_bytes(data: bytes) -> None:
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("archive")
-    formats.write_mlpackage(linear_model(), folder / "m.mlpackage")
+    packaging.write_mlpackage(linear_model(), folder / "m.mlpackage")
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
         for path in sorted((folder / "m.mlpackage").rglob("*")):
@@ -91,7 +92,7 @@ def test_bit_flips_in_archives(
 @given(position=st.integers(0, 159), word=st.integers(0, 2**64 - 1))
 def test_damaged_weight_files(tmp_path_factory: pytest.TempPathFactory, position: int, word: int) -> None:
     package = tmp_path_factory.getbasetemp() / "damaged.mlpackage"
-    formats.write_mlpackage(linear_model(), package, overwrite=True)
+    packaging.write_mlpackage(linear_model(), package, overwrite=True)
     weights = package / _WEIGHT_PATH
     data = bytearray(weights.read_bytes())
     data[position : position + 8] = struct.pack("<Q", word)

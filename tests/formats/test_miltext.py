@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tiny import linear_model, model_of
 
-from coremlscope import formats, ir
+from coremlscope import ir
+from coremlscope.formats import container, miltext, packaging
 
 _COMPILED = (
     "FluidInference__FluidAudio/streaming_encoder",
@@ -27,25 +28,25 @@ _COMPILED = (
 def _text(model: ir.Model, opset: str = "CoreML7") -> str:
     assert isinstance(model.content, ir.Program)
     main = dataclasses.replace(model.content.functions["main"], opset=opset)
-    return formats.print_program(dataclasses.replace(model.content, functions={"main": main}))
+    return miltext.print_program(dataclasses.replace(model.content, functions={"main": main}))
 
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("name", _COMPILED)
 def test_text_is_that_of_the_compiled_model(corpus: Path, name: str) -> None:
-    model = formats.read(corpus / "models" / f"{name}.mlpackage")
+    model = container.read(corpus / "models" / f"{name}.mlpackage")
     assert isinstance(model.content, ir.Program)
     compiled = (corpus / "models" / f"{name}.mlmodelc" / "model.mil").read_text(encoding="utf-8")
     # The compiler adds its own versions to the build information.
     theirs = [line for line in compiled.splitlines() if not line.startswith("[buildInfo")]
-    printed = formats.print_program(model.content)
+    printed = miltext.print_program(model.content)
     assert [line for line in printed.splitlines() if not line.startswith("[buildInfo")] == theirs
 
 
 def test_stored_constants_are_references(tmp_path: Path) -> None:
     weight = ir.constant(np.arange(500, dtype=np.float32))
-    formats.write_mlpackage(model_of({"c": weight}), tmp_path / "m.mlpackage")
-    model = formats.read(tmp_path / "m.mlpackage")
+    packaging.write_mlpackage(model_of({"c": weight}), tmp_path / "m.mlpackage")
+    model = container.read(tmp_path / "m.mlpackage")
     assert (
         'tensor<fp32, [500]> c = const()[name = tensor<string, []>("c"), val = tensor<fp32, [500]>(BLOBFILE('
         'path = tensor<string, []>("@model_path/weights/weight.bin"), offset = tensor<uint64, []>(64)))];'
@@ -108,7 +109,7 @@ def test_states_and_unknown_sizes() -> None:
     )
     graph = dataclasses.replace(main.graph, inputs=(*main.graph.inputs, state), ops=(write, join))
     program = dataclasses.replace(model.content, functions={"main": dataclasses.replace(main, graph=graph)})
-    text = formats.print_program(program)
+    text = miltext.print_program(program)
     assert "func main<ios17>(state<tensor<fp16, [1, ?]>> s, tensor<fp32, [1, 4]> x) {" in text
     assert "\n            write_state(data = x, input = s);\n" in text
     assert "tensor<fp32, [...]> y = concat(values = (x, x));" in text

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from tiny import constants_of
 
-from coremlscope import errors, formats, ir
+from coremlscope import errors, ir
+from coremlscope.formats import container, packaging
 from coremlscope.formats.weights import BlobData
 
 _ROWS = tomllib.loads((Path(__file__).parents[1] / "corpus.toml").read_text())["model"]
@@ -34,16 +35,16 @@ def test_rows_fit_the_index(corpus: Path) -> None:
 @pytest.mark.parametrize("row", _READABLE, ids=_ids(_READABLE))
 def test_read(corpus: Path, row: dict[str, Any]) -> None:
     path = corpus / row["path"]
-    model = formats.read(path)
+    model = container.read(path)
     assert (model.kind, model.spec_version) == (row["kind"], row["spec_version"])
-    assert formats.sniff(path) == model.container == path.suffix[1:]
+    assert container.sniff(path) == model.container == path.suffix[1:]
     assert model.description.main.outputs
     assert model.size_bytes == sum(f.stat().st_size for f in (path, *path.rglob("*")) if f.is_file())
 
 
 @pytest.mark.parametrize("row", _PROGRAMS, ids=_ids(_PROGRAMS))
 def test_read_program(corpus: Path, row: dict[str, Any]) -> None:
-    model = formats.read(corpus / row["path"])
+    model = container.read(corpus / row["path"])
     assert isinstance(model.content, ir.Program)
     ops = [op for function in model.content.functions.values() for op in function.graph.walk()]
     assert len(ops) == row["ops"]
@@ -63,24 +64,24 @@ def test_read_program(corpus: Path, row: dict[str, Any]) -> None:
 )
 def test_unreadable(corpus: Path, row: dict[str, Any]) -> None:
     with pytest.raises(getattr(errors, row["error"])):
-        formats.read(corpus / row["path"])
+        container.read(corpus / row["path"])
 
 
 def test_compiled_models_are_refused_by_name(corpus: Path) -> None:
     compiled = sorted(corpus.glob("models/*/*.mlmodelc"))
     assert compiled
     for path in compiled:
-        assert formats.sniff(path) == "mlmodelc"
+        assert container.sniff(path) == "mlmodelc"
         with pytest.raises(errors.UnsupportedModelError, match="compiled"):
-            formats.read(path)
+            container.read(path)
 
 
 @pytest.mark.parametrize("row", _PROGRAMS, ids=_ids(_PROGRAMS))
 def test_write_and_read_again(corpus: Path, tmp_path: Path, row: dict[str, Any]) -> None:
-    model = formats.read(corpus / row["path"])
+    model = container.read(corpus / row["path"])
     copy = tmp_path / "copy.mlpackage"
-    formats.write_mlpackage(model, copy)
-    again = formats.read(copy)
+    packaging.write_mlpackage(model, copy)
+    again = container.read(copy)
     assert again == model
     assert _references(again) == _references(model)
 
@@ -96,9 +97,9 @@ def test_coremltools_loads_what_is_written(corpus: Path, tmp_path: Path) -> None
     from coremltools.converters.mil.frontend.milproto.load import load
 
     row = next(row for row in _PROGRAMS if row["path"].endswith("unified_palette_4bit.mlpackage"))
-    model = formats.read(corpus / row["path"])
+    model = container.read(corpus / row["path"])
     copy = tmp_path / "copy.mlpackage"
-    formats.write_mlpackage(model, copy)
+    packaging.write_mlpackage(model, copy)
     theirs = ct.models.MLModel(str(copy), skip_model_load=True)
     spec = theirs.get_spec()
     program = load(spec, spec.specificationVersion, file_weights_dir=theirs.weights_dir)

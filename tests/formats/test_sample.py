@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope import formats, ir
+from coremlscope import ir
+from coremlscope.formats import container, sample
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("sample") / "sample.mlpackage"
-    formats.write_sample(path)
+    sample.write_sample(path)
     return path
 
 
@@ -30,7 +31,7 @@ def _constant(model: ir.Model, name: str) -> ir.Constant:
 
 
 def test_structure_is_that_of_torchvision(package: Path) -> None:
-    model = formats.read(package)
+    model = container.read(package)
     ops = [op for op in _ops(model) if op.type != "const"]
     assert Counter(op.type for op in ops) == {
         # 52 convolutions, ReLU6 after all but the 17 projections, 10 shortcuts and the image's bias.
@@ -46,18 +47,18 @@ def test_structure_is_that_of_torchvision(package: Path) -> None:
 
 
 def test_values_are_typed_and_defined_once(package: Path) -> None:
-    names = [value.name for op in _ops(formats.read(package)) for value in op.outputs]
+    names = [value.name for op in _ops(container.read(package)) for value in op.outputs]
     assert len(set(names)) == len(names)
-    for op in _ops(formats.read(package)):
+    for op in _ops(container.read(package)):
         if op.constant:
             assert op.constant.type == op.outputs[0].type
 
 
 def test_seed_decides_the_weights(package: Path) -> None:
-    assert formats.read(package) == formats.sample_model()
+    assert container.read(package) == sample.sample_model()
     small = {"size": 32, "width": 0.25, "classes": 3}
-    assert formats.sample_model(1, **small) == formats.sample_model(1, **small)  # type: ignore[arg-type]
-    assert formats.sample_model(1, **small) != formats.sample_model(2, **small)  # type: ignore[arg-type]
+    assert sample.sample_model(1, **small) == sample.sample_model(1, **small)  # type: ignore[arg-type]
+    assert sample.sample_model(1, **small) != sample.sample_model(2, **small)  # type: ignore[arg-type]
 
 
 def test_coremltools_loads_it(package: Path) -> None:
@@ -72,4 +73,4 @@ def test_coremltools_loads_it(package: Path) -> None:
     ops = program.functions["main"].operations
     assert sum(op.op_type != "const" for op in ops) == 105
     weight = next(op.weight for op in ops if op.op_type == "conv").val
-    np.testing.assert_array_equal(weight, _constant(formats.read(package), "stem_weight").numpy())
+    np.testing.assert_array_equal(weight, _constant(container.read(package), "stem_weight").numpy())

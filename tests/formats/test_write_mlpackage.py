@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import constants_of, linear_model, model_of
 
-from coremlscope import formats, ir
+from coremlscope import ir
 from coremlscope.errors import MissingWeightsError, OutputError
+from coremlscope.formats import container, packaging
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.packing import unpack
 from coremlscope.formats.values import write_immediate
@@ -25,8 +26,8 @@ _WEIGHTS = "Data/com.apple.CoreML/weights"
 
 def _round_trip(model: ir.Model, folder: Path) -> ir.Model:
     path = folder / "model.mlpackage"
-    formats.write_mlpackage(model, path, overwrite=True)
-    return formats.read(path)
+    packaging.write_mlpackage(model, path, overwrite=True)
+    return container.read(path)
 
 
 @st.composite
@@ -74,7 +75,7 @@ def test_constants_read_back_equal(
 ) -> None:
     model = model_of({"c": constant}, spec_version)
     assert _round_trip(model, tmp_path_factory.getbasetemp()) == model
-    assert formats.read(write_spec(model, write_immediate)) == model
+    assert container.read(write_spec(model, write_immediate)) == model
 
 
 _ARRAYS = st.builds(
@@ -138,7 +139,7 @@ def test_descriptions_read_back_equal(
         metadata=ir.Metadata("what", "1.2", "who", "MIT", {"b": "1", "a": "2"}),
         is_updatable=bool(training),
     )
-    again = formats.read(write_spec(model, write_immediate))
+    again = container.read(write_spec(model, write_immediate))
     assert again == model
     assert list(again.metadata.user_defined) == ["b", "a"]
     assert list(again.description.functions) == names
@@ -175,7 +176,7 @@ def test_large_constants_go_to_the_weight_file(tmp_path: Path, spec_version: int
 
 def test_equal_models_give_equal_packages(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        formats.write_mlpackage(linear_model(), tmp_path / f"{name}.mlpackage")
+        packaging.write_mlpackage(linear_model(), tmp_path / f"{name}.mlpackage")
     files = sorted(file for file in (tmp_path / "one.mlpackage").rglob("*") if file.is_file())
     assert [file.name for file in files] == ["model.mlmodel", "weight.bin", "Manifest.json"]
     for file in files:
@@ -185,17 +186,17 @@ def test_equal_models_give_equal_packages(tmp_path: Path) -> None:
 
 def test_a_model_replaces_the_package_it_was_read_from(tmp_path: Path) -> None:
     path = tmp_path / "model.mlpackage"
-    formats.write_mlpackage(linear_model(), path)
-    formats.write_mlpackage(formats.read(path), path, overwrite=True)
-    assert formats.read(path) == linear_model()
+    packaging.write_mlpackage(linear_model(), path)
+    packaging.write_mlpackage(container.read(path), path, overwrite=True)
+    assert container.read(path) == linear_model()
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.mlpackage"]
 
 
 def test_references_to_an_absent_file_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "model.mlpackage"
-    formats.write_mlpackage(linear_model(), path)
+    packaging.write_mlpackage(linear_model(), path)
     weights = (path / _WEIGHTS / "weight.bin").rename(tmp_path / "weight.bin")
-    model = formats.read(path)
+    model = container.read(path)
     assert model.weight_files == (ir.WeightFile("weights/weight.bin", None),)
     more = ir.constant(np.arange(20, dtype=np.float16))
     assert isinstance(model.content, ir.Program)
@@ -212,8 +213,8 @@ def test_references_to_an_absent_file_are_kept(tmp_path: Path) -> None:
         "weights/weight-1.bin": False,
     }
     weights.rename(path / _WEIGHTS / "weight.bin")
-    weight = next(constants_of(formats.read(path)))
-    assert all(constant.is_available for constant in constants_of(formats.read(path)))
+    weight = next(constants_of(container.read(path)))
+    assert all(constant.is_available for constant in constants_of(container.read(path)))
     assert weight.is_available
 
 
@@ -221,31 +222,31 @@ class TestRefusals:
     """Nothing is destroyed and nothing half-written is left behind."""
 
     def test_existing_package(self, tmp_path: Path) -> None:
-        formats.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
+        packaging.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
         with pytest.raises(OutputError, match="exists already"):
-            formats.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
+            packaging.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
 
     def test_existing_folder_that_is_no_package(self, tmp_path: Path) -> None:
         folder = tmp_path / "m.mlpackage"
         folder.mkdir()
         (folder / "thesis.txt").write_text("two years of work")
         with pytest.raises(OutputError, match="is not a package"):
-            formats.write_mlpackage(linear_model(), folder, overwrite=True)
+            packaging.write_mlpackage(linear_model(), folder, overwrite=True)
         assert (folder / "thesis.txt").exists()
 
     def test_link_to_a_package(self, tmp_path: Path) -> None:
-        formats.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
+        packaging.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
         (tmp_path / "link.mlpackage").symlink_to(tmp_path / "m.mlpackage")
         with pytest.raises(OutputError, match="is not a package"):
-            formats.write_mlpackage(linear_model(), tmp_path / "link.mlpackage", overwrite=True)
+            packaging.write_mlpackage(linear_model(), tmp_path / "link.mlpackage", overwrite=True)
 
     def test_wrong_suffix(self, tmp_path: Path) -> None:
         with pytest.raises(OutputError, match="does not end in"):
-            formats.write_mlpackage(linear_model(), tmp_path / "m.onnx")
+            packaging.write_mlpackage(linear_model(), tmp_path / "m.onnx")
 
     def test_no_such_folder(self, tmp_path: Path) -> None:
         with pytest.raises(OutputError, match="there is no folder"):
-            formats.write_mlpackage(linear_model(), tmp_path / "nowhere" / "m.mlpackage")
+            packaging.write_mlpackage(linear_model(), tmp_path / "nowhere" / "m.mlpackage")
 
     def test_read_only_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(*_: object, **__: object) -> None:
@@ -253,24 +254,24 @@ class TestRefusals:
 
         monkeypatch.setattr(Path, "mkdir", refuse)
         with pytest.raises(OutputError, match="cannot be written: Permission denied"):
-            formats.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
+            packaging.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
 
     def test_other_kinds_of_model(self, tmp_path: Path) -> None:
         model = dataclasses.replace(linear_model(), content=ir.Opaque("treeEnsembleRegressor"))
         with pytest.raises(OutputError, match="treeEnsembleRegressor cannot be written"):
-            formats.write_mlpackage(model, tmp_path / "m.mlpackage")
+            packaging.write_mlpackage(model, tmp_path / "m.mlpackage")
 
     def test_failure_half_way(self, tmp_path: Path) -> None:
-        formats.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
+        packaging.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
         weights = tmp_path / "m.mlpackage" / _WEIGHTS / "weight.bin"
         weights.write_bytes(weights.read_bytes()[:-1])
         with pytest.raises(MissingWeightsError):
-            formats.write_mlpackage(formats.read(tmp_path / "m.mlpackage"), tmp_path / "n.mlpackage")
+            packaging.write_mlpackage(container.read(tmp_path / "m.mlpackage"), tmp_path / "n.mlpackage")
         assert [entry.name for entry in tmp_path.iterdir()] == ["m.mlpackage"]
 
 
 def test_manifest_lists_the_two_usual_items(tmp_path: Path) -> None:
-    formats.write_mlpackage(model_of({}), tmp_path / "m.mlpackage")
+    packaging.write_mlpackage(model_of({}), tmp_path / "m.mlpackage")
     manifest = json.loads((tmp_path / "m.mlpackage/Manifest.json").read_text())
     paths = {item["path"] for item in manifest["itemInfoEntries"].values()}
     assert paths == {"com.apple.CoreML/model.mlmodel", "com.apple.CoreML/weights"}
@@ -300,7 +301,7 @@ def test_coremltools_programs_read_and_write(tmp_path: Path) -> None:
 
     theirs = ct.convert(program, minimum_deployment_target=ct.target.iOS18, skip_model_load=True)
     theirs.save(str(tmp_path / "theirs.mlpackage"))
-    model = formats.read(tmp_path / "theirs.mlpackage")
+    model = container.read(tmp_path / "theirs.mlpackage")
     assert isinstance(model.content, ir.Program)
     ops = {op.id: op for op in model.content.functions["main"].graph.walk()}
     blocks = {op.type: [block.name for block in op.blocks] for op in ops.values() if op.blocks}
@@ -308,8 +309,8 @@ def test_coremltools_programs_read_and_write(tmp_path: Path) -> None:
     loop = next(op for op in ops.values() if op.type == "while_loop")
     assert ops[f"{loop.id}/body/0"] is loop.blocks[1].ops[0]
 
-    formats.write_mlpackage(model, tmp_path / "ours.mlpackage")
-    assert formats.read(tmp_path / "ours.mlpackage") == model
+    packaging.write_mlpackage(model, tmp_path / "ours.mlpackage")
+    assert container.read(tmp_path / "ours.mlpackage") == model
     ours = ct.models.MLModel(str(tmp_path / "ours.mlpackage"), skip_model_load=True)
     spec = ours.get_spec()
     loaded = load(spec, spec.specificationVersion, file_weights_dir=ours.weights_dir)

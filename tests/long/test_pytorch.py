@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope.execution import compile_model
-from coremlscope.formats import read
+from coremlscope.execution.executable import compile_model
+from coremlscope.formats.container import read
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope import formats
-from coremlscope.execution import open_predictor
+from coremlscope.execution.pipeline import open_predictor
+from coremlscope.formats import container
 
 pytestmark = pytest.mark.long
 
@@ -47,7 +47,7 @@ def _results(fitted: Any, x: Any) -> list[dict[str, Any]]:
     from coremltools.models.datatypes import Array
 
     spec = converter.convert(fitted, [("data", Array(x.shape[1]))], "target").get_spec()
-    with open_predictor(formats.read(spec.SerializeToString())) as predictor:
+    with open_predictor(container.read(spec.SerializeToString())) as predictor:
         return [predictor.predict({"data": row}) for row in x]
 
 
@@ -128,7 +128,7 @@ def test_xgboost(classes: int) -> None:
     names = [f"f{index}" for index in range(_FEATURES)]
     options = {"mode": "classifier", "n_classes": classes} if classes else {}
     spec = converter.convert(model, names, "target", **options).get_spec()
-    with open_predictor(formats.read(spec.SerializeToString())) as predictor:
+    with open_predictor(container.read(spec.SerializeToString())) as predictor:
         results = [predictor.predict(dict(zip(names, row, strict=True))) for row in x.tolist()]
     if classes:
         given = [list(result["classProbability"].values()) for result in results]

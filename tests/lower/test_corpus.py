@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope import formats, ir
+from coremlscope import ir
+from coremlscope.formats import container
 from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
@@ -30,7 +31,7 @@ _TOLERANCES = {
 def _functions(folder: Path) -> Iterator[tuple[str, ir.Function]]:
     """Every function of every ML Program of the corpus."""
     for path in sorted(folder.glob("models/**/*.mlpackage")):
-        model = formats.read(path)
+        model = container.read(path)
         if isinstance(model.content, ir.Program):
             for name, function in model.content.functions.items():
                 yield f"{path.stem}:{name}", function
@@ -99,7 +100,7 @@ def test_programs_with_weights_run(corpus: Path) -> None:
 
 
 def _silero(corpus: Path, name: str) -> ir.Function:
-    content = formats.read(corpus / _SILERO / f"{name}.mlpackage").content
+    content = container.read(corpus / _SILERO / f"{name}.mlpackage").content
     assert isinstance(content, ir.Program)
     return content.functions["main"]
 

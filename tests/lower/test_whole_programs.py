@@ -10,7 +10,8 @@ import numpy as np
 from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.mil import get_new_symbol
 
-from coremlscope import formats, ir
+from coremlscope import ir
+from coremlscope.formats import container
 from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
@@ -33,7 +34,7 @@ def _read(program: Any, folder: Path, **options: Any) -> ir.Model:
         **options,
     )
     converted.save(str(folder / "m.mlpackage"))
-    return formats.read(folder / "m.mlpackage")
+    return container.read(folder / "m.mlpackage")
 
 
 def test_a_perceptron() -> None:
@@ -129,7 +130,7 @@ def test_every_function_of_a_program(tmp_path: Path) -> None:
     described.default_function_name = "plain"
     ct.utils.save_multifunction(described, str(tmp_path / "both.mlpackage"))
 
-    model = formats.read(tmp_path / "both.mlpackage")
+    model = container.read(tmp_path / "both.mlpackage")
     assert isinstance(model.content, ir.Program)
     assert model.description.default == "plain"
     x = _random(1, 30)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope import errors, formats, ir
+from coremlscope import errors, ir
+from coremlscope.formats import container
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.ops.view import BoundGraph, OpView
@@ -21,7 +22,7 @@ def programs(folder: Path) -> Iterator[tuple[str, ir.Function]]:
     inside = (p for p in folder.rglob("*.mlmodel") if not any(up.suffix == ".mlpackage" for up in p.parents))
     for path in sorted([*folder.rglob("*.mlpackage"), *inside]):
         try:
-            model = formats.read(path)
+            model = container.read(path)
         except errors.ModelError:
             continue
         if isinstance(model.content, ir.Program):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from coremlscope.describe.model import ModelSummary, summarise
 from coremlscope.findings import Finding
 from coremlscope.formats.sample import sample_model
-from coremlscope.profiling.profile import Group, Host, NodeTiming, OpRow, OpTable, Phase, Profile, Request
-from coremlscope.profiling.summary import ModelSummary, summarise
+from coremlscope.results.profile import Group, Host, NodeTiming, OpRow, OpTable, Phase, Profile, Request
 
 
 def made_summary(*, list_ops: bool = False) -> ModelSummary:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from coremlscope.profiling.compare import Comparison, compare_profiles
-from coremlscope.profiling.profile import Group, OpTable, Phase, Profile
+from coremlscope.compare.profiles import Comparison, compare_profiles
+from coremlscope.results.profile import Group, OpTable, Phase, Profile
 from render.made import made_profile
 
 #: Twelve rounds of two predictions; in the second half the machine is three times as slow.

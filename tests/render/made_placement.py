@@ -6,14 +6,8 @@ import dataclasses
 
 from coremlscope.devices import ComputeUnits
 from coremlscope.figures import Figure
-from coremlscope.profiling.plan_columns import (
-    DevicePlan,
-    InsertedOp,
-    PlanReason,
-    SettingEstimate,
-    SettingPlan,
-)
-from coremlscope.profiling.profile import Profile
+from coremlscope.results.plan import DevicePlan, InsertedOp, PlanReason, SettingEstimate, SettingPlan
+from coremlscope.results.profile import Profile
 from render.made import made_profile
 
 BACKENDS = {"ane": "neural_engine", "mps_graph": "gpu", "bnns": "cpu"}

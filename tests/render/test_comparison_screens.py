@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 import golden
-from coremlscope.profiling.compare import compare_plans, compare_profiles
-from coremlscope.profiling.compare_plans import placements
-from coremlscope.render.console_compare import render_comparison
+from coremlscope.compare.plans import placements
+from coremlscope.compare.profiles import compare_plans, compare_profiles
 from coremlscope.render.difference import format_ratio
+from coremlscope.render.terminal.comparison import render_comparison
 from render.made import made_profile
 from render.made_comparison import changed, made_comparison, timed
 from render.made_placement import placed_profile

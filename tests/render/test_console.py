@@ -8,8 +8,8 @@ from rich.cells import cell_len
 
 import golden
 from coremlscope.render import render_console
-from coremlscope.render.markdown import render_markdown
-from coremlscope.render.page import Column, Page
+from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.terminal.page import Column, Page
 from render.made import made_profile, made_summary
 
 SUBJECTS = {"inspect": made_summary, "profile": made_profile}

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from coremlscope.devices import SETTINGS, find_device
+from coremlscope.forecast.estimating import Estimated, estimate_model
 from coremlscope.formats.sample import sample_model
-from coremlscope.profiling.estimating import Estimated, estimate_model
-from coremlscope.render.estimates import render_estimates
+from coremlscope.render.terminal.estimates import render_estimates
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,11 @@ from typing import Any
 
 import golden
 from browser.large import large_profile
+from coremlscope.describe.model import ModelSummary
 from coremlscope.findings import Finding
-from coremlscope.profiling.profile import Profile
-from coremlscope.profiling.summary import ModelSummary
-from coremlscope.render.html import render_html
 from coremlscope.render.json import plain
+from coremlscope.render.page import render_html
+from coremlscope.results.profile import Profile
 from render.made import made_profile, made_summary
 
 HOSTILE = "</script><!-- <script>\u2028 & \" ' \ud83d\ude00".encode("utf-16", "surrogatepass").decode(

@@ -8,12 +8,12 @@ from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
-from coremlscope import formats
-from coremlscope.profiling.profile import Group, Profile
+from coremlscope.formats import container
 from coremlscope.render.csv import render_csv
 from coremlscope.render.layers import by_layer
-from coremlscope.render.markdown import render_markdown
-from coremlscope.render.timing import group_name, kinds
+from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.terminal.timing import group_name, kinds
+from coremlscope.results.profile import Group, Profile
 
 
 def _profile() -> Profile:
@@ -24,7 +24,7 @@ def _profile() -> Profile:
     builder.add_activation("act", "ELU", "x", "a", 1.0)
     builder.add_activation("soft", "SOFTSIGN", "a", "b")
     builder.add_activation("sig", "SIGMOID", "b", "y")
-    model = formats.read(builder.spec.SerializeToString())
+    model = container.read(builder.spec.SerializeToString())
     return coremlscope.profile(model, iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
 
 

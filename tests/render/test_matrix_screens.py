@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 import golden
-from coremlscope.profiling.matrix import Matrix
+from coremlscope.matrix import Matrix
 from coremlscope.render import MATRIX_RENDERERS, Renderer
-from coremlscope.render.console_matrix import render_matrix
+from coremlscope.render.terminal.matrix import render_matrix
 from render.made_matrix import host_matrix, mac_matrix
 
 MATRICES = {"host": host_matrix, "mac": mac_matrix}

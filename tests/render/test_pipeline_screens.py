@@ -8,16 +8,16 @@ import pytest
 
 import golden
 from coremlscope import ir
-from coremlscope.cost.latency import LatencyEstimate
+from coremlscope.cost.latency.model import LatencyEstimate
+from coremlscope.describe.model import ModelSummary
+from coremlscope.describe.stages import StageSummary
 from coremlscope.devices import find_device
 from coremlscope.figures import Figure
-from coremlscope.profiling.estimating import Estimated
-from coremlscope.profiling.profile import Profile, StageTiming
-from coremlscope.profiling.stages import StageSummary
-from coremlscope.profiling.summary import ModelSummary
+from coremlscope.forecast.estimating import Estimated
 from coremlscope.render import render_console
-from coremlscope.render.estimates import render_estimates
-from coremlscope.render.markdown import render_markdown
+from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.terminal.estimates import render_estimates
+from coremlscope.results.profile import Profile, StageTiming
 from render.made import made_profile, made_summary
 
 _ABSENT = ir.VisionFeaturePrint.absent

@@ -7,10 +7,10 @@ import pytest
 
 import golden
 from coremlscope.devices import all_chips
-from coremlscope.render.console_plan import CHOSEN, SUPPORTED, UNKNOWN, UNSUPPORTED, render_plan
-from coremlscope.render.devices import devices_to_json, render_chip, render_chips
-from coremlscope.render.plan_groups import group_reasons
 from coremlscope.render.plan_json import plan_to_json, render_plan_json
+from coremlscope.render.reasons import group_reasons
+from coremlscope.render.terminal.devices import devices_to_json, render_chip, render_chips
+from coremlscope.render.terminal.plan import CHOSEN, SUPPORTED, UNKNOWN, UNSUPPORTED, render_plan
 from render.made_plan import made_plan
 
 

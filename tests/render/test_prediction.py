@@ -6,7 +6,7 @@ import numpy as np
 from PIL import Image
 
 import golden
-from coremlscope.render.prediction import render_prediction, render_prediction_json
+from coremlscope.render.terminal.prediction import render_prediction, render_prediction_json
 
 RESULTS = {
     "label": "cat",

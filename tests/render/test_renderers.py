@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import golden
+from coremlscope.compare.profiles import Comparison
+from coremlscope.describe.model import ModelSummary
 from coremlscope.errors import UsageError
-from coremlscope.profiling.compare import Comparison
-from coremlscope.profiling.profile import Profile
-from coremlscope.profiling.summary import ModelSummary
 from coremlscope.render import COMPARISON_RENDERERS, RENDERERS, SUMMARY_RENDERERS, Renderer, find_renderer
-from coremlscope.render.markdown_compare import render_markdown_comparison
+from coremlscope.render.markdown.comparison import render_markdown_comparison
 from coremlscope.render.words import compact_type, plural, shorten
+from coremlscope.results.profile import Profile
 from render.made import made_profile, made_summary
 from render.made_comparison import made_comparison
 

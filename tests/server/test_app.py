@@ -14,7 +14,7 @@ import pytest
 
 import coremlscope
 from coremlscope.errors import UsageError
-from coremlscope.formats import sample_model
+from coremlscope.formats.sample import sample_model
 from coremlscope.render import render_json
 from coremlscope.server.app import App, Request, Response
 from coremlscope.server.jobs import Job, JobQueue

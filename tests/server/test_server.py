@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from coremlscope import formats
 from coremlscope.errors import UsageError
+from coremlscope.formats import sample
 from coremlscope.server import Address, Limits, serve
 
 
@@ -52,7 +52,7 @@ def test_two_hundred_requests_at_once(url: str) -> None:
 
 
 def test_a_model_is_profiled(url: str, tmp_path: Path) -> None:
-    formats.write_sample(tmp_path / "m.mlpackage")
+    sample.write_sample(tmp_path / "m.mlpackage")
     archive = shutil.make_archive(str(tmp_path / "m"), "zip", tmp_path, "m.mlpackage")
     with contextlib.closing(_connect(url)) as connection:
         connection.request(

@@ -27,8 +27,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.devices import all_chips, find_device
-    from coremlscope.render.devices import devices_to_json, render_chip, render_chips
     from coremlscope.render.json import render_values
+    from coremlscope.render.terminal.devices import devices_to_json, render_chip, render_chips
 
     chosen = find_device(arguments.device).chip if arguments.device else None
     chips = [chosen] if chosen else list(all_chips().values())

@@ -61,7 +61,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render.estimates import render_estimates, render_estimates_json
+    from coremlscope.render.terminal.estimates import render_estimates, render_estimates_json
 
     wanted: str = arguments.compute_units
     settings: list[ComputeUnits] = [s for s in get_args(ComputeUnits) if wanted in (EVERY, s)]

@@ -19,7 +19,7 @@ from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 
 if TYPE_CHECKING:
-    from coremlscope.profiling.matrix import Matrix
+    from coremlscope.matrix import Matrix
 
 __all__ = ["COMMAND"]
 

@@ -81,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _ask_apple(arguments: argparse.Namespace, setting: ComputeUnits) -> int:
     """Apple's own plan for this Mac, and ours beside it where that is asked for."""
     from coremlscope import api
-    from coremlscope.render.console_plan import render_differences
+    from coremlscope.render.terminal.plan import render_differences
 
     if sys.platform != "darwin":
         raise UsageError(
@@ -95,8 +95,8 @@ def _ask_apple(arguments: argparse.Namespace, setting: ComputeUnits) -> int:
 
 
 def _write(plan: Plan, arguments: argparse.Namespace) -> None:
-    from coremlscope.render.console_plan import render_plan
     from coremlscope.render.plan_json import render_plan_json
+    from coremlscope.render.terminal.plan import render_plan
 
     def tables(width: int, color: bool) -> str:
         source = str(arguments.model)

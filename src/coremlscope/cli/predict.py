@@ -53,10 +53,10 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.execution import open_predictor
+    from coremlscope.execution.pipeline import open_predictor
     from coremlscope.execution.wiring import bodies_of
-    from coremlscope.profiling.overflow import note_ranges
-    from coremlscope.render.prediction import render_prediction, render_prediction_json
+    from coremlscope.measure.overflow import note_ranges
+    from coremlscope.render.terminal.prediction import render_prediction, render_prediction_json
 
     model = api.read(arguments.model)
     with open_predictor(model, arguments.function, precision=arguments.precision) as predictor:

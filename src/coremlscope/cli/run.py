@@ -29,7 +29,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.runtime import install
+    from coremlscope.dropin import install
 
     script: Path = arguments.script
     if not script.is_file():

@@ -5,15 +5,7 @@ from __future__ import annotations
 from coremlscope.devices.catalog import all_chips, find_device
 from coremlscope.devices.chip import Chip, Device, Fact, Product
 from coremlscope.devices.release import NEWEST, OSRelease, Platform, ios, macos, parse_release
-from coremlscope.devices.unit import (
-    CPU,
-    GPU,
-    NEURAL_ENGINE,
-    SETTINGS,
-    UNITS,
-    ComputeUnit,
-    ComputeUnits,
-)
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, UNITS, ComputeUnit, ComputeUnits
 
 __all__ = [
     "CPU",

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from coremlscope.ir import (
-    Function,
-    Graph,
-    Model,
-    Op,
-    Pipeline,
-    Program,
-    Shape,
-    TensorType,
-    Value,
-    constant,
-)
+from coremlscope.ir import Function, Graph, Model, Op, Pipeline, Program, Shape, TensorType, Value, constant
 
 __all__ = ["CustomLayer", "around_custom_layers", "custom_layers"]
 

@@ -11,14 +11,7 @@ import numpy as np
 
 from coremlscope.execution.wiring import Stage, Wiring
 from coremlscope.features import Held, default_shape, dummy_value, to_tensors
-from coremlscope.ir import (
-    ArrayFeature,
-    DictionaryFeature,
-    External,
-    Feature,
-    Shape,
-    StringFeature,
-)
+from coremlscope.ir import ArrayFeature, DictionaryFeature, External, Feature, Shape, StringFeature
 
 __all__ = ["StandIn"]
 

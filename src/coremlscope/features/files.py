@@ -10,13 +10,7 @@ from typing import Any
 import numpy as np
 
 from coremlscope.errors import InputError
-from coremlscope.features.images import (
-    RESIZES,
-    Resize,
-    image_from_array,
-    open_image,
-    resize_image,
-)
+from coremlscope.features.images import RESIZES, Resize, image_from_array, open_image, resize_image
 from coremlscope.features.names import nearest
 from coremlscope.features.shapes import check_shape, default_shape
 from coremlscope.features.words import describe_feature

@@ -100,7 +100,7 @@ def _work_cond(view: OpView) -> Work:
 
 def _work_of(graph: BoundGraph) -> Work:
     """What all operations of a block cost together."""
-    from coremlscope.ops import OPS as TABLE  # the whole table, which this module is part of
+    from coremlscope.ops import OPS as TABLE
 
     total = Work()
     for view in graph.ops:

@@ -12,12 +12,12 @@ from typing import Any
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
-from coremlscope.notebook import data_frame
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts
 from coremlscope.placement.search import Route, Tolls, search
 from coremlscope.placement.verdict import Reason, Support, Verdict
+from coremlscope.render.notebook import data_frame
 from coremlscope.units import format_duration
 
 __all__ = ["COST_RULE", "Choice", "FunctionPlan", "Plan", "Planned", "PlannedCost", "Segment", "place"]
@@ -185,12 +185,12 @@ class Plan:
         Raises:
             MissingDependencyError: pandas is not installed.
         """
-        from coremlscope.placement.cards import plan_columns
+        from coremlscope.render.plan_cards import plan_columns
 
         return data_frame(plan_columns(self))
 
     def _repr_html_(self) -> str:
-        from coremlscope.placement.cards import plan_card
+        from coremlscope.render.plan_cards import plan_card
 
         return plan_card(self)
 

@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from coremlscope.errors import UsageError
-from coremlscope.render.console import render_console
-from coremlscope.render.console_compare import render_comparison
-from coremlscope.render.console_matrix import render_matrix
 from coremlscope.render.csv import render_csv
-from coremlscope.render.html import render_html, render_html_comparison
 from coremlscope.render.json import render_json
-from coremlscope.render.markdown import render_markdown
-from coremlscope.render.markdown_compare import render_markdown_comparison
-from coremlscope.render.markdown_matrix import render_markdown_matrix
+from coremlscope.render.markdown.comparison import render_markdown_comparison
+from coremlscope.render.markdown.matrix import render_markdown_matrix
+from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.page import render_html, render_html_comparison
+from coremlscope.render.terminal.comparison import render_comparison
+from coremlscope.render.terminal.matrix import render_matrix
+from coremlscope.render.terminal.report import render_console
 from coremlscope.render.trace import render_trace
 
 if TYPE_CHECKING:
-    from coremlscope.profiling.compare import Comparison
-    from coremlscope.profiling.matrix import Matrix
-    from coremlscope.profiling.profile import Profile
-    from coremlscope.profiling.summary import ModelSummary
+    from coremlscope.compare.profiles import Comparison
+    from coremlscope.describe.model import ModelSummary
+    from coremlscope.matrix import Matrix
+    from coremlscope.results.profile import Profile
 
 __all__ = [
     "COMPARISON_RENDERERS",

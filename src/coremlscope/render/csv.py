@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from coremlscope.render.words import compact_type
 
 if TYPE_CHECKING:
-    from coremlscope.profiling.profile import Profile
-    from coremlscope.profiling.summary import ModelSummary
+    from coremlscope.describe.model import ModelSummary
+    from coremlscope.results.profile import Profile
 
 __all__ = ["render_csv"]
 
@@ -20,8 +20,8 @@ _WORK_COLUMNS = ("flops", "read_bytes", "written_bytes", "weight_bytes", "work_i
 
 def render_csv(subject: Profile | ModelSummary) -> str:
     """The operations as comma-separated values with a heading; what is not known is left empty."""
-    from coremlscope.profiling.columns import op_columns
-    from coremlscope.profiling.summary import ModelSummary
+    from coremlscope.describe.model import ModelSummary
+    from coremlscope.render.columns import op_columns
 
     columns = _summary_columns(subject) if isinstance(subject, ModelSummary) else op_columns(subject)
     columns["results"] = [compact_type(types or "") for types in columns["results"]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from coremlscope.compare.change import Change
+from coremlscope.compare.plans import OpPlacement, PlacementChange
+from coremlscope.compare.profiles import Comparison, Difference
 from coremlscope.devices.unit import ComputeUnit
-from coremlscope.profiling.changes import Change
-from coremlscope.profiling.compare import Comparison, Difference
-from coremlscope.profiling.compare_plans import OpPlacement, PlacementChange
 from coremlscope.render.words import plural
 from coremlscope.units import format_bytes, format_count, format_duration
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from coremlscope.profiling.profile import Group, OpRow, Profile
+from coremlscope.results.profile import Group, OpRow, Profile
 
 __all__ = ["by_layer"]
 

@@ -1,182 +1,116 @@
-"""A page of text for the console: headings, pairs and tables of a given width, with or without colour."""
+"""One self-contained page: the front end's script and style sheet with the result's JSON between them.
+
+The page is made from `frontend/` (TypeScript) by `make frontend`; what that built lies in `bundle/`. The page
+loads nothing: a Content-Security-Policy allows just the one script and the one style sheet.
+"""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import base64
+import functools
+import hashlib
+import html
+import json
+from collections.abc import Mapping
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
-from coremlscope.render.words import shorten
+from coremlscope.render.json import plain
+from coremlscope.render.words import model_name
 from coremlscope.units import escape_controls
+from coremlscope.version import __version__
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from coremlscope.compare.profiles import Comparison
+    from coremlscope.describe.model import ModelSummary
+    from coremlscope.results.profile import Profile
 
-__all__ = ["Column", "Page"]
+__all__ = ["build_page", "render_html", "render_html_comparison"]
 
-_HEADING, _LABEL, _QUIET = "bold", "dim", "dim"
-#: Between two columns, and the narrowest that a shortened one gets.
-_GAP, _LEAST = 2, 8
+#: What would end the script element or start a comment in it, and what JSON allows but old scripts do not.
+_ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<noscript>This report needs JavaScript, which the page brings along.</noscript>
+<div id="app"></div>
+<script type="application/json" id="payload">{payload}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table.
-
-    Attributes:
-        title: Its heading.
-        is_number: Set flush right.
-        most: Widest that it gets; longer texts are shortened in the middle. Where a table without columns
-            that wrap is too wide, columns with a `most` get narrower still, the widest first.
-        style: A style of rich.
-    """
-
-    title: str
-    is_number: bool = False
-    most: int | None = None
-    style: str = ""
+def render_html(subject: Profile | ModelSummary) -> str:
+    """A report as a page."""
+    data = subject.to_json()
+    path = data["model"]["path"] if "model" in data else data["path"]
+    return build_page(data, model_name(path))
 
 
-class Page:
-    """Collects what is printed, and gives it as text.
+def render_html_comparison(comparison: Comparison) -> str:
+    """A comparison as a page."""
+    return build_page(comparison.to_json(), " · ".join(s.label for s in comparison.subjects))
+
+
+def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False) -> str:
+    """The page that shows a result.
 
     Args:
-        width: Columns of the terminal.
-        color: Whether styles become ANSI sequences.
+        result: Plain values with a `schema` that the front end knows (`frontend/src/main.tsx`).
+        title: What the window is called.
+        connects: Whether it may ask the server that it comes from for more.
     """
-
-    def __init__(self, width: int, color: bool) -> None:
-        from rich.console import Console
-
-        self.width = width
-        self._file = io.StringIO()
-        self._console = Console(
-            file=self._file,
-            width=width,
-            force_terminal=color,
-            color_system="standard" if color else None,
-            no_color=not color,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            legacy_windows=False,
-            _environ={},
-        )
-
-    @property
-    def text(self) -> str:
-        """What was printed so far, without blanks at the ends of lines."""
-        return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
-
-    def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
-        """A paragraph, wrapped where it is too long."""
-        from rich.text import Text
-
-        self._indented(Text(escape_controls(text, keep="\n"), style=style), indent)
-
-    def bullet(self, mark: str, text: str, hint: str = "", style: str = "") -> None:
-        """A paragraph behind a mark, its lines flush; a hint below it."""
-        from rich.table import Table
-        from rich.text import Text
-
-        grid = Table.grid(padding=(0, 1))
-        grid.add_row(Text(mark, style=style), Text(escape_controls(text)))
-        if hint:
-            grid.add_row("", Text(escape_controls(hint), style=_QUIET))
-        self._indented(grid, 2)
-
-    def cells(self, texts: Sequence[str], indent: int = 2) -> None:
-        """Short texts side by side, in columns that are read downwards."""
-        widest = max(map(len, texts))
-        across = max(1, (self.width - indent + 2) // (widest + 2))
-        down = -(-len(texts) // across)
-        for row in range(down):
-            line = "  ".join(text.ljust(widest) for text in texts[row::down])
-            self.line(line.rstrip(), indent=indent)
-
-    def title(self, text: str, quiet: str = "") -> None:
-        """The title of the page."""
-        from rich.text import Text
-
-        title = _fit(escape_controls(text), self.width)
-        self._console.print(Text.assemble((title, "bold cyan"), (escape_controls(quiet), _QUIET)))
-
-    def heading(self, text: str, quiet: str = "") -> None:
-        """A heading, with a remark beside it."""
-        from rich.text import Text
-
-        remark = f"  {escape_controls(quiet)}" if quiet else ""
-        self._console.print()
-        self._console.print(Text.assemble((escape_controls(text), _HEADING), (remark, _QUIET)))
-
-    def pairs(self, rows: Iterable[tuple[str, str]], indent: int = 0) -> None:
-        """Labels and values; rows without a value are left out."""
-        from rich.table import Table
-
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style=_LABEL, no_wrap=True)
-        table.add_column(overflow="fold")
-        present = [(label, value) for label, value in rows if value]
-        for label, value in present:
-            table.add_row(escape_controls(label), escape_controls(value, keep="\n"))
-        if present:
-            self._indented(table, indent)
-
-    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 2) -> None:
-        """A table without rules. Columns without any content are left out."""
-        from rich.table import Table
-
-        kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
-        rows = [[escape_controls(cell) for cell in row] for row in rows]
-        widest = self._widest([columns[i] for i in kept], [[row[i] for i in kept] for row in rows], indent)
-        table = Table(box=None, padding=(0, _GAP, 0, 0), header_style=_LABEL, pad_edge=False)
-        for index in kept:
-            column = columns[index]
-            table.add_column(
-                column.title,
-                justify="right" if column.is_number else "left",
-                no_wrap=column.is_number or column.most is not None,
-                overflow="fold",
-                style=column.style,
-            )
-        for row in rows:
-            table.add_row(*(_fit(row[index], most) for index, most in zip(kept, widest, strict=True)))
-        table.show_header = any(columns[index].title for index in kept)
-        self._indented(table, indent)
-
-    def _widest(
-        self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int
-    ) -> list[int | None]:
-        """How wide each column may be; None for as wide as it is."""
-        from rich.cells import cell_len
-
-        most = [column.most for column in columns]
-        if any(limit is None and not column.is_number for column, limit in zip(columns, most, strict=True)):
-            return most  # there is a column that wraps
-        widths = [
-            max(map(cell_len, (column.title, *(row[i] for row in rows)))) for i, column in enumerate(columns)
+    style, script = _bundle()
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {_hash(script)}",
+            f"style-src {_hash(style)}",
+            "img-src data:",
+            "connect-src 'self'" if connects else "connect-src 'none'",
+            "base-uri 'none'",
+            "form-action 'none'",
         ]
-        limited = {i: min(widths[i], limit) for i, limit in enumerate(most) if limit is not None}
-        taken = sum(width for i, width in enumerate(widths) if i not in limited)
-        free = self.width - indent - _GAP * (len(columns) - 1) - taken
-        while limited and sum(limited.values()) > free and max(limited.values()) > _LEAST:
-            limited[max(limited, key=limited.__getitem__)] -= 1
-        return [limited.get(i) for i in range(len(columns))]
+    )
+    payload = json.dumps(
+        {"version": __version__, "result": plain(result)},
+        ensure_ascii=False,
+        separators=(",", ":"),
+        allow_nan=False,
+    ).translate(_ESCAPES)
+    return _PAGE.format(
+        policy=policy,
+        title=html.escape(escape_controls(f"{title} – coremlscope")),
+        style=style,
+        payload=payload,
+        script=script,
+    )
 
-    def _indented(self, table: RenderableType, indent: int) -> None:
-        from rich.padding import Padding
 
-        self._console.print(Padding(table, (0, 0, 0, indent)))
+@functools.cache
+def _bundle() -> tuple[str, str]:
+    """The style sheet and the script."""
+    folder = resources.files("coremlscope.render") / "bundle"
+    return (
+        (folder / "report.css").read_text(encoding="utf-8").strip(),
+        (folder / "report.js").read_text(encoding="utf-8").strip(),
+    )
 
 
-def _fit(text: str, most: int | None) -> str:
-    """The text in at most so many columns of the terminal; some characters take two."""
-    from rich.cells import cell_len
-
-    if most is None:
-        return text
-    width = most
-    while cell_len(fitted := shorten(text, width)) > most:
-        width -= 1
-    return fitted
+def _hash(text: str) -> str:
+    """A source expression of a Content-Security-Policy that allows just this text."""
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return f"'sha256-{digest}'"

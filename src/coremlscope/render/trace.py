@@ -18,8 +18,8 @@ from coremlscope.units import escape_controls, format_duration
 from coremlscope.version import __version__
 
 if TYPE_CHECKING:
-    from coremlscope.profiling.plan_columns import DevicePlan, SettingEstimate, SettingPlan
-    from coremlscope.profiling.profile import Profile
+    from coremlscope.results.plan import DevicePlan, SettingEstimate, SettingPlan
+    from coremlscope.results.profile import Profile
 
 __all__ = ["render_trace"]
 
@@ -147,7 +147,7 @@ def _tracks(setting: SettingPlan, *, unknown: bool) -> list[tuple[int, str]]:
 def _planned(
     profile: Profile, plan: DevicePlan, setting: SettingPlan, process: int, arrows: _Arrows
 ) -> Iterator[Event]:
-    from coremlscope.profiling.placements import placed_ops
+    from coremlscope.results.placements import placed_ops
 
     ops = list(placed_ops(profile.ops, plan, setting))
     label = f"{format_duration(setting.total_ms / 1e3)} in all, launches and switches included"
@@ -178,7 +178,7 @@ def _estimated(
     process: int,
     arrows: _Arrows,
 ) -> Iterator[Event]:
-    from coremlscope.profiling.placements import estimated_kernels
+    from coremlscope.results.placements import estimated_kernels
 
     rows = list(profile.ops)
     whole = estimate.latency

@@ -14,8 +14,8 @@ from typing import Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from coremlscope.errors import CoremlscopeError, UsageError
-from coremlscope.render.html import build_page, render_html
 from coremlscope.render.json import plain
+from coremlscope.render.page import build_page, render_html
 from coremlscope.server.jobs import JobQueue
 from coremlscope.server.store import ProfileStore, safe_name
 

@@ -13,8 +13,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from coremlscope.errors import CoremlscopeError, OutputError, UsageError
-from coremlscope.profiling.profile import Profile
-from coremlscope.profiling.saved import read_profile
+from coremlscope.results.files import read_profile
+from coremlscope.results.profile import Profile
 
 __all__ = ["Entry", "ProfileStore", "safe_name"]
 

@@ -11,9 +11,10 @@ from coremltools.models.neural_network import NeuralNetworkBuilder
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coremlscope import formats, ir
+from coremlscope import ir
 from coremlscope.errors import CoremlscopeError
 from coremlscope.execution.lowering import lower_function
+from coremlscope.formats import container
 
 
 @functools.cache
@@ -39,7 +40,7 @@ def _network() -> bytes:
 def _read_and_lower(data: bytes) -> ir.Model | None:
     """Reads and lowers; only our own errors may come out."""
     try:
-        model = formats.read(data)
+        model = container.read(data)
         lower_function(model)
     except CoremlscopeError as error:
         if not error.message.isprintable() or not error.message:
@@ -83,7 +84,7 @@ def test_a_network_that_asks_for_much_memory() -> None:
     builder.add_fill_static("fill", "y", [1 << 20, 1 << 20], 1.0)
     data = builder.spec.SerializeToString()
     tracemalloc.start()
-    formats.read(data)
+    container.read(data)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 50e6

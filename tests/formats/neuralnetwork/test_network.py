@@ -10,9 +10,10 @@ from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
-from coremlscope import formats, ir
+from coremlscope import ir
 from coremlscope.errors import CorruptModelError, UnsupportedOpError
 from coremlscope.execution.binding import bind_model
+from coremlscope.formats import container
 from coremlscope.formats.neuralnetwork.layers import LAYERS
 
 _X = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
@@ -32,7 +33,7 @@ def _builder(
 
 
 def _read(builder: NeuralNetworkBuilder) -> ir.Model:
-    return formats.read(builder.spec.SerializeToString())
+    return container.read(builder.spec.SerializeToString())
 
 
 def _ops(model: ir.Model) -> list[ir.Op]:

@@ -14,8 +14,9 @@ from coremltools.models.neural_network import NeuralNetworkBuilder
 from coremltools.models.neural_network.quantization_utils import quantize_weights
 
 import coremlscope
-from coremlscope import formats, ir
+from coremlscope import ir
 from coremlscope.errors import InputError, UnsupportedOpError
+from coremlscope.formats import container
 
 Floats = npt.NDArray[np.float64]
 STEPS, BATCH, TAKEN, WIDTH = 4, 2, 3, 5
@@ -43,7 +44,7 @@ def _builder(names: list[str], outputs: list[str], *, exact: bool) -> NeuralNetw
 
 
 def _read(builder: NeuralNetworkBuilder) -> ir.Model:
-    return formats.read(builder.spec.SerializeToString())
+    return container.read(builder.spec.SerializeToString())
 
 
 def _predict(model: ir.Model, values: Mapping[str, Floats]) -> dict[str, Any]:
@@ -255,7 +256,7 @@ def test_half_precision_weights() -> None:
     spec = half if hasattr(half, "SerializeToString") else half.get_spec()
     x, zeros = _random(STEPS, BATCH, TAKEN), np.zeros((BATCH, WIDTH))
     np.testing.assert_allclose(
-        _predict(formats.read(spec.SerializeToString()), {"x": x})["y"][0],
+        _predict(container.read(spec.SerializeToString()), {"x": x})["y"][0],
         cell.run(x, zeros, zeros)[1],
         rtol=1e-2,
         atol=1e-3,

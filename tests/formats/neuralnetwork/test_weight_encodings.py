@@ -9,9 +9,10 @@ from coremltools.models import MLModel
 from coremltools.models.neural_network import NeuralNetworkBuilder, quantization_utils
 
 import coremlscope
-from coremlscope import formats, ir
+from coremlscope import ir
+from coremlscope.describe.weights import WeightGroup, group_weights
+from coremlscope.formats import container
 from coremlscope.formats.neuralnetwork.weights import unpack
-from coremlscope.profiling.weights import WeightGroup, group_weights
 from networks import layers_of, network, predict, random, read
 
 LINEAR, TABLE = models._QUANTIZATION_MODE_LINEAR_QUANTIZATION, models._QUANTIZATION_MODE_LOOKUP_TABLE_LINEAR
@@ -29,9 +30,9 @@ def _quantized(bits: int, mode: str = LINEAR) -> tuple[ir.Model, ir.Model]:
     """A network whose weights coremltools has quantised, and the same after it has undone that."""
     spec = _product().spec
     quantization_utils._quantize_nn_spec(spec.neuralNetwork, bits, mode)
-    kept = formats.read(spec.SerializeToString())
+    kept = container.read(spec.SerializeToString())
     quantization_utils._dequantize_nn_spec(spec.neuralNetwork)
-    return kept, formats.read(spec.SerializeToString())
+    return kept, container.read(spec.SerializeToString())
 
 
 def _group(model: ir.Model) -> WeightGroup:
@@ -69,7 +70,7 @@ def test_codes_are_packed_as_coremltools_packs_them(bits: int) -> None:
 def test_half_precision() -> None:
     model = MLModel(_product().spec, skip_model_load=True)
     spec = quantization_utils.quantize_weights(model, 16).get_spec()
-    kept = formats.read(spec.SerializeToString())
+    kept = container.read(spec.SerializeToString())
     expected = X @ W.astype(np.float16).astype(np.float32).T
     np.testing.assert_allclose(coremlscope.predict(kept, {"x": X})["y"], expected, rtol=1e-5, atol=1e-6)
     assert _group(kept) == WeightGroup("fp16", "fp16", 1, 30, 60)
@@ -109,10 +110,10 @@ def test_deconvolutions_are_quantised_along_what_they_give() -> None:
     )  # fmt: skip
     spec = builder.spec
     quantization_utils._quantize_nn_spec(spec.neuralNetwork, 4, LINEAR)
-    kept = formats.read(spec.SerializeToString())
+    kept = container.read(spec.SerializeToString())
     quantization_utils._dequantize_nn_spec(spec.neuralNetwork)
     values = {"x": random(4, 3, 3)}
-    expected = coremlscope.predict(formats.read(spec.SerializeToString()), values)["y"]
+    expected = coremlscope.predict(container.read(spec.SerializeToString()), values)["y"]
     np.testing.assert_allclose(coremlscope.predict(kept, values)["y"], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -130,6 +131,6 @@ def test_damaged_quantisation(damage: object, problem: str) -> None:
     quantization_utils._quantize_nn_spec(spec.neuralNetwork, 8, LINEAR)
     assert callable(damage)
     damage(spec.neuralNetwork.layers[0].innerProduct.weights)
-    layer = layers_of(formats.read(spec.SerializeToString()))[0].layer
+    layer = layers_of(container.read(spec.SerializeToString()))[0].layer
     assert layer is not None
     assert problem in layer.problem

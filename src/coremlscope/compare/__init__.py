@@ -1,0 +1,1 @@
+"""What differs between profiles, and whether it is more than noise."""

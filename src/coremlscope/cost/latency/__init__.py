@@ -1,0 +1,1 @@
+"""How long predictions take on Apple chips: an estimate, fitted to published latencies."""

@@ -1,0 +1,419 @@
+"""From operations to kernels: what a compiler runs as one pass over the data.
+
+A kernel is an operation that does the work (its head) and those that it takes along for nothing, or nearly:
+the activation behind a convolution, a normalisation that folds into its weights, the sum with a shortcut.
+Which may join which is one table, `FUSIONS`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from coremlscope.cost.latency.geometry import Geometry, geometry_of
+from coremlscope.cost.latency.kinds import Kind, kind_of, moves_channels, shape_of
+from coremlscope.cost.latency.norms import REDUCTIONS, find_norms, over_maps
+from coremlscope.ir import StateType, TensorType, Value
+from coremlscope.ops.view import BoundGraph, BoundValue, OpView
+
+__all__ = ["FUSIONS", "Fusion", "Kernel", "fuse"]
+
+#: Operations that only say how the same memory is to be read.
+_RELABELS = frozenset({"reshape", "reshape_like", "squeeze", "expand_dims", "flatten2d", "identity"})
+#: What reads or writes a state, without moving it by itself.
+_VIEWS_OF_STATES = frozenset({"read_state"})
+#: Done once per element by a table or a comparison.
+_ACTIVATIONS = frozenset(
+    [
+        "relu",
+        "relu6",
+        "clip",
+        "leaky_relu",
+        "prelu",
+        "elu",
+        "clamped_relu",
+        "thresholded_relu",
+        "sigmoid",
+        "sigmoid_hard",
+        "tanh",
+        "gelu",
+        "silu",
+        "softplus",
+        "softplus_parametric",
+        "softsign",
+        "linear_activation",
+        "scaled_tanh",
+        "threshold",
+        "cast",
+        "abs",
+        "square",
+        "sqrt",
+        "rsqrt",
+        "exp",
+        "exp2",
+        "log",
+        "inverse",
+        "erf",
+        "quantize",
+        "dequantize",
+    ]
+)
+_ARITHMETIC = frozenset({"add", "sub", "mul", "real_div", "maximum", "minimum"})
+
+
+@dataclass(slots=True)
+class Kernel:
+    """One pass over the data.
+
+    Attributes:
+        kind: What its head does.
+        ops: The ids of its operations, in order; the head may be any of them.
+        name: The head's name.
+        geometry: What the head computes, in numbers.
+        inputs: Elements that are read, constants excluded.
+        outputs: Elements that are written.
+        element_bytes: Bytes of one element, as the program has it.
+        largest: Elements of the largest operand or result.
+        vector: Elements that the operations behind the head go over.
+        gated: Elements that a gate `x * gate(x)` goes over.
+        weight_bytes: Bytes of the constants as the file has them, compressed.
+        weights: Elements of the constants.
+        is_int8: True where both the weights and the input are quantised to eight bits.
+    """
+
+    kind: Kind
+    ops: list[str]
+    name: str
+    geometry: Geometry
+    inputs: int = 0
+    outputs: int = 0
+    element_bytes: int = 2
+    largest: int = 0
+    vector: int = 0
+    gated: int = 0
+    weight_bytes: float = 0.0
+    weights: int = 0
+    is_int8: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """A rule of what a kernel takes along.
+
+    Attributes:
+        name: What it is called.
+        heads: The kinds of kernels that do.
+        ops: The operations that may join.
+        when: What else must hold of the operation and the value that the kernel gives it.
+    """
+
+    name: str
+    heads: frozenset[Kind]
+    ops: frozenset[str]
+    when: Callable[[OpView, str], bool] = lambda view, name: True
+
+
+def _others(view: OpView, name: str) -> list[BoundValue]:
+    """The arguments besides the value called `name`."""
+    return [
+        bound
+        for parameter, given in view.op.inputs.items()
+        for argument, bound in zip(given, view.inputs[parameter], strict=True)
+        if getattr(argument, "name", None) != name
+    ]
+
+
+def _by_constant(view: OpView, name: str) -> bool:
+    return all(bound.constant is not None for bound in _others(view, name))
+
+
+def _same_shape(view: OpView, name: str) -> bool:
+    shape = getattr(view.outputs[0].type, "shape", None)
+    return all(getattr(b.type, "shape", None) == shape for b in _others(view, name) if b.constant is None)
+
+
+_MATRIX: frozenset[Kind] = frozenset({"conv", "pointwise", "depthwise", "grouped", "linear", "matmul"})
+_VECTOR: frozenset[Kind] = frozenset({"elementwise", "norm", "map_norm", "pool", "reduce", "resize"})
+_MOVES: frozenset[Kind] = frozenset({"layout", "channels", "reshape"})
+
+#: What joins a kernel; the first that fits counts.
+FUSIONS: tuple[Fusion, ...] = (
+    Fusion("a normalisation folds into weights", _MATRIX, frozenset({"batch_norm"})),
+    Fusion("scale and shift by constants", _MATRIX | _VECTOR, _ARITHMETIC, _by_constant),
+    Fusion("activation", _MATRIX | _VECTOR, _ACTIVATIONS),
+    Fusion("sum with a shortcut", _MATRIX, frozenset({"add"}), _same_shape),
+    Fusion("moves in a row", _MOVES, frozenset({"transpose", "reshape", "reshape_like"})),
+    Fusion("chain of element-wise operations", frozenset({"elementwise"}), _ARITHMETIC, _same_shape),
+)
+
+
+#: `x * gate(x)` is one activation, however many operations the file spells it with.
+_GATES = frozenset({"sigmoid", "sigmoid_hard"})
+
+
+@dataclass(slots=True)
+class _Chain:
+    """A kernel while it grows: the value that it gives, the gate over it, and what it reads."""
+
+    kernel: Kernel
+    gives: str
+    gate: str = ""
+    read: dict[str, int] = field(default_factory=dict)
+
+
+def fuse(graph: BoundGraph) -> tuple[Kernel, ...]:
+    """The kernels of a graph in the order in which they run, those of nested blocks once each.
+
+    Args:
+        graph: The graph with its shapes.
+    """
+    return tuple(_Fuser(graph).run())
+
+
+class _Fuser:
+    def __init__(self, graph: BoundGraph) -> None:
+        self.graph = graph
+        self.users: dict[str, list[OpView | None]] = defaultdict(list)
+        self.chains: dict[str, _Chain] = {}
+        self.packed: dict[str, float] = {}
+        self.quantised: set[str] = set()
+        norms = find_norms(graph.ops)
+        #: Reductions of whole maps, by id.
+        self.wide = {view.op.id for view in graph.ops if view.op.type in REDUCTIONS and over_maps(view)}
+        #: The members of normalisations by id, and the last of each.
+        self.norms = {id_: members for members in norms.values() for id_ in members}
+        for view in graph.ops:
+            for name, _ in _tensors(view):
+                self.users[name].append(view)
+        for value in graph.graph.outputs:
+            self.users[value.name].append(None)
+
+    def run(self) -> Iterator[Kernel]:
+        chains: list[_Chain | Kernel] = []
+        for view in self.graph.ops:
+            if self.is_constant(view):
+                continue
+            for block in view.blocks:
+                chains.extend(fuse(block))
+            chain = self.place(view)
+            if chain is not None:
+                chains.append(chain)
+        kernels = [chain.kernel if isinstance(chain, _Chain) else chain for chain in chains]
+        return iter(_attention(kernels, self.graph.ops))
+
+    def is_constant(self, view: OpView) -> bool:
+        op = view.op
+        is_constant = op.type == "const" or all(value.constant is not None for value in view.outputs)
+        if op.type.startswith("constexpr_") or (is_constant and op.type == "dequantize"):
+            for value in op.outputs:
+                self.packed[value.name] = self.packed_bytes(view)
+            return True
+        return is_constant
+
+    def packed_bytes(self, view: OpView) -> float:
+        """Bytes of what a weight is unpacked from, by way of others that are unpacked first."""
+        total = 0.0
+        for name, bound in _constants(view):
+            size = bound.type.nbytes if isinstance(bound.type, TensorType) else 0
+            total += self.packed.get(name, size or 0)
+        types = [constant.type for name, constant in view.op.attributes.items() if name != "name"]
+        return total + sum((type_.nbytes or 0) for type_ in types if isinstance(type_, TensorType))
+
+    def place(self, view: OpView) -> _Chain | None:
+        """Adds an operation to the kernel that feeds it, or begins a new one; None for the former."""
+        if view.op.type == "dequantize":
+            self.quantised.add(view.op.outputs[0].name)
+        if view.op.id in self.norms:
+            return self.place_norm(view, self.norms[view.op.id])
+        if self.is_broadcast(view):
+            return None
+        names = [name for name, _ in _tensors(view)]
+        for name in names:
+            chain = self.chains.get(name)
+            if chain is None or chain.gives != name:
+                continue
+            if self.is_gate(view, name):
+                chain.kernel.ops.append(view.op.id)
+                chain.kernel.gated += _size(view.outputs[0])
+                chain.gate = view.op.outputs[0].name
+                return None
+            if chain.gate in names or (len(self.users[name]) == 1 and _joins(chain.kernel, view, name)):
+                self.join(chain, view, name)
+                return None
+        return self.begin(view)
+
+    def place_norm(self, view: OpView, members: tuple[str, ...]) -> _Chain | None:
+        """Begins a normalisation with its last operation; those before it come along."""
+        if view.op.id != members[-1]:
+            return None
+        size = sum(_size(value) for value in view.outputs)
+        kernel = Kernel(
+            "map_norm" if self.wide.intersection(members) else "norm",
+            list(members), view.op.name, geometry_of(view), size, size, _element_bytes(view), size,
+        )  # fmt: skip
+        chain = _Chain(kernel, view.op.outputs[0].name)
+        self.chains[chain.gives] = chain
+        return chain
+
+    def is_gate(self, view: OpView, name: str) -> bool:
+        """True where the operation is the gate of `x * gate(x)`, and nothing else needs either."""
+        others = [user for user in self.users[name] if user is not view]
+        mine = self.users[view.op.outputs[0].name] if view.op.outputs else []
+        return (
+            view.op.type in _GATES
+            and len(others) == 1 == len(mine)
+            and others[0] is mine[0] is not None
+            and mine[0].op.type == "mul"
+            and self.chains[name].kernel.kind in _MATRIX | _VECTOR
+        )
+
+    def is_broadcast(self, view: OpView) -> bool:
+        """True where copies are made that element-wise operations do not need: they spread by themselves."""
+        return view.op.type == "tile" and all(
+            user is not None and user.op.type in _ARITHMETIC for user in self.users[view.op.outputs[0].name]
+        )
+
+    def join(self, chain: _Chain, view: OpView, name: str) -> None:
+        kernel = chain.kernel
+        kernel.ops.append(view.op.id)
+        for other, size in _tensors(view):
+            if other not in (name, chain.gate) and other not in chain.read:
+                chain.read[other] = size
+                kernel.inputs += size
+                kernel.largest = max(kernel.largest, size)
+        self.add_weights(kernel, view)
+        kernel.outputs = sum(_size(value) for value in view.outputs)
+        if kernel.kind in _MOVES and view.op.type == "transpose":
+            kernel.kind = "channels" if kernel.kind != "layout" and moves_channels(view) else "layout"
+        if view.op.type == "silu":
+            kernel.gated += kernel.outputs
+        if kernel.kind not in _MOVES and not _is_relabel(view) and view.op.type != "batch_norm":
+            kernel.vector += kernel.outputs
+        chain.gives, chain.gate = view.op.outputs[0].name, ""
+        self.chains[chain.gives] = chain
+
+    def begin(self, view: OpView) -> _Chain | None:
+        if _is_relabel(view) or view.op.type in _VIEWS_OF_STATES or view.blocks:
+            return None
+        read = dict(_tensors(view))
+        sizes = [_size(value) for value in view.outputs]
+        geometry = geometry_of(view)
+        kernel = Kernel(
+            kind_of(view, geometry), [view.op.id], view.op.name, geometry, sum(read.values()), sum(sizes),
+            _element_bytes(view), max((*read.values(), *sizes), default=0),
+        )  # fmt: skip
+        if kernel.kind == "attention":
+            kernel.vector = geometry.groups * geometry.width * geometry.out_channels
+        if view.op.type in ("conv", "conv_quantized", "linear") and any(
+            name in self.quantised for name in read
+        ):
+            kernel.is_int8 = True
+        self.add_weights(kernel, view)
+        name = view.op.outputs[0].name if view.op.outputs else ""
+        chain = _Chain(kernel, name, read=read)
+        if len(view.op.outputs) == 1:
+            self.chains[name] = chain
+        return chain
+
+    def add_weights(self, kernel: Kernel, view: OpView) -> None:
+        for name, bound in _constants(view):
+            elements, type_ = _size(bound), bound.type
+            packed = self.packed.get(name)
+            if (
+                elements > 1
+                and isinstance(type_, TensorType)
+                and (type_.dtype.is_float or packed is not None)
+            ):
+                kernel.weights += elements
+                bits = type_.dtype.bits
+                kernel.weight_bytes += elements * bits / 8 if packed is None else packed
+        kernel.is_int8 = kernel.is_int8 and kernel.weight_bytes < 1.5 * kernel.weights
+
+
+def _joins(kernel: Kernel, view: OpView, name: str) -> bool:
+    return _is_relabel(view) or any(
+        kernel.kind in fusion.heads and view.op.type in fusion.ops and fusion.when(view, name)
+        for fusion in FUSIONS
+    )
+
+
+def _attention(kernels: Sequence[Kernel], views: Sequence[OpView]) -> list[Kernel]:
+    """Joins a product, the softmax over it and the product with that into one kernel."""
+    views_of = {view.op.id: view for view in views}
+    result: list[Kernel] = []
+    for kernel in kernels:
+        if (
+            kernel.kind == "matmul"
+            and len(result) >= 2
+            and _is_scores(result[-2], result[-1], kernel, views_of)
+        ):
+            softmax, scores = result.pop(), result.pop()
+            result.append(_joined(scores, softmax, kernel))
+        else:
+            result.append(kernel)
+    return result
+
+
+def _is_scores(scores: Kernel, softmax: Kernel, product: Kernel, views_of: dict[str, OpView]) -> bool:
+    if scores.kind != "matmul" or softmax.kind != "softmax":
+        return False
+    given = {name for name, _ in _tensors(views_of[softmax.ops[0]])}
+    taken = {name for name, _ in _tensors(views_of[product.ops[0]])}
+    made = {value.name for id_ in scores.ops for value in views_of[id_].op.outputs}
+    passed = {value.name for id_ in softmax.ops for value in views_of[id_].op.outputs}
+    return bool(made & given) and bool(passed & taken)
+
+
+def _joined(scores: Kernel, softmax: Kernel, product: Kernel) -> Kernel:
+    geometry = scores.geometry.with_second_product(product.geometry.macs)
+    kernel = Kernel("attention", [*scores.ops, *softmax.ops, *product.ops], softmax.name, geometry)
+    kernel.inputs = scores.inputs + product.inputs - softmax.outputs
+    kernel.outputs = product.outputs
+    kernel.element_bytes = scores.element_bytes
+    kernel.largest = max(scores.largest, softmax.largest, product.largest)
+    kernel.vector = softmax.outputs
+    kernel.weights = scores.weights + softmax.weights + product.weights
+    kernel.weight_bytes = scores.weight_bytes + softmax.weight_bytes + product.weight_bytes
+    return kernel
+
+
+def _is_relabel(view: OpView) -> bool:
+    """True where the result is the argument with other ones in its shape."""
+    if view.op.type not in _RELABELS:
+        return False
+    before = shape_of(view.bound("x")) if view.has("x") else None
+    after = shape_of(view.outputs[0])
+    if before is None or after is None:
+        return True
+    return [d for d in before if d != 1] == [d for d in after if d != 1]
+
+
+def _size(value: BoundValue) -> int:
+    type_ = value.type.wrapped if isinstance(value.type, StateType) else value.type
+    return (type_.elements or 0) if isinstance(type_, TensorType) else 0
+
+
+def _element_bytes(view: OpView) -> int:
+    for value in (*view.outputs, *(bound for given in view.inputs.values() for bound in given)):
+        type_ = value.type
+        if isinstance(type_, TensorType) and type_.dtype.bits:
+            return max(type_.dtype.bits // 8, 1)
+    return 2
+
+
+def _tensors(view: OpView) -> list[tuple[str, int]]:
+    """Names and elements of what an operation reads at run time, each once."""
+    found: dict[str, int] = {}
+    for parameter, given in view.op.inputs.items():
+        for argument, bound in zip(given, view.inputs[parameter], strict=True):
+            if isinstance(argument, Value) and bound.constant is None:
+                found[argument.name] = _size(bound)
+    return list(found.items())
+
+
+def _constants(view: OpView) -> Iterator[tuple[str, BoundValue]]:
+    for parameter, given in view.op.inputs.items():
+        for argument, bound in zip(given, view.inputs[parameter], strict=True):
+            if bound.constant is not None:
+                yield (argument.name if isinstance(argument, Value) else ""), bound

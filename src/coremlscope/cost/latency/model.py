@@ -1,0 +1,205 @@
+"""How long a prediction takes on a device: an estimate, with an interval that published latencies gave it.
+
+A prediction is a row of kernels, each on the unit that the plan puts it on. A kernel takes as long as the
+slowest of its arithmetic, its activations and its weights, and what comes on top; see `pricing`. Besides
+that a prediction costs what a unit needs before it begins, once a unit, and something for every change of
+the unit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from coremlscope.cost.latency.calibration import Calibration, Spread, load_calibration
+from coremlscope.cost.latency.kernels import Kernel
+from coremlscope.cost.latency.kinds import Kind
+from coremlscope.cost.latency.pricing import Prices, price_kernels, scale_of
+from coremlscope.cost.latency.table import Floats, KernelTable
+from coremlscope.devices import CPU, UNITS, Chip, ComputeUnit, all_chips
+from coremlscope.figures import Figure
+
+__all__ = ["Basis", "Bound", "KernelTime", "LatencyEstimate", "estimate", "spread_of"]
+
+#: What takes most of the time.
+Bound = Literal["compute", "weights", "activations", "dispatch", "switches"]
+#: `calibrated`: latencies measured on this chip and unit went into the model; `extrapolated`: none did.
+Basis = Literal["calibrated", "extrapolated"]
+
+_BOUNDS: tuple[Bound, ...] = ("compute", "weights", "activations", "dispatch", "switches")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """What one kernel takes.
+
+    Attributes:
+        name: The author's name of its head.
+        kind: What it does.
+        ops: The ids of its operations.
+        unit: Where it runs.
+        seconds: How long it takes, by the estimate.
+        bound: What it waits for.
+    """
+
+    name: str
+    kind: Kind
+    ops: tuple[str, ...]
+    unit: ComputeUnit
+    seconds: float
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyEstimate:
+    """The estimate of one prediction.
+
+    Attributes:
+        latency: Seconds, with an 80 % interval.
+        basis: Whether latencies of this chip and unit went into the model.
+        bound: What takes most of the time.
+        parts: Seconds by what they go into.
+        placement: The share of each unit in the time of the kernels, as the plan places them.
+        switches: How often the unit changes.
+        kernels: Every kernel in order.
+    """
+
+    latency: Figure
+    basis: Basis
+    bound: Bound
+    parts: Mapping[Bound, float]
+    placement: Mapping[ComputeUnit, float]
+    switches: int
+    kernels: tuple[KernelTime, ...]
+
+    @property
+    def per_second(self) -> float:
+        """Predictions a second, one after the other."""
+        return 1 / self.latency.value
+
+
+def estimate(
+    kernels: Sequence[Kernel],
+    units: Mapping[str, ComputeUnit],
+    chip: Chip,
+    *,
+    converted_bytes: int = 0,
+    calibration: Calibration | None = None,
+    table: KernelTable | None = None,
+) -> LatencyEstimate:
+    """Estimates a prediction.
+
+    Args:
+        kernels: The kernels in order.
+        units: The unit of each operation by id; the CPU runs those that are absent.
+        chip: The chip.
+        converted_bytes: Bytes of inputs and outputs that are converted to or from half precision.
+        calibration: The model's parameters; those that come with the project where it is None.
+        table: The kernels as a table, where many chips share it.
+    """
+    known = calibration or load_calibration()
+    where = [_unit(kernel, units) for kernel in kernels]
+    table = KernelTable.of(kernels) if table is None else table
+    total, bounds, parts = _price(table, where, chip, known)
+    switches = sum(a != b for a, b in itertools.pairwise(where))
+    used = [unit for unit in UNITS if unit in where] or [CPU]
+    parts["dispatch"] += sum(_dispatch_s(unit, chip, known) for unit in used)
+    parts["dispatch"] += converted_bytes / known.convert_Bps
+    parts["switches"] = switches * known.switch_s
+    placement = _shares(total, where, used)
+    seconds = sum(parts.values())
+    main = max(placement, key=lambda unit: placement[unit])
+    spread = known.spreads[main]
+    sigma = spread_of(spread, chip, _unusual(table, total, seconds), 1 - placement[main])
+    low, high = seconds * math.exp(-spread.below * sigma), seconds * math.exp(spread.above * sigma)
+    return LatencyEstimate(
+        Figure(seconds, low, high, "estimated"),
+        "calibrated" if chip.id in spread.by_chip else "extrapolated",
+        max(parts, key=lambda part: parts[part]),
+        parts,
+        placement,
+        switches,
+        tuple(
+            KernelTime(kernel.name, kernel.kind, tuple(kernel.ops), unit, float(time), bound)
+            for kernel, unit, time, bound in zip(kernels, where, total, bounds, strict=True)
+        ),
+    )
+
+
+def spread_of(spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0) -> float:
+    """The standard deviation of the logarithm of a latency around its estimate.
+
+    Args:
+        spread: What is known of the unit that does most.
+        chip: The chip.
+        unusual: The share of the time that goes into kernels other than convolutions.
+        elsewhere: The share of the time on other units than the one that does most.
+    """
+    own = spread.base + spread.unusual * unusual
+    more = spread.by_chip.get(chip.id, spread.extrapolated)
+    return math.sqrt(own**2 + more**2 + (2 * max(elsewhere, 0.0) * spread.mixed) ** 2)
+
+
+def _unit(kernel: Kernel, units: Mapping[str, ComputeUnit]) -> ComputeUnit:
+    """The unit that the plan puts most of a kernel's operations on."""
+    votes = [units[id_] for id_ in kernel.ops if id_ in units]
+    if len(set(votes)) > 1:
+        return max(votes, key=votes.count)
+    return votes[0] if votes else CPU
+
+
+def _price(
+    table: KernelTable, where: Sequence[ComputeUnit], chip: Chip, known: Calibration
+) -> tuple[Floats, list[Bound], dict[Bound, float]]:
+    """Seconds of each kernel, what it waits for, and the sums of both."""
+    total = np.zeros(len(table))
+    bounds = np.full(len(table), _BOUNDS.index("activations"))
+    parts: dict[Bound, float] = dict.fromkeys(_BOUNDS, 0.0)
+    placed = np.array(where, dtype=object)
+    for unit in dict.fromkeys(where):
+        parameters = known.units[unit]
+        scale = scale_of(unit, chip, all_chips()[known.references[unit]], parameters)
+        prices = price_kernels(table, unit, parameters, scale)
+        here = placed == unit
+        total[here], bounds[here] = prices.total[here], _bounds(prices)[here]
+        # Weights come ahead of their kernels, but not faster than the memory gives them.
+        parts["weights"] += max(float((prices.stream[here] - prices.total[here]).sum()), 0.0)
+    for place, bound in enumerate(_BOUNDS[:3]):
+        parts[bound] += float(total[bounds == place].sum())
+    return total, [_BOUNDS[place] for place in bounds], parts
+
+
+def _bounds(prices: Prices) -> npt.NDArray[np.int64]:
+    """What each kernel waits for, as its place in `_BOUNDS`."""
+    slowest = np.maximum(prices.weights, prices.activations)
+    memory = np.where(
+        prices.weights > prices.activations, _BOUNDS.index("weights"), _BOUNDS.index("activations")
+    )
+    return np.where(prices.compute >= slowest, _BOUNDS.index("compute"), memory)
+
+
+def _dispatch_s(unit: ComputeUnit, chip: Chip, known: Calibration) -> float:
+    parameters = known.units[unit]
+    scale = scale_of(unit, chip, all_chips()[known.references[unit]], parameters)
+    return parameters.dispatch_s * scale.dispatch
+
+
+def _shares(
+    total: Floats, where: Sequence[ComputeUnit], used: Sequence[ComputeUnit]
+) -> dict[ComputeUnit, float]:
+    whole = float(total.sum())
+    if not whole:
+        return {unit: 1.0 if unit == used[0] else 0.0 for unit in used}
+    placed = np.array(where, dtype=object)
+    return {unit: float(total[placed == unit].sum()) / whole for unit in used}
+
+
+def _unusual(table: KernelTable, total: Floats, seconds: float) -> float:
+    plain = table.is_kind("conv", "pointwise", "depthwise", "elementwise", "pool", "reduce")
+    return float(total[~plain].sum()) / seconds

@@ -1,0 +1,257 @@
+"""What kernels cost on a compute unit of a chip: a roofline with effective ceilings per kind and shape."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from coremlscope.cost.latency.calibration import UnitParameters
+from coremlscope.cost.latency.kinds import KINDS, Kind
+from coremlscope.cost.latency.table import Floats, KernelTable
+from coremlscope.devices.catalog import all_chips
+from coremlscope.devices.chip import Chip
+from coremlscope.devices.unit import CPU, NEURAL_ENGINE, ComputeUnit
+
+__all__ = ["Prices", "Scale", "price_kernels", "scale_of"]
+
+#: Neural Engine generations from H16 (A17 Pro, M4) on are marketed by operations on eight bits.
+_INT8_GENERATION = 16
+#: From here on a prediction costs less before it begins; see `dispatch_share`.
+_SHORT_DISPATCH_GENERATION = 15
+#: A prediction through Core ML on M1 (maderix and others: less without Core ML), of which phones need more.
+_MAC_DISPATCH_S = 0.268e-3
+#: What one Neural Engine reads at most where the memory gives more: 51e9 to 70e9 on M1 to M5 (anemll-bench).
+_STREAM_LIMIT_BPS = 70e9
+#: Of A12 to A15, where nothing is published of a chip and its relatives.
+_COMMON_BANDWIDTH_BPS = 34.1e9
+_COMMON = {"performance_clock_Hz": 3.2e9, "fp16_FLOPps": 1.7e12, "fp32_FLOPps": 1.7e12}
+#: Bytes of a number in the Neural Engine and, in practice, on the GPU.
+_HALF = 2.0
+#: Positions of a window of 3×3.
+_WINDOW = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A chip beside the one that its unit's parameters are for.
+
+    Attributes:
+        speed: The ratio of what they can compute and move.
+        dispatch: The ratio of what a prediction costs at least.
+        memory: The ratio of the bandwidths of their memories.
+        weights_Bps: Measured streaming of weights; None where nobody published it.
+        has_int8: True where eight-bit arithmetic is faster.
+    """
+
+    speed: float = 1.0
+    dispatch: float = 1.0
+    memory: float = 1.0
+    weights_Bps: float | None = None  # noqa: N815
+    has_int8: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Seconds of each kernel by what they go into.
+
+    Attributes:
+        compute: Arithmetic.
+        activations: Reading and writing of what is computed.
+        weights: Streaming of weights, as far as it is not over before the kernel begins.
+        extra: What comes on top of the slowest of these: functions, spills, dispatch.
+        total: The kernel.
+        stream: Streaming of all weights, those that come ahead among them: together no kernels are faster.
+    """
+
+    compute: Floats
+    activations: Floats
+    weights: Floats
+    extra: Floats
+    total: Floats
+    stream: Floats
+
+
+def scale_of(unit: ComputeUnit, chip: Chip, reference: Chip, parameters: UnitParameters) -> Scale:
+    """How a chip compares, by its specification.
+
+    Args:
+        unit: The compute unit.
+        chip: The chip.
+        reference: The one that the parameters are for.
+        parameters: They say how much of a higher specification arrives.
+    """
+    ratio = _capability(unit, chip) / _capability(unit, reference)
+    speed = ratio**parameters.progress
+    memory = _bandwidth(chip) / _bandwidth(reference)
+    if unit != NEURAL_ENGINE:
+        return Scale(speed, memory=memory)
+    is_mac = chip.id.startswith("m")
+    dispatch = _MAC_DISPATCH_S / parameters.dispatch_s if is_mac else 1.0
+    if chip.neural_engine_generation >= _SHORT_DISPATCH_GENERATION:
+        dispatch *= parameters.dispatch_share
+    return Scale(
+        speed,
+        dispatch,
+        min(memory, _STREAM_LIMIT_BPS / parameters.weights_Bps),
+        chip.value(unit, "weight_stream_Bps") if is_mac else None,
+        chip.neural_engine_generation >= _INT8_GENERATION,
+    )
+
+
+def _bandwidth(chip: Chip) -> float:
+    for relative in _relatives(chip):
+        facts = relative.memory.get("bandwidth_Bps")
+        if facts:
+            return facts[0].value
+    return _COMMON_BANDWIDTH_BPS
+
+
+def _capability(unit: ComputeUnit, chip: Chip) -> float:
+    """Operations a second by specification, the same kind of operation for every chip."""
+    if unit == NEURAL_ENGINE:
+        peak = chip.value(unit, "peak_OPps")
+        generation = chip.neural_engine_generation
+        # Two engines of an Ultra do not share a prediction.
+        engines = max((chip.value(unit, "cores") or 16) / 16, 1)
+        if peak is None:
+            # Nothing marketed: A13 is 20 % above A12's 5e12; later chips are taken to be like their
+            # neighbours.
+            return {12: 6e12}.get(generation, 19e12 if generation > _INT8_GENERATION else 16e12)
+        return peak / engines / (2 if generation >= _INT8_GENERATION else 1)
+    if unit == CPU:
+        return _of_relatives(chip, unit, "performance_clock_Hz") * (
+            chip.value(unit, "performance_cores") or 2
+        )
+    name = "fp16_FLOPps" if chip.value(unit, "fp16_FLOPps") else "fp32_FLOPps"
+    return _of_relatives(chip, unit, name, "cores")
+
+
+def _of_relatives(chip: Chip, unit: ComputeUnit, name: str, per: str = "") -> float:
+    """A number of a chip; where nobody published it, of its closest relative, in proportion to another."""
+    for relative in _relatives(chip):
+        value = relative.value(unit, name)
+        mine, theirs = (c.value(unit, per) if per else 1.0 for c in (chip, relative))
+        if value and mine and theirs:
+            return value * mine / theirs
+    return _COMMON[name]
+
+
+@functools.cache
+def _relatives_of(id_: str) -> tuple[Chip, ...]:
+    chips = all_chips()
+    me = chips[id_]
+
+    def distance(other: Chip) -> tuple[bool, bool, int]:
+        return other.id != id_, other.family != me.family, -other.neural_engine_generation
+
+    older = [
+        other
+        for other in chips.values()
+        if other.platform == me.platform
+        and (other.family == me.family or other.neural_engine_generation < me.neural_engine_generation)
+    ]
+    return tuple(sorted(older, key=distance))
+
+
+def _relatives(chip: Chip) -> tuple[Chip, ...]:
+    """A chip, those of its family, and older ones of its line, the latest first."""
+    return _relatives_of(chip.id) if chip.id in all_chips() else (chip,)
+
+
+def price_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParameters, scale: Scale) -> Prices:
+    """What each kernel costs.
+
+    Args:
+        table: The kernels.
+        unit: Where they run.
+        parameters: What the unit can do.
+        scale: How the chip compares with the one that these are for.
+    """
+    p = parameters
+    size = table.element_bytes if unit == CPU else np.full(len(table), _HALF)
+    gain = np.where(table.int8 > 0, p.int8_gain if scale.has_int8 else 1.0, 1.0)
+    compute = 2 * _multiplications(table, p) / (_arithmetic(table, p) * gain)
+    size = np.where((table.int8 > 0) & scale.has_int8, size / 2, size)
+    attention = table.is_kind("attention")
+    activations = _moving(table, p, size)
+    spilled = np.maximum(size * table.inputs - p.on_chip_bytes, 0) + np.maximum(
+        size * table.outputs - p.on_chip_bytes, 0
+    )
+    streamed = table.weight_bytes * (1.0 if unit == CPU else np.minimum(_HALF / table.element_bytes, 1.0))
+    stream_Bps = scale.weights_Bps or p.weights_Bps * scale.memory  # noqa: N806
+    weights = np.maximum(streamed - p.prefetch_bytes, 0) / stream_Bps
+    passes = np.where(attention, size * table.vector / p.softmax_Bps, size * table.vector / p.function_Bps)
+    passes = passes + size * table.gated / p.gate_Bps
+    compute, activations = compute / scale.speed, (activations + spilled / p.spill_Bps) / scale.speed
+    extra = (passes + p.kernel_s) / scale.speed
+    total = np.maximum(np.maximum(compute, activations), weights) + extra
+    return Prices(compute, activations, weights, extra, total, streamed / stream_Bps)
+
+
+def _multiplications(table: KernelTable, p: UnitParameters) -> Floats:
+    """Multiply-adds as they are done: with channels filled up, and fewer for windows of 3×3."""
+    step = p.channels_step
+    filled = np.ceil(table.in_channels / step) * step / np.maximum(table.in_channels, 1)
+    macs = np.where(table.is_kind("conv", "pointwise", "linear"), table.macs * filled, table.macs)
+    plain_windows = table.is_kind("conv") & (table.taps == _WINDOW) & (table.stride == 1)
+    return np.where(plain_windows, macs / p.window_gain, macs)
+
+
+def _moving(table: KernelTable, p: UnitParameters, size: Floats) -> Floats:
+    """Seconds of reading and writing activations on the chip."""
+    moved = size * (table.inputs + table.outputs)
+    # The mean of a map, the mean of its squares, and then each element by itself.
+    twice = 2 * size * table.inputs / p.reduce_Bps + moved / p.elementwise_Bps
+    return np.where(table.is_kind("map_norm"), twice, moved / _movement(table, p))
+
+
+def _arithmetic(table: KernelTable, p: UnitParameters) -> Floats:
+    """The ceiling of each kernel's arithmetic."""
+    linear = p.pointwise_FLOPps * p.linear_share
+    rate = _by_kind(
+        table,
+        p.product_FLOPps,
+        {
+            "conv": p.dense_FLOPps,
+            "pointwise": p.pointwise_FLOPps,
+            "depthwise": p.depthwise_FLOPps,
+            "grouped": p.grouped_FLOPps,
+            "linear": linear,
+            "recurrent": linear,
+        },
+    )
+    flat = table.is_kind("linear", "recurrent") & (table.height == 1) & (table.width > 1)
+    rate[flat] *= p.flat_share
+    return rate
+
+
+def _movement(table: KernelTable, p: UnitParameters) -> Floats:
+    """The ceiling of each kernel's movement of activations."""
+    return _by_kind(
+        table,
+        p.activation_Bps,
+        {
+            "elementwise": p.elementwise_Bps,
+            "softmax": p.softmax_Bps,
+            "norm": p.norm_Bps,
+            "reduce": p.reduce_Bps,
+            "pool": p.pool_Bps,
+            "copy": p.copy_Bps,
+            "channels": p.channels_Bps,
+            "reshape": p.reshape_Bps,
+            "layout": p.layout_Bps,
+            "resize": p.resize_Bps,
+            "other": p.layout_Bps,
+        },
+    )
+
+
+def _by_kind(table: KernelTable, common: float, others: Mapping[Kind, float]) -> Floats:
+    """One value for each kernel by its kind."""
+    values = np.full(len(KINDS), common)
+    for kind, value in others.items():
+        values[KINDS.index(kind)] = value
+    return values[table.kind]

@@ -1,0 +1,1 @@
+"""What Core ML's own cost model says that operations cost."""

@@ -1,0 +1,1 @@
+"""What a model is: its interface, operations, weights, preprocessing and declared work."""

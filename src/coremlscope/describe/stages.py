@@ -1,0 +1,229 @@
+"""The models of a pipeline, and models whose file does not hold what computes them, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from coremlscope.describe.classical import describe_classical
+from coremlscope.describe.weights import group_weights
+from coremlscope.execution.binding import program_of
+from coremlscope.execution.wiring import BoundStage, Stage, stage_key
+from coremlscope.features import default_shape, describe_feature, describe_shape
+from coremlscope.ir import (
+    AudioFeaturePrint,
+    Classical,
+    CustomModel,
+    Feature,
+    Gazetteer,
+    LinkedModel,
+    Model,
+    Op,
+    Pipeline,
+    Program,
+    SerializedModel,
+    SoundAnalysisPreprocessing,
+    TextClassifier,
+    Value,
+    VisionFeaturePrint,
+    WordEmbedding,
+    WordTagger,
+)
+from coremlscope.units import format_bytes
+
+__all__ = [
+    "StageSummary",
+    "describe_external",
+    "programs_of",
+    "row_id",
+    "summarise_stages",
+    "trace_stages",
+    "why_absent",
+]
+
+_Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StageSummary:
+    """A model of a pipeline that is no pipeline itself.
+
+    Attributes:
+        name: Where it stands: `model0`, `encoder/model1`. The ids of its operations begin with it.
+        kind: Apple's name of the model type.
+        inputs: Name and type of each feature that it takes, in words.
+        outputs: Those that it gives.
+        facts: What else its file tells, in words: pairs of what and how.
+        absent: Why it cannot be run here, going on from a name; empty where the file holds what computes it.
+        operations: How many it has, constants left out; None where they are not known.
+        parameters: How many it has.
+        weights_bytes: Bytes of its parameters in the file.
+    """
+
+    name: str
+    kind: str
+    inputs: _Pairs
+    outputs: _Pairs
+    facts: _Pairs = ()
+    absent: str = ""
+    operations: int | None = None
+    parameters: int = 0
+    weights_bytes: int = 0
+
+    @property
+    def id(self) -> str:
+        """The id of the row that stands for it in tables of operations, where it is not run."""
+        return stage_key(self.name, "main")  # as `row_id` has it
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> StageSummary:
+        """From the plain values of its attributes."""
+        pairs = {key: _pairs(data[key]) for key in ("inputs", "outputs", "facts")}
+        return cls(**{**data, **pairs})
+
+
+def _pairs(data: Sequence[Sequence[str]]) -> _Pairs:
+    return tuple((what, how) for what, how in data)
+
+
+def programs_of(model: Model) -> Iterator[Program]:
+    """The program of a model, or those of all stages of a pipeline."""
+    if isinstance(model.content, Pipeline):
+        for stage in model.content.models:
+            yield from programs_of(stage)
+    elif (program := program_of(model)) is not None:
+        yield program
+
+
+def row_id(stage: Stage) -> str:
+    """The id of the row that stands for a stage in tables of operations, where it is not run."""
+    return stage_key(stage.name, "main")
+
+
+def trace_stages(stages: Sequence[BoundStage]) -> dict[str, tuple[str, ...]]:
+    """By the id of an operation that reads what other stages gave: the ids of the operations that made it.
+
+    Args:
+        stages: Every stage of a pipeline, in order.
+    """
+    makers = [_makers(bound) for bound in stages]
+    found: dict[str, tuple[str, ...]] = {}
+    for bound in stages:
+        sources = {
+            name: makers[wire.stage].get(wire.feature.name, "")
+            for name, wire in bound.stage.wires.items()
+            if not wire.is_outside
+        }
+        if bound.bound is None:
+            readers = [(row_id(bound.stage), list(sources))]
+        else:
+            ops = bound.bound.function.graph.walk()
+            readers = [(op.id, [value.name for value in _read(op)]) for op in ops]
+        for op_id, names in readers:
+            ids = dict.fromkeys(sources[name] for name in names if sources.get(name))
+            if ids:
+                found[op_id] = tuple(ids)
+    return found
+
+
+def _makers(bound: BoundStage) -> dict[str, str]:
+    """The operation that makes each output of a stage, by the output's name."""
+    if bound.bound is None:
+        return {feature.name: row_id(bound.stage) for feature in bound.stage.description.outputs}
+    return {value.name: op.id for op in bound.bound.function.graph.ops for value in op.outputs}
+
+
+def _read(op: Op) -> Iterator[Value]:
+    for arguments in op.inputs.values():
+        yield from (argument for argument in arguments if isinstance(argument, Value))
+
+
+def summarise_stages(stages: Sequence[BoundStage]) -> tuple[StageSummary, ...]:
+    """What is told of each stage of a pipeline."""
+    return tuple(map(_summarise, stages))
+
+
+def _summarise(bound: BoundStage) -> StageSummary:
+    model, interface = bound.stage.model, bound.stage.description
+    program = None if bound.bound is None else program_of(model)
+    weights = () if program is None else group_weights(program)
+    ops = None if bound.bound is None else bound.bound.function.graph.walk()
+    return StageSummary(
+        bound.stage.name,
+        model.kind,
+        tuple(map(_feature, interface.inputs)),
+        tuple(map(_feature, interface.outputs)),
+        describe_external(model),
+        why_absent(model),
+        None if ops is None else sum(op.type != "const" for op in ops),
+        sum(group.parameters for group in weights),
+        sum(group.nbytes for group in weights),
+    )
+
+
+def _feature(feature: Feature) -> tuple[str, str]:
+    return feature.name, describe_feature(feature.type)
+
+
+def why_absent(model: Model) -> str:
+    """Why a model cannot be run here, going on from a name; empty where its file holds what computes it."""
+    return getattr(model.content, "absent", "")
+
+
+def describe_external(model: Model) -> _Pairs:
+    """What else a file tells of a model, but labels.
+
+    Of a classical model the form and number of its parameters; all of a model that it does not hold; nothing
+    of others.
+    """
+    if isinstance(model.content, Classical):
+        return tuple(describe_classical(model.content))
+    outputs = model.description.main.outputs
+    is_shaped = all(default_shape(feature.type) is not None for feature in outputs)
+    names = () if is_shaped else tuple(feature.name for feature in outputs)
+    return tuple(_describe(model.content, names))
+
+
+def _describe(content: object, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    match content:
+        case VisionFeaturePrint(extractor, version):
+            yield "extractor", _version(extractor, version)
+            if content.image_size is not None:
+                size = content.image_size
+                yield "looks at", f"an image of {size}×{size} pixels"
+            yield from (("output", name) for name in content.output_names)
+            yield from _gives(content.output_shapes(names))
+        case AudioFeaturePrint(extractor, version):
+            yield "extractor", _version(extractor, version)
+            yield from _gives(content.output_shapes(names))
+        case SoundAnalysisPreprocessing(extractor):
+            yield "prepares for", extractor or "something that the file does not tell"
+            yield from _gives(content.output_shapes(names))
+        case CustomModel(class_name, parameters, description):
+            yield "class", class_name or "not told"
+            if description:
+                yield "described as", description
+            yield from ((f"parameter {name}", str(value)) for name, value in parameters.items())
+        case LinkedModel(file_name, search_path):
+            yield "links to", file_name or "nothing that the file names"
+            if search_path:
+                yield "looked for in", search_path
+        case SerializedModel(identifier, data_bytes):
+            yield "written by", identifier or "something that the file does not name"
+            yield "data", format_bytes(data_bytes)
+        case TextClassifier() | WordTagger() | Gazetteer() | WordEmbedding():
+            yield "revision", str(content.revision)
+            yield "language", content.language or "not told"
+            yield "data", format_bytes(content.data_bytes)
+            if isinstance(content, WordTagger):
+                yield from ((f"{role} in", name) for name, role in content.roles.items())
+
+
+def _version(extractor: str, version: int) -> str:
+    return f"{extractor or 'not told'}, version {version or 'not told'}"
+
+
+def _gives(shapes: Mapping[str, Sequence[int | None]]) -> Iterator[tuple[str, str]]:
+    if shapes:
+        yield "gives", ", ".join(f"{name} {describe_shape(shape)}" for name, shape in shapes.items())

@@ -1,0 +1,150 @@
+"""Compiled models: folders that hold a model and all that is derived from it.
+
+    NAME.mlmodelc/
+      coremlscope.json    the marker, which names the model inside
+      source/             the model that was compiled
+      engine/             what the engine made of it; written when the model is loaded
+      metadata.json       the interface of the model, as Apple's compiler describes it
+      model.mil           the program as text
+
+The folder can be moved and copied; a loaded model does not need it any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from coremlscope import ir
+from coremlscope.dropin.metadata import describe
+from coremlscope.execution.cache import ArtefactCache
+from coremlscope.formats import container, miltext
+from coremlscope.formats.compiled import locate_source, write_marker
+from coremlscope.formats.mlmodel import resolve_weight_name
+
+__all__ = ["SUFFIX", "EngineFolder", "compile_bytes", "compile_path", "write_description"]
+
+SUFFIX = ".mlmodelc"
+_ENGINE = "engine"
+
+_SOURCE = "source"
+_METADATA = "metadata.json"
+_TEXT = "model.mil"
+
+
+def compile_path(path: Path, *, keep: bool) -> Path:
+    """Compiles a model into a new folder among the temporary files.
+
+    Args:
+        path: A `.mlpackage` folder or a `.mlmodel` file.
+        keep: Whether the compiled model is for the caller to keep. One that lives as short as this process
+            shares the weights' disk space with the package, where the file system can do that.
+
+    Raises:
+        ModelError: The model cannot be read.
+        OSError: The folder cannot be written.
+    """
+    if container.sniff(path) is None:
+        container.read(path)  # which says what is wrong with it
+    with _new_folder(path.stem) as folder:
+        model = folder / _SOURCE / path.name
+        if path.is_dir():
+            shutil.copytree(path, model, copy_function=shutil.copy if keep else _share_weights)
+        else:
+            shutil.copy(path, model)
+        write_marker(folder, PurePosixPath(_SOURCE, path.name))
+        if keep:
+            write_description(container.read(folder), folder)
+            folder.chmod(model.parent.stat().st_mode)  # as private as any other folder, once it is moved
+    return folder
+
+
+def compile_bytes(spec: bytes, blobs: Mapping[str, bytes]) -> Path:
+    """Compiles a model that is given as bytes.
+
+    Args:
+        spec: The serialised specification.
+        blobs: Weight files by the names that the program gives them, with or without `@model_path/`.
+
+    Raises:
+        ModelError: The bytes are no model, or a name leads out of the model's folder.
+        OSError: The folder cannot be written.
+    """
+    with _new_folder("model") as folder:
+        model = folder / _SOURCE / "model.mlmodel"
+        model.write_bytes(spec)
+        for name, content in blobs.items():
+            file = model.parent / resolve_weight_name(name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        write_marker(folder, PurePosixPath(_SOURCE, model.name))
+    return folder
+
+
+def write_description(model: ir.Model, folder: Path) -> None:
+    """Writes the files by which people and tools know a compiled model, where they are not there yet."""
+    name = locate_source(folder).stem
+    _write_once(
+        folder / _METADATA, lambda: json.dumps(describe(model, name), indent=2, ensure_ascii=False) + "\n"
+    )
+    if isinstance(model.content, ir.Program):
+        program = model.content
+        _write_once(folder / _TEXT, lambda: miltext.print_program(program))
+
+
+class EngineFolder(ArtefactCache):
+    """What the engine made of a compiled model, kept inside of it, so that it moves with it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / _ENGINE, limit_bytes=sys.maxsize)
+
+    @classmethod
+    def of(cls, folder: Path) -> EngineFolder | None:
+        """That of a compiled model; None where it cannot be written to."""
+        cache = cls(folder)
+        try:
+            cache.root.mkdir(exist_ok=True)
+        except OSError:
+            return None
+        return cache if os.access(cache.root, os.W_OK) else None
+
+    def key(self, source: Path, parts: Iterable[str]) -> str:
+        """The key follows from how the model is compiled; the model in the folder never changes."""
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _new_folder(name: str) -> Iterator[Path]:
+    """A temporary folder to compile into; nothing stays of it after an error."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", suffix=SUFFIX))
+    try:
+        (folder / _SOURCE).mkdir()
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _share_weights(source: str, target: str) -> str:
+    """Links a file instead of copying it, if it is none that coremltools writes to in place."""
+    if not source.endswith((".mlmodel", ".json")):
+        try:
+            os.link(os.path.realpath(source), target)
+            return target
+        except OSError:
+            pass
+    return shutil.copy(source, target)
+
+
+def _write_once(path: Path, text: Callable[[], str]) -> None:
+    if not path.exists():
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_text(text(), encoding="utf-8")
+        draft.replace(path)

@@ -1,0 +1,159 @@
+"""Compute plans for coremltools: `MLComputePlan` for a device that is named, not present.
+
+The device is the one given to `install(device=…)`, else that of the environment variable COREMLSCOPE_DEVICE
+(and COREMLSCOPE_OS for its system), else a Mac with an M4. What the plan holds is planned by Core ML's cost
+model.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from coremlscope import ir
+from coremlscope.devices import SETTINGS, ComputeUnit, ComputeUnits, Device, find_device
+from coremlscope.dropin.compute_devices import device_of_unit
+from coremlscope.dropin.structure import model_structure
+from coremlscope.execution.wiring import stage_key, wire
+from coremlscope.forecast.planning import plan_model
+from coremlscope.formats import container
+from coremlscope.placement.plan import Plan, Planned
+
+__all__ = ["ComputePlanProxy", "PlannedModel", "choose_device", "chosen_device", "load_plan"]
+
+_DEVICE_VARIABLE, _OS_VARIABLE = "COREMLSCOPE_DEVICE", "COREMLSCOPE_OS"
+#: A Mac as `install` declares it to coremltools.
+_DEFAULT_DEVICE, _DEFAULT_OS = "m4", "26"
+
+_chosen: Device | None = None
+
+
+def choose_device(device: str | None, release: str | None = None) -> None:
+    """Sets the device that plans are made for; None goes back to the environment's.
+
+    Raises:
+        UsageError: There is no such device, or the version does not run on it.
+    """
+    global _chosen
+    _chosen = None if device is None else find_device(device, release)
+
+
+def chosen_device() -> Device:
+    """The device that plans are made for.
+
+    Raises:
+        UsageError: The environment names an unknown device.
+    """
+    if _chosen is not None:
+        return _chosen
+    name = os.environ.get(_DEVICE_VARIABLE)
+    if name:
+        return find_device(name, os.environ.get(_OS_VARIABLE))
+    return find_device(_DEFAULT_DEVICE, os.environ.get(_OS_VARIABLE) or _DEFAULT_OS)
+
+
+class ComputePlanProxy:
+    """Where each operation would run. The base of coremltools' plans of remote devices."""
+
+
+class PlannedModel(ComputePlanProxy):
+    """A plan behind coremltools' `MLComputePlan`.
+
+    Attributes:
+        model_structure: The model's structure as coremltools' `MLModelStructure`; its operations are what
+            the plan is asked for.
+    """
+
+    def __init__(self, model: ir.Model, device: Device, setting: ComputeUnits) -> None:
+        self.model_structure = model_structure(model)
+        self._device = device
+        self._setting: ComputeUnits = setting
+        # By the operation itself: in the structure those of different stages may have the same id.
+        self._planned = dict(_by_operation(model, plan_model(model, device, setting)))
+        self._layers = _by_layer(self._planned.values(), setting)
+
+    def get_compute_device_usage_for_mlprogram_operation(self, operation: Any) -> Any:
+        """Coremltools' `MLComputePlanDeviceUsage`; None for constants and where no unit is known."""
+        return self._usage(self._find(operation))
+
+    def get_compute_device_usage_for_neuralnetwork_layer(self, layer: Any) -> Any:
+        """The same for a layer: of its operation that costs most. None where it came to no operation."""
+        known = getattr(layer, "__proxy__", None)
+        held = self._layers.get(id(known))
+        return self._usage(held[1] if held is not None and held[0] is known else None)
+
+    def get_estimated_cost_for_mlprogram_operation(self, operation: Any) -> Any:
+        """Coremltools' `MLComputePlanCost`: the operation's share of the planned cost; None for constants."""
+        from coremltools.models.compute_plan import MLComputePlanCost
+
+        planned = self._find(operation)
+        return None if planned is None else MLComputePlanCost(weight=planned.choices[self._setting].weight)
+
+    def _usage(self, planned: Planned | None) -> Any:
+        from coremltools.models.compute_plan import MLComputePlanDeviceUsage
+
+        preferred = None if planned is None else planned.choices[self._setting].unit
+        if planned is None or preferred is None:
+            return None
+        units = [unit for unit in SETTINGS[self._setting] if planned.supported(unit) == "yes"]
+        return MLComputePlanDeviceUsage(
+            preferred_compute_device=self._as_device(preferred),
+            supported_compute_devices=[self._as_device(unit) for unit in units],
+        )
+
+    def _find(self, operation: Any) -> Planned | None:
+        op = getattr(operation, "__proxy__", None)
+        held = self._planned.get(id(op))
+        return held[1] if held is not None and held[0] is op else None
+
+    def _as_device(self, unit: ComputeUnit) -> Any:
+        return device_of_unit(unit, self._device)
+
+
+def _by_operation(model: ir.Model, plan: Plan) -> Iterator[tuple[int, tuple[ir.Op, Planned]]]:
+    """Each operation that is planned, by its identity; the operation is kept so that it stays its own."""
+    for stage in wire(model).stages:
+        content, description = stage.model.content, stage.model.description
+        if not isinstance(content, ir.Program):
+            continue
+        for function, body in content.functions.items():
+            known = function if function in description.functions else description.default
+            planned = plan.functions.get(stage_key(stage.name, known))
+            ops = {} if planned is None else {op.id: op for op in planned.ops}
+            for op in body.graph.walk():
+                key = stage_key(stage.name, op.id)
+                if key in ops:
+                    yield id(op), (op, ops[key])
+
+
+def _by_layer(
+    planned: Iterable[tuple[ir.Op, Planned]], setting: ComputeUnits
+) -> dict[int, tuple[ir.Layer, Planned]]:
+    """The operation of each layer that costs most where it is planned to run, by the layer's identity."""
+    layers: dict[int, tuple[ir.Layer, Planned]] = {}
+    for op, candidate in planned:
+        if op.layer is None:
+            continue
+        held = layers.get(id(op.layer))
+        if held is None or candidate.choices[setting].weight > held[1].choices[setting].weight:
+            layers[id(op.layer)] = (op.layer, candidate)
+    return layers
+
+
+def load_plan(path: str, compute_units: str) -> Any:
+    """The plan of a compiled model (or of a package) as coremltools' `MLComputePlan`.
+
+    Args:
+        path: The model.
+        compute_units: Name of a `coremltools.ComputeUnit`: `ALL`, `CPU_AND_NE`, …
+
+    Raises:
+        CoremlscopeError: The model cannot be read or planned, or the device is unknown.
+    """
+    from coremltools.models.compute_plan import MLComputePlan
+
+    setting = next(known for known in SETTINGS if known == compute_units.lower())
+    model = container.read(Path(path).expanduser())
+    return MLComputePlan(PlannedModel(model, chosen_device(), setting))

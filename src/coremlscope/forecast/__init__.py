@@ -1,0 +1,1 @@
+"""Plans and estimates of a model for devices."""

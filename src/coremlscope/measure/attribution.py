@@ -1,0 +1,329 @@
+"""Which operations each node of the engine stands for.
+
+Engines rewrite the graph: they fuse nodes, rename values, fold constants and add nodes of their own. What
+they did is found by dataflow. Values that still have their lowered name pin an engine's node to the lowered
+graph; from there, everything up to the node's own inputs is its work. Operations that share a node of the
+engine, and nodes of the engine that share an operation, form one group, whose time is never split.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from coremlscope.engines.base import EngineNode
+from coremlscope.ir import Graph, Op
+from coremlscope.measure.lowered_graph import LoweredGraph, LoweredNode
+from coremlscope.ops.program import OnnxProgram
+
+__all__ = ["Attribution", "NodeGroup", "Status", "attribute"]
+
+#: What became of an operation. `timed`: it has a group to itself. `fused`: it shares its group with others.
+#: `inside`: it ran in a nested graph; the time is in the group of the operation that holds the graph.
+#: `folded`: nothing of it is left at run time. `not run`: nothing reads its result, or its branch is never
+#: taken; or what computes it is not in the file. `unattributed`: no node of the engine could be found for it.
+Status = Literal["timed", "fused", "inside", "folded", "not run", "unattributed"]
+
+#: Operators that change the layout or the type of a value and not its content. Engines add them.
+_MOVERS = frozenset(
+    {"Cast", "Identity", "MemcpyFromHost", "MemcpyToHost", "ReorderInput", "ReorderOutput", "Reshape",
+     "Squeeze", "Transpose", "Unsqueeze"}
+)  # fmt: skip
+#: Operators that engines fuse into what reads their result, not into what makes their input.
+_FUSED_FORWARD = frozenset({"Pad"})
+#: The last part of a name, such as engines append.
+_ENDING = re.compile(r"(?:^|[_/])[^_/]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Operations and nodes of the engine that belong together.
+
+    Attributes:
+        ops: Ids of the operations, in the program's order; empty where the engine added the nodes.
+        nodes: Indices of the engine's nodes, in the order of execution.
+        makes_up: True where the nodes make values up for operations that are not run.
+    """
+
+    ops: tuple[str, ...]
+    nodes: tuple[int, ...]
+    makes_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """What became of every operation of a function.
+
+    Attributes:
+        groups: In the order of execution. Every node at the top of the engine's graph is in just one.
+        status: Of every operation, by id.
+        group: The group of every operation that has one, by id: an index into `groups`.
+    """
+
+    groups: tuple[NodeGroup, ...]
+    status: dict[str, Status]
+    group: dict[str, int]
+
+    def without(self, ops: frozenset[str]) -> Attribution:
+        """The same for a function some of whose operations were not run: others stood in for them."""
+        if not ops:
+            return self
+        made_up = {op for op in self.status if op.partition(".")[0] in ops}
+        groups = tuple(
+            NodeGroup(
+                tuple(op for op in group.ops if op not in made_up),
+                group.nodes,
+                makes_up=bool(group.ops) and made_up.issuperset(group.ops),
+            )
+            for group in self.groups
+        )
+        status: dict[str, Status] = {**self.status, **dict.fromkeys(ops, "not run")}
+        return Attribution(groups, status, {op: n for op, n in self.group.items() if op not in made_up})
+
+
+def attribute(graph: Graph, program: OnnxProgram, nodes: Sequence[EngineNode]) -> Attribution:
+    """Finds the group and the status of every operation.
+
+    Args:
+        graph: The body of the function.
+        program: What the function was lowered to.
+        nodes: The engine's nodes, in the order of execution.
+    """
+    lowered = LoweredGraph(program)
+    claims = _Claims(lowered, nodes)
+    claims.settle()
+    order = {op.id: index for index, op in enumerate(graph.walk())}
+    groups, by_op = _group(lowered, claims, nodes, order)
+    top = frozenset(op.id for op in graph.ops)
+    verdicts = _Verdicts(top, program, lowered, claims, groups, by_op)
+    status = {op.id: verdicts.status(op) for op in graph.walk()}
+    return Attribution(groups, status, by_op)
+
+
+class _Claims:
+    """The engine's node that does the work of each lowered node."""
+
+    def __init__(self, lowered: LoweredGraph, nodes: Sequence[EngineNode]) -> None:
+        self.lowered = lowered
+        self.nodes = nodes
+        self.top = [index for index, node in enumerate(nodes) if node.outer is None]
+        self.claimed: dict[int, int] = {}
+        self.made_by_engine = {name for index in self.top for name in nodes[index].outputs}
+        self.pins = {index: self._pins(nodes[index]) for index in self.top}
+        self.pinned = {name: index for index, names in self.pins.items() for name in names}
+        self.folded = lowered.folded(set(self.pinned))
+        #: Lowered nodes that compute what a pinned one computes: the engine computes it once.
+        self.twins = {lowered.nodes[lowered.maker[name]].number: index for name, index in self.pinned.items()}
+
+    def _pins(self, node: EngineNode) -> tuple[str, ...]:
+        """The lowered values that the engine's node makes, as far as names tell."""
+        exact = tuple(name for name in node.outputs if self._makes(node, name))
+        if exact:
+            return exact
+        # A node whose result was renamed keeps its name, or that of a value that it makes on the way, with an
+        # ending.
+        name = node.name
+        while name and name not in self.lowered.result:
+            name = _ENDING.sub("", name)
+        pin = self.lowered.result.get(name)
+        if pin is None or (node.op_type in _MOVERS and self._maker_type(pin) != node.op_type):
+            return ()
+        return (pin,)
+
+    def _maker_type(self, name: str) -> str:
+        return self.lowered.nodes[self.lowered.maker[name]].op_type
+
+    def _makes(self, node: EngineNode, name: str) -> bool:
+        if name not in self.lowered.maker:
+            return False
+        return node.op_type not in _MOVERS or self._maker_type(name) in _MOVERS
+
+    def settle(self) -> None:
+        """Claims every lowered node that can be claimed; see the steps."""
+        for index in self.top:
+            for name in self.pins[index]:
+                self._claim_upwards(index, name)
+        self._claim_rest(lambda node: node.op_type not in _FUSED_FORWARD)
+        for number in reversed(range(len(self.lowered.nodes))):
+            if number not in self.claimed and number not in self.folded:
+                self._claim_from_readers(number)
+        self._claim_rest(lambda node: True)
+
+    def _claim_rest(self, admits: Callable[[LoweredNode], bool]) -> None:
+        for number, node in enumerate(self.lowered.nodes):
+            if number not in self.claimed and number not in self.folded and admits(node):
+                self._claim_downwards(number, node)
+
+    def _claim_upwards(self, index: int, pin: str) -> None:
+        """Claims what lies between a pinned value and the inputs of the engine's node."""
+        node = self.nodes[index]
+        region = self._region(pin, set(node.inputs), None)
+        if any(name in self.made_by_engine and name not in self.lowered.maker for name in node.inputs):
+            # An input has a name of the engine's own, so that it does not bound the region. The operator that
+            # the engine's node is named after does: what engines fuse with it comes behind it.
+            kind = node.op_type.removeprefix("Fused")
+            bounded = self._region(pin, set(node.inputs), kind)
+            has_kind = any(self.lowered.nodes[number].op_type == kind for number in bounded)
+            region = bounded if has_kind else [self.lowered.maker[pin]]
+        for number in region:
+            self.claimed.setdefault(number, index)
+
+    def _region(self, pin: str, bounds: set[str], kind: str | None) -> list[int]:
+        """Lowered nodes above a value, down from bounds, other pins, constants and nodes of a kind."""
+        region, stack = [], [pin]
+        seen = set()
+        while stack:
+            name = stack.pop()
+            number = self.lowered.maker.get(name)
+            if number is None or number in seen or number in self.folded:
+                continue
+            node = self.lowered.nodes[number]
+            stops = name in bounds or any(output in self.pinned for output in node.outputs)
+            if name != pin and (stops or node.number in self.twins):
+                continue
+            seen.add(number)
+            region.append(number)
+            if node.op_type != kind:
+                stack.extend(node.inputs)
+        return region
+
+    def _claim_downwards(self, number: int, node: LoweredNode) -> None:
+        """Gives what was fused behind a node, or is computed elsewhere, to the node that does it.
+
+        It has to come after all that it reads, so it is the last of the nodes that make its inputs.
+        """
+        if node.number in self.twins:
+            self.claimed[number] = self.twins[node.number]
+            return
+        makers = (self.claimed.get(self.lowered.maker.get(name, -1)) for name in node.inputs)
+        known = [maker for maker in makers if maker is not None]
+        if known:
+            self.claimed[number] = max(known)
+
+    def _claim_from_readers(self, number: int) -> None:
+        """Gives what the engine did away with to the node that reads on past it."""
+        outputs = set(self.lowered.nodes[number].outputs)
+        for later in range(number + 1, len(self.lowered.nodes)):
+            if later in self.claimed and outputs.intersection(self.lowered.nodes[later].inputs):
+                self.claimed[number] = self.claimed[later]
+                return
+
+
+class _Sets:
+    """Disjoint sets of the engine's nodes."""
+
+    def __init__(self) -> None:
+        self._parent: dict[int, int] = {}
+
+    def root(self, item: int) -> int:
+        while (parent := self._parent.get(item, item)) != item:
+            self._parent[item] = self._parent.get(parent, parent)
+            item = parent
+        return item
+
+    def join(self, items: Iterable[int]) -> None:
+        roots = sorted({self.root(item) for item in items})
+        for other in roots[1:]:
+            self._parent[other] = roots[0]
+
+
+def _group(
+    lowered: LoweredGraph, claims: _Claims, nodes: Sequence[EngineNode], order: dict[str, int]
+) -> tuple[tuple[NodeGroup, ...], dict[str, int]]:
+    """Joins engine's nodes that share an operation; returns the groups and the group of each operation."""
+    by_op: dict[str, set[int]] = {}
+    inner: dict[str, set[int]] = {}
+    for number, index in claims.claimed.items():
+        for op in lowered.nodes[number].ops:
+            by_op.setdefault(op, set()).add(index)
+        for op in lowered.nodes[number].inner:
+            inner.setdefault(op, set()).add(index)
+    sets = _Sets()
+    for indices in by_op.values():
+        sets.join(indices)
+    used = set(claims.claimed.values())
+    readers = _readers(claims.top, nodes)
+    for index in reversed(claims.top):
+        if index not in used and nodes[index].op_type not in _MOVERS and readers[index]:
+            # A node that the engine made on the way to another one, such as part of a branch that it took.
+            sets.join([index, *readers[index]])
+    members: dict[int, list[int]] = {}
+    for index in claims.top:
+        members.setdefault(sets.root(index), []).append(index)
+    numbers = {root: number for number, root in enumerate(members)}
+    ops: dict[int, list[str]] = {root: [] for root in members}
+    for op, indices in by_op.items():
+        ops[sets.root(min(indices))].append(op)
+    groups = tuple(
+        NodeGroup(tuple(sorted(ops[root], key=lambda op: order.get(op, len(order)))), tuple(indices))
+        for root, indices in members.items()
+    )
+    found = {op: numbers[sets.root(min(indices))] for op, indices in inner.items()}
+    found.update((op, numbers[sets.root(min(indices))]) for op, indices in by_op.items())
+    return groups, found
+
+
+def _readers(top: Sequence[int], nodes: Sequence[EngineNode]) -> dict[int, list[int]]:
+    """The engine's nodes that read what each one makes."""
+    maker = {name: index for index in top for name in nodes[index].outputs}
+    readers: dict[int, list[int]] = {index: [] for index in top}
+    for index in top:
+        for name in nodes[index].inputs:
+            if name in maker:
+                readers[maker[name]].append(index)
+    return readers
+
+
+class _Verdicts:
+    """The status of each operation."""
+
+    def __init__(
+        self,
+        top: frozenset[str],
+        program: OnnxProgram,
+        lowered: LoweredGraph,
+        claims: _Claims,
+        groups: Sequence[NodeGroup],
+        by_op: Mapping[str, int],
+    ) -> None:
+        #: Operations that no other one holds.
+        self.top = top
+        self.groups = groups
+        self.by_op = by_op
+        self.needless = program.folded
+        self.owners = set(program.owners.values())
+        #: Blocks of which anything was lowered.
+        self.blocks = {part for owner in self.owners for part in _parts(owner)}
+        #: Operations that have lowered nodes, and those of them that have one left at run time.
+        self.lowered: set[str] = set()
+        self.left: set[str] = set()
+        for number, node in enumerate(lowered.nodes):
+            self.lowered |= node.ops | node.inner
+            if number not in claims.folded:
+                self.left |= node.ops | node.inner
+
+    def status(self, op: Op) -> Status:
+        number = self.by_op.get(op.id)
+        if number is not None:
+            members = self.groups[number].ops
+            if op.id not in members:
+                return "inside"
+            return "timed" if len(members) == 1 else "fused"
+        if op.id in self.needless or op.type == "const":
+            return "folded"
+        if op.id in self.lowered:
+            return "unattributed" if op.id in self.left else "folded"
+        # Nothing in the graph was made for it. Either what was made has been pruned or its block was never
+        # lowered, or it only gives a value another name.
+        block = op.id.rpartition("/")[0]
+        is_reached = op.id in self.top or block in self.blocks
+        return "folded" if is_reached and op.id not in self.owners else "not run"
+
+
+def _parts(op_id: str) -> Iterator[str]:
+    """The graphs that an operation is in, innermost first: `main/7/body` … `main` for `main/7/body/3`."""
+    while "/" in op_id:
+        op_id = op_id.rpartition("/")[0]
+        yield op_id

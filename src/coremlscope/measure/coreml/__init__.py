@@ -1,0 +1,1 @@
+"""Measuring with Apple's own Core ML, through coremltools."""

@@ -1,0 +1,207 @@
+"""What a person should know about a measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coremlscope.describe.stages import StageSummary
+from coremlscope.execution.custom_layers import CustomLayer
+from coremlscope.findings import Finding
+from coremlscope.results.profile import Group, Host, NodeTiming, OpTable, Phase, Request
+from coremlscope.units import format_duration, format_share
+
+__all__ = ["Evidence", "note"]
+
+#: Fewer samples than this say little about their spread.
+_FEW = 10
+#: Above this coefficient of variation, medians of two runs of the program differ visibly.
+_SPREAD = 0.15
+#: Below this ratio of the medians' sum to a run's time in operations, something interrupts the runs.
+_INTERRUPTED = 0.75
+#: Above this ratio of a profiled run to a prediction, shares of operations are to be taken with care.
+_SLOWED = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the notes are made from.
+
+    Attributes:
+        made_up: How many constants were made up.
+        problems: `(op id, sentence)` of operations whose arguments contradict each other.
+        absent: Stages of a pipeline that were not run.
+        customs: Layers that were not run.
+    """
+
+    host: Host
+    request: Request
+    predict: Phase
+    nodes: NodeTiming
+    ops: OpTable
+    groups: tuple[Group, ...]
+    made_up: int
+    problems: tuple[tuple[str, str], ...]
+    absent: tuple[StageSummary, ...] = ()
+    customs: tuple[CustomLayer, ...] = ()
+
+
+def _not_apple(evidence: Evidence) -> Finding:
+    host = evidence.host
+    return Finding(
+        "measured-on-host",
+        "info",
+        f"All times were measured on this host's processor ({host.processor}) by {host.engine} "
+        f"{host.engine_version}; none is a measurement of Core ML or of a Neural Engine.",
+        "compile and load times are those of this runtime, too",
+    )
+
+
+def _compute_units(evidence: Evidence) -> Finding | None:
+    units = evidence.request.compute_units
+    if units == "all":
+        return None
+    text = f"Compute units ({units}) are recorded and have no influence on what is measured here."
+    return Finding("compute-units-ignored", "info", text)
+
+
+def _random_weights(evidence: Evidence) -> Finding | None:
+    count = evidence.made_up
+    if not count:
+        return None
+    absent = "constant is absent and was" if count == 1 else "constants are absent and were"
+    return Finding(
+        "random-weights",
+        "warning",
+        f"{count} {absent} made up: times are those of the structure, outputs mean nothing.",
+        "fetch the weight files for real outputs",
+    )
+
+
+def _absent_stage(stage: StageSummary) -> Finding:
+    return Finding(
+        "stage-not-run",
+        "warning",
+        f"The stage {stage.name} ({stage.kind}) was not run, because {stage.absent}: values of the types and "
+        "shapes of its outputs were made up, so times lack its work and results mean nothing.",
+        "on an Apple device the whole pipeline runs",
+        (stage.id,),
+    )
+
+
+def _custom_layer(layer: CustomLayer) -> Finding:
+    return Finding(
+        "layer-not-run",
+        "warning",
+        f"The layer {layer.name} (class {layer.class_name}) was not run, because {layer.reason}: values were "
+        f"made up for it, of the shape that follows from {layer.shape_from}, so times lack its work and "
+        "results mean nothing.",
+        "on an Apple device, in the app that has the class, the whole network runs",
+        (layer.id,),
+    )
+
+
+def _few_iterations(evidence: Evidence) -> Finding | None:
+    count = len(evidence.predict.samples_s)
+    if count >= _FEW:
+        return None
+    noun = "prediction was" if count == 1 else "predictions were"
+    text = f"Only {count} {noun} timed; percentiles and spread say little."
+    return Finding("few-iterations", "info", text, "ask for more with --iterations")
+
+
+def _high_spread(evidence: Evidence) -> Finding | None:
+    variation = evidence.predict.statistics.variation
+    if variation <= _SPREAD:
+        return None
+    return Finding(
+        "high-spread",
+        "warning",
+        f"Prediction times vary by {format_share(variation)} of their mean (standard deviation).",
+        "close other programs, or set --threads to fewer than the number of cores",
+    )
+
+
+def _profiler(evidence: Evidence) -> Finding | None:
+    nodes = evidence.nodes
+    plain = nodes.run_s - nodes.profiler_overhead_s
+    if plain <= 0 or nodes.run_s <= _SLOWED * plain:
+        return None
+    return Finding(
+        "profiler-overhead",
+        "warning",
+        f"The engine's profiler slows a prediction from {format_duration(plain)} to "
+        f"{format_duration(nodes.run_s)}: times of operations are too long, small ones most.",
+        "compare operations with each other, not with the time of a prediction",
+    )
+
+
+def _interruptions(evidence: Evidence) -> Finding | None:
+    medians, inside = sum(group.wall_s for group in evidence.groups), evidence.nodes.nodes_s
+    if medians >= _INTERRUPTED * inside:
+        return None
+    return Finding(
+        "interrupted-operations",
+        "warning",
+        f"A profiled run spends {format_duration(inside)} in operations, but their medians add up to "
+        f"{format_duration(medians)}: something interrupts each run, at another place each time.",
+        "close other programs, or set --threads to fewer than the number of cores",
+    )
+
+
+def _unattributed(evidence: Evidence) -> Finding | None:
+    ops = tuple(row.id for row in evidence.ops if row.status == "unattributed")
+    if not ops:
+        return None
+    noun = "operation" if len(ops) == 1 else "operations"
+    text = f"The engine's work on {len(ops)} {noun} could not be found: what it takes is not known."
+    return Finding("unattributed-operations", "warning", text, ops=ops)
+
+
+def _not_run(evidence: Evidence) -> Finding | None:
+    absent = {stage.id for stage in evidence.absent} | {layer.id for layer in evidence.customs}
+    ops = tuple(row.id for row in evidence.ops if row.status == "not run" and row.id not in absent)
+    if not ops:
+        return None
+    text = (
+        "One operation is never run: nothing reads its result."
+        if len(ops) == 1
+        else f"{len(ops)} operations are never run: nothing reads their results."
+    )
+    return Finding("operations-not-run", "info", text, ops=ops)
+
+
+def _contradictions(evidence: Evidence) -> Finding | None:
+    if not evidence.problems:
+        return None
+    op_id, sentence = evidence.problems[0]
+    more = f" (and {len(evidence.problems) - 1} more)" if len(evidence.problems) > 1 else ""
+    return Finding(
+        "contradictory-operations",
+        "warning",
+        f"The arguments of {op_id} contradict each other: {sentence}{more}.",
+        "the shapes that the file declares were used instead",
+        tuple(op_id for op_id, _ in evidence.problems),
+    )
+
+
+_NOTES: tuple[Callable[[Evidence], Finding | None], ...] = (
+    _not_apple,
+    _compute_units,
+    _random_weights,
+    _few_iterations,
+    _high_spread,
+    _profiler,
+    _interruptions,
+    _unattributed,
+    _not_run,
+    _contradictions,
+)
+
+
+def note(evidence: Evidence) -> tuple[Finding, ...]:
+    """Every remark that applies."""
+    found = (check(evidence) for check in _NOTES)
+    absent = map(_absent_stage, evidence.absent)
+    customs = map(_custom_layer, evidence.customs)
+    return (*absent, *customs, *(finding for finding in found if finding is not None))

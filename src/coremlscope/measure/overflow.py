@@ -1,0 +1,238 @@
+"""What rounding to fp16 does to a model: where its numbers overflow, and where NaN begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from coremlscope.execution.ranges import OpRange
+from coremlscope.findings import Finding, Severity
+from coremlscope.ir import Argument, Graph, Op, Value
+from coremlscope.units import format_share
+
+__all__ = ["LARGEST_FP16", "note_ranges"]
+
+#: The largest number of fp16 (IEEE 754 binary16).
+LARGEST_FP16 = 65504.0
+#: Sums become infinite from here on in the accumulators of the Neural Engine of M4 and M6. Source:
+#: 751K/Apple-Neural-Engine-Microarchitecture-Study-M6, notes/defects.md C2–C5 (fixed point, 15 bits before
+#: the point). For everything else it is half of what fp16 holds.
+_LARGEST_SUM = 32768.0
+_ACCUMULATING = frozenset(
+    {"conv", "conv_transpose", "einsum", "linear", "matmul", "reduce_l1_norm", "reduce_log_sum",
+     "reduce_sum", "reduce_sum_square", "scaled_dot_product_attention"}
+)  # fmt: skip
+#: Operations that a mask is applied with.
+_MASKING = frozenset({"add", "cast", "mul", "select", "sub"})
+#: Findings of one kind that are told one by one; the others share one.
+_TOLD = 5
+
+_Rows = Mapping[str, OpRange]
+
+
+def note_ranges(
+    graphs: Sequence[Graph], ranges: Sequence[OpRange], unused: frozenset[str] = frozenset()
+) -> tuple[Finding, ...]:
+    """What a person should know about the ranges of fp16 results, the worst first.
+
+    Args:
+        graphs: The function's body, or those of the stages of a pipeline.
+        ranges: The ranges of their operations.
+        unused: Operations whose results nothing reads: no device runs them.
+    """
+    rows = {row.id: row for row in ranges if row.id not in unused}
+    found = [_summary(rows)]
+    for graph in graphs:
+        found += _note_graph(graph, rows)
+    return tuple(found)
+
+
+def _note_graph(graph: Graph, ranges: _Rows) -> list[Finding]:
+    ops = {op.id: op for op in graph.walk()}
+    rows = {op_id: row for op_id, row in ranges.items() if op_id in ops}
+    flow = _Flow(graph)
+    found, told = list[Finding](), set[str]()
+    for kind in _KINDS:
+        ids = kind.concerned(rows, ops, flow) - told
+        worst_first = sorted((rows[op_id] for op_id in ids), key=_badness, reverse=True)
+        found += _tell(kind, [(ops[row.id], row) for row in worst_first])
+        told |= ids
+    return found
+
+
+def _summary(rows: _Rows) -> Finding:
+    if not rows:
+        return Finding(
+            "fp16-nothing-rounded",
+            "warning",
+            "No operation gives a result that is declared as fp16: nothing was rounded.",
+            "convert the model with compute_precision=ct.precision.FLOAT16 to see what fp16 does to it",
+        )
+    count, largest = len(rows), max(row.largest or 0.0 for row in rows.values())
+    results = "results of one operation were" if count == 1 else f"results of {count} operations were"
+    return Finding(
+        "fp16-rounded",
+        "info",
+        f"The fp16 {results} rounded to fp16; the largest magnitude was {largest:.3g}, "
+        f"{format_share(largest / LARGEST_FP16)} of what fp16 holds.",
+        "in a prediction of its own: times are those of float32 arithmetic",
+    )
+
+
+def _badness(row: OpRange) -> tuple[float, int]:
+    return row.largest or 0.0, row.overflows + row.infinities + row.nans
+
+
+def _tell(kind: _Kind, concerned: Sequence[tuple[Op, OpRange]]) -> list[Finding]:
+    """One finding for each of the worst, and one for the rest."""
+    found = [Finding(kind.id, kind.severity, *kind.tell(op, row), (op.id,)) for op, row in concerned[:_TOLD]]
+    rest = tuple(op.id for op, _ in concerned[_TOLD:])
+    if rest:
+        noun = "operation" if len(rest) == 1 else "operations"
+        text = f"The same holds for {len(rest)} more {noun}, {rest[0]} first of them."
+        found.append(Finding(kind.id, kind.severity, text, "the JSON report has the range of each", rest))
+    return found
+
+
+def _overflow(op: Op, row: OpRange) -> tuple[str, str]:
+    overflow = "overflows" if row.overflows == 1 else "overflow"
+    text = (
+        f"{_name(op)} reaches {row.largest:.3g}, and fp16 ends at {LARGEST_FP16:.0f}: "
+        f"{_elements(row.overflows)} {overflow} to infinity. This will overflow on the Neural Engine."
+    )
+    advice = "a mask needs no more than -1e4; " if op.type in _MASKING else ""
+    return text, f"{advice}{_scale(op)}"
+
+
+def _infinity(op: Op, row: OpRange) -> tuple[str, str]:
+    text = (
+        f"{_name(op)} is the first to give infinity, in {_elements(row.infinities)}: "
+        "a quotient or logarithm of zero, an infinite constant, or a number beyond float32."
+    )
+    if op.type in _MASKING:
+        return text, "mask with -1e4 instead of -infinity"
+    return text, "add an epsilon that fp16 can hold, at least 6e-8"
+
+
+def _nan(op: Op, row: OpRange) -> tuple[str, str]:
+    text = f"{_name(op)} is the first to give NaN, in {_elements(row.nans)}."
+    return text, "NaN comes of infinity less infinity, of 0/0 and of a softmax over nothing but -infinity"
+
+
+def _large_sum(op: Op, row: OpRange) -> tuple[str, str]:
+    text = (
+        f"{_name(op)} reaches {row.largest:.3g}: fp16 holds it, but sums of {_LARGEST_SUM:.0f} and more were "
+        "seen to become infinite in the Neural Engine's accumulators on M4 and M6."
+    )
+    return text, f"published in 751K's microarchitecture study of M6; {_scale(op)}"
+
+
+def _large(op: Op, row: OpRange) -> tuple[str, str]:
+    text = f"{_name(op)} reaches {row.largest:.3g}, more than half of what fp16 holds ({LARGEST_FP16:.0f})."
+    return text, "other inputs may overflow: try some with --input"
+
+
+def _scale(op: Op) -> str:
+    return (
+        "scale its arguments down, or keep it in fp32: convert with compute_precision="
+        f"ct.transform.FP16ComputePrecision(op_selector=lambda op: op.name != {op.name!r})"
+    )
+
+
+def _name(op: Op) -> str:
+    return f"{op.type} {op.name!r} ({op.id})"
+
+
+def _elements(count: int) -> str:
+    return "one element" if count == 1 else f"{count} elements"
+
+
+class _Flow:
+    """Where values come from, through blocks and loops."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._ops = {op.id: op for op in graph.walk()}
+        self._makers: dict[str, Op] = {}
+        #: Values that are other names of others.
+        self._same: dict[str, tuple[Argument, ...]] = {}
+        for op in self._ops.values():
+            self._makers.update((value.name, op) for value in op.outputs)
+            self._connect(op)
+
+    def _connect(self, op: Op) -> None:
+        """Links what blocks take in, at first and in later passes, and what they give."""
+        if op.type == "while_loop":
+            body, given = op.blocks[-1], op.inputs.get("loop_vars", ())
+            for values in (op.outputs, *(block.inputs for block in op.blocks)):
+                for value, first, later in zip(values, given, body.outputs, strict=False):
+                    self._same[value.name] = (first, later)
+        else:
+            branches = zip(*(block.outputs for block in op.blocks), strict=False)
+            self._same.update((value.name, given) for value, given in zip(op.outputs, branches, strict=False))
+
+    def origins(self, ids: set[str], through: Callable[[str], bool]) -> set[str]:
+        """Those of some operations that read from none of the others.
+
+        Args:
+            ids: The operations; where each reads from another, in a loop, the first of them is an origin.
+            through: Whether an operation that is none of them hands on what it reads.
+        """
+        found = {op_id for op_id in ids if not self._sources(op_id, ids, through) & ids}
+        return found or {next(op_id for op_id in self._ops if op_id in ids)} if ids else set()
+
+    def _sources(self, op_id: str, ids: set[str], through: Callable[[str], bool]) -> set[str]:
+        """The nearest operations that an operation reads from, those left out that hand on what they read."""
+        values = [a for given in self._ops[op_id].inputs.values() for a in given]
+        seen: set[str] = set()
+        found: set[str] = set()
+        while values:
+            value = values.pop()
+            if not isinstance(value, Value) or value.name in seen:
+                continue
+            seen.add(value.name)
+            maker = self._makers.get(value.name)
+            if value.name in self._same:
+                values += self._same[value.name]
+            elif maker is not None and through(maker.id):
+                values += [a for given in maker.inputs.values() for a in given]
+            elif maker is not None:
+                found.add(maker.id)
+        return found - {op_id}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of finding.
+
+    Attributes:
+        id: The finding's id.
+        severity: Its severity.
+        applies: Whether an operation is concerned.
+        tell: The text and the hint.
+        is_inherited: True where only those operations are concerned with which it begins.
+    """
+
+    id: str
+    severity: Severity
+    applies: Callable[[Op, OpRange], bool]
+    tell: Callable[[Op, OpRange], tuple[str, str]]
+    is_inherited: bool = False
+
+    def concerned(self, rows: _Rows, ops: Mapping[str, Op], flow: _Flow) -> set[str]:
+        """The operations that it is to be told of."""
+        ids = {row.id for row in rows.values() if self.applies(ops[row.id], row)}
+        return flow.origins(ids, lambda op_id: op_id not in rows) if self.is_inherited else ids
+
+
+def _is_large(row: OpRange) -> bool:
+    return (row.largest or 0.0) >= _LARGEST_SUM
+
+
+#: The worst first; each operation is told of once.
+_KINDS = (
+    _Kind("fp16-overflow", "warning", lambda _, row: row.overflows > 0, _overflow),
+    _Kind("fp16-infinity", "warning", lambda _, row: row.overflows + row.infinities > 0, _infinity, True),
+    _Kind("fp16-nan", "warning", lambda _, row: row.nans > 0, _nan, True),
+    _Kind("fp16-sum", "warning", lambda op, row: op.type in _ACCUMULATING and _is_large(row), _large_sum),
+    _Kind("fp16-near-overflow", "info", lambda _, row: _is_large(row), _large),
+)

@@ -1,0 +1,197 @@
+"""GPU: what it runs and what it does not."""
+
+from __future__ import annotations
+
+from coremlscope.devices.unit import GPU
+from coremlscope.ops.view import OpView
+from coremlscope.placement.forms import always
+from coremlscope.placement.publications import APPLE_LLAMA, FLUID_AUDIO, GUIDE_OPS, M1_PLAN, M4_PLANS
+from coremlscope.placement.rule import Example, Rule, RuleContext, Scope, boolean, fp16, int32, weight
+from coremlscope.placement.rules.neural_engine.runs import RULES as _NEURAL_ENGINE_RUNS
+
+__all__ = ["RULES"]
+
+#: Every operation of which the Neural Engine was measured was measured on the GPU, too.
+_ALSO_ON_NEURAL_ENGINE = tuple(
+    op
+    for rule in _NEURAL_ENGINE_RUNS
+    if rule.confidence == "measured" and rule.id != "ne-runs-states"
+    for op in rule.ops
+    if op not in ("resize", "affine")
+)
+_ONLY_ON_GPU = (
+    *("acos", "asin", "atanh", "cosh", "sinh", "tan", "mod", "cumsum", "reduce_prod", "reduce_argmax"),
+    *("reduce_argmin", "lstm", "gru", "rnn", "band_part", "one_hot", "random_normal", "random_uniform"),
+    *("random_bernoulli", "random_categorical", "scatter", "scatter_nd", "scatter_along_axis", "argsort"),
+)
+_NATIVE_FORMS = (
+    *("logical_or", "logical_xor", "logical_not", "clamped_relu", "scaled_tanh", "softplus_parametric"),
+    *("threshold", "reshape_like", "flatten2d", "identity", "fill", "fill_like", "crop", "shape"),
+)
+
+
+def _shrinks(view: OpView, context: RuleContext) -> bool:
+    before, after = view.shape("x"), view.output_type().shape or ()
+    return any(a is not None and b is not None and a < b for a, b in zip(after, before, strict=True))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        id="gpu-runs",
+        unit=GPU,
+        ops=(*dict.fromkeys((*_ALSO_ON_NEURAL_ENGINE, *_ONLY_ON_GPU)),),
+        when=always,
+        effect="runs",
+        message="the GPU runs this operation, integers and float32 included",
+        source=f"{M4_PLANS}; {M1_PLAN}",
+        confidence="measured",
+        applies_to=(
+            Example("mul", {"x": int32(1, 64), "y": int32(1, 64)}),
+            Example("cumsum", {"x": fp16(1, 64), "axis": 1}),
+            Example("relu", {"x": fp16(1, 1, 65537, 1)}),
+            Example("gather", {"x": weight(1000, 256), "indices": int32(1, 64), "axis": 0}),
+        ),
+    ),
+    Rule(
+        id="gpu-runs-others",
+        unit=GPU,
+        ops=_NATIVE_FORMS,
+        when=always,
+        effect="runs",
+        message="MPSGraph, the GPU's backend, has what this needs; no plan with it was published",
+        source="Apple's documentation of MPSGraph",
+        confidence="static analysis",
+        applies_to=(
+            Example("logical_not", {"x": boolean(1, 8)}),
+            Example("shape", {"x": fp16(1, None)}),
+        ),
+    ),
+    Rule(
+        id="gpu-runs-states",
+        unit=GPU,
+        ops=("read_state", "write_state", "slice_update"),
+        when=always,
+        effect="runs",
+        message="the GPU reads and updates states",
+        source=APPLE_LLAMA,
+        confidence="documented",
+        applies_to=(
+            Example(
+                "slice_update",
+                {"x": fp16(1, 8), "update": fp16(1, 1), "begin": [0, 2], "end": [1, 3]},
+                outputs=(fp16(1, 8),),
+            ),
+        ),
+    ),
+    Rule(
+        id="gpu-runs-einsum",
+        unit=GPU,
+        ops=("einsum",),
+        when=always,
+        effect="runs",
+        message="the GPU runs einsum",
+        source="apple/ml-stable-diffusion: attention written with einsum, on CPU_AND_GPU",
+        confidence="anecdotal",
+        applies_to=(
+            Example(
+                "einsum",
+                {"values": (fp16(1, 64, 1, 128), fp16(1, 128, 1, 64)), "equation": "bchq,bkhc->bkhq"},
+            ),
+        ),
+    ),
+    Rule(
+        id="gpu-runs-suppression",
+        unit=GPU,
+        ops=("non_maximum_suppression",),
+        when=always,
+        effect="runs",
+        message="non-maximum suppression runs on the GPU or the CPU",
+        source=GUIDE_OPS,
+        confidence="static analysis",
+        applies_to=(
+            Example(
+                "non_maximum_suppression",
+                {"boxes": fp16(1, 100, 4), "scores": fp16(1, 100, 8)},
+                outputs=(fp16(1, 10, 4),),
+            ),
+        ),
+    ),
+    *(
+        Rule(
+            id=f"gpu-{op.replace('_', '-')}",
+            unit=GPU,
+            ops=(op,),
+            when=always,
+            message=f"the GPU does not run {op}",
+            fix=fix,
+            source=M4_PLANS,
+            confidence="measured",
+            applies_to=(Example(op, arguments, outputs),),
+        )
+        for op, fix, arguments, outputs in (
+            (
+                "crop_resize",
+                "crop in the app, or use resize_bilinear on crops with constant corners",
+                {"x": fp16(1, 64, 32, 32), "boxes": fp16(4, 4)},
+                (fp16(4, 64, 8, 8),),
+            ),
+            (
+                "non_zero",
+                "keep all elements and a mask, or take a fixed number with topk",
+                {"x": fp16(1, 64)},
+                (int32(None, 2),),
+            ),
+            (
+                "range_1d",
+                "make it a constant, or pass it in",
+                {"start": int32(), "end": 64, "step": 1},
+                (int32(None),),
+            ),
+            (
+                "sliding_windows",
+                "unfold with slices, or with a convolution by an identity kernel",
+                {"x": fp16(1, 64), "axis": 1, "size": 4},
+                (fp16(1, 61, 4),),
+            ),
+            (
+                "affine",
+                "warp in the app, or with resample, which the GPU runs",
+                {"x": fp16(1, 3, 8, 8), "transform_matrix": fp16(1, 6)},
+                (fp16(1, 3, 8, 8),),
+            ),
+        )
+    ),
+    Rule(
+        id="gpu-resize-down",
+        unit=GPU,
+        ops=("resize",),
+        when=_shrinks,
+        message="the GPU does not make tensors smaller with the operation resize",
+        fix="use resize_bilinear or resize_nearest_neighbor (opsets up to iOS 17), or an average pooling",
+        source=M4_PLANS,
+        confidence="measured",
+        applies_to=(Example("resize", {"x": fp16(1, 64, 32, 32)}, outputs=(fp16(1, 64, 16, 16),)),),
+        spares=(Example("resize", {"x": fp16(1, 64, 32, 32)}, outputs=(fp16(1, 64, 64, 64),)),),
+    ),
+    Rule(
+        id="gpu-recurrent-on-m5",
+        unit=GPU,
+        ops=("lstm", "gru", "rnn"),
+        when=always,
+        effect="advises",
+        message='recurrent layers ended the app on the GPU of M5 with macOS 26.5 ("JIT not supported")',
+        fix="load the model with compute units CPU_AND_NE or CPU_ONLY there",
+        source=f"{FLUID_AUDIO} (667)",
+        confidence="measured",
+        scope=Scope(chips=("m5",), since=(26, 5)),
+        applies_to=(
+            Example(
+                "lstm",
+                {"x": fp16(16, 1, 64)},
+                outputs=(fp16(16, 1, 64), fp16(1, 64), fp16(1, 64)),
+                chip="m5",
+                os="26.5",
+            ),
+        ),
+    ),
+)

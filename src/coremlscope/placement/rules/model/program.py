@@ -1,0 +1,217 @@
+"""Rules that show in a whole function only: limits of the model, and what an operation is fed with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coremlscope.devices.unit import NEURAL_ENGINE
+from coremlscope.ir import DType, TensorType, Value
+from coremlscope.placement.publications import ANE_BOOK, ANEMLL, APPLE_FAQ, APPLE_SIZES, COREML_LLM, MOBIUS
+from coremlscope.placement.rule import (
+    EVERY_OP,
+    Example,
+    GraphContext,
+    GraphExample,
+    GraphRule,
+    ProgramFacts,
+    Result,
+    Scope,
+    boolean,
+    fp16,
+    int32,
+)
+from coremlscope.units import format_bytes
+
+__all__ = ["GRAPH_RULES"]
+
+_GIGABYTE = 10**9
+_MOST_STATES = 2
+
+
+def _first(context: GraphContext, detail: str) -> Mapping[str, str]:
+    """What concerns the whole function is said of its first operation."""
+    return {context.ops[0][0]: detail} if context.ops else {}
+
+
+def _runs_elsewhere(context: GraphContext) -> Mapping[str, str]:
+    """Operations that take a mask from an operation that the unit does not run."""
+    makers = {value.name: id_ for id_, view in context.ops for value in view.op.outputs}
+    lost = {id_ for id_, by_unit in context.verdicts.items() if by_unit[NEURAL_ENGINE].supported != "yes"}
+    rejected = {
+        id_
+        for id_, by_unit in context.verdicts.items()
+        if any(reason.effect == "rejects" for reason in by_unit[NEURAL_ENGINE].reasons)
+    }
+    hits: dict[str, str] = {}
+    for id_, view in context.ops:
+        for name, given in view.op.inputs.items():
+            for argument, bound in zip(given, view.inputs[name], strict=True):
+                is_mask = isinstance(bound.type, TensorType) and bound.type.dtype is DType.BOOL
+                maker = makers.get(argument.name) if isinstance(argument, Value) else None
+                if is_mask and bound.constant is None and maker in lost and id_ not in rejected:
+                    hits[id_] = f"{name} comes from {maker}"
+                    lost.add(id_)
+    return hits
+
+
+def _standalone_updates(context: GraphContext) -> Mapping[str, str]:
+    kept = {
+        argument.name
+        for _, view in context.ops
+        if view.op.type == "write_state"
+        for argument in view.op.inputs.get("data", ())
+        if isinstance(argument, Value)
+    }
+    return {
+        id_: ""
+        for id_, view in context.ops
+        if view.op.type == "slice_update" and not any(value.name in kept for value in view.op.outputs)
+    }
+
+
+def _states(context: GraphContext) -> Mapping[str, str]:
+    count = context.facts.states
+    return _first(context, f"{count} states") if count > _MOST_STATES else {}
+
+
+def _large_on_ios(context: GraphContext) -> Mapping[str, str]:
+    size = context.facts.weights_bytes
+    if context.device.os.platform != "iOS" or size <= _GIGABYTE:
+        return {}
+    return _first(context, f"the weights take {format_bytes(size)}")
+
+
+def _large_on_macos(context: GraphContext) -> Mapping[str, str]:
+    size = context.facts.weights_bytes
+    if context.device.os.platform != "macOS" or size <= _GIGABYTE:
+        return {}
+    return _first(context, f"the weights take {format_bytes(size)}")
+
+
+def _ranges(context: GraphContext) -> Mapping[str, str]:
+    names = [name for name, kind in context.facts.flexible_inputs.items() if kind != "enumerated"]
+    return _first(context, ", ".join(names)) if names else {}
+
+
+_RELU = Example("relu", {"x": fp16(1, 8)})
+_READ = Example("read_state", {"input": fp16(1, 8, 64)}, (fp16(1, 8, 64),))
+_UPDATE = Example(
+    "slice_update",
+    {"x": Result(0), "update": fp16(1, 1, 64), "begin": [0, 2, 0], "end": [1, 3, 64]},
+    (fp16(1, 8, 64),),
+)
+_WRITE = Example("write_state", {"input": fp16(1, 8, 64), "data": Result(1)}, ())
+
+
+GRAPH_RULES: tuple[GraphRule, ...] = (
+    GraphRule(
+        id="ne-mask-from-elsewhere",
+        unit=NEURAL_ENGINE,
+        find=_runs_elsewhere,
+        message="a boolean mask that another unit computes does not reach the Neural Engine: {detail}",
+        core_ml='Unable to resolve operation input "cond".',
+        fix="make the mask from float16 values, or add a float16 mask of 0 and -10000 that is passed in",
+        source=f"{MOBIUS}: GLiClass (M5 Pro, macOS 27), where comparisons fed by integers say so",
+        confidence="anecdotal",
+        ops=EVERY_OP,
+        examples=(
+            GraphExample(
+                (
+                    Example("equal", {"x": int32(1, 8), "y": 0}),
+                    Example("select", {"cond": Result(0), "a": fp16(1, 8), "b": fp16(1, 8)}),
+                    Example("relu", {"x": Result(1)}),
+                ),
+                hits=(1,),
+            ),
+            GraphExample(
+                (
+                    Example("greater", {"x": fp16(1, 8), "y": fp16(1, 8)}),
+                    Example("select", {"cond": Result(0), "a": fp16(1, 8), "b": fp16(1, 8)}),
+                ),
+            ),
+            GraphExample(
+                (
+                    Example("equal", {"x": int32(1, 8), "y": 0}),
+                    Example("logical_not", {"x": Result(0)}, (boolean(1, 8),)),
+                    Example("cast", {"x": Result(1), "dtype": "fp16"}),
+                ),
+                hits=(1, 2),
+            ),
+        ),
+    ),
+    GraphRule(
+        id="ne-slice-update",
+        unit=NEURAL_ENGINE,
+        find=_standalone_updates,
+        message="slice_update runs on the Neural Engine only where it updates a state",
+        core_ml="Cannot support standalone slice_update",
+        fix="keep the tensor in a state (ct.StateType) and write the result back, or join parts with concat",
+        source=ANEMLL,
+        confidence="measured",
+        ops=("slice_update",),
+        examples=(
+            GraphExample((_RELU, Example("slice_update", {**_UPDATE.arguments, "x": fp16(1, 8, 64)})), (1,)),
+            GraphExample((_READ, _UPDATE, _WRITE)),
+        ),
+    ),
+    GraphRule(
+        id="ne-three-states",
+        unit=NEURAL_ENGINE,
+        find=_states,
+        effect="fails",
+        message="models with three states or more did not load for the Neural Engine: {detail}",
+        fix="keep keys and values in one state, stacked along the first axis",
+        source=f"{COREML_LLM} (iPhone 17 Pro, iOS 26)",
+        confidence="measured",
+        scope=Scope(chips=("a19-pro",), since=(26, 0), before=(27, 0)),
+        examples=(
+            GraphExample((_RELU,), (0,), ProgramFacts(states=3), "a19-pro", "26"),
+            GraphExample((_RELU,), (), ProgramFacts(states=2), "a19-pro", "26"),
+        ),
+    ),
+    GraphRule(
+        id="ne-model-size-ios",
+        unit=NEURAL_ENGINE,
+        find=_large_on_ios,
+        effect="fails",
+        message="a model file of more than 1 GB does not run on the Neural Engine of iOS: {detail}",
+        fix="split it with coremltools.models.utils.bisect_model, or palettize the weights",
+        source=f"{APPLE_SIZES}; {COREML_LLM} (iPhone 17 Pro)",
+        confidence="documented",
+        examples=(
+            GraphExample((_RELU,), (0,), ProgramFacts(weights_bytes=1_200_000_000), "a17-pro", "18"),
+            GraphExample((_RELU,), (), ProgramFacts(weights_bytes=900_000_000), "a17-pro", "18"),
+        ),
+    ),
+    GraphRule(
+        id="ne-model-size-macos",
+        unit=NEURAL_ENGINE,
+        find=_large_on_macos,
+        effect="advises",
+        message="the compiler for the Neural Engine of macOS begins to fail between 1 and 2 GB of weights:"
+        " {detail}",
+        fix="split the model into parts of 250 to 900 MB, or palettize the weights",
+        source=f"{ANE_BOOK} (M4 Max, macOS 15 and 26)",
+        confidence="measured",
+        examples=(
+            GraphExample((_RELU,), (0,), ProgramFacts(weights_bytes=1_200_000_000)),
+            GraphExample((_RELU,), (), ProgramFacts(weights_bytes=900_000_000)),
+        ),
+    ),
+    GraphRule(
+        id="ne-range-shapes",
+        unit=NEURAL_ENGINE,
+        find=_ranges,
+        effect="advises",
+        message="before iOS 26 and macOS 26 inputs with a range of shapes ran on the Neural Engine with their"
+        " default shape only, and some still do: {detail}",
+        core_ml="not supported for range shape",
+        fix="use fixed shapes or ct.EnumeratedShapes (128 at most)",
+        source=f"{APPLE_FAQ}; apple/coremltools issues 1764 and 2370; {MOBIUS}",
+        confidence="documented",
+        examples=(
+            GraphExample((_RELU,), (0,), ProgramFacts(flexible_inputs={"x": "range"})),
+            GraphExample((_RELU,), (), ProgramFacts(flexible_inputs={"x": "enumerated"})),
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Markdown reports, for pull requests."""

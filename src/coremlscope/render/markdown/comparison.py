@@ -1,0 +1,100 @@
+"""A comparison as Markdown, for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coremlscope.compare.change import Change
+from coremlscope.compare.plans import PlacementChange
+from coremlscope.compare.profiles import Comparison, Difference
+from coremlscope.render.difference import (
+    describe_operations,
+    describe_units,
+    fact_rows,
+    format_interval,
+    format_ratio,
+    method,
+    placed_cells,
+    seconds,
+    verdict,
+    whole_rows,
+)
+from coremlscope.render.markdown.report import code, details, table
+
+__all__ = ["render_markdown_comparison"]
+
+_LISTED_ROWS = 20
+_CHANGE = ("before>", "after>", "change>", "95 % interval>", "")
+_MARKS = {"slower": "🔺 slower", "faster": "🟢 faster"}
+
+
+def render_markdown_comparison(comparison: Comparison) -> str:
+    """A comparison as Markdown: what differs, the times, and the operations folded away."""
+    labels = [subject.label for subject in comparison.subjects]
+    blocks = [f"## {code(labels[0])} against {', '.join(map(code, labels[1:]))}"]
+    rows = fact_rows(comparison)
+    if rows:
+        blocks.append(table(("", *labels), rows))
+    else:
+        blocks.append("The same model, run in the same way.")
+    for difference in comparison.differences:
+        if len(comparison.differences) > 1:
+            blocks.append(f"### {code(labels[difference.other])} against {code(labels[0])}")
+        blocks += _difference(difference)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _difference(difference: Difference) -> Iterable[str]:
+    if difference.phases:
+        yield "Measured on the host's processor, medians; not Core ML:"
+        rows = [(name, *_cells(change)) for name, change in difference.phases.items()]
+        yield table(("", *_CHANGE), rows)
+        yield method(difference)
+    if difference.phases and not difference.incomparable:
+        kinds = [
+            (kind.label, f"{kind.before} → {kind.after}", *_cells(kind.time)) for kind in difference.kinds
+        ]
+        yield details("By kind of operation", table(("operations", "count>", *_CHANGE), kinds))
+        changed = [
+            (row.label, code(row.name), *_cells(row.time)[:-1], _mark(row.time, row.presence))
+            for row in difference.telling_rows[:_LISTED_ROWS]
+        ]
+        if changed:
+            title = f"Operations whose time changed ({len(difference.telling_rows)})"
+            yield details(title, table(("operations", "name", *_CHANGE), changed))
+    for placement in difference.placements:
+        yield from _placement(placement)
+    yield describe_operations(difference)
+
+
+def _placement(placement: PlacementChange) -> Iterable[str]:
+    same = placement.before == placement.after
+    title = placement.before if same else f"{placement.before} → {placement.after}"
+    yield f"On {title}, planned and estimated; nothing of it was measured:"
+    titles = tuple(title.removeprefix("95 % ") for title in _CHANGE)
+    yield table(("", *titles), [(name, *_cells(change)) for name, change in whole_rows(placement)])
+    yield describe_units(placement)
+    if placement.ops:
+        rows = [
+            (cells[0], code(cells[1]), *cells[2:])
+            for cells in map(placed_cells, placement.ops[:_LISTED_ROWS])
+        ]
+        titles = ("operation", "name", "unit", "before>", "after>", "change>")
+        yield details(f"Operations whose plan changed ({len(placement.ops)})", table(titles, rows))
+
+
+def _cells(change: Change) -> tuple[str, ...]:
+    return (
+        seconds(change.before),
+        seconds(change.after),
+        format_ratio(change.ratio),
+        format_interval(change),
+        _mark(change, "both"),
+    )
+
+
+def _mark(change: Change, presence: str) -> str:
+    if presence != "both":
+        return presence
+    said = verdict(change)
+    return _MARKS.get(said, said)

@@ -1,0 +1,130 @@
+"""Chips and devices, for the console and as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from coremlscope.devices.chip import Chip, Fact, Facts
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
+from coremlscope.render.terminal.page import Column, Page
+from coremlscope.units import format_bytes, format_count
+
+__all__ = ["devices_to_json", "render_chip", "render_chips"]
+
+
+def render_chips(chips: Sequence[Chip], *, width: int = 100, color: bool = False) -> str:
+    """One row a chip."""
+    page = Page(width, color)
+    page.title("Devices", "  as published; what nobody published is left blank")
+    columns = [
+        Column("chip", style="cyan", most=10),
+        Column("name", most=10),
+        Column("CPU", most=6),
+        Column("GPU", is_number=True),
+        Column("NE", is_number=True),
+        Column("NE peak", is_number=True),
+        Column("memory", is_number=True),
+        Column("gen."),
+        Column("systems", most=22),
+        Column("devices", most=max(width - 86, 12)),
+    ]
+    page.table(columns, [_row(chip, width) for chip in chips])
+    page.line()
+    page.line("CPU: performance + efficiency cores; peaks and bandwidths per second", "dim")
+    return page.text
+
+
+def _row(chip: Chip, width: int) -> tuple[str, ...]:
+    fast, slow = (chip.value(CPU, f"{kind}_cores") for kind in ("performance", "efficiency"))
+    peak = chip.value(NEURAL_ENGINE, "peak_OPps")
+    memory = chip.memory.get("bandwidth_Bps")
+    systems = ", ".join(f"{platform} {first}+" for platform, first in chip.releases.items())
+    products = [product.name for product in chip.products]
+    listed = ", ".join(products[:2]) + (f" and {len(products) - 2} more" if len(products) > 2 else "")
+    return (
+        chip.id,
+        chip.name,
+        f"{_whole(fast)}+{_whole(slow)}" if fast and slow else "",
+        _whole(chip.value(GPU, "cores")),
+        _whole(chip.value(NEURAL_ENGINE, "cores")),
+        f"{format_count(peak)}OP" if peak else "",
+        format_bytes(memory[0].value) if memory else "",
+        f"H{chip.neural_engine_generation}",
+        systems,
+        listed if width >= 110 else (products[0] if products and width >= 90 else ""),
+    )
+
+
+def _whole(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f}"
+
+
+def render_chip(chip: Chip, *, width: int = 100, color: bool = False) -> str:
+    """Every number of a chip, with its source."""
+    page = Page(width, color)
+    page.title(chip.name)
+    page.pairs([
+        ("systems", ", ".join(f"{platform} from {first}" for platform, first in chip.releases.items())),
+        ("devices", ", ".join(product.name for product in chip.products)),
+    ])  # fmt: skip
+    parts = (("Neural Engine", chip.units[NEURAL_ENGINE]), ("GPU", chip.units[GPU]), ("CPU", chip.units[CPU]))
+    for title, facts in (*parts, ("Memory", chip.memory)):
+        if facts:
+            page.heading(title)
+            columns = [Column("", style="cyan"), Column("", is_number=True), Column("", most=14), Column("")]
+            page.table(columns, _facts(facts))
+    return page.text
+
+
+def _facts(facts: Facts) -> list[tuple[str, ...]]:
+    return [
+        (name if index == 0 else "", _amount(name, fact.value), fact.kind, _source(fact))
+        for name, several in facts.items()
+        for index, fact in enumerate(several)
+    ]
+
+
+def _source(fact: Fact) -> str:
+    return f"{fact.source}{f' ({fact.note})' if fact.note else ''}"
+
+
+#: By the end of a name: the factor and the unit that people read.
+_AMOUNTS = (
+    ("_OPps", 1e-12, "TOPS"),
+    ("_FLOPps", 1e-12, "TFLOP/s"),
+    ("_Bps", 1e-9, "GB/s"),
+    ("_Hz", 1e-9, "GHz"),
+    ("_bytes", 1e-6, "MB"),
+    ("_s", 1e3, "ms"),
+)
+
+
+def _amount(name: str, value: float) -> str:
+    for ending, factor, unit in _AMOUNTS:
+        if name.endswith(ending):
+            return f"{value * factor:.4g} {unit}"
+    return f"{value:g}"
+
+
+def devices_to_json(chips: Sequence[Chip]) -> dict[str, Any]:
+    """Everything, with sources."""
+    return {"schema": "coremlscope.devices/1", "chips": [_chip(chip) for chip in chips]}
+
+
+def _chip(chip: Chip) -> dict[str, Any]:
+    return {
+        "id": chip.id,
+        "name": chip.name,
+        "family": chip.family,
+        "platform": chip.platform,
+        "releases": dict(chip.releases),
+        "devices": [dataclasses.asdict(product) for product in chip.products],
+        "units": {unit: _plain(facts) for unit, facts in chip.units.items()},
+        "memory": _plain(chip.memory),
+    }
+
+
+def _plain(facts: Facts) -> dict[str, Any]:
+    return {name: [dataclasses.asdict(fact) for fact in several] for name, several in facts.items()}

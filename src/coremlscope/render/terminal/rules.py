@@ -1,0 +1,115 @@
+"""Rules of placement and operations, for the console."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coremlscope.placement.catalog import Entry, OpCard
+from coremlscope.render.terminal.page import Column, Page
+from coremlscope.render.words import plural
+from coremlscope.units import format_bytes, format_count
+
+__all__ = ["render_op", "render_ops", "render_rule", "render_rules"]
+
+_UNITS = {"neural_engine": "Neural Engine", "gpu": "GPU", "cpu": "CPU"}
+_EFFECTS = {
+    "rejects": "does not run",
+    "fails": "fails to compile, for the whole function",
+    "advises": "runs, but",
+    "runs": "runs",
+    "confirms": "was seen to run",
+    "note": "notes",
+}
+_COLUMNS = (Column("rule", most=32), Column("what is so"), Column("where"), Column("known"))
+
+
+def render_rules(entries: Sequence[Entry], *, width: int, color: bool) -> str:
+    """Rules as tables, grouped by compute unit and effect."""
+    page = Page(width, color)
+    page.title(plural(len(entries), "rule"))
+    _show_groups(page, entries)
+    if entries:
+        page.line()
+        page.line("`coremlscope rules RULE` shows what to do, the source and examples.", "dim")
+    return page.text
+
+
+def render_rule(entry: Entry, *, width: int, color: bool) -> str:
+    """Everything about one rule."""
+    page = Page(width, color)
+    page.title(entry.id)
+    page.pairs(
+        [
+            ("unit", _UNITS[entry.unit]),
+            ("effect", _EFFECTS[entry.effect]),
+            ("operations", _ops(entry.ops)),
+            ("what is so", entry.text),
+            ("what to do", entry.fix),
+            ("Core ML says", entry.core_ml),
+            ("where", entry.scope or "everywhere"),
+            ("known", entry.confidence),
+            ("source", entry.source),
+        ]
+    )
+    if entry.applies_to:
+        page.heading("Applies to")
+        for operation, says in entry.applies_to:
+            page.bullet("✗" if entry.effect in ("rejects", "fails") else "•", operation, says)
+    if entry.spares:
+        page.heading("Does not apply to")
+        for operation in entry.spares:
+            page.bullet("•", operation)
+    return page.text
+
+
+def render_op(card: OpCard, *, width: int, color: bool) -> str:
+    """Everything about one operation."""
+    page = Page(width, color)
+    page.title(card.name)
+    page.line(card.doc)
+    example = card.example
+    moved = example and (
+        f"{format_count(example.flops)} FLOPs, {format_bytes(example.read_bytes)} read"
+        f" (weights: {format_bytes(example.weight_bytes)}), {format_bytes(example.written_bytes)} written"
+    )
+    page.pairs(
+        [
+            ("ONNX", ", ".join(card.onnx) or "none: nothing is computed at run time"),
+            ("work", card.work),
+            ("such as", example.operation if example else ""),
+            ("", moved or ""),
+        ]
+    )
+    _show_groups(page, [entry for entry in card.rules if entry.ops != ("*",)])
+    general = [entry for entry in card.rules if entry.ops == ("*",)]
+    if general:
+        page.heading("Any operation", plural(len(general), "rule"))
+        page.table(_COLUMNS, [_row(entry) for entry in general])
+    return page.text
+
+
+def render_ops(docs: Sequence[tuple[str, str]], *, width: int, color: bool) -> str:
+    """All operations with what they compute."""
+    page = Page(width, color)
+    page.title(plural(len(docs), "operation"))
+    page.table((Column("operation"), Column("what it computes")), docs)
+    return page.text
+
+
+def _show_groups(page: Page, entries: Sequence[Entry]) -> None:
+    for unit, unit_name in _UNITS.items():
+        for effect, effect_name in _EFFECTS.items():
+            group = [entry for entry in entries if (entry.unit, entry.effect) == (unit, effect)]
+            if group:
+                page.heading(f"{unit_name}: {effect_name}", plural(len(group), "rule"))
+                page.table(_COLUMNS, [_row(entry) for entry in group])
+
+
+def _row(entry: Entry) -> tuple[str, str, str, str]:
+    return entry.id, entry.text, entry.scope, entry.confidence
+
+
+def _ops(ops: Sequence[str]) -> str:
+    if ops == ("*",):
+        return "any"
+    return ", ".join(ops) or "whole models"

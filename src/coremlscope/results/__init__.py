@@ -1,0 +1,1 @@
+"""Results as plain data: everything that is shown, exported or compared comes from here."""

@@ -1,0 +1,256 @@
+"""Profiles held against each other."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coremlscope.compare.change import Change, change_of_figures, change_of_rounds, change_of_samples
+from coremlscope.compare.models import compare_on_devices, compare_sources
+from coremlscope.compare.profiles import compare_profiles, label_subjects
+from coremlscope.devices import find_device
+from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
+from coremlscope.errors import UsageError
+from coremlscope.figures import Figure
+from coremlscope.formats.sample import sample_model
+from coremlscope.results.files import read_profile
+from coremlscope.results.profile import Phase, Request
+from render.made import made_profile
+from render.made_comparison import changed, made_comparison, rounds, timed
+from render.made_placement import placed_profile
+
+
+def test_intervals_that_overlap_are_no_change() -> None:
+    before = [1.0, 1.1, 0.9, 1.2, 0.8, 1.3, 0.7, 1.05, 0.95, 1.15]
+    change = change_of_samples(before, before)
+    assert (change.ratio, change.verdict) == (1.0, "no change")
+    # Of ten samples the second and the ninth: 0.8 and 1.2.
+    assert (change.low, change.high) == (pytest.approx(0.8 / 1.2), pytest.approx(1.2 / 0.8))
+    assert change_of_samples(before, [2 * s for s in before]).verdict == "slower"
+    assert change_of_samples(before, [s / 2 for s in before]).verdict == "faster"
+
+
+def test_few_samples_tell_nothing() -> None:
+    assert change_of_samples([1.0, 1.0], [9.0, 9.0]) == Change(
+        1.0, 9.0, 9.0, None, None, "unclear", "measured"
+    )
+
+
+def test_noise_is_rarely_called_a_change() -> None:
+    rng = np.random.default_rng(0)
+    pairs = rng.lognormal(sigma=0.1, size=(400, 2, 30))
+    wrong = sum(change_of_samples(a.tolist(), b.tolist()).verdict != "no change" for a, b in pairs)
+    assert wrong / 400 < 0.05
+
+
+def test_rounds_cancel_what_slows_down_both() -> None:
+    change = change_of_rounds(rounds(1), rounds(1.4))
+    assert change.verdict == "slower"
+    assert (change.ratio, change.low, change.high) == (pytest.approx(1.4),) * 3
+    assert change_of_rounds(rounds(1), rounds(1)).verdict == "no change"
+    # The same samples without their rounds: the machine's drift hides the change.
+    flat = [[s for round_ in rounds(factor) for s in round_] for factor in (1, 1.4)]
+    assert change_of_samples(*flat).verdict in ("no change", "unclear")
+
+
+def test_plans_have_no_noise_and_estimates_have_errors() -> None:
+    planned = [Figure(value, value, value, "planned") for value in (1.0, 1.01)]
+    assert change_of_figures(*planned).verdict == "slower"
+    estimated = [Figure(value, value * 0.7, value * 1.4, "estimated") for value in (1.0, 1.2, 4.0)]
+    assert change_of_figures(estimated[0], estimated[1]).verdict == "unclear"
+    assert change_of_figures(estimated[0], estimated[2]).verdict == "slower"
+    assert change_of_figures(estimated[0], estimated[0]).verdict == "no change"
+    with pytest.raises(ValueError, match="cannot be compared"):
+        change_of_figures(planned[0], estimated[0])
+
+
+def test_a_profile_differs_in_nothing_from_itself() -> None:
+    profile = timed(made_profile())
+    comparison = compare_profiles([profile, profile])
+    assert comparison.differing == ()
+    (difference,) = comparison.differences
+    assert (difference.added, difference.removed, difference.renamed) == ((), (), 0)
+    assert difference.matched == len(profile.ops)
+    assert {row.time.verdict for row in difference.rows} == {"no change"}
+
+
+def test_operations_and_kinds() -> None:
+    (difference,) = made_comparison().differences
+    rows = {row.name or row.label: row for row in difference.rows}
+    assert rows["stem"].time.verdict == "slower"
+    assert (rows["stem"].before, rows["stem"].after) == (("main/13", "main/16"),) * 2
+    assert rows["classifier"].time.verdict == "no change"
+    assert (rows["new"].presence, rows["new"].time.before) == ("added", None)
+    assert (difference.renamed, difference.added, difference.removed) == (1, ("main/600",), ("main/546",))
+    kinds = {kind.label: (kind.before, kind.after, kind.time.verdict) for kind in difference.kinds}
+    assert kinds["conv + clip"] == (1, 1, "slower")
+    assert kinds["relu"] == (0, 1, "unclear")
+
+
+def test_telling_rows_begin_with_what_is_certain() -> None:
+    after = changed()
+    groups = [dataclasses.replace(g, low_s=None) if g.label == "linear" else g for g in after.groups]
+    unclear = dataclasses.replace(after, groups=tuple(groups))
+    (difference,) = compare_profiles([timed(made_profile()), unclear]).differences
+    assert [row.name for row in difference.telling_rows] == ["stem", "new", "classifier"]
+
+
+def test_what_was_fused_anew_is_one_row() -> None:
+    before = timed(made_profile())
+    conv = before.groups[1]
+    half = dataclasses.replace(conv, wall_s=conv.wall_s / 2, low_s=0.0002, high_s=0.0004)
+    split = [
+        dataclasses.replace(half, label="conv", op_ids=("main/13",)),
+        dataclasses.replace(half, label="clip", op_ids=("main/16",)),
+    ]
+    ops = dataclasses.replace(before.ops, group=(0, -1, 1, 2, 4, -1))
+    groups = (before.groups[0], *split, *before.groups[2:])
+    after = dataclasses.replace(before, groups=groups, ops=ops)
+    (difference,) = compare_profiles([before, after]).differences
+    (row,) = [row for row in difference.rows if "main/13" in row.before]
+    assert row.label == "conv + clip"
+    assert (row.before, row.after) == (("main/13", "main/16"), ("main/13", "main/16"))
+    assert row.time.before == row.time.after
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [({"label": "elsewhere"}, "different hosts"), ({"threads": 7}, "numbers of threads: 2 and 7")],
+)
+def test_times_of_different_hosts_are_not_compared(change: dict[str, object], reason: str) -> None:
+    before = timed(made_profile())
+    after = dataclasses.replace(before, host=dataclasses.replace(before.host, **change))
+    (difference,) = compare_profiles([before, after]).differences
+    assert reason in difference.incomparable
+    times = [*difference.phases.values(), *(row.time for row in difference.rows)]
+    assert {time.verdict for time in times} == {"unclear"}
+    assert {time.ratio for time in times} == {None}
+    assert difference.phases["predict"].before == before.predict.statistics.median
+
+
+def test_power_modes_stand_side_by_side() -> None:
+    before = timed(made_profile())
+    modes = [dataclasses.replace(before.host, power_mode=mode) for mode in ("normal", "low power")]
+    profiles = [dataclasses.replace(before, host=host) for host in modes]
+    comparison = compare_profiles(profiles)
+    assert comparison.differing == ("power mode",)
+    assert comparison.differences[0].incomparable == ""
+
+
+def test_profiled_runs_that_drifted_are_not_trusted() -> None:
+    before, after = timed(made_profile()), timed(made_profile(), conv=1.2, linear=1.2, mul=1.2)
+    slow = dataclasses.replace(after.nodes, run_s=after.nodes.run_s * 1.2)
+    drifted = dataclasses.replace(after, nodes=slow)
+    (found,) = compare_profiles([before, drifted], rounds=[rounds(1), rounds(1)]).differences
+    assert {row.time.verdict for row in found.rows} == {"no change"}
+    (real,) = compare_profiles([before, drifted], rounds=[rounds(1), rounds(1.2)]).differences
+    assert "slower" in {row.time.verdict for row in real.rows}
+
+
+def test_slower_by() -> None:
+    comparison = made_comparison()
+    assert comparison.slower_by(0.05) == ("after.mlpackage",)
+    assert comparison.slower_by(0.5) == ()
+
+
+def test_labels() -> None:
+    assert label_subjects(["a/x.json", "b/y.json"]) == ["x.json", "y.json"]
+    assert label_subjects(["a/x.json", "b/x.json"]) == [str(Path("a/x.json")), str(Path("b/x.json"))]
+    assert label_subjects(["a/x.json", "a/x.json"]) == ["x.json #1", "x.json #2"]
+    assert label_subjects(["x", "x", "y"]) == ["x #1", "x #2", "y"]
+    assert label_subjects(["", ""]) == ["model #1", "model #2"]
+
+
+def test_json() -> None:
+    data = json.loads(json.dumps(made_comparison().to_json()))
+    assert data["schema"] == "coremlscope.comparison/1"
+    assert data["differences"][0]["phases"]["predict"]["origin"] == "measured"
+
+
+def test_models_are_timed_in_turns() -> None:
+    engine = ScriptedEngine(ScriptedClock(), run_s=(0.25,))
+    request = Request(iterations=20, compile_iterations=1, load_iterations=1, warmups=0)
+    told: list[tuple[str, int, int]] = []
+    comparison = compare_sources(
+        [sample_model(size=32, width=0.5, classes=10), sample_model(size=32, width=0.5, classes=4)],
+        request,
+        engine=engine,
+        clock=engine.clock,
+        progress=lambda *state: told.append(state),
+    )
+    (difference,) = comparison.differences
+    assert difference.in_turns
+    predict = difference.phases["predict"]
+    assert (predict.before, predict.ratio, predict.verdict) == (0.25, 1.0, "no change")
+    assert ("turns", 16, 16) in told
+    assert difference.matched == 105
+
+
+def test_a_model_against_a_saved_profile() -> None:
+    engine = ScriptedEngine(ScriptedClock(), run_s=(0.25,))
+    request = Request(iterations=2, compile_iterations=1, load_iterations=1, warmups=0)
+    model = sample_model(size=32, width=0.5, classes=10)
+    comparison = compare_sources([made_profile(), model], request, engine=engine, clock=engine.clock)
+    assert not comparison.differences[0].in_turns
+
+
+def test_saved_profiles(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps(made_profile().to_json()))
+    assert read_profile(path) == made_profile()
+    for text, message in (("[", "is no JSON"), ("[" * 100_000, "is no JSON"), ("[]", "is not a profile")):
+        path.write_text(text)
+        with pytest.raises(UsageError, match=message):
+            read_profile(path)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_profile(tmp_path / "absent.json")
+
+
+def test_plans_for_the_same_device_are_compared() -> None:
+    before, after = placed_profile(), placed_profile(slow=3)
+    (difference,) = compare_profiles([before, after]).differences
+    first, second = difference.placements
+    assert (first.before, first.after, second.after) == ("M1, all", "M1, all", "M1, cpu_only")
+    assert (first.planned.ratio, first.planned.verdict) == (pytest.approx(3 / 2.25), "slower")
+    assert [(op.type, op.planned.ratio) for op in first.ops] == [("conv", 3), ("clip", 3)]
+    assert first.latency is not None
+    assert first.latency.origin == "estimated"
+    assert (second.ops, second.planned.verdict, second.moved) == ((), "no change", 0)
+    assert compare_profiles([before, placed_profile("M2")]).differences[0].placements == ()
+    (only,) = compare_profiles([before, after], settings=["cpu_only"]).differences[0].placements
+    assert only.before == "M1, cpu_only"
+    assert compare_profiles([before, after]).slower_by(0.2) == ("sample.mlpackage #2",)
+
+
+def test_devices_and_settings_of_one_profile() -> None:
+    comparison = compare_on_devices(placed_profile(), Request(), [], ["all", "cpu_only"])
+    assert [subject.label for subject in comparison.subjects] == ["M1, all", "M1, cpu_only"]
+    assert comparison.differing == ("compute units",)
+    (difference,) = comparison.differences
+    assert difference.phases == {}
+    (change,) = difference.placements
+    assert change.moved == 2
+    assert change.units == {"cpu": (4, 6), "neural_engine": (2, 0)}
+    assert change.switches == (2, 0)
+    with pytest.raises(UsageError, match="nothing to compare"):
+        compare_on_devices(placed_profile(), Request(), [], ["all"])
+
+
+def test_devices_of_a_model_need_no_measurement() -> None:
+    devices = [find_device("m1"), find_device("a14")]
+    model = sample_model(size=32, width=0.5, classes=4)
+    comparison = compare_on_devices(model, Request(), devices, ["all"])
+    (change,) = comparison.differences[0].placements
+    assert (change.before, change.after) == ("M1, all", "A14, all")
+    assert change.latency is not None
+    assert sum(before for before, _ in change.units.values()) > 50
+
+
+def test_phases_of_one_sample() -> None:
+    profile = dataclasses.replace(made_profile(), load=Phase((0.5,)))
+    (difference,) = compare_profiles([profile, changed()]).differences
+    assert difference.phases["load"].verdict == "unclear"

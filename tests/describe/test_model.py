@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coremlscope import ir
+from coremlscope.describe.model import ModelSummary, summarise
+from coremlscope.describe.platforms import describe_opset, describe_platforms
+from coremlscope.errors import InputError, UsageError
+from coremlscope.formats import container
+from coremlscope.formats.sample import sample_model
+from handmade import array_feature, model
+
+
+@pytest.fixture(scope="module")
+def sample() -> ModelSummary:
+    return summarise(sample_model(size=64, classes=10), list_ops=True)
+
+
+def test_sample(sample: ModelSummary) -> None:
+    assert (sample.kind, sample.spec_version, sample.platforms) == (
+        "mlProgram", 7, "iOS 16, macOS 13, watchOS 9, tvOS 16",
+    )  # fmt: skip
+    assert (sample.main.opset, sample.main.opset_os) == ("CoreML6", "iOS 16")
+    assert (sample.main.predicted_feature, sample.main.predicted_probabilities) == (
+        "classLabel",
+        "classLabel_probs",
+    )
+    assert sample.main.ops["conv"] == 52
+    assert "const" not in sample.main.ops
+    assert [(f.name, f.type, f.shape) for f in sample.main.inputs] == [
+        ("image", "image RGB 64×64", (1, 3, 64, 64))
+    ]
+    assert sample.labels is not None
+    assert (sample.labels.count, sample.labels.first[:2]) == (10, ("class 0", "class 1"))
+    assert sample.author == "coremlscope"
+
+
+def test_parameters_of_the_sample(sample: ModelSummary) -> None:
+    # torchvision's MobileNetV2 with ten classes: 2 236 682 parameters, of which 34 112 scales and shifts of
+    # batch normalisation become 17 056 biases here; and three numbers of the image's preprocessing.
+    assert sample.parameters == 2_236_682 - 34_112 + 17_056 + 3
+    assert sample.weights_bytes == 2 * (sample.parameters - 3) + 4 * 3
+    assert [(g.storage, g.dtype) for g in sample.weights] == [("fp16", "fp16"), ("fp32", "fp32")]
+
+
+def test_work_follows_the_shape() -> None:
+    small, large = (summarise(sample_model(size=size, classes=10)).main.work for size in (64, 128))
+    assert small is not None
+    assert large is not None
+    # Nearly all of it is convolution, whose work grows with the area.
+    assert 3.8 < large.flops / small.flops < 4.0
+    # 300 M multiply-adds at 224 × 224 (the paper's figure), a multiply-add counted as two.
+    assert small.flops == pytest.approx(2 * 300e6 * (64 / 224) ** 2, rel=0.05)
+
+
+def test_operations(sample: ModelSummary) -> None:
+    first = next(op for op in sample.op_list if op.type == "conv")
+    assert first.outputs == ("tensor<fp16, [1, 32, 32, 32]>",)
+    assert first.flops == 2 * 3 * 9 * 32 * 32 * 32 + 32 * 32 * 32
+    assert len(sample.op_list) == sum(sample.main.ops.values())
+    assert len({op.id for op in sample.op_list}) == len(sample.op_list)
+
+
+def test_json_and_back(sample: ModelSummary) -> None:
+    data = json.loads(json.dumps(sample.to_json()))
+    assert (data["schema"], data["parameters"]) == ("coremlscope.model/1", sample.parameters)
+    assert ModelSummary.from_json(data) == sample
+    with pytest.raises(ValueError, match=r"is not 'coremlscope\.model/1'"):
+        ModelSummary.from_json({**data, "schema": "other"})
+
+
+def relu_model(*names: str) -> ir.Model:
+    """A model with one function a name, a relu of a flexible input, then an unknown operation."""
+    functions, interfaces = {}, {}
+    for name in names:
+        x = ir.Value("x", ir.TensorType(ir.DType.FP32, (1, None)))
+        y, z = (ir.Value(n, x.type) for n in "yz")
+        ops = (
+            ir.Op(f"{name}/0", "relu", {"x": (x,)}, (y,)),
+            ir.Op(f"{name}/1", "mystery", {"x": (y,)}, (z,)),
+        )
+        functions[name] = ir.Function(name, "CoreML5", ir.Graph(name, (x,), ops, (z,)))
+        bounds = ir.RangeShapes(((1, 1), (2, 9)))
+        interfaces[name] = ir.FunctionDescription(
+            (ir.Feature("x", ir.ArrayFeature(ir.DType.FP32, (1, 4), bounds), is_optional=True),),
+            (ir.Feature("z", ir.ArrayFeature(ir.DType.FP32, ())),),
+        )
+    return ir.Model(9, ir.Description(interfaces, names[-1]), ir.Program(functions))
+
+
+def test_flexible_shapes_and_unknown_operations() -> None:
+    main = summarise(relu_model("main")).main
+    assert (main.inputs[0].flexibility, main.inputs[0].is_optional) == ("1×(2…9)", True)
+    assert main.work is not None
+    assert (main.work.flops, main.work.is_complete, main.work.unknown_ops) == (4, False, {"mystery": 1})
+    asked = summarise(relu_model("main"), {"x": (1, 8)}, list_ops=True)
+    assert asked.main.work is not None
+    assert asked.main.work.flops == 8
+    assert [(op.outputs, op.flops) for op in asked.op_list] == [
+        (("tensor<fp32, [1, 8]>",), 8),
+        (("tensor<fp32, [1, ?]>",), None),
+    ]
+    with pytest.raises(InputError, match="does not allow the shape 1×10"):
+        summarise(relu_model("main"), {"x": (1, 10)})
+
+
+def test_several_functions() -> None:
+    summary = summarise(relu_model("one", "two"))
+    assert [function.name for function in summary.functions] == ["two", "one"]
+    assert summarise(relu_model("one", "two"), function="one").main.name == "one"
+    with pytest.raises(UsageError, match="no function 'three'"):
+        summarise(relu_model("one", "two"), function="three")
+
+
+def test_other_kinds_show_everything_above_the_content() -> None:
+    interface = ir.FunctionDescription(
+        (ir.Feature("n", ir.Int64Feature()),), (ir.Feature("s", ir.StringFeature()),)
+    )
+    described = ir.Description({"main": interface}, "main")
+    stages = tuple(ir.Model(3, described, ir.Opaque(kind)) for kind in ("neuralNetwork", "glmClassifier"))
+    model = ir.Model(
+        3,
+        described,
+        ir.Pipeline("pipeline", ("first", ""), stages),
+        ir.Metadata("about", "2", "me", "MIT", {"key": "value"}),
+        is_updatable=True,
+    )
+    summary = summarise(model)
+    assert [(stage.name, stage.kind) for stage in summary.stages] == [
+        ("first", "neuralNetwork"), ("model1", "glmClassifier"),
+    ]  # fmt: skip
+    assert summary.main.work is not None
+    assert not summary.main.work.is_complete
+    assert (summary.parameters, summary.labels) == (0, None)
+    assert (summary.licence, summary.user_defined, summary.is_updatable) == ("MIT", {"key": "value"}, True)
+    assert ModelSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
+    with pytest.raises(UsageError, match="no function 'other'"):
+        summarise(model, function="other")
+    with pytest.raises(InputError, match="'n' has no shape"):
+        summarise(model, {"n": (1,)})
+
+
+def test_absent_weights_are_named() -> None:
+    model = dataclasses.replace(
+        relu_model("main"), weight_files=(ir.WeightFile("a.bin", None), ir.WeightFile("b", 3))
+    )
+    assert summarise(model).missing_weights == ("a.bin",)
+
+
+def test_integer_labels_in_a_tensor() -> None:
+    scores = ir.Value("scores", ir.TensorType(ir.DType.FP32, (1, 3)))
+    label = ir.Value("label", ir.TensorType(ir.DType.INT64, ()))
+    op = ir.Op(
+        "main/0",
+        "classify",
+        {"probabilities": (scores,), "classes": (ir.constant(np.int64([5, 6, 7])),)},
+        (label,),
+    )
+    function = ir.Function("main", "CoreML5", ir.Graph("main", (scores,), (op,), (label,)))
+    interface = ir.FunctionDescription(
+        (ir.Feature("scores", ir.ArrayFeature(ir.DType.FP32, (1, 3))),),
+        (ir.Feature("label", ir.Int64Feature()),),
+    )
+    model = ir.Model(6, ir.Description({"main": interface}, "main"), ir.Program({"main": function}))
+    labels = summarise(model).labels
+    assert labels is not None
+    assert labels.first == (5, 6, 7)
+
+
+def test_platforms() -> None:
+    assert describe_platforms(1) == "iOS 11, macOS 10.13, watchOS 4, tvOS 11"
+    assert describe_platforms(10).startswith("iOS 26, macOS 26")
+    assert describe_platforms(99) == "newer systems than are known here (version 10)"
+    assert (describe_opset("CoreML7"), describe_opset("CoreML99")) == ("iOS 17", "")
+
+
+@pytest.mark.corpus
+def test_histograms_of_real_models(corpus: Path) -> None:
+    checked = 0
+    with (corpus / "index.csv").open() as file:
+        rows = [
+            row
+            for row in csv.DictReader(file)
+            if row["model_type"] == "mlProgram" and row["container"] == "mlpackage"
+        ]
+    for row in rows:
+        summary = summarise(container.read(corpus / row["path"]))
+        counts: dict[str, int] = {}
+        for function in summary.functions:
+            for name, number in {**function.ops, "const": function.constants}.items():
+                counts[name] = counts.get(name, 0) + number
+        words = (
+            word.rsplit(":", 1) for word in row["layers_or_ops"].split() if ":" in word and "#" not in word
+        )
+        expected = {name: int(number) for name, number in words if number.isdigit()}
+        assert {name: counts.get(name) for name in expected} == expected, row["path"]
+        checked += 1
+    assert checked >= 20
+
+
+def test_contradictory_operations_are_shown_without_work() -> None:
+    x, y, z = (ir.Value(name, ir.TensorType(ir.DType.FP32, (2, 3))) for name in "xyz")
+    ops = (
+        ir.Op("main/0", "linear", {"x": (x,)}, (y,)),  # without a weight
+        ir.Op("main/1", "cond", {"pred": (y,)}, (z,)),  # without branches
+    )
+    features = ([array_feature("x", (2, 3))], [array_feature("z", (2, 3))])
+    summary = summarise(model(*features, {"main": ir.Graph("main", (x,), ops, (z,))}), list_ops=True)
+    assert [op.flops for op in summary.op_list] == [None, None]
+    assert summary.main.work is not None
+    assert not summary.main.work.is_complete
+
+
+def test_work_of_open_shapes_is_a_lower_bound() -> None:
+    x, y, z = (
+        ir.Value(name, ir.TensorType(ir.DType.FP32, shape))
+        for name, shape in (("x", (2, 3)), ("y", (None, 2)), ("z", (2, 3)))
+    )
+    ops = (ir.Op("main/0", "non_zero", {"x": (x,)}, (y,)), ir.Op("main/1", "relu", {"x": (x,)}, (z,)))
+    features = ([array_feature("x", (2, 3))], [array_feature("z", (2, 3))])
+    summary = summarise(model(*features, {"main": ir.Graph("main", (x,), ops, (z,))}), list_ops=True)
+    assert [op.work_is_complete for op in summary.op_list] == [False, True]

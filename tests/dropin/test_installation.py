@@ -1,0 +1,173 @@
+"""`install` and `uninstall`, each in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytest.importorskip("coremltools")
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools drives Core ML by itself here")
+
+_HEAD = """
+    import sys, warnings
+    # coremltools' own imports warn of the versions of other packages.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    # They are slow to import, and coremltools does so if it can.
+    sys.modules.update(dict.fromkeys(("torch", "sklearn", "tensorflow", "xgboost")))
+    from coremlscope.dropin import install, is_installed, uninstall
+"""
+
+_STATE = """
+    import coremltools as ct
+    from coremltools import _deps
+    from coremltools.models import _compiled_model, compute_device, compute_plan, model, utils
+    from coremltools.models.ml_program.experimental import compute_plan_utils
+
+    def captured():
+        names = {
+            "model": [model._MLModelProxy, model._MLModelAssetProxy],
+            "compiled": [_compiled_model._MLModelProxy],
+            "device": [compute_device._MLCPUComputeDeviceProxy, compute_device._MLGPUComputeDeviceProxy,
+                       compute_device._MLNeuralEngineComputeDeviceProxy, compute_device._MLModelProxy],
+            "plan": [compute_plan._MLModelProxy, compute_plan._MLComputePlanProxy],
+            "remote": [getattr(compute_plan_utils, n) for n in vars(compute_plan_utils)
+                       if n.startswith("_ML") and n.endswith("Proxy")],
+        }
+        assert len(names["remote"]) == 8
+        return [value for group in names.values() for value in group]
+
+    def is_like_a_mac():
+        answers = {utils._is_macos(), model._is_macos(), _deps._IS_MACOS, compute_plan_utils._IS_MACOS,
+                   utils._macos_version() == (26, 0), _compiled_model._macos_version() == (26, 0),
+                   hasattr(ct, "libcoremlpython"), "coremltools.libcoremlpython" in sys.modules}
+        assert len(answers) == 1, answers
+        return answers.pop()
+
+    def is_bound():
+        bound = {value is not None for value in captured()}
+        assert len(bound) == 1, captured()
+        return bound.pop()
+"""
+
+
+def _run(*parts: str, interpreter: tuple[str, ...] = ()) -> str:
+    script = "".join(map(textwrap.dedent, parts))
+    done = subprocess.run(
+        [sys.executable, *interpreter, "-c", script], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_before_the_import_all_is_there_and_coremltools_is_silent() -> None:
+    noise = _run(
+        _HEAD,
+        "install()\nassert 'coremltools' not in sys.modules\n",
+        _STATE,
+        "assert is_installed() and is_like_a_mac() and is_bound()\n",
+    )
+    assert "Failed to load" not in noise
+
+
+def test_after_the_import_everything_is_bound_again() -> None:
+    _run(
+        _HEAD,
+        _STATE,
+        """
+        from coremltools.models.utils import _macos_version as mine
+        assert not is_installed() and not is_like_a_mac() and not is_bound() and mine() == ()
+        plan = compute_plan_utils.MLComputePlan.load_from_path_on_device
+        install()
+        assert is_installed() and is_like_a_mac() and is_bound() and mine() == (26, 0)
+        assert compute_plan_utils.MLComputePlan.load_from_path_on_device is plan
+        remote = compute_plan_utils._MLNeuralEngineComputeDeviceRemoteProxy(total_core_count=3, device=None)
+        assert compute_device.MLNeuralEngineComputeDevice(remote).__proxy__.total_core_count == 3
+        """,
+    )
+
+
+@pytest.mark.parametrize("first", ["install()\n", ""], ids=["before", "after"])
+def test_uninstall_restores_and_install_works_again(first: str) -> None:
+    _run(
+        _HEAD,
+        first,
+        _STATE,
+        """
+        install()
+        install()
+        assert is_like_a_mac() and is_bound()
+        uninstall()
+        assert not is_installed() and not is_like_a_mac() and not is_bound()
+        uninstall()
+        install()
+        assert is_installed() and is_like_a_mac() and is_bound()
+        """,
+    )
+
+
+def test_nothing_outside_coremltools_changes() -> None:
+    _run(
+        _HEAD,
+        """
+        import platform
+        import coremltools
+        mine = type(sys)("mine")
+        mine._IS_MACOS, mine._MLModelProxy = False, None
+        sys.modules["mine"] = mine
+        finders, system = list(sys.meta_path), (sys.platform, platform.system(), platform.mac_ver())
+        install()
+        assert (mine._IS_MACOS, mine._MLModelProxy) == (False, None)
+        assert system == (sys.platform, platform.system(), platform.mac_ver())
+        uninstall()
+        assert finders == sys.meta_path
+        """,
+    )
+
+
+def test_without_warnings_under_error() -> None:
+    _run(
+        _HEAD,
+        """
+        install()
+        import coremltools
+        from coremltools.models.compute_device import MLComputeDevice
+        assert len(MLComputeDevice.get_all_compute_devices()) == 3
+        uninstall()
+        """,
+        interpreter=("-W", "error"),
+    )
+
+
+def test_without_coremltools_the_extra_is_named() -> None:
+    _run(
+        _HEAD,
+        """
+        import importlib.util
+        from coremlscope.errors import MissingDependencyError
+
+        found = importlib.util.find_spec
+        importlib.util.find_spec = lambda name, *rest: None if name == "coremltools" else found(name, *rest)
+        try:
+            install()
+        except MissingDependencyError as error:
+            assert "pip install coremlscope[coreml]" in error.hint and error.exit_code == 7
+        else:
+            raise AssertionError("nothing was raised")
+        assert not is_installed()
+        """,
+    )
+
+
+def test_on_a_mac_nothing_happens() -> None:
+    _run(
+        _HEAD,
+        """
+        sys.platform = "darwin"
+        finders = list(sys.meta_path)
+        install()
+        assert not is_installed() and finders == sys.meta_path
+        """,
+    )

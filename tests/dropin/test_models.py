@@ -1,0 +1,376 @@
+"""The drop-in at work: what scripts do with coremltools on a Mac."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ct = pytest.importorskip("coremltools")
+
+import small_models  # noqa: E402
+
+from coremlscope.dropin import install, uninstall  # noqa: E402
+from coremlscope.formats import container  # noqa: E402
+
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools drives Core ML by itself here")
+
+_X = np.linspace(-2, 2, 16, dtype=np.float32).reshape(2, 8)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _drop_in() -> Iterator[None]:
+    install()
+    yield
+    uninstall()
+
+
+@pytest.fixture(scope="module")
+def mlp(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("mlp") / "mlp.mlpackage"
+    small_models.mlp().save(str(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("functions") / "functions.mlpackage"
+    small_models.sine_and_cosine(path)
+    return path
+
+
+class TestPredict:
+    def test_gives_the_right_numbers(self, mlp: Path) -> None:
+        result = ct.models.MLModel(str(mlp)).predict({"x": _X})
+        assert list(result) == ["y"]
+        assert result["y"].dtype == np.float32
+        np.testing.assert_allclose(result["y"], small_models.mlp_result(_X), rtol=1e-5, atol=1e-6)
+
+    def test_takes_lists_doubles_and_half_floats(self, mlp: Path) -> None:
+        model = ct.models.MLModel(str(mlp))
+        expected = small_models.mlp_result(np.ones((2, 8), np.float32))
+        for value in (np.ones((2, 8)).tolist(), np.ones((2, 8)), np.ones((2, 8), np.float16)):
+            np.testing.assert_allclose(model.predict({"x": value})["y"], expected, rtol=1e-5)
+
+    def test_batch(self, mlp: Path) -> None:
+        model = ct.models.MLModel(str(mlp))
+        results = model.predict([{"x": _X}, {"x": -_X}])
+        assert len(results) == 2
+        np.testing.assert_allclose(results[1]["y"], small_models.mlp_result(-_X), rtol=1e-5, atol=1e-6)
+
+    def test_half_precision_comes_back_as_float32(self) -> None:
+        result = small_models.mlp(precision=ct.precision.FLOAT16).predict({"x": _X})["y"]
+        assert result.dtype == np.float32
+        np.testing.assert_allclose(result, small_models.mlp_result(_X), rtol=1e-2, atol=1e-2)
+
+    def test_floats_for_integers_are_truncated(self) -> None:
+        result = small_models.counting().predict({"x": np.array([1.9, -1.9, 3.0], np.float32)})["y"]
+        assert result.dtype == np.int32
+        assert result.tolist() == [2, 0, 4]
+
+    def test_flexible_shapes(self) -> None:
+        model = small_models.mlp(flexible=ct.Shape((ct.RangeDim(1, 4, default=2), 8)))
+        for rows in (2, 1, 4, 2):
+            x = np.full((rows, 8), 0.5, np.float32)
+            np.testing.assert_allclose(model.predict({"x": x})["y"], small_models.mlp_result(x), rtol=1e-5)
+
+    def test_a_default_shape_that_the_program_cannot_take(self) -> None:
+        model = small_models.last_of_three()
+        x = np.arange(8, dtype=np.float32).reshape(2, 4)
+        assert model.predict({"x": x})["y"].tolist() == [2, 6]
+        with pytest.raises(RuntimeError):
+            model.predict({"x": x[:, :1]})
+
+    def test_from_several_threads(self, mlp: Path) -> None:
+        model = ct.models.MLModel(str(mlp))
+        inputs = [np.full((2, 8), float(i), np.float32) for i in range(32)]
+        with ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(lambda x: model.predict({"x": x})["y"], inputs))
+        for x, result in zip(inputs, results, strict=True):
+            np.testing.assert_allclose(result, small_models.mlp_result(x), rtol=1e-5)
+
+
+class TestImages:
+    def test_classifier(self) -> None:
+        model = small_models.classifier()
+        label, probabilities = None, None
+        for value in model.predict({"image": Image.new("RGB", (6, 4), (0, 255, 51))}).values():
+            if isinstance(value, dict):
+                probabilities = value
+            else:
+                label = value
+        expected = np.exp([0, 1, 0.2]) / np.exp([0, 1, 0.2]).sum()
+        assert label == "dog"
+        assert probabilities == pytest.approx(dict(zip(small_models.LABELS, expected, strict=True)), rel=1e-5)
+
+    @pytest.mark.parametrize("color", ["RGB", "BGR"])
+    def test_colour_out(self, color: str) -> None:
+        model = small_models.inverter(getattr(ct.colorlayout, color))
+        result = model.predict({"image": Image.new("RGB", (6, 4), (0, 100, 255))})["inverted"]
+        assert (result.mode, result.size) == ("RGBA", (6, 4))
+        assert result.getpixel((5, 3)) == (255, 155, 0, 255)
+
+    def test_grey_out(self) -> None:
+        model = small_models.inverter(ct.colorlayout.GRAYSCALE)
+        result = model.predict({"image": Image.new("L", (6, 4), 55)})["inverted"]
+        assert (result.mode, result.size, result.getpixel((0, 0))) == ("L", (6, 4), 200)
+
+    def test_wrong_size(self) -> None:
+        with pytest.raises(RuntimeError, match="not 4×7"):
+            small_models.inverter(ct.colorlayout.RGB).predict({"image": Image.new("RGB", (7, 4))})
+
+
+class TestStates:
+    def test_predictions_update_the_state(self) -> None:
+        model = small_models.accumulator()
+        state, other = model.make_state(), model.make_state()
+        ones = np.ones(3, np.float32)
+        totals = [model.predict({"x": ones}, state=state)["sum"].tolist() for _ in range(3)]
+        assert totals == [[1, 1, 1], [2, 2, 2], [3, 3, 3]]
+        assert state.read_state("total").tolist() == [3, 3, 3]
+        assert state.read_state("total").dtype == np.float32
+        assert other.read_state("total").tolist() == [0, 0, 0]
+
+    def test_a_state_can_be_written(self) -> None:
+        model = small_models.accumulator()
+        state = model.make_state()
+        state.write_state("total", np.array([1.0, 2.0, 1 / 3]))
+        assert state.read_state("total").tolist() == [1, 2, float(np.float16(1 / 3))]
+        assert model.predict({"x": np.ones(3)}, state=state)["sum"].tolist()[:2] == [2, 3]
+
+    def test_bad_names_and_shapes(self) -> None:
+        state = small_models.accumulator().make_state()
+        with pytest.raises(RuntimeError, match="nothing"):
+            state.read_state("nothing")
+        with pytest.raises(RuntimeError, match="total"):
+            state.write_state("total", np.ones(4))
+
+    def test_threads_that_share_a_state_take_turns(self) -> None:
+        model = small_models.accumulator()
+        state = model.make_state()
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: model.predict({"x": np.ones(3)}, state=state), range(64)))
+        assert state.read_state("total").tolist() == [64, 64, 64]
+
+
+class TestFunctions:
+    def test_each_can_be_loaded(self, functions: Path) -> None:
+        x = np.array([0, 0.5, 1, 2], np.float32)
+        for name, function in ((None, np.sin), ("sine", np.sin), ("cosine", np.cos)):
+            model = ct.models.MLModel(str(functions), function_name=name)
+            np.testing.assert_allclose(model.predict({"x": x})["y"], function(x), atol=2e-3)
+            assert model.function_name == (name or "sine")
+
+    def test_of_a_compiled_model(self, functions: Path) -> None:
+        compiled = ct.models.MLModel(str(functions))
+        path = compiled.get_compiled_model_path()
+        x = np.array([0, 0.5, 1, 2], np.float32)
+        for name, function in ((None, np.sin), ("cosine", np.cos)):
+            model = ct.models.CompiledMLModel(path, function_name=name)
+            np.testing.assert_allclose(model.predict({"x": x})["y"], function(x), atol=2e-3)
+        with pytest.raises(RuntimeError, match="tangent"):
+            ct.models.CompiledMLModel(path, function_name="tangent")
+
+    def test_main_is_every_single_function(self, mlp: Path) -> None:
+        assert ct.models.MLModel(str(mlp), function_name="main").predict({"x": _X})["y"].shape == (2, 5)
+
+
+class TestCompiled:
+    def test_can_be_moved_and_copied(self, mlp: Path, tmp_path: Path) -> None:
+        package = tmp_path / "gone.mlpackage"
+        shutil.copytree(mlp, package)
+        (tmp_path / "elsewhere").mkdir()
+        first = ct.models.utils.compile_model(str(package), str(tmp_path / "first.mlmodelc"))
+        shutil.rmtree(package)
+        assert first == str(tmp_path / "first.mlmodelc")
+        assert Path(first).stat().st_mode == tmp_path.joinpath("elsewhere").stat().st_mode
+        expected = small_models.mlp_result(_X)
+        np.testing.assert_allclose(
+            ct.models.CompiledMLModel(first).predict({"x": _X})["y"], expected, rtol=1e-5, atol=1e-6
+        )
+        second = tmp_path / "elsewhere" / "second.mlmodelc"
+        shutil.copytree(first, second)
+        shutil.rmtree(first)
+        model = ct.models.CompiledMLModel(str(second), compute_units=ct.ComputeUnit.CPU_ONLY)
+        np.testing.assert_allclose(model.predict({"x": _X})["y"], expected, rtol=1e-5, atol=1e-6)
+        assert len(model.predict([{"x": _X}] * 3)) == 3
+
+    def test_holds_the_model_and_says_what_it_is(self, mlp: Path, tmp_path: Path) -> None:
+        path = Path(ct.models.utils.compile_model(str(mlp), str(tmp_path / "m.mlmodelc")))
+        assert container.sniff(path) == "mlmodelc"
+        assert container.read(path) == container.read(mlp)
+        assert json.loads((path / "coremlscope.json").read_text())["version"] == 1
+        [about] = json.loads((path / "metadata.json").read_text())
+        assert about["modelType"] == {"name": "MLModelType_mlProgram"}
+        assert about["inputSchema"][0]["formattedType"] == "MultiArray (Float32 2 × 8)"
+        assert about["mlProgramOperationTypeHistogram"] == {"Linear": 1, "Relu": 1}
+        text = (path / "model.mil").read_text()
+        assert "= linear(bias = " in text
+        assert '"@model_path/weights/weight.bin"' in text
+
+    def test_is_independent_of_its_package(self, mlp: Path, tmp_path: Path) -> None:
+        package = tmp_path / "m.mlpackage"
+        shutil.copytree(mlp, package)
+        compiled = ct.models.utils.compile_model(str(package), str(tmp_path / "m.mlmodelc"))
+        next(package.rglob("weight.bin")).write_bytes(b"")
+        result = ct.models.CompiledMLModel(compiled).predict({"x": _X})["y"]
+        np.testing.assert_allclose(result, small_models.mlp_result(_X), rtol=1e-5, atol=1e-6)
+
+    def test_a_loaded_model_has_one_as_long_as_it_lives(self, mlp: Path) -> None:
+        model = ct.models.MLModel(str(mlp))
+        path = Path(model.get_compiled_model_path())
+        assert path.suffix == ".mlmodelc"
+        assert (path / "metadata.json").is_file()
+        assert ct.models.CompiledMLModel(str(path)).predict({"x": _X})["y"].shape == (2, 5)
+        del model
+        assert not path.exists()
+
+    def test_a_folder_that_cannot_be_written_to_can_be_loaded(self, mlp: Path, tmp_path: Path) -> None:
+        path = Path(ct.models.utils.compile_model(str(mlp), str(tmp_path / "m.mlmodelc")))
+        (path / "engine").write_text("a file where the engine's folder should be")
+        assert ct.models.CompiledMLModel(str(path)).predict({"x": _X})["y"].shape == (2, 5)
+
+    def test_in_memory(self) -> None:
+        model = small_models.mlp()
+        weights = Path(model.weights_dir, "weight.bin").read_bytes()
+        asset = ct.models.model.MLModelAsset.from_memory(
+            spec_data=model.get_spec().SerializeToString(), blob_mapping={"weights/weight.bin": weights}
+        )
+        loaded = ct.models.CompiledMLModel.from_asset(asset)
+        np.testing.assert_allclose(
+            loaded.predict({"x": _X})["y"], small_models.mlp_result(_X), rtol=1e-5, atol=1e-6
+        )
+
+    def test_asset_from_path(self, mlp: Path, tmp_path: Path) -> None:
+        path = ct.models.utils.compile_model(str(mlp), str(tmp_path / "m.mlmodelc"))
+        asset = ct.models.model.MLModelAsset.from_path(path)
+        assert ct.models.CompiledMLModel.from_asset(asset).predict({"x": _X})["y"].shape == (2, 5)
+
+    def test_names_of_weights_may_not_lead_outside(self) -> None:
+        spec = small_models.mlp().get_spec().SerializeToString()
+        with pytest.raises(RuntimeError, match="outside of the model"):
+            ct.models.model.MLModelAsset.from_memory(spec, {"../../weight.bin": b""})
+
+
+class TestRefusals:
+    def test_a_fixed_shape(self, mlp: Path) -> None:
+        model = ct.models.MLModel(str(mlp))
+        with pytest.raises(RuntimeError, match=r"shape \(3 x 8\) does not match the shape \(2 x 8\)"):
+            model.predict({"x": np.zeros((3, 8))})
+
+    def test_a_range(self) -> None:
+        model = small_models.mlp(flexible=ct.Shape((ct.RangeDim(1, 4, default=2), 8)))
+        with pytest.raises(
+            RuntimeError, match=r"Size \(5\) of dimension \(0\) is not in allowed range \(1\.\.4\)"
+        ):
+            model.predict({"x": np.zeros((5, 8))})
+
+    def test_enumerated_shapes(self) -> None:
+        model = small_models.mlp(flexible=ct.EnumeratedShapes([(1, 8), (4, 8)], default=(1, 8)))
+        assert model.predict({"x": np.zeros((4, 8))})["y"].shape == (4, 5)
+        with pytest.raises(
+            RuntimeError, match=r"MultiArray Shape \(2 x 8\) was not in enumerated set of allowed shapes"
+        ):
+            model.predict({"x": np.zeros((2, 8))})
+
+    def test_a_missing_input(self, mlp: Path) -> None:
+        with pytest.raises(RuntimeError, match="'x'"):
+            ct.models.MLModel(str(mlp)).predict({})
+
+    def test_an_unknown_input(self, mlp: Path) -> None:
+        with pytest.raises(KeyError):
+            ct.models.MLModel(str(mlp)).predict({"x": _X, "z": _X})
+
+    def test_failures_while_running(self) -> None:
+        model = small_models.strict_gather()
+        x = np.arange(4, dtype=np.float32)
+        assert model.predict({"x": x, "indices": np.array([3, 0])})["y"].tolist() == [3, 0]
+        with pytest.raises(RuntimeError, match="Unable to compute the prediction using ML Program"):
+            model.predict({"x": x, "indices": np.array([4, 0])})
+
+    def test_kinds_that_cannot_be_run(self, tmp_path: Path) -> None:
+        spec = small_models.text_classifier()
+        with pytest.warns(RuntimeWarning, match="textClassifier cannot be run here"):
+            model = ct.models.MLModel(spec)
+        assert model.get_spec() == spec
+        with pytest.raises(RuntimeError, match="textClassifier cannot be run here"):
+            model.predict({"text": "yes or no"})
+        with pytest.raises(RuntimeError, match="textClassifier cannot be run here"):
+            ct.models.CompiledMLModel(ct.models.utils.compile_model(spec, str(tmp_path / "m.mlmodelc")))
+
+    def test_what_is_no_model(self, tmp_path: Path) -> None:
+        (tmp_path / "m.mlmodel").write_bytes(b"nothing of the kind")
+        with pytest.raises(RuntimeError, match="Error compiling model"):
+            ct.models.utils.compile_model(str(tmp_path / "m.mlmodel"))
+        with pytest.raises(RuntimeError, match="no file or folder"):
+            ct.models.CompiledMLModel(str(tmp_path / "absent.mlmodelc"))
+
+
+class TestMeasures:
+    def test_durations(self, mlp: Path) -> None:
+        model = ct.models.MLModel(str(mlp))
+        assert model.load_duration_in_nano_seconds > 0
+        assert model.last_predict_duration_in_nano_seconds is None
+        model.predict({"x": _X})
+        assert 0 < model.last_predict_duration_in_nano_seconds < 60e9
+
+    def test_benchmarker(self) -> None:
+        from coremltools.models.ml_program.experimental.perf_utils import MLModelBenchmarker
+
+        async def measure() -> tuple[Any, Any]:
+            benchmarker = MLModelBenchmarker(model=small_models.mlp())
+            return (
+                await benchmarker.benchmark_load(iterations=2),
+                await benchmarker.benchmark_predict(iterations=3, warmup=True),
+            )
+
+        load, predict = asyncio.run(measure())
+        assert (len(load.samples), len(predict.samples)) == (2, 3)
+        assert min(load.samples + predict.samples) > 0
+
+    def test_optimization_hints_are_accepted(self, mlp: Path) -> None:
+        hints = {
+            "reshapeFrequency": ct.ReshapeFrequency.Infrequent,
+            "specializationStrategy": ct.SpecializationStrategy.FastPrediction,
+            "allowLowPrecisionAccumulationOnGPU": True,
+        }
+        for units in ct.ComputeUnit:
+            model = ct.models.MLModel(str(mlp), compute_units=units, optimization_hints=hints)
+            assert model.predict({"x": _X})["y"].shape == (2, 5)
+
+
+class TestDescriptions:
+    def test_structure(self, mlp: Path) -> None:
+        model = ct.models.MLModel(str(mlp))
+        structure = ct.models.compute_plan.MLModelStructure.load_from_path(model.get_compiled_model_path())
+        assert (structure.neuralnetwork, structure.pipeline) == (None, None)
+        function = structure.program.functions["main"]
+        assert [value.name for value in function.inputs] == ["x"]
+        assert function.block.output_names == ["y"]
+        operations = {op.operator_name: op for op in function.block.operations}
+        assert {"linear", "relu"} <= set(operations)
+        assert operations["linear"].inputs["x"].bindings[0].name == "x"
+        assert [value.name for value in operations["relu"].outputs] == ["y"]
+
+    def test_devices(self) -> None:
+        from coremltools.models.compute_device import (
+            MLComputeDevice,
+            MLCPUComputeDevice,
+            MLGPUComputeDevice,
+            MLNeuralEngineComputeDevice,
+        )
+
+        kinds = [MLCPUComputeDevice, MLGPUComputeDevice, MLNeuralEngineComputeDevice]
+        devices = MLComputeDevice.get_all_compute_devices()
+        assert [type(device) for device in devices] == kinds
+        assert devices[2].total_core_count == 16
+        assert [type(d) for d in ct.models.MLModel.get_available_compute_devices()] == kinds

@@ -1,0 +1,206 @@
+"""Core ML timed on a connected device, where a made-up one answers; see `remote_device_child`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import coremltools as ct
+import pytest
+from coremltools.converters.mil import Builder as mb
+from runtime import small_models
+
+from coremlscope import api
+from coremlscope.cli import main
+from coremlscope.errors import (
+    CoremlscopeError,
+    EngineError,
+    MissingDependencyError,
+    UnsupportedModelError,
+    UsageError,
+)
+from coremlscope.formats import container
+from coremlscope.measure.coreml import device_child as device_timing_child
+from coremlscope.measure.coreml.device import device_timer, time_on_device
+from coremlscope.measure.coreml.device_child import choose_device
+from handmade import perceptron
+
+CHILD = (sys.executable, str(Path(__file__).with_name("remote_device_child.py")))
+TEAM = "A1B2C3D4E5"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "mlp.mlpackage"
+    small_models.mlp().save(str(path))
+    return path
+
+
+@pytest.fixture
+def weightless(tmp_path: Path) -> Path:
+    """A model without a file of weights."""
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(2, 3))], opset_version=ct.target.iOS16)
+    def program(x: Any) -> Any:
+        return mb.relu(x=x)
+
+    path = tmp_path / "relu.mlpackage"
+    ct.convert(program, minimum_deployment_target=ct.target.iOS16).save(str(path))
+    assert not list(path.rglob("weight.bin"))
+    return path
+
+
+@pytest.fixture
+def mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coremlscope.measure.coreml.device.sys.platform", "darwin")
+
+
+def test_a_device_times(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXPECTED_UNITS", "CPU_AND_NE")
+    told: list[str] = []
+    timing = time_on_device(
+        container.read(package),
+        "cpu_and_ne", device="ann's iphone", team=TEAM, folder=tmp_path, iterations=4,
+        progress=lambda phase, *_: told.append(phase), command=CHILD,
+    )  # fmt: skip
+    assert timing.by == "Core ML on Ann’s iPhone, iOS 26.1"
+    assert (timing.compute_units, timing.power_mode) == ("cpu_and_ne", "")
+    assert (timing.load.warmups_s, timing.load.samples_s) == ((9.0,), (2.0, 2.0))
+    assert timing.predict.warmups_s == pytest.approx((0.003, 0.004, 0.005))
+    assert timing.predict.samples_s == pytest.approx((0.006, 0.007, 0.008, 0.009))
+    assert told == ["load"] * 3 + ["warm-up"] * 3 + ["predict"] * 4
+
+
+@pytest.mark.usefixtures("mac")
+def test_a_matrix_of_a_device(
+    weightless: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("EXPECTED_UNITS", "CPU_ONLY")
+    monkeypatch.setattr("coremlscope.matrix.power_mode", lambda: "that of the Mac")
+    monkeypatch.setattr(
+        "coremlscope.measure.coreml.device.device_timer", partial(device_timer, command=CHILD)
+    )
+    arguments = [str(weightless), "--compute-units", "cpu_only", "--iterations", "3", "--on-device", "any"]
+    assert main(["matrix", *arguments, "--team", TEAM]) == 0
+    printed = capsys.readouterr().out
+    assert "by Core ML on Desk, iPadOS 26.1" in printed
+    assert "7.00 ms" in printed
+    assert "Mac" not in printed
+
+
+def test_what_the_device_says(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXPECTED_UNITS", "ALL")
+    monkeypatch.setenv("DEVICE_FAILS", "1")
+    with pytest.raises(EngineError, match=r"^Core ML failed: DeviceCtlError: the app is gone$") as caught:
+        time_on_device(
+            container.read(package),
+            "all",
+            device="any",
+            team=TEAM,
+            folder=tmp_path,
+            iterations=1,
+            command=CHILD,
+        )
+    assert "developer mode" in caught.value.hint
+
+
+def test_the_child_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.txt").write_text("no model")
+    arguments = [str(tmp_path / "x.txt"), "all", "1", "3", "0", "any", TEAM, str(tmp_path)]
+    assert device_timing_child.main(arguments) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "x.txt" in line
+    assert "Error" not in line
+
+
+@dataclass
+class Known:
+    """As coremltools tells of a device."""
+
+    name: str
+    identifier: str
+    type: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(value="iphone"))
+    state: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(value="connected"))
+    developer_mode_state: str = "enabled"
+
+    @property
+    def udid(self) -> str:
+        return f"udid-{self.identifier}"
+
+
+WATCH = Known("Watch", "0", type=SimpleNamespace(value="applewatch"))
+FAR = Known("Far", "1", state=SimpleNamespace(value="disconnected"))
+KNOWN = [
+    Known("Twin", "4"),
+    Known("Twin", "3"),
+    FAR,
+    WATCH,
+    Known("Off", "5", developer_mode_state="disabled"),
+]
+
+
+@pytest.mark.parametrize(("name", "identifier"), [("any", "3"), ("4", "4"), ("UDID-4", "4")])
+def test_which_device_is_meant(name: str, identifier: str) -> None:
+    assert choose_device(KNOWN, name).identifier == identifier
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "message"),
+    [
+        ("any", [FAR, WATCH], "no connected iPhone or iPad; connected: none"),
+        ("Watch", KNOWN, "no connected iPhone or iPad 'Watch'"),
+        ("far", KNOWN, "'Far' is not connected but disconnected"),
+        ("twin", KNOWN, "several devices are called 'twin'; use an identifier: 3, 4"),
+        ("off", KNOWN, "developer mode is off on 'Off'"),
+    ],
+)
+def test_devices_that_cannot_be_meant(name: str, devices: list[Known], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        choose_device(devices, name)
+
+
+def test_only_from_a_mac(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if sys.platform == "darwin":
+        pytest.skip("this is a Mac")
+    assert main(["matrix", str(package), "--on-device", "any", "--team", TEAM]) == UsageError.exit_code
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "only from a Mac" in printed
+    assert "Xcode" in printed
+
+
+@pytest.mark.usefixtures("mac")
+@pytest.mark.parametrize(
+    ("name", "team", "message"),
+    [
+        ("any", "", "no development team is given"),
+        ("any", "A1B2C3D4E5; rm", "is not the identifier of a development team"),
+        ("", TEAM, "no device is named"),
+    ],
+)
+def test_what_must_be_given(package: Path, name: str, team: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        api.matrix(package, on_device=name, team=team)
+
+
+@pytest.mark.usefixtures("mac")
+def test_coremltools_is_needed(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coremlscope.measure.coreml.device.importlib.util.find_spec", lambda _: None)
+    with pytest.raises(MissingDependencyError, match="coremltools"):
+        api.matrix(package, on_device="any", team=TEAM)
+
+
+def test_models_that_cannot_be_sent(tmp_path: Path) -> None:
+    path = tmp_path / "classifier.mlpackage"
+    small_models.classifier().save(str(path))
+    expected = [
+        (container.read(path), "only arrays to a device, and 'image' is none"),
+        (perceptron(), "only ML P"),
+    ]
+    for model, message in expected:
+        with pytest.raises(UnsupportedModelError, match=message) as caught:
+            time_on_device(model, "all", device="any", team=TEAM, folder=tmp_path, iterations=1)
+        assert isinstance(caught.value, CoremlscopeError)

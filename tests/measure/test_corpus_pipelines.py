@@ -1,0 +1,77 @@
+"""Every pipeline of the corpus, and every model whose file does not hold what computes it."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coremlscope import ir
+from coremlscope.describe.model import summarise
+from coremlscope.errors import UnsupportedModelError
+from coremlscope.execution.pipeline import open_predictor
+from coremlscope.execution.wiring import is_external, wire
+from coremlscope.formats import container
+from coremlscope.measure.engine import measure
+from coremlscope.results.profile import Request
+
+pytestmark = pytest.mark.corpus
+
+_QUICK = Request(iterations=1, compile_iterations=1, load_iterations=1, warmups=0)
+
+
+def _models(corpus: Path, word: str) -> list[Path]:
+    with (corpus / "index.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["container"] == "mlmodel"]
+    return [corpus / row["path"] for row in rows if row["model_type"].startswith(word)]
+
+
+def test_every_pipeline_is_profiled(corpus: Path) -> None:
+    """Stages that are in the file run; of those that are not, the report says so."""
+    paths = _models(corpus, "pipeline")
+    assert len(paths) >= 9
+    for path in paths:
+        model = container.read(path)
+        stages = wire(model).stages
+        if any(isinstance(stage.model.content, ir.Opaque) for stage in stages):
+            continue
+        absent = [stage.name for stage in stages if is_external(stage.model)]
+        profile = measure(model, _QUICK)
+        assert [stage.name for stage in profile.stages] == [stage.name for stage in stages], path
+        assert [stage.name for stage in profile.stages if stage.absent] == absent, path
+        assert [f.ops for f in profile.findings if f.id == "stage-not-run"] == [
+            (f"{name}/main",) for name in absent
+        ], path
+        assert "unattributed" not in profile.ops.status, path
+        if absent:
+            with pytest.raises(UnsupportedModelError, match="of the pipeline, a visionFeaturePrint"):
+                open_predictor(model)
+
+
+def test_models_of_the_system_say_why_they_cannot_be_run(corpus: Path) -> None:
+    paths = _models(corpus, "textClassifier")
+    assert len(paths) >= 4
+    for path in paths:
+        model = container.read(path)
+        summary = summarise(model)
+        assert summary.facts[-1][0] == "data"
+        assert summary.labels is not None
+        with pytest.raises(UnsupportedModelError, match="only Apple's Natural Language framework reads"):
+            measure(model, _QUICK)
+
+
+def test_one_hot_columns(corpus: Path) -> None:
+    """Each of the eight columns becomes as many as it has categories, in order."""
+    model = container.read(corpus / "models/onnx__onnxmltools/onehot_simple.mlmodel")
+    stages = [stage.model.content for stage in wire(model).stages]
+    if any(isinstance(content, ir.Opaque) for content in stages):
+        pytest.skip("stages of it are not read")
+    encoders = [content for content in stages if getattr(content, "kind", "") == "oneHotEncoder"]
+    known = [list(content.keys.numpy().tolist()) for content in encoders]  # type: ignore[union-attr]
+    with open_predictor(model) as predictor:
+        given = np.array([categories[-1] for categories in known], np.float64)
+        result = predictor.predict({"input": given})["transformed_features"]
+    expected = [np.eye(len(categories))[-1] for categories in known]
+    np.testing.assert_array_equal(result, np.concatenate(expected))

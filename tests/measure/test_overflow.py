@@ -1,0 +1,228 @@
+"""What is said about a model whose numbers do not fit into fp16."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import coremltools as ct
+import numpy as np
+import pytest
+from coremltools.converters.mil import Builder as mb
+
+from coremlscope import ir
+from coremlscope.execution.ranges import OpRange
+from coremlscope.findings import Finding
+from coremlscope.formats.sample import sample_model
+from coremlscope.measure.engine import measure
+from coremlscope.measure.overflow import note_ranges
+from coremlscope.results.profile import Profile, Request
+from graphs import graph, op, tensor, value
+from handmade import accumulator, perceptron
+from programs import build
+
+HALF = np.float16
+ONCE = Request(iterations=1, compile_iterations=1, load_iterations=1, warmups=0, precision="fp16")
+
+
+def _profile(model: ir.Model, inputs: Mapping[str, np.ndarray] | None = None) -> Profile:
+    return measure(model, ONCE, inputs=inputs)
+
+
+def _told(profile: Profile) -> dict[str, list[Finding]]:
+    """Findings about fp16 by id."""
+    found: dict[str, list[Finding]] = {}
+    for finding in profile.findings:
+        if finding.id.startswith("fp16-"):
+            found.setdefault(finding.id, []).append(finding)
+    return found
+
+
+def _of(
+    body: Callable[..., Any], inputs: Mapping[str, np.ndarray]
+) -> tuple[Profile, dict[str, list[Finding]]]:
+    profile = _profile(build(body, inputs, target=ct.target.iOS16), inputs)
+    return profile, _told(profile)
+
+
+def _row(profile: Profile, kind: str) -> Any:
+    (row,) = (row for row in profile.ops if row.type == kind)
+    return row
+
+
+def test_a_mask_that_fp16_cannot_hold() -> None:
+    """Attention whose second row is masked altogether."""
+    kept = np.array([[1, 1, 0], [0, 0, 0]], np.float32)
+
+    def body(scores: Any, kept: Any) -> Any:
+        absent = mb.mul(x=mb.sub(x=np.float32(1), y=kept), y=np.float32(-1e9))
+        masked = mb.add(x=scores, y=mb.cast(x=absent, dtype="fp16", name="mask"))
+        return mb.softmax(x=masked, axis=-1, name="weights")
+
+    profile, told = _of(body, {"scores": np.ones((2, 3), HALF), "kept": kept})
+    assert list(told) == ["fp16-rounded", "fp16-overflow", "fp16-nan"]
+    (overflow,) = told["fp16-overflow"]
+    assert overflow.severity == "warning"
+    assert "cast 'mask'" in overflow.text
+    assert "reaches 1e+09, and fp16 ends at 65504: 4 elements overflow to infinity" in overflow.text
+    assert "will overflow on the Neural Engine" in overflow.text
+    assert overflow.hint.startswith("a mask needs no more than -1e4; scale its arguments down, or keep it in")
+    assert "op_selector=lambda op: op.name != 'mask'" in overflow.hint
+    (nan,) = told["fp16-nan"]
+    assert "softmax 'weights'" in nan.text
+    assert "in 3 elements" in nan.text
+    assert _row(profile, "add").fp16_infinities == 4
+    assert _row(profile, "softmax").fp16_nans == 3
+    assert _row(profile, "mul").fp16_largest is None  # in fp32
+
+
+def test_a_mask_that_fp16_can_hold() -> None:
+    def body(scores: Any) -> Any:
+        return mb.softmax(x=mb.add(x=scores, y=np.array([0, -1e4, 0], HALF)), axis=-1)
+
+    _, told = _of(body, {"scores": np.ones((2, 3), HALF)})
+    assert list(told) == ["fp16-rounded"]
+
+
+def test_powers_overflow_from_twelve_on() -> None:
+    def body(x: Any) -> Any:
+        return mb.exp(x=x, name="power")
+
+    profile, told = _of(body, {"x": np.array([11, 11.0625, 12, 1000], HALF)})
+    row = _row(profile, "exp")
+    assert row.fp16_largest == pytest.approx(np.exp(12), rel=1e-6)
+    assert (row.fp16_overflows, row.fp16_infinities) == (1, 1)  # e^1000 is beyond float32, too
+    assert list(told) == ["fp16-rounded", "fp16-overflow"]
+    assert "one element overflows to infinity" in told["fp16-overflow"][0].text
+    assert "mask" not in told["fp16-overflow"][0].hint
+
+
+def test_quotients_of_zero_begin_infinity() -> None:
+    def body(x: Any, y: Any) -> Any:
+        return mb.relu(x=mb.real_div(x=x, y=y, name="ratio"))
+
+    _, told = _of(body, {"x": np.array([1, 2], HALF), "y": np.array([0, 1], HALF)})
+    assert list(told) == ["fp16-rounded", "fp16-infinity"]
+    (infinity,) = told["fp16-infinity"]
+    assert "real_div 'ratio'" in infinity.text
+    assert "in one element" in infinity.text
+    assert "epsilon" in infinity.hint
+
+
+def test_large_sums_are_told_apart_from_other_large_results() -> None:
+    def body(x: Any) -> Any:
+        return [mb.reduce_sum(x=x, axes=[0], name="sum"), mb.mul(x=x, y=HALF(4), name="scaled")]
+
+    _, told = _of(body, {"x": np.array([10000, 10000, 15000], HALF)})
+    assert list(told) == ["fp16-rounded", "fp16-sum", "fp16-near-overflow"]
+    assert "reduce_sum 'sum'" in told["fp16-sum"][0].text
+    assert "32768" in told["fp16-sum"][0].text
+    assert "mul 'scaled'" in told["fp16-near-overflow"][0].text
+    assert told["fp16-near-overflow"][0].severity == "info"
+
+
+def test_a_healthy_network_has_no_warnings() -> None:
+    profile = _profile(sample_model(size=64, width=0.25, classes=10))
+    told = _told(profile)
+    assert list(told) == ["fp16-rounded"]
+    assert "times are those of float32 arithmetic" in told["fp16-rounded"][0].hint
+    rounded = [row for row in profile.ops if row.fp16_largest is not None]
+    assert len(rounded) > 90
+    assert all(0 < (row.fp16_largest or 0) < 1000 for row in rounded)
+
+
+def test_states_go_through_it_too() -> None:
+    told = _told(_profile(accumulator(), {"x": np.array([7000, 1], HALF)}))
+    assert [f.ops for f in told["fp16-overflow"]] == [("main/3",)]
+
+
+def test_a_program_in_fp32_is_said_to_round_nothing() -> None:
+    profile = _profile(perceptron())
+    assert list(_told(profile)) == ["fp16-nothing-rounded"]
+    assert set(profile.ops.fp16_largest) == {None}
+
+
+def test_without_the_precision_nothing_is_told() -> None:
+    profile = measure(accumulator(), dataclasses.replace(ONCE, precision="fp32"))
+    assert not _told(profile)
+    assert set(profile.ops.fp16_overflows) == {None}
+
+
+def test_json_keeps_the_ranges_and_older_profiles_lack_them() -> None:
+    profile = _profile(accumulator(), {"x": np.array([7000, 1], HALF)})
+    data = json.loads(json.dumps(profile.to_json(), allow_nan=False))
+    assert Profile.from_json(data) == profile
+    assert data["ops"]["fp16_overflows"][-1] == 1
+    for name in ("fp16_largest", "fp16_overflows", "fp16_infinities", "fp16_nans"):
+        del data["ops"][name]
+    del data["request"]["precision"]
+    assert set(Profile.from_json(data).ops.fp16_largest) == {None}
+
+
+# Where it begins
+
+
+FP16 = tensor(2, dtype=ir.DType.FP16)
+
+
+def _values(names: str) -> list[ir.Value]:
+    return [value(name, FP16) for name in names]
+
+
+def _infinite(op_id: str, count: int = 1) -> OpRange:
+    return OpRange(op_id, 1.0, 0, count, 0)
+
+
+def _origins(body: ir.Graph, ranges: list[OpRange], **more: Any) -> list[str]:
+    return [op_id for f in note_ranges([body], ranges, **more) if f.id == "fp16-infinity" for op_id in f.ops]
+
+
+def test_infinity_is_followed_through_operations_that_are_not_rounded() -> None:
+    x, a, c, d = _values("xacd")
+    b = value("b", tensor(2))
+    ops = (op("log", a, x=x), op("cast", b, x=a), op("cast", c, x=b), op("relu", d, x=c))
+    body = graph("main", (x,), ops, (d,))
+    assert _origins(body, [_infinite("a"), _infinite("c"), _infinite("d")]) == ["a"]
+    assert _origins(body, [_infinite("a", 0), _infinite("c"), _infinite("d")]) == ["c"]
+    assert _origins(body, [_infinite("a"), _infinite("c")], unused=frozenset({"a"})) == ["c"]
+
+
+def test_infinity_is_followed_through_loops_and_branches() -> None:
+    x, start, a, again, b, loop, c, d, e = _values("xsagblcde")
+    go, more = value("go", tensor(dtype=ir.DType.BOOL)), value("more", tensor(dtype=ir.DType.BOOL))
+    condition = graph("cond", (a,), (op("less", go, x=a, y=x),), (go,))
+    body = graph("body", (again,), (op("mul", b, x=again, y=again),), (b,))
+    branches = (graph("true", (), (op("relu", c, x=loop),), (c,)), graph("false", (), (), (x,)))
+    ops = (
+        op("log", start, x=x),
+        op("while_loop", loop, blocks=(condition, body), loop_vars=(start,)),
+        op("less", more, x=x, y=x),
+        op("cond", d, blocks=branches, pred=more),
+        op("abs", e, x=d),
+    )
+    whole = graph("main", (x,), ops, (e,))
+    rows = [_infinite("s"), _infinite("b"), _infinite("c"), _infinite("e")]
+    assert _origins(whole, rows) == ["s"]
+    assert _origins(whole, rows[1:]) == ["b"]
+    assert _origins(whole, rows[2:]) == ["c"]
+    assert _origins(whole, rows[3:]) == ["e"]
+
+
+def test_operations_that_feed_each_other_have_one_origin() -> None:
+    x, a, again, b, c, loop = _values("xagbcl")
+    go = value("go", tensor(dtype=ir.DType.BOOL))
+    condition = graph("cond", (a,), (op("less", go, x=a, y=x),), (go,))
+    body = graph("body", (again,), (op("exp", b, x=again), op("relu", c, x=b)), (c,))
+    ops = (op("while_loop", loop, blocks=(condition, body), loop_vars=(x,)),)
+    assert _origins(graph("main", (x,), ops, (loop,)), [_infinite("b"), _infinite("c")]) == ["b"]
+
+
+def test_many_operations_share_a_finding_and_the_worst_come_first() -> None:
+    x, *results = _values("xabcdefg")
+    ops = tuple(op("exp", result, x=x) for result in results)
+    rows = [OpRange(v.name, 1e5 + index, 1, 0, 0) for index, v in enumerate(results)]
+    found = [f for f in note_ranges([graph("main", (x,), ops, ())], rows) if f.id == "fp16-overflow"]
+    assert [f.ops for f in found] == [("g",), ("f",), ("e",), ("d",), ("c",), ("b", "a")]
+    assert "2 more operations" in found[-1].text
