@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coremlscope.errors import MissingDependencyError
-from coremlscope.render.notebook import Grid, card, data_frame
+from coremlscope.notebook import Grid, card, data_frame
 from render.made import made_profile
 from render.made_comparison import made_comparison
 from render.made_matrix import host_matrix

@@ -19,7 +19,7 @@ from coremlscope.forecast.estimating import estimate_model
 from coremlscope.forecast.planning import plan_model
 from coremlscope.ir import Model
 from coremlscope.measure.engine import Progress, measure
-from coremlscope.render.notebook import data_frame
+from coremlscope.notebook import data_frame
 from coremlscope.results.profile import Phase, Request
 
 __all__ = [

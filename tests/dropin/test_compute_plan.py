@@ -15,10 +15,10 @@ from coremltools.models.compute_device import (
 )
 from coremltools.models.compute_plan import MLComputePlan
 from coremltools.models.utils import compile_model
-from runtime import small_models
 
 from coremlscope.dropin import install, uninstall
 from coremlscope.dropin.plan import choose_device, chosen_device
+from dropin import small_models
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from coremlscope.compare.alignment import align
 from coremlscope.compare.change import Change, change_of_rounds, change_of_samples
 from coremlscope.compare.plans import Placement, PlacementChange, compare_placements, placements
 from coremlscope.figures import Figure
-from coremlscope.render.notebook import data_frame
+from coremlscope.notebook import data_frame
 from coremlscope.results.profile import Group, Profile
 
 __all__ = [

@@ -12,12 +12,12 @@ from typing import Any
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
+from coremlscope.notebook import data_frame
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts
 from coremlscope.placement.search import Route, Tolls, search
 from coremlscope.placement.verdict import Reason, Support, Verdict
-from coremlscope.render.notebook import data_frame
 from coremlscope.units import format_duration
 
 __all__ = ["COST_RULE", "Choice", "FunctionPlan", "Plan", "Planned", "PlannedCost", "Segment", "place"]

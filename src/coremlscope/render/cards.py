@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from coremlscope.render.notebook import Grid, card
+from coremlscope.notebook import Grid, card
 from coremlscope.units import format_duration, format_rate, format_share
 
 if TYPE_CHECKING:

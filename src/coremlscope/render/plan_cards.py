@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit
-from coremlscope.render.notebook import Grid, card
+from coremlscope.notebook import Grid, card
 from coremlscope.units import format_duration, format_share
 
 if TYPE_CHECKING:

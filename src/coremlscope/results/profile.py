@@ -14,8 +14,8 @@ from coremlscope.errors import UsageError
 from coremlscope.figures import Figure, Origin
 from coremlscope.findings import Finding
 from coremlscope.measure.attribution import Status
+from coremlscope.notebook import data_frame
 from coremlscope.ops.program import Precision
-from coremlscope.render.notebook import data_frame
 from coremlscope.results.plan import DevicePlan
 
 __all__ = [

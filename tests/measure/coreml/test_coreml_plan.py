@@ -7,7 +7,6 @@ from pathlib import Path
 
 import coremltools as ct
 import pytest
-from runtime import small_models
 
 from coremlscope.devices import CPU, NEURAL_ENGINE, find_device
 from coremlscope.errors import EngineError
@@ -15,6 +14,7 @@ from coremlscope.forecast.planning import plan_model
 from coremlscope.formats import container
 from coremlscope.measure.coreml.plan import Answer, Limits, ask_core_ml, plan_from_apple
 from coremlscope.placement.analytics import AnalysedOp
+from dropin import small_models
 
 
 @pytest.fixture(scope="module")

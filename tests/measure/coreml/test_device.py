@@ -12,7 +12,6 @@ from typing import Any
 import coremltools as ct
 import pytest
 from coremltools.converters.mil import Builder as mb
-from runtime import small_models
 
 from coremlscope import api
 from coremlscope.cli import main
@@ -27,6 +26,7 @@ from coremlscope.formats import container
 from coremlscope.measure.coreml import device_child as device_timing_child
 from coremlscope.measure.coreml.device import device_timer, time_on_device
 from coremlscope.measure.coreml.device_child import choose_device
+from dropin import small_models
 from handmade import perceptron
 
 CHILD = (sys.executable, str(Path(__file__).with_name("remote_device_child.py")))

@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from runtime import small_models
 
 from coremlscope import api
 from coremlscope.errors import EngineError
 from coremlscope.formats import container
 from coremlscope.measure.coreml.timing import time_in_core_ml
+from dropin import small_models
 from handmade import perceptron
 
 
