@@ -70,7 +70,7 @@ clean: ## remove everything that make made
 
 $(EXAMPLE): | $(VENV)/.runtime
 	@mkdir -p $(OUT)
-	@$(VENV)/bin/python -c "from coremlscope.formats import write_sample; write_sample('$@', overwrite=True)"
+	@$(VENV)/bin/python -c "from coremlscope.formats.sample import write_sample; write_sample('$@', overwrite=True)"
 
 # Environments: a stamp file says that the pins above it are installed.
 
