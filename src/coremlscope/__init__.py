@@ -11,23 +11,29 @@ from typing import TYPE_CHECKING
 from coremlscope.version import __version__
 
 if TYPE_CHECKING:
-    from coremlscope.api import compare, estimate, export, inspect, matrix, plan, predict, profile, read
-    from coremlscope.compare.profiles import Comparison
-    from coremlscope.describe.model import ModelSummary
+    from coremlscope.api import (
+        compare,
+        estimate,
+        export,
+        inspect,
+        matrix,
+        open,
+        plan,
+        predict,
+        profile,
+        read,
+    )
+    from coremlscope.comparison.profiles import Comparison
     from coremlscope.dropin import install, uninstall
     from coremlscope.errors import CoremlscopeError
-    from coremlscope.matrix import Matrix
-    from coremlscope.placement.plan import Plan
-    from coremlscope.results.profile import Profile, Request
+    from coremlscope.results.model import ModelSummary
+    from coremlscope.results.profile import Profile
 
 __all__ = [
     "Comparison",
     "CoremlscopeError",
-    "Matrix",
     "ModelSummary",
-    "Plan",
     "Profile",
-    "Request",
     "__version__",
     "compare",
     "estimate",
@@ -35,6 +41,7 @@ __all__ = [
     "inspect",
     "install",
     "matrix",
+    "open",
     "plan",
     "predict",
     "profile",
@@ -43,19 +50,17 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Comparison": "compare.profiles",
+    "Comparison": "comparison.profiles",
     "CoremlscopeError": "errors",
-    "ModelSummary": "describe.model",
-    "Matrix": "matrix",
-    "Plan": "placement.plan",
+    "ModelSummary": "results.model",
     "Profile": "results.profile",
-    "Request": "results.profile",
     "compare": "api",
     "estimate": "api",
     "export": "api",
     "inspect": "api",
-    "matrix": "api",
     "install": "dropin",
+    "matrix": "api",
+    "open": "api",
     "plan": "api",
     "predict": "api",
     "profile": "api",

@@ -1,31 +1,30 @@
-"""The public interface: short compositions of the parts."""
+"""The public interface: short compositions of the rooms below."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal
 
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.errors import UsageError
-from coremlscope.formats import container
+from coremlscope.errors import UnsupportedModelError, UsageError
+from coremlscope.findings import Finding
 from coremlscope.ir import Model, Pipeline
 
 if TYPE_CHECKING:
-    from coremlscope.compare.profiles import Comparison
-    from coremlscope.describe.model import ModelSummary
-    from coremlscope.devices import ComputeUnits
-    from coremlscope.forecast.estimating import Estimated
-    from coremlscope.matrix import Matrix, Timing
-    from coremlscope.measure.engine import Progress
-    from coremlscope.ops.program import Precision
-    from coremlscope.placement.plan import Plan
-    from coremlscope.results.profile import Profile, Request
+    from coremlscope.comparison.profiles import Comparison
+    from coremlscope.devices import ComputeUnits, Device
+    from coremlscope.execution.pipeline import PipelinePredictor
+    from coremlscope.execution.predictor import Predictor
+    from coremlscope.forecast.planner import Forecast
+    from coremlscope.measure.contract import Measurer, Progress, Subject
+    from coremlscope.results.measurement import Precision, Settings
+    from coremlscope.results.model import ModelSummary
+    from coremlscope.results.profile import Profile
 
 __all__ = [
     "Source",
@@ -33,8 +32,10 @@ __all__ = [
     "estimate",
     "export",
     "inspect",
+    "matrix",
+    "open",
     "plan",
-    "plan_by_apple",
+    "plan_by_core_ml",
     "predict",
     "profile",
     "read",
@@ -44,33 +45,18 @@ __all__ = [
 Source = str | os.PathLike[str] | bytes | Model
 
 
-class MeasureOptions(TypedDict, total=False):
-    """What `Request` tells of how to measure, as keywords."""
-
-    function: str
-    iterations: int
-    compile_iterations: int
-    load_iterations: int
-    warmups: int | None
-    seed: int
-    shapes: Mapping[str, tuple[int, ...]]
-    random_weights: bool
-    precision: Precision
-
-
-class RequestOptions(MeasureOptions, total=False):
-    """The attributes of `Request`, as keywords."""
-
-    compute_units: str
-
-
 def read(source: Source) -> Model:
     """Reads a model; one that was read before is returned as it is.
 
     Raises:
-        ModelError: There is no model, or it is damaged.
+        NotAModelError: The path does not exist or does not hold a Core ML model.
+        CorruptModelError: The model is damaged.
     """
-    return source if isinstance(source, Model) else container.read(source)
+    if isinstance(source, Model):
+        return source
+    from coremlscope.formats import container
+
+    return container.read(source)
 
 
 def inspect(
@@ -80,7 +66,7 @@ def inspect(
     function: str | None = None,
     list_ops: bool = False,
 ) -> ModelSummary:
-    """What a model is, without running it. Weights may be absent.
+    """Describes a model without running it. Weights may be absent.
 
     Args:
         source: The model.
@@ -89,196 +75,378 @@ def inspect(
         list_ops: Lists every operation of that function.
 
     Raises:
-        CoremlscopeError: See the error tree.
+        ModelError: The model cannot be read.
+        InputError: A shape is not allowed.
+        UsageError: The model has no such function.
     """
-    from coremlscope.describe.model import summarise
+    from coremlscope.describe.model import describe_model
 
-    return summarise(read(source), shapes, function=function, list_ops=list_ops)
+    return describe_model(read(source), shapes, function=function, list_ops=list_ops)
 
 
 def profile(
     source: Source,
     *,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, Any] | None = None,
+    compute_units: ComputeUnits = "all",
+    devices: str | Sequence[str] = (),
+    os: str | None = None,
+    iterations: int = 50,
+    compile_iterations: int = 10,
+    load_iterations: int = 10,
+    warmups: int | None = None,
     threads: int | None = None,
+    seed: int = 0,
+    random_weights: bool = False,
+    precision: Precision = "fp32",
+    measurer: Measurer | None = None,
     progress: Progress | None = None,
-    devices: Sequence[str] = (),
-    **request: Unpack[RequestOptions],
 ) -> Profile:
-    """Compiles, loads and runs a model again and again, and says where the time goes.
+    """Compiles, loads and runs a model repeatedly, and says where the time goes.
 
     Args:
         source: The model.
-        inputs: Values of inputs by name; those that are absent are made up.
+        function: The function; None for the default one.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+        inputs: Values of inputs by name; absent ones are synthetic.
+        compute_units: What an app would allow: recorded, used for plans and estimates, and by Core ML.
+        devices: Chips or devices to plan and estimate for, under every setting: `m1`, `iphone-15-pro`.
+        os: The version of their systems; the newest known one of each by default.
+        iterations: Timed predictions.
+        compile_iterations: Timed compilations.
+        load_iterations: Timed loads.
+        warmups: Predictions before the timed ones; None for as many as it takes.
         threads: Threads that work on one operation; None for one per physical core.
-        progress: Called with the phase, how many repetitions are done, and how many there will be.
-        devices: Chips or devices on which to estimate the latency, besides: `m1`, `iphone-15-pro`. Where
-            nothing is known of the model's kind, a finding says so.
-        **request: What to measure and how often: the attributes of `Request`, such as `iterations=100`.
+        seed: Seed of synthetic inputs and weights.
+        random_weights: Replaces absent weights by synthetic ones.
+        precision: `fp16` adds a prediction in which fp16 results are rounded as on a device.
+        measurer: What measures; this machine's processor, through the default engine, where it is None.
+        progress: Called with the phase, the repetitions done, and how many there will be.
+
+    Returns:
+        A profile with one measurement, and plans and estimates of the devices.
 
     Raises:
-        CoremlscopeError: See the error tree.
+        ModelError: The model cannot be read or run, or weights are absent.
+        InputError: A value or a shape is not allowed.
+        UsageError: An argument is wrong.
+        EngineError: The engine failed.
     """
-    from coremlscope.errors import UnsupportedModelError
-    from coremlscope.findings import Finding
-    from coremlscope.measure import engine as assemble
-    from coremlscope.results.profile import Request
+    from coremlscope.assemble import assemble
+    from coremlscope.measure.contract import Subject, resolve_settings
+    from coremlscope.measure.engine import EngineMeasurer
+    from coremlscope.results.measurement import Settings
 
-    wanted, model = Request(**request), read(source)
-    unknown: tuple[Finding, ...] = ()
+    model, chosen = read(source), _devices(devices, os)
+    asked = Settings(
+        compute_units=compute_units,
+        function=function or "",
+        iterations=iterations,
+        compile_iterations=compile_iterations,
+        load_iterations=load_iterations,
+        warmups=warmups,
+        seed=seed,
+        shapes={name: tuple(shape) for name, shape in (shapes or {}).items()},
+        random_weights=random_weights,
+        precision=precision,
+    )
+    settings = resolve_settings(model, asked, inputs)
+    subject = Subject.of(model, settings)
+    forecast, findings = _forecast_or_say_why(subject, settings, chosen)
+    runs = measurer or EngineMeasurer(threads=threads)
+    measurement = runs.measure(subject, settings, inputs=inputs, progress=progress)
+    return assemble(
+        subject.summary,
+        subject.ops,
+        measurements=[measurement],
+        forecast=forecast,
+        findings=findings,
+    )
+
+
+def _forecast_or_say_why(
+    subject: Subject, settings: Settings, devices: Sequence[Device]
+) -> tuple[Forecast | None, list[Finding]]:
+    """Plans and estimates under every setting, the requested one first; a finding where nothing is known."""
+    from coremlscope.forecast.planner import forecast
+
+    if not devices:
+        return None, []
+    units = sorted(SETTINGS, key=lambda setting: setting != settings.compute_units)
     try:
-        found = _on_devices(model, devices, wanted) if devices else []
+        found = forecast(
+            subject.model,
+            subject.ops,
+            devices,
+            units,
+            function=settings.function or None,
+            shapes=settings.shapes,
+        )
     except UnsupportedModelError as error:
-        found, unknown = [], (Finding("not-estimated", "info", f"No estimate: {error.message}.", error.hint),)
-    measured = assemble.measure(model, wanted, inputs=inputs, threads=threads, progress=progress)
-    if not found:
-        return dataclasses.replace(measured, findings=(*measured.findings, *unknown))
-    from coremlscope.forecast.tabulate import with_plans
-
-    asked = tuple(one.for_profile() for one in found if one.compute_units == found[0].compute_units)
-    return with_plans(dataclasses.replace(measured, estimates=asked), found)
+        return None, [
+            Finding("not-estimated", "info", f"No plan and no estimate: {error.message}.", error.hint)
+        ]
+    return found, []
 
 
-def _on_devices(model: Model, devices: Sequence[str], request: Request) -> list[Estimated]:
-    """Plans and estimates under every setting, the one that was asked for first."""
-    from coremlscope.devices import SETTINGS, find_device
-    from coremlscope.forecast.estimating import estimate_model
+def plan(
+    source: Source,
+    devices: str | Sequence[str],
+    *,
+    os: str | None = None,
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Profile:
+    """Plans which compute unit Core ML would run each operation on, at what planned cost, and why.
 
-    chosen = [find_device(device) for device in devices]
-    settings = sorted(SETTINGS, key=lambda setting: setting != request.compute_units)
-    function = request.function or None
-    return estimate_model(model, chosen, settings, function=function, shapes=request.shapes, with_advice=True)
+    Args:
+        source: The model. Weights may be absent.
+        devices: Chips or devices: `m1`, `iphone-15-pro`.
+        os: The version of their systems; the newest known one of each by default.
+        compute_units: What an app allows: `all`, `cpu_and_ne`, `cpu_and_gpu`, `cpu_only`, several of them, or
+            `every` for all four.
+        shapes: Shapes of flexible inputs of the default function, instead of the defaults.
+
+    Returns:
+        A profile with a plan for each device, of every function.
+
+    Raises:
+        ModelError: The model cannot be read, or has no operations to plan.
+        InputError: A shape is not allowed.
+        UsageError: A device or setting is unknown.
+    """
+    from coremlscope.assemble import assemble
+    from coremlscope.describe.model import describe_model, list_operations
+    from coremlscope.forecast.planner import forecast
+
+    model, chosen, settings = read(source), _devices(devices, os), _settings(compute_units)
+    default = model.description.default
+    names = sorted(model.description.functions, key=lambda name: name != default)
+    ops = list_operations(model, shapes, functions=names)
+    found = forecast(model, ops, chosen, settings, every_function=True, shapes=shapes, with_estimates=False)
+    return assemble(describe_model(model, shapes), ops, forecast=found)
+
+
+def estimate(
+    source: Source,
+    devices: str | Sequence[str],
+    *,
+    os: str | None = None,
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Profile:
+    """Estimates how long a prediction takes on devices, with an interval.
+
+    Args:
+        source: The model. Weights may be absent.
+        devices: Chips or devices: `m1`, `iphone-15-pro`.
+        os: The version of their systems; the newest known one of each by default.
+        compute_units: What an app allows: `all`, `cpu_and_ne`, `cpu_and_gpu`, `cpu_only`, several of them, or
+            `every` for all four.
+        function: The function; None for the default one.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+
+    Returns:
+        A profile with an estimate for every device and setting, in that order, and the plans that they rest
+        on.
+
+    Raises:
+        ModelError: The model cannot be read, or nothing is known of models of its kind.
+        InputError: A shape is not allowed.
+        UsageError: A device, setting or function is unknown.
+    """
+    from coremlscope.assemble import assemble
+    from coremlscope.describe.model import describe_model
+    from coremlscope.forecast.planner import forecast
+
+    model, chosen, settings = read(source), _devices(devices, os), _settings(compute_units)
+    summary = describe_model(model, shapes, function=function, list_ops=True)
+    found = forecast(
+        model, summary.ops, chosen, settings, function=function, shapes=shapes, with_advice=False
+    )
+    return assemble(summary, forecast=found)
 
 
 def compare(
     *sources: Source | Profile,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, Any] | None = None,
-    threads: int | None = None,
-    progress: Progress | None = None,
-    devices: Sequence[str] = (),
+    devices: str | Sequence[str] = (),
     os: str | None = None,
-    settings: Sequence[ComputeUnits] = ("all",),
-    **request: Unpack[MeasureOptions],
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
+    iterations: int = 50,
+    compile_iterations: int = 10,
+    load_iterations: int = 10,
+    warmups: int | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    random_weights: bool = False,
+    progress: Progress | None = None,
 ) -> Comparison:
-    """What differs between models, or profiles, and whether it is more than noise.
+    """Compares models or profiles: what differs, and whether it is more than noise.
 
-    Models are profiled, and their predictions timed in turns besides. Of a single source, plans and estimates
-    for the devices and settings are compared with each other, and nothing is measured.
+    Models are profiled, and their predictions are timed in interleaved rounds besides. Of a single source,
+    plans and estimates for the devices and settings are compared with each other, and nothing is measured.
 
     Args:
         *sources: Models, profiles, and paths of saved profiles (`.json`); the first is the base.
-        inputs: Values of inputs by name; those that are absent are made up.
-        threads: Threads that work on one operation; None for one per physical core.
-        progress: Called with the phase, how many repetitions are done, and how many there will be.
+        function: The function of each model; None for the default one.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+        inputs: Values of inputs by name; absent ones are synthetic.
         devices: Chips or devices for which plans and estimates are compared: `m1`, `iphone-15-pro`.
-        os: The version of the system of all of them; the newest known one of each by default.
-        settings: Under which settings of compute units.
-        **request: What to measure and how often, as for `profile`.
+        os: The version of their systems; the newest known one of each by default.
+        compute_units: Under which settings plans and estimates are compared.
+        iterations: Timed predictions of each model.
+        compile_iterations: Timed compilations.
+        load_iterations: Timed loads.
+        warmups: Predictions before the timed ones; None for as many as it takes.
+        threads: Threads that work on one operation; None for one per physical core.
+        seed: Seed of synthetic inputs and weights.
+        random_weights: Replaces absent weights by synthetic ones.
+        progress: Called with the phase, the repetitions done, and how many there will be.
 
     Raises:
-        CoremlscopeError: See the error tree.
+        ModelError: A model cannot be read or run.
+        InputError: A value or a shape is not allowed.
+        UsageError: An argument is wrong, or a saved profile cannot be read.
+        EngineError: The engine failed.
     """
-    from coremlscope.compare.models import compare_on_devices, compare_sources
-    from coremlscope.devices import find_device
-    from coremlscope.results.profile import Request
+    from coremlscope.comparison.models import compare_on_devices, compare_sources
+    from coremlscope.measure.engine import EngineMeasurer
+    from coremlscope.results.measurement import Settings
 
-    wanted, chosen = Request(**request), [find_device(device, os) for device in devices]
-    opened = [_opened(source) for source in sources]
+    chosen, units = _devices(devices, os), _settings(compute_units)
+    settings = Settings(
+        function=function or "",
+        iterations=iterations,
+        compile_iterations=compile_iterations,
+        load_iterations=load_iterations,
+        warmups=warmups,
+        seed=seed,
+        shapes={name: tuple(shape) for name, shape in (shapes or {}).items()},
+        random_weights=random_weights,
+    )
+    opened = [(name, one) for source in sources for name, one in _opened(source)]
     if len(opened) == 1:
-        return compare_on_devices(opened[0], wanted, chosen, settings)
-    names = [_name(source) for source in sources]
+        return compare_on_devices(opened[0][1], settings, chosen, units)
     return compare_sources(
-        opened, wanted, names=names, devices=chosen, settings=settings, inputs=inputs, threads=threads,
+        [one for _, one in opened],
+        settings,
+        names=[name for name, _ in opened],
+        devices=chosen,
+        compute_units=units,
+        inputs=inputs,
+        measurer=EngineMeasurer(threads=threads),
         progress=progress,
-    )  # fmt: skip
+    )
 
 
 def matrix(
     *sources: Source,
-    compute_units: Sequence[ComputeUnits] = tuple(SETTINGS),
-    iterations: int = 10,
-    devices: Sequence[str] = (),
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "every",
+    devices: str | Sequence[str] = (),
     os: str | None = None,
+    iterations: int = 10,
     threads: int | None = None,
     seed: int = 0,
     on_device: str | None = None,
     team: str = "",
     progress: Progress | None = None,
-    changed: Callable[[Matrix], None] = lambda _: None,
-) -> Matrix:
-    """Models × settings of compute units: measured, and for devices planned and estimated.
+    changed: Callable[[tuple[Profile, ...]], None] = lambda _: None,
+) -> tuple[Profile, ...]:
+    """Profiles models under settings of compute units: measured, and for devices planned and estimated.
 
-    On a Mac, Core ML itself is timed under each setting (that path is not yet confirmed on a device).
-    Elsewhere there is one time, that of this host, and the settings matter to plans and estimates only.
+    On a Mac, Core ML itself is timed under each setting (not yet confirmed on a device). Elsewhere there is
+    one measurement, of this host, and the settings matter to plans and estimates only.
 
     Args:
-        *sources: The models. One that fails does not stop the others; the result tells of it.
+        *sources: The models. One that fails does not stop the others; its profile has a finding.
         compute_units: The settings.
-        iterations: How often a prediction is timed.
         devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`.
-        os: The version of the system of all of them; the newest known one of each by default.
+        os: The version of their systems; the newest known one of each by default.
+        iterations: Timed predictions.
         threads: Threads that work on one operation; None for one per physical core. Not on a Mac.
-        seed: Seeds made-up inputs.
+        seed: Seed of synthetic inputs.
         on_device: On a Mac, the name or identifier of an iPhone or iPad that is connected to it, or `any`:
-            each setting is timed there and not on the Mac (not yet confirmed on a device).
+            each setting is measured there and not on the Mac (not yet confirmed on a device).
         team: The development team that signs what runs on that device: `A1B2C3D4E5`.
-        progress: Called with the phase, how many repetitions are done, and how many there will be.
-        changed: Called with all that is known whenever something new is.
+        progress: Called with the phase, the repetitions done, and how many there will be.
+        changed: Called with all profiles whenever one of them changed.
 
     Returns:
-        The matrix. Ctrl-C ends the work, and what was done by then is returned.
+        One profile a model. Ctrl-C ends the work, and what was done by then is returned.
 
     Raises:
-        CoremlscopeError: An argument is wrong; see the error tree.
+        UsageError: An argument is wrong.
+        MissingDependencyError: `on_device` needs coremltools.
     """
-    from coremlscope.compare.profiles import label_subjects
-    from coremlscope.devices import find_device
-    from coremlscope.matrix import Matrix, fill_matrix, forecast_model, time_on_host
-    from coremlscope.measure.coreml.device import device_timer
-    from coremlscope.measure.coreml.timing import time_in_core_ml
+    from coremlscope.batch import fill_matrix
+    from coremlscope.measure.coreml.device import device_measurer
+    from coremlscope.measure.coreml.timing import CoreMLMeasurer
+    from coremlscope.measure.engine import EngineMeasurer
+    from coremlscope.results.measurement import Settings
 
-    chosen = [find_device(device, os) for device in devices]
-    settings = tuple(compute_units)
-    labels = label_subjects([_name(source) for source in sources])
-    is_mac = sys.platform == "darwin"
+    chosen, units = _devices(devices, os), _settings(compute_units)
+    has_core_ml = sys.platform == "darwin"
     with ExitStack() as stack:
-        time_model: Callable[..., Timing] = partial(time_on_host, threads=threads)
+        measurer: Measurer = EngineMeasurer(threads=threads)
         if on_device is not None or team:
-            time_model = stack.enter_context(device_timer(on_device or "", team))
-        elif is_mac:
-            time_model = time_in_core_ml
+            measurer = stack.enter_context(device_measurer(on_device or "", team))
+        elif has_core_ml:
+            measurer = CoreMLMeasurer()
         return fill_matrix(
-            [(label, partial(read, source)) for label, source in zip(labels, sources, strict=True)],
-            Matrix(iterations, settings, tuple(device.name for device in chosen), ()),
-            partial(time_model, iterations=iterations, seed=seed, progress=progress),
-            settings_matter=is_mac,
+            [(_name(source), partial(read, source)) for source in sources],
+            [
+                Settings(
+                    compute_units=setting,
+                    iterations=iterations,
+                    compile_iterations=1,
+                    load_iterations=3,
+                    seed=seed,
+                )
+                for setting in (units if has_core_ml or on_device else units[:1])
+            ],
+            measurer,
             power_matters=on_device is None,
-            forecast=partial(forecast_model, devices=chosen, settings=settings) if chosen else None,
+            forecaster=partial(_forecast_subject, devices=chosen, settings=units) if chosen else None,
+            progress=progress,
             changed=changed,
         )
 
 
-def _name(source: Source | Profile) -> str:
-    """What a source is called: its path, where it has one."""
-    from coremlscope.results.profile import Profile
+def _forecast_subject(
+    subject: Subject, devices: Sequence[Device], settings: Sequence[ComputeUnits]
+) -> Forecast:
+    from coremlscope.forecast.planner import forecast
 
-    if isinstance(source, Profile):
-        return source.model.path
-    if isinstance(source, Model):
-        return str(source.source or "")
-    return "" if isinstance(source, bytes) else str(source)
+    return forecast(subject.model, subject.ops, devices, settings, with_advice=False)
 
 
-def _opened(source: Source | Profile) -> Model | Profile:
-    """What a source holds: a profile, or a model."""
-    from coremlscope.results.files import is_saved_profile, read_profile
-    from coremlscope.results.profile import Profile
+def open(
+    source: Source, *, function: str | None = None, precision: Precision = "fp32"
+) -> Predictor | PipelinePredictor:
+    """Loads a model to make several predictions.
 
-    if isinstance(source, Profile):
-        return source
-    if not isinstance(source, (bytes, Model)) and is_saved_profile(Path(source)):
-        return read_profile(Path(source))
-    return read(source)
+    Args:
+        source: The model.
+        function: The function; None for the default one.
+        precision: `fp16` rounds every result that is declared as fp16, as a device does.
+
+    Returns:
+        A context manager with `predict(values)`, `new_state()` and `close()`.
+
+    Raises:
+        ModelError: The model cannot be read or run.
+        UsageError: The model has no such function.
+        EngineError: The engine refused the model.
+    """
+    from coremlscope.execution.pipeline import open_predictor
+
+    return open_predictor(read(source), function, precision=precision)
 
 
 def predict(
@@ -288,7 +456,7 @@ def predict(
     function: str | None = None,
     precision: Precision = "fp32",
 ) -> dict[str, Any]:
-    """One prediction.
+    """Makes one prediction.
 
     Args:
         source: The model. States begin with zeros.
@@ -300,46 +468,13 @@ def predict(
         By name of the output, as coremltools gives them on a Mac.
 
     Raises:
-        CoremlscopeError: See the error tree.
+        ModelError: The model cannot be read or run.
+        InputError: A value is missing, unknown, or has the wrong shape or type.
+        UsageError: The model has no such function.
+        EngineError: The engine failed.
     """
-    from coremlscope.execution.pipeline import open_predictor
-
-    with open_predictor(read(source), function, precision=precision) as predictor:
+    with open(source, function=function, precision=precision) as predictor:
         return predictor.predict(values)
-
-
-def estimate(
-    source: Source,
-    devices: Sequence[str],
-    *,
-    os: str | None = None,
-    compute_units: Sequence[ComputeUnits] = ("all",),
-    function: str | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-) -> list[Estimated]:
-    """How long a prediction takes on devices, estimated with an interval.
-
-    Args:
-        source: The model. Weights may be absent.
-        devices: Chips or devices by name: `m1`, `iphone-15-pro`.
-        os: The version of the system of all of them; the newest known one of each by default.
-        compute_units: What the app allows: `all`, `cpu_and_ne`, `cpu_and_gpu`, `cpu_only`.
-        function: The function; None for the default one.
-        shapes: Shapes of flexible inputs, instead of the defaults.
-
-    Returns:
-        One estimate for every device and setting, in that order.
-
-    Raises:
-        CoremlscopeError: See the error tree.
-    """
-    from coremlscope.devices import find_device
-    from coremlscope.forecast.estimating import estimate_model
-
-    chosen = [find_device(device, os) for device in devices]
-    name = "" if isinstance(source, (bytes, Model)) else str(source)
-    model = read(source)
-    return estimate_model(model, chosen, compute_units, name=name, function=function, shapes=shapes)
 
 
 def export(
@@ -354,7 +489,7 @@ def export(
     Args:
         source: The model.
         path: The file to write. Weights of more than 2 GB go into a second file beside it. For a pipeline a
-            folder: it gets a file for each stage, and `pipeline.json`, which tells what passes between them.
+            folder: it gets a file for each stage, and `pipeline.json`, which describes what they pass on.
         function: The function; None for the default one.
         shapes: Shapes of flexible inputs, instead of the defaults.
 
@@ -362,7 +497,10 @@ def export(
         The files that were written.
 
     Raises:
-        CoremlscopeError: See the error tree.
+        ModelError: The model cannot be read or lowered.
+        InputError: A shape is not allowed.
+        UsageError: The model has no such function, or a pipeline is exported to a file.
+        OutputError: A file cannot be written.
     """
     from coremlscope.execution.export import export_onnx
     from coremlscope.execution.export_pipeline import export_pipeline
@@ -380,56 +518,77 @@ def export(
     return export_pipeline(model, target, shapes=shapes)
 
 
-def plan(
-    source: Source,
-    device: str,
-    *,
-    os: str | None = None,
-    compute_units: ComputeUnits = "all",
-    every_setting: bool = False,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-) -> Plan:
-    """Which compute unit of a device Core ML would run each operation on, at what planned cost, and why.
-
-    Args:
-        source: The model. Weights may be absent.
-        device: A chip or a device by name: `m1`, `iphone-15-pro`.
-        os: The version of its system; the newest known one by default.
-        compute_units: What the app allows: `all`, `cpu_and_ne`, `cpu_and_gpu`, `cpu_only`.
-        every_setting: Plans the other settings as well.
-        shapes: Shapes of flexible inputs, instead of the defaults.
-
-    Raises:
-        CoremlscopeError: See the error tree.
-    """
-    from coremlscope.devices import find_device
-    from coremlscope.forecast.planning import plan_model
-
-    chosen = find_device(device, os)
-    return plan_model(read(source), chosen, compute_units, every_setting=every_setting, shapes=shapes)
-
-
-def plan_by_apple(
+def plan_by_core_ml(
     path: str | os.PathLike[str],
     *,
     compute_units: ComputeUnits = "all",
     shapes: Mapping[str, Sequence[int]] | None = None,
-) -> tuple[Plan, Plan]:
+) -> Profile:
     """On a Mac: Core ML's own plan for this Mac, and ours. Not yet confirmed on a device.
 
     Args:
         path: The model.
-        compute_units: What the app allows.
+        compute_units: What an app allows.
         shapes: Shapes of flexible inputs, instead of the defaults, for our plan.
 
     Returns:
-        Apple's plan and ours.
+        A profile with two plans: Core ML's and ours.
 
     Raises:
-        CoremlscopeError: See the error tree.
+        ModelError: The model cannot be read, or has no operations to plan.
+        UsageError: The chip or the system of this Mac is unknown.
+        EngineError: Core ML gave no plan.
     """
-    from coremlscope.forecast.planning import plan_model
-    from coremlscope.measure.coreml.plan import ask_core_ml, plan_from_apple, this_mac
+    import dataclasses
 
-    ours = plan_model(read(path), this_mac(), compute_units, shapes=shapes)
-    return plan_from_apple(ours, ask_core_ml(Path(path), compute_units)), ours
+    from coremlscope.measure.coreml.plan import ask_core_ml, plan_from_core_ml, this_mac
+
+    mac = this_mac()
+    ours = plan(path, mac.chip.id, os=str(mac.os), compute_units=compute_units, shapes=shapes)
+    theirs = plan_from_core_ml(ours.plans[0], ours.ops, compute_units, ask_core_ml(Path(path), compute_units))
+    return dataclasses.replace(ours, plans=(theirs, *ours.plans))
+
+
+def _devices(devices: str | Sequence[str], os_version: str | None) -> list[Device]:
+    from coremlscope.devices import find_device
+
+    names = [devices] if isinstance(devices, str) else devices
+    return [find_device(name, os_version) for name in names]
+
+
+def _settings(
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits],
+) -> tuple[ComputeUnits, ...]:
+    asked = [compute_units] if isinstance(compute_units, str) else list(compute_units)
+    if asked == ["every"]:
+        return tuple(SETTINGS)
+    for setting in asked:
+        if setting not in SETTINGS:
+            known = ", ".join([*SETTINGS, "every"])
+            raise UsageError(f"invalid compute units {setting!r}", f"use one of {known}")
+    return tuple(setting for setting in SETTINGS if setting in asked) if len(asked) > 1 else tuple(asked)  # type: ignore[arg-type]
+
+
+def _name(source: Source | Profile) -> str:
+    """What a source is called: its path, where it has one."""
+    from coremlscope.results.profile import Profile
+
+    if isinstance(source, Profile):
+        return source.model.path
+    if isinstance(source, Model):
+        return str(source.source or "")
+    return "" if isinstance(source, bytes) else str(source)
+
+
+def _opened(source: Source | Profile) -> Iterable[tuple[str, Model | Profile]]:
+    """The models or profiles of a source, by name: a file of profiles may hold several."""
+    from coremlscope.results.files import is_saved_profile, read_profiles
+    from coremlscope.results.profile import Profile
+
+    if isinstance(source, Profile):
+        return [(_name(source), source)]
+    if not isinstance(source, (bytes, Model)) and is_saved_profile(source):
+        profiles = read_profiles(source)
+        several = len(profiles) > 1
+        return [(p.model.path if several else str(source), p) for p in profiles]
+    return [(_name(source), read(source))]

@@ -7,7 +7,7 @@ from typing import Literal
 
 __all__ = ["Finding", "Severity"]
 
-Severity = Literal["info", "warning"]
+Severity = Literal["info", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +16,11 @@ class Finding:
 
     Attributes:
         id: A stable name in kebab case, for filters and for CI.
-        severity: `info` or `warning`.
+        severity: `info`, `warning`, or `error` for a part of the work that failed.
         text: One sentence for people.
         hint: What to do about it; may be empty.
         ops: The ids of the operations concerned; may be empty.
+        exit_code: That of the error, where the severity is `error`.
     """
 
     id: str
@@ -27,3 +28,4 @@ class Finding:
     text: str
     hint: str = ""
     ops: tuple[str, ...] = ()
+    exit_code: int = 0

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from browser.conftest import Drive
-from coremlscope.compare.models import compare_on_devices
-from coremlscope.compare.profiles import Comparison, compare_profiles
+from coremlscope.comparison.models import compare_on_devices
+from coremlscope.comparison.profiles import Comparison, compare_profiles
 from coremlscope.devices import find_device
 from coremlscope.formats.sample import sample_model
 from coremlscope.render.page import render_html_comparison

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from coremlscope.compare.profiles import Comparison, compare_profiles
+from coremlscope.comparison.profiles import Comparison, compare_profiles
 from coremlscope.results.profile import Group, OpTable, Phase, Profile
 from render.made import made_profile
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coremlscope.devices import ComputeUnits
 from coremlscope.figures import Figure
-from coremlscope.matrix import Forecast, Matrix, MatrixRow, Problem, Timing
+from coremlscope.batch import Forecast, Matrix, MatrixRow, Problem, Timing
 from coremlscope.results.profile import Phase
 
 SETTINGS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")

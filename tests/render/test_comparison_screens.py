@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 import golden
-from coremlscope.compare.plans import placements
-from coremlscope.compare.profiles import compare_plans, compare_profiles
+from coremlscope.comparison.plans import placements
+from coremlscope.comparison.profiles import compare_plans, compare_profiles
 from coremlscope.render.difference import format_ratio
 from coremlscope.render.terminal.comparison import render_comparison
 from render.made import made_profile

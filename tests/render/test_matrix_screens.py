@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import golden
-from coremlscope.matrix import Matrix
+from coremlscope.batch import Matrix
 from coremlscope.render import MATRIX_RENDERERS, Renderer
 from coremlscope.render.terminal.matrix import render_matrix
 from render.made_matrix import host_matrix, mac_matrix

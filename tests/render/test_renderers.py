@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import golden
-from coremlscope.compare.profiles import Comparison
+from coremlscope.comparison.profiles import Comparison
 from coremlscope.describe.model import ModelSummary
 from coremlscope.errors import UsageError
 from coremlscope.render import COMPARISON_RENDERERS, RENDERERS, SUMMARY_RENDERERS, Renderer, find_renderer

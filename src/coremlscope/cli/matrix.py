@@ -19,7 +19,7 @@ from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 
 if TYPE_CHECKING:
-    from coremlscope.matrix import Matrix
+    from coremlscope.batch import Matrix
 
 __all__ = ["COMMAND"]
 

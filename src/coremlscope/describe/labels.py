@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coremlscope.execution.binding import choose_function
 from coremlscope.ir import Constant, Graph, Model, Nested, Pipeline, Program, Value
+from coremlscope.results.model import ClassLabels
 
-__all__ = ["ClassLabels", "find_labels"]
+__all__ = ["find_labels"]
 
 #: Class labels that a summary holds; the rest is counted.
 _FIRST_LABELS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class ClassLabels:
-    """The classes of a classifier: how many, and the first few."""
-
-    count: int
-    first: tuple[str | int, ...]
 
 
 def find_labels(model: Model, function: str) -> ClassLabels | None:

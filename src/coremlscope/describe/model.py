@@ -1,19 +1,17 @@
-"""What a model is, as plain data: everything that `inspect` shows."""
+"""Describes a model: its interface, operations, weights and declared work."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from coremlscope.describe.dataflow import Flow, trace_dataflow
-from coremlscope.describe.labels import ClassLabels, find_labels
+from coremlscope.describe.labels import find_labels
 from coremlscope.describe.platforms import describe_opset, describe_platforms
 from coremlscope.describe.preprocessing import find_preprocessing
 from coremlscope.describe.stages import (
-    StageSummary,
     describe_external,
     programs_of,
     row_id,
@@ -21,11 +19,11 @@ from coremlscope.describe.stages import (
     trace_stages,
     why_absent,
 )
-from coremlscope.describe.weights import WeightGroup, group_weights
+from coremlscope.describe.weights import group_weights
 from coremlscope.errors import UsageError
 from coremlscope.execution.binding import bind_model, choose_function, program_of
 from coremlscope.execution.classical import CLASSICAL_WORK
-from coremlscope.execution.wiring import BoundStage, bind_stages
+from coremlscope.execution.wiring import BoundStage, bind_stages, stage_key
 from coremlscope.features import bind_shapes, default_shape, describe_feature
 from coremlscope.features.words import describe_flexibility
 from coremlscope.ir import (
@@ -48,291 +46,122 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.spec import Work, work_of
 from coremlscope.ops.view import BoundGraph, OpView
+from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary, WorkSummary
+from coremlscope.results.operations import OpRow, OpTable
 
-__all__ = [
-    "SCHEMA",
-    "ClassLabels",
-    "FeatureSummary",
-    "FunctionSummary",
-    "ModelSummary",
-    "OpSummary",
-    "WorkSummary",
-    "summarise",
-]
-
-SCHEMA = "coremlscope.model/1"
+__all__ = ["describe_model", "list_operations"]
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureSummary:
-    """An input, output or state.
-
-    Attributes:
-        type: In words: `float16 1×3×224×224`.
-        shape: The default tensor shape, where there is one.
-        flexibility: The shapes that are allowed, in words; empty for a fixed shape.
-        preprocessing: Of an image of a program: what is done to its pixels first.
-    """
-
-    name: str
-    type: str
-    shape: tuple[int, ...] | None = None
-    flexibility: str = ""
-    is_optional: bool = False
-    doc: str = ""
-    preprocessing: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkSummary:
-    """What one prediction costs by nature, at the default shapes; declared by the file, not measured.
-
-    Attributes:
-        flops: A multiply-add counts as two.
-        is_complete: False where a shape or an operation is not known, so that the figures are lower bounds.
-        unknown_ops: Operations that nothing is known of: how many of each type.
-    """
-
-    flops: int
-    read_bytes: int
-    weight_bytes: int
-    written_bytes: int
-    is_complete: bool
-    unknown_ops: Mapping[str, int]
-
-    def __add__(self, other: WorkSummary) -> WorkSummary:
-        return WorkSummary(
-            self.flops + other.flops,
-            self.read_bytes + other.read_bytes,
-            self.weight_bytes + other.weight_bytes,
-            self.written_bytes + other.written_bytes,
-            self.is_complete and other.is_complete,
-            dict((Counter(self.unknown_ops) + Counter(other.unknown_ops)).most_common()),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class OpSummary:
-    """One operation, with the types of its results once shapes are bound.
-
-    Unknown work is None. Work that is not complete is a lower bound: a shape or a number of passes is not
-    known before run time. The layer is the author's, of a neural network; for inputs and live bytes see
-    `dataflow.Flow`.
-    """
-
-    id: str
-    type: str
-    name: str
-    outputs: tuple[str, ...]
-    flops: int | None
-    read_bytes: int | None
-    written_bytes: int | None
-    weight_bytes: int | None
-    work_is_complete: bool = True
-    layer: str | None = None
-    layer_type: str | None = None
-    inputs: tuple[str, ...] = ()
-    live_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionSummary:
-    """One function of a model.
-
-    Attributes:
-        opset: Apple's name of its operation set; empty where the model is no program.
-        opset_os: The first iOS that knows that set.
-        ops: How many operations of each type, most frequent first, constants left out, nested ones included.
-        constants: How many constants.
-        compute: How many results of operations there are of each element type.
-        work: None where the model is no program.
-        layers: Of a neural network: how many layers of each type, as its author knows them, most frequent
-            first.
-    """
-
-    name: str
-    inputs: tuple[FeatureSummary, ...]
-    outputs: tuple[FeatureSummary, ...]
-    states: tuple[FeatureSummary, ...] = ()
-    predicted_feature: str = ""
-    predicted_probabilities: str = ""
-    opset: str = ""
-    opset_os: str = ""
-    ops: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    constants: int = 0
-    compute: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    work: WorkSummary | None = None
-    layers: Mapping[str, int] = dataclasses.field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSummary:
-    """What a model is.
-
-    Attributes:
-        path: Where it was read from; empty for bytes.
-        container: `mlpackage`, `mlmodel` or `mlmodelc`.
-        kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, …
-        platforms: The oldest systems that read it.
-        functions: The default one first.
-        stages: Of a pipeline: its models in order, those of pipelines within it included.
-        weights: The parameters, by how they are kept.
-        missing_weights: Names of weight files that are absent.
-        op_list: Every operation of the default function but constants, where it was asked for; of a pipeline
-            those of all stages. A stage that cannot be run is a row.
-        facts: What else the file tells, of a classical model and of one that it does not hold: pairs of what
-            and how.
-        absent: Why such a model cannot be run here, going on from a name; empty for others.
-    """
-
-    path: str
-    container: str
-    kind: str
-    spec_version: int
-    platforms: str
-    size_bytes: int
-    functions: tuple[FunctionSummary, ...]
-    description: str = ""
-    version: str = ""
-    author: str = ""
-    licence: str = ""
-    user_defined: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    is_updatable: bool = False
-    stages: tuple[StageSummary, ...] = ()
-    labels: ClassLabels | None = None
-    weights: tuple[WeightGroup, ...] = ()
-    missing_weights: tuple[str, ...] = ()
-    op_list: tuple[OpSummary, ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
-    absent: str = ""
-
-    @property
-    def main(self) -> FunctionSummary:
-        """The default function."""
-        return self.functions[0]
-
-    @property
-    def parameters(self) -> int:
-        """The number of parameters."""
-        return sum(group.parameters for group in self.weights)
-
-    @property
-    def weights_bytes(self) -> int:
-        """Bytes of all parameters in the file."""
-        return sum(group.nbytes for group in self.weights)
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON values; the sums over all weights are added for readers that do not add up."""
-        sums = {"parameters": self.parameters, "weights_bytes": self.weights_bytes}
-        return {"schema": SCHEMA, **dataclasses.asdict(self), **sums}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ModelSummary:
-        """The inverse of `to_json`, whether or not the values went through JSON text.
-
-        Raises:
-            ValueError: The data follow another schema.
-        """
-        values = dict(data)
-        schema = values.pop("schema", None)
-        if schema != SCHEMA:
-            raise ValueError(f"{schema!r} is not {SCHEMA!r}")
-        del values["parameters"], values["weights_bytes"]
-        labels = values["labels"]
-        values["functions"] = tuple(map(_function_from_json, values["functions"]))
-        values["stages"] = tuple(map(StageSummary.from_json, values["stages"]))
-        values["facts"] = tuple((what, how) for what, how in values.get("facts", ()))
-        values["labels"] = labels and ClassLabels(labels["count"], tuple(labels["first"]))
-        values["weights"] = tuple(WeightGroup(**group) for group in values["weights"])
-        values["missing_weights"] = tuple(values["missing_weights"])
-        values["op_list"] = tuple(
-            OpSummary(**{**op, "outputs": tuple(op["outputs"]), "inputs": tuple(op.get("inputs", ()))})
-            for op in values["op_list"]
-        )
-        return cls(**values)
-
-
-def _function_from_json(data: Mapping[str, Any]) -> FunctionSummary:
-    values = dict(data)
-    for key in ("inputs", "outputs", "states"):
-        values[key] = tuple(
-            FeatureSummary(**{**f, "shape": None if f["shape"] is None else tuple(f["shape"])})
-            for f in values[key]
-        )
-    if values["work"] is not None:
-        values["work"] = WorkSummary(**values["work"])
-    return FunctionSummary(**values)
-
-
-def summarise(
+def describe_model(
     model: Model,
     shapes: Mapping[str, Sequence[int]] | None = None,
     *,
     function: str | None = None,
     list_ops: bool = False,
 ) -> ModelSummary:
-    """What a model is.
+    """Describes a model.
 
     Args:
-        model: The model. Weights that are absent do not matter.
+        model: The model. Weights may be absent.
         shapes: Shapes of inputs of the function, instead of the defaults; FLOPs and bytes follow them.
         function: The function to put first, instead of the default one.
         list_ops: Lists every operation of that function.
 
     Raises:
         InputError: A shape is not allowed.
-        UsageError: There is no such function.
+        UsageError: The model has no such function.
     """
-    program = program_of(model)
     described = model.description.functions
-    first = function or model.description.default
-    if program is not None:
-        first = choose_function(model, function).name
-    elif first not in described:
-        raise UsageError(f"the model has no function {first!r}", f"functions: {', '.join(described)}")
+    first = _first_function(model, function)
     bind_shapes(described.get(first, model.description.main), shapes)
     stages = bind_stages(model, shapes) if isinstance(model.content, Pipeline) else []
     names = sorted(described, key=lambda name: name != first)
     functions = tuple(_function(model, name, shapes if name == first else None) for name in names)
     if stages:
         functions = (_merged(functions[0], stages), *functions[1:])
-    op_list: tuple[OpSummary, ...] = ()
-    if list_ops and program is not None:
-        op_list = tuple(_list_ops(bind_model(model, first, shapes).graph))
-    elif list_ops:
-        passed = trace_stages(stages)
-        rows = (row for stage in stages for row in _list_stage(stage))
-        op_list = tuple(replace(row, inputs=(*passed.get(row.id, ()), *row.inputs)) for row in rows)
     metadata = model.metadata
+    weights = group_weights(*programs_of(model))
     return ModelSummary(
-        "" if model.source is None else str(model.source),
-        model.container,
-        model.kind,
-        model.spec_version,
-        describe_platforms(model.spec_version),
-        model.size_bytes,
-        functions,
-        metadata.description,
-        metadata.version,
-        metadata.author,
-        metadata.licence,
-        dict(metadata.user_defined),
-        model.is_updatable,
-        summarise_stages(stages),
-        find_labels(model, first),
-        group_weights(*programs_of(model)),
-        tuple(file.name for file in model.weight_files if file.size is None),
-        op_list,
-        describe_external(model),
-        why_absent(model),
+        path="" if model.source is None else str(model.source),
+        container=model.container,
+        kind=model.kind,
+        spec_version=model.spec_version,
+        platforms=describe_platforms(model.spec_version),
+        size_bytes=model.size_bytes,
+        functions=functions,
+        description=metadata.description,
+        version=metadata.version,
+        author=metadata.author,
+        licence=metadata.licence,
+        user_defined=dict(metadata.user_defined),
+        is_updatable=model.is_updatable,
+        stages=summarise_stages(stages),
+        labels=find_labels(model, first),
+        weights=weights,
+        parameters=sum(group.parameters for group in weights),
+        weights_bytes=sum(group.nbytes for group in weights),
+        missing_weights=tuple(file.name for file in model.weight_files if file.size is None),
+        facts=describe_external(model),
+        absent=why_absent(model),
+        ops=list_operations(model, shapes, functions=[first]) if list_ops else OpTable(),
     )
+
+
+def list_operations(
+    model: Model,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    functions: Sequence[str] = (),
+) -> OpTable:
+    """Every operation but constants, of some functions; of a pipeline those of all stages.
+
+    A stage that cannot be run, or whose content is not read, is one row.
+
+    Args:
+        model: The model. Weights may be absent.
+        shapes: Shapes of inputs of the first of the functions, instead of the defaults.
+        functions: The functions; the default one where this is empty. A pipeline has no choice.
+
+    Raises:
+        InputError: A shape is not allowed.
+        UsageError: The model has no such function.
+    """
+    if program_of(model) is not None:
+        names = list(functions) or [model.description.default]
+        rows = [
+            row
+            for index, name in enumerate(names)
+            for row in _list_ops(bind_model(model, name, None if index else shapes).graph, name)
+        ]
+    elif isinstance(model.content, Pipeline):
+        stages = bind_stages(model, shapes)
+        passed = trace_stages(stages)
+        listed = (row for stage in stages for row in _list_stage(stage))
+        rows = [(row, (*passed.get(row.id, ()), *makers)) for row, makers in listed]
+    else:
+        rows = []
+    places = {row.id: place for place, (row, _) in enumerate(rows)}
+    return OpTable.of(
+        replace(row, inputs=tuple(places[maker] for maker in makers if maker in places))
+        for row, makers in rows
+    )
+
+
+def _first_function(model: Model, function: str | None) -> str:
+    described = model.description.functions
+    first = function or model.description.default
+    if program_of(model) is not None:
+        return choose_function(model, function).name
+    if first not in described:
+        raise UsageError(f"the model has no function {first!r}", f"functions: {', '.join(described)}")
+    return first
 
 
 def _merged(whole: FunctionSummary, stages: Sequence[BoundStage]) -> FunctionSummary:
     """The interface of a pipeline with what its stages come to together."""
     parts = [_function(one.stage.model, one.stage.model.description.default, one.shapes) for one in stages]
     ops, compute = (sum((Counter(getattr(p, name)) for p in parts), Counter()) for name in ("ops", "compute"))
-    work = sum((p.work for p in parts if p.work is not None), WorkSummary(0, 0, 0, 0, True, {}))
+    work = sum((p.work for p in parts if p.work is not None), WorkSummary())
     is_complete = work.is_complete and all(p.work is not None for p in parts)
     return dataclasses.replace(
         whole,
@@ -343,13 +172,23 @@ def _merged(whole: FunctionSummary, stages: Sequence[BoundStage]) -> FunctionSum
     )
 
 
-def _list_stage(bound: BoundStage) -> list[OpSummary]:
+#: A row without its inputs, and the ids of the operations whose results it reads.
+_Listed = tuple[OpRow, tuple[str, ...]]
+
+
+def _list_stage(bound: BoundStage) -> Iterator[_Listed]:
     """The operations of a stage; one that cannot be run, or is not read, is a row by itself."""
-    if bound.bound is not None:
-        return _list_ops(bound.bound.graph)
     stage = bound.stage
+    if bound.bound is not None:
+        yield from _list_ops(bound.bound.graph, stage_key(stage.name, bound.bound.function.graph.name))
+        return
+    id_ = row_id(stage)
     outputs = tuple(describe_feature(feature.type) for feature in stage.description.outputs)
-    return [OpSummary(row_id(stage), stage.model.kind, stage.name, outputs, None, None, None, None)]
+    names = tuple(feature.name for feature in stage.description.outputs)
+    row = OpRow(
+        id=id_, type=stage.model.kind, name=stage.name, function=id_, outputs=outputs, output_names=names
+    )
+    yield row, ()
 
 
 def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | None) -> FunctionSummary:
@@ -361,12 +200,12 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
         body = bound.function
         preprocessing = {found.input: found.text for found in find_preprocessing(body, interface)}
     summary = FunctionSummary(
-        name,
-        tuple(_feature(feature, preprocessing.get(feature.name, "")) for feature in interface.inputs),
-        tuple(map(_feature, _outputs(interface, bound))),
-        tuple(map(_feature, interface.states)),
-        interface.predicted_feature,
-        interface.predicted_probabilities,
+        name=name,
+        inputs=tuple(_feature(feature, preprocessing.get(feature.name, "")) for feature in interface.inputs),
+        outputs=tuple(map(_feature, _outputs(interface, bound))),
+        states=tuple(map(_feature, interface.states)),
+        predicted_feature=interface.predicted_feature,
+        predicted_probabilities=interface.predicted_probabilities,
     )
     if bound is None:
         return summary
@@ -409,13 +248,13 @@ def _outputs(interface: FunctionDescription, bound: BoundFunction | None) -> Seq
 def _feature(feature: Feature, preprocessing: str = "") -> FeatureSummary:
     inner = feature.type.array if isinstance(feature.type, StateFeature) else feature.type
     return FeatureSummary(
-        feature.name,
-        describe_feature(feature.type),
-        default_shape(feature.type),
-        _allowed(inner),
-        feature.is_optional,
-        feature.doc,
-        preprocessing,
+        name=feature.name,
+        type=describe_feature(feature.type),
+        shape=default_shape(feature.type),
+        flexibility=_allowed(inner),
+        is_optional=feature.is_optional,
+        doc=feature.doc,
+        preprocessing=preprocessing,
     )
 
 
@@ -451,12 +290,12 @@ def _work(bound: BoundFunction) -> WorkSummary:
         total += work if work is not None else Work(is_complete=view.op.constant is not None)
     unknown = Counter(op.type for op in bound.function.graph.walk() if _is_unknown(op.type))
     return WorkSummary(
-        total.flops,
-        total.read_bytes,
-        total.weight_bytes,
-        total.written_bytes,
-        total.is_complete and not unknown,
-        dict(unknown.most_common()),
+        flops=total.flops,
+        read_bytes=total.read_bytes,
+        weight_bytes=total.weight_bytes,
+        written_bytes=total.written_bytes,
+        is_complete=total.is_complete and not unknown,
+        unknown_ops=dict(unknown.most_common()),
     )
 
 
@@ -472,25 +311,31 @@ def _is_unknown(op_type: str) -> bool:
     return op_type not in OPS and op_type not in CLASSICAL_WORK and op_type != "const"
 
 
-def _list_ops(graph: BoundGraph, flows: Mapping[str, Flow] | None = None) -> list[OpSummary]:
-    rows = []
+def _list_ops(graph: BoundGraph, function: str, flows: Mapping[str, Flow] | None = None) -> Iterator[_Listed]:
     flows = trace_dataflow(graph) if flows is None else flows
     for view in graph.ops:
         if view.op.constant is None:
-            rows.append(_op(view, flows[view.op.id]))
+            flow = flows[view.op.id]
+            yield _op(view, function, flow), flow.inputs
         for block in view.blocks:
-            rows += _list_ops(block, flows)
-    return rows
+            yield from _list_ops(block, function, flows)
 
 
-def _op(view: OpView, flow: Flow) -> OpSummary:
+def _op(view: OpView, function: str, flow: Flow) -> OpRow:
     op, work = view.op, _work_of(view)
-    flops = read = written = weights = None
-    if work is not None:
-        flops, read, written, weights = work.flops, work.read_bytes, work.written_bytes, work.weight_bytes
-    return OpSummary(
-        op.id, op.type, op.name, tuple(describe_type(bound.type) for bound in view.outputs),
-        flops, read, written, weights, work is None or work.is_complete,
-        op.layer.name if op.layer else None, op.layer.type if op.layer else None,
-        flow.inputs, flow.live_bytes,
-    )  # fmt: skip
+    return OpRow(
+        id=op.id,
+        type=op.type,
+        name=op.name,
+        function=function,
+        outputs=tuple(describe_type(bound.type) for bound in view.outputs),
+        output_names=tuple(value.name for value in op.outputs),
+        flops=None if work is None else work.flops,
+        read_bytes=None if work is None else work.read_bytes,
+        written_bytes=None if work is None else work.written_bytes,
+        weight_bytes=None if work is None else work.weight_bytes,
+        work_is_complete=work is None or work.is_complete,
+        layer=op.layer.name if op.layer else None,
+        layer_type=op.layer.type if op.layer else None,
+        live_bytes=flow.live_bytes,
+    )

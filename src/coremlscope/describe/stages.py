@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from coremlscope.describe.classical import describe_classical
 from coremlscope.describe.weights import group_weights
@@ -30,10 +28,10 @@ from coremlscope.ir import (
     WordEmbedding,
     WordTagger,
 )
+from coremlscope.results.model import StageSummary
 from coremlscope.units import format_bytes
 
 __all__ = [
-    "StageSummary",
     "describe_external",
     "programs_of",
     "row_id",
@@ -43,48 +41,6 @@ __all__ = [
 ]
 
 _Pairs = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StageSummary:
-    """A model of a pipeline that is no pipeline itself.
-
-    Attributes:
-        name: Where it stands: `model0`, `encoder/model1`. The ids of its operations begin with it.
-        kind: Apple's name of the model type.
-        inputs: Name and type of each feature that it takes, in words.
-        outputs: Those that it gives.
-        facts: What else its file tells, in words: pairs of what and how.
-        absent: Why it cannot be run here, going on from a name; empty where the file holds what computes it.
-        operations: How many it has, constants left out; None where they are not known.
-        parameters: How many it has.
-        weights_bytes: Bytes of its parameters in the file.
-    """
-
-    name: str
-    kind: str
-    inputs: _Pairs
-    outputs: _Pairs
-    facts: _Pairs = ()
-    absent: str = ""
-    operations: int | None = None
-    parameters: int = 0
-    weights_bytes: int = 0
-
-    @property
-    def id(self) -> str:
-        """The id of the row that stands for it in tables of operations, where it is not run."""
-        return stage_key(self.name, "main")  # as `row_id` has it
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> StageSummary:
-        """From the plain values of its attributes."""
-        pairs = {key: _pairs(data[key]) for key in ("inputs", "outputs", "facts")}
-        return cls(**{**data, **pairs})
-
-
-def _pairs(data: Sequence[Sequence[str]]) -> _Pairs:
-    return tuple((what, how) for what, how in data)
 
 
 def programs_of(model: Model) -> Iterator[Program]:
@@ -150,15 +106,15 @@ def _summarise(bound: BoundStage) -> StageSummary:
     weights = () if program is None else group_weights(program)
     ops = None if bound.bound is None else bound.bound.function.graph.walk()
     return StageSummary(
-        bound.stage.name,
-        model.kind,
-        tuple(map(_feature, interface.inputs)),
-        tuple(map(_feature, interface.outputs)),
-        describe_external(model),
-        why_absent(model),
-        None if ops is None else sum(op.type != "const" for op in ops),
-        sum(group.parameters for group in weights),
-        sum(group.nbytes for group in weights),
+        name=bound.stage.name,
+        kind=model.kind,
+        inputs=tuple(map(_feature, interface.inputs)),
+        outputs=tuple(map(_feature, interface.outputs)),
+        facts=describe_external(model),
+        absent=why_absent(model),
+        operations=None if ops is None else sum(op.type != "const" for op in ops),
+        parameters=sum(group.parameters for group in weights),
+        weights_bytes=sum(group.nbytes for group in weights),
     )
 
 

@@ -8,27 +8,9 @@ from dataclasses import dataclass, field
 from coremlscope.formats.neuralnetwork.weights import EncodedWeights
 from coremlscope.formats.weights import BlobData
 from coremlscope.ir import Argument, Constant, Function, Immediate, Op, Program, TensorType, Value
+from coremlscope.results.model import WeightGroup
 
-__all__ = ["WeightGroup", "group_weights"]
-
-
-@dataclass(frozen=True, slots=True)
-class WeightGroup:
-    """The weights that are kept in one way.
-
-    Attributes:
-        storage: How they are kept: `fp16`, `LUT 4-bit`, `affine int8`, `sparse fp16`.
-        dtype: The element type that operations see.
-        tensors: How many weights there are.
-        parameters: Their elements, once unpacked.
-        nbytes: Bytes that they take in the file, scales and tables included.
-    """
-
-    storage: str
-    dtype: str
-    tensors: int
-    parameters: int
-    nbytes: int
+__all__ = ["group_weights"]
 
 
 def group_weights(*programs: Program) -> tuple[WeightGroup, ...]:
@@ -41,7 +23,10 @@ def group_weights(*programs: Program) -> tuple[WeightGroup, ...]:
     for program in programs:
         for function in program.functions.values():
             _collect(function, tally)
-    groups = [WeightGroup(storage, dtype, *sums) for (storage, dtype), sums in tally.sums.items()]
+    groups = [
+        WeightGroup(storage=storage, dtype=dtype, tensors=tensors, parameters=parameters, nbytes=nbytes)
+        for (storage, dtype), (tensors, parameters, nbytes) in tally.sums.items()
+    ]
     return tuple(sorted(groups, key=lambda group: (-group.nbytes, group.storage)))
 
 

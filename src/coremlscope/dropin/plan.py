@@ -8,7 +8,7 @@ model.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ from coremlscope.devices import SETTINGS, ComputeUnit, ComputeUnits, Device, fin
 from coremlscope.dropin.compute_devices import device_of_unit
 from coremlscope.dropin.structure import model_structure
 from coremlscope.execution.wiring import stage_key, wire
-from coremlscope.forecast.planning import plan_model
+from coremlscope.forecast.planner import place_functions
 from coremlscope.formats import container
-from coremlscope.placement.plan import Plan, Planned
+from coremlscope.placement.place import PlacedFunction, PlacedOp
 
 __all__ = ["ComputePlanProxy", "PlannedModel", "choose_device", "chosen_device", "load_plan"]
 
@@ -71,7 +71,9 @@ class PlannedModel(ComputePlanProxy):
         self._device = device
         self._setting: ComputeUnits = setting
         # By the operation itself: in the structure those of different stages may have the same id.
-        self._planned = dict(_by_operation(model, plan_model(model, device, setting)))
+        self._planned = dict(
+            _by_operation(model, place_functions(model, device, [setting], with_advice=False))
+        )
         self._layers = _by_layer(self._planned.values(), setting)
 
     def get_compute_device_usage_for_mlprogram_operation(self, operation: Any) -> Any:
@@ -91,7 +93,7 @@ class PlannedModel(ComputePlanProxy):
         planned = self._find(operation)
         return None if planned is None else MLComputePlanCost(weight=planned.choices[self._setting].weight)
 
-    def _usage(self, planned: Planned | None) -> Any:
+    def _usage(self, planned: PlacedOp | None) -> Any:
         from coremltools.models.compute_plan import MLComputePlanDeviceUsage
 
         preferred = None if planned is None else planned.choices[self._setting].unit
@@ -103,7 +105,7 @@ class PlannedModel(ComputePlanProxy):
             supported_compute_devices=[self._as_device(unit) for unit in units],
         )
 
-    def _find(self, operation: Any) -> Planned | None:
+    def _find(self, operation: Any) -> PlacedOp | None:
         op = getattr(operation, "__proxy__", None)
         held = self._planned.get(id(op))
         return held[1] if held is not None and held[0] is op else None
@@ -112,7 +114,9 @@ class PlannedModel(ComputePlanProxy):
         return device_of_unit(unit, self._device)
 
 
-def _by_operation(model: ir.Model, plan: Plan) -> Iterator[tuple[int, tuple[ir.Op, Planned]]]:
+def _by_operation(
+    model: ir.Model, functions: Mapping[str, PlacedFunction]
+) -> Iterator[tuple[int, tuple[ir.Op, PlacedOp]]]:
     """Each operation that is planned, by its identity; the operation is kept so that it stays its own."""
     for stage in wire(model).stages:
         content, description = stage.model.content, stage.model.description
@@ -120,7 +124,7 @@ def _by_operation(model: ir.Model, plan: Plan) -> Iterator[tuple[int, tuple[ir.O
             continue
         for function, body in content.functions.items():
             known = function if function in description.functions else description.default
-            planned = plan.functions.get(stage_key(stage.name, known))
+            planned = functions.get(stage_key(stage.name, known))
             ops = {} if planned is None else {op.id: op for op in planned.ops}
             for op in body.graph.walk():
                 key = stage_key(stage.name, op.id)
@@ -129,10 +133,10 @@ def _by_operation(model: ir.Model, plan: Plan) -> Iterator[tuple[int, tuple[ir.O
 
 
 def _by_layer(
-    planned: Iterable[tuple[ir.Op, Planned]], setting: ComputeUnits
-) -> dict[int, tuple[ir.Layer, Planned]]:
+    planned: Iterable[tuple[ir.Op, PlacedOp]], setting: ComputeUnits
+) -> dict[int, tuple[ir.Layer, PlacedOp]]:
     """The operation of each layer that costs most where it is planned to run, by the layer's identity."""
-    layers: dict[int, tuple[ir.Layer, Planned]] = {}
+    layers: dict[int, tuple[ir.Layer, PlacedOp]] = {}
     for op, candidate in planned:
         if op.layer is None:
             continue

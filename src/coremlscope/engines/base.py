@@ -119,6 +119,10 @@ class Engine(Protocol):
         """What it is called: `onnxruntime`."""
 
     @property
+    def title(self) -> str:
+        """Its name for people: `ONNX Runtime`."""
+
+    @property
     def version(self) -> str:
         """Its version."""
 

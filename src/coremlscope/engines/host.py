@@ -7,9 +7,12 @@ import os
 import platform
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["logical_processors", "physical_cores", "power_mode", "processor_name"]
+from coremlscope.results.measurement import Machine
+
+__all__ = ["logical_processors", "physical_cores", "power_mode", "processor_name", "this_machine"]
 
 #: macOS' names for the values of `powermode` in `pmset -g`; older systems tell `lowpowermode` alone.
 _POWER_MODES = {"0": "normal", "1": "low power", "2": "high power"}
@@ -111,3 +114,26 @@ def physical_cores() -> int:
     elif sys.platform == "win32":  # no interface without a dependency; two threads a core is the usual case
         cores = (available + 1) // 2
     return max(1, min(cores or available, available))
+
+
+def this_machine() -> Machine:
+    """The machine that this process runs on."""
+    return Machine(
+        processor=processor_name(),
+        cores=physical_cores(),
+        os=_os_name(),
+        python=platform.python_version(),
+        power_mode=power_mode(),
+    )
+
+
+def _os_name() -> str:
+    """`Ubuntu 24.04 LTS (x86_64)`, `macOS 15.1 (arm64)`, `Windows 11 (AMD64)`."""
+    system = platform.system()
+    name = f"{system} {platform.release()}"
+    if system == "Darwin":
+        name = f"macOS {platform.mac_ver()[0]}"
+    elif system == "Linux":
+        with suppress(OSError):
+            name = platform.freedesktop_os_release().get("PRETTY_NAME", name)
+    return f"{name} ({platform.machine()})"

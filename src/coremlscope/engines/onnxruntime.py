@@ -42,6 +42,7 @@ class OnnxRuntimeEngine:
     """Runs lowered programs with ONNX Runtime's kernels for the host's processor."""
 
     name = "onnxruntime"
+    title = "ONNX Runtime"
 
     @property
     def version(self) -> str:

@@ -50,6 +50,7 @@ class ScriptedEngine:
     node_s: Mapping[str, Sequence[float]] = field(default_factory=dict)
     outputs: Callable[[Mapping[str, Array]], dict[str, Array]] | None = None
     name: str = "scripted"
+    title: str = "Scripted engine"
     version: str = "1"
 
     def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> ScriptedSession:

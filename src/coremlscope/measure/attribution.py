@@ -11,26 +11,30 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from coremlscope.engines.base import EngineNode
 from coremlscope.ir import Graph, Op
 from coremlscope.measure.lowered_graph import LoweredGraph, LoweredNode
 from coremlscope.ops.program import OnnxProgram
+from coremlscope.results.measurement import Status
 
-__all__ = ["Attribution", "NodeGroup", "Status", "attribute"]
-
-#: What became of an operation. `timed`: it has a group to itself. `fused`: it shares its group with others.
-#: `inside`: it ran in a nested graph; the time is in the group of the operation that holds the graph.
-#: `folded`: nothing of it is left at run time. `not run`: nothing reads its result, or its branch is never
-#: taken; or what computes it is not in the file. `unattributed`: no node of the engine could be found for it.
-Status = Literal["timed", "fused", "inside", "folded", "not run", "unattributed"]
+__all__ = ["Attribution", "NodeGroup", "attribute"]
 
 #: Operators that change the layout or the type of a value and not its content. Engines add them.
 _MOVERS = frozenset(
-    {"Cast", "Identity", "MemcpyFromHost", "MemcpyToHost", "ReorderInput", "ReorderOutput", "Reshape",
-     "Squeeze", "Transpose", "Unsqueeze"}
-)  # fmt: skip
+    [
+        "Cast",
+        "Identity",
+        "MemcpyFromHost",
+        "MemcpyToHost",
+        "ReorderInput",
+        "ReorderOutput",
+        "Reshape",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    ]
+)
 #: Operators that engines fuse into what reads their result, not into what makes their input.
 _FUSED_FORWARD = frozenset({"Pad"})
 #: The last part of a name, such as engines append.
@@ -44,12 +48,12 @@ class NodeGroup:
     Attributes:
         ops: Ids of the operations, in the program's order; empty where the engine added the nodes.
         nodes: Indices of the engine's nodes, in the order of execution.
-        makes_up: True where the nodes make values up for operations that are not run.
+        is_synthetic: True where the nodes make synthetic values for operations that are not run.
     """
 
     ops: tuple[str, ...]
     nodes: tuple[int, ...]
-    makes_up: bool = False
+    is_synthetic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +74,17 @@ class Attribution:
         """The same for a function some of whose operations were not run: others stood in for them."""
         if not ops:
             return self
-        made_up = {op for op in self.status if op.partition(".")[0] in ops}
+        replaced = {op for op in self.status if op.partition(".")[0] in ops}
         groups = tuple(
             NodeGroup(
-                tuple(op for op in group.ops if op not in made_up),
+                tuple(op for op in group.ops if op not in replaced),
                 group.nodes,
-                makes_up=bool(group.ops) and made_up.issuperset(group.ops),
+                is_synthetic=bool(group.ops) and replaced.issuperset(group.ops),
             )
             for group in self.groups
         )
         status: dict[str, Status] = {**self.status, **dict.fromkeys(ops, "not run")}
-        return Attribution(groups, status, {op: n for op, n in self.group.items() if op not in made_up})
+        return Attribution(groups, status, {op: n for op, n in self.group.items() if op not in replaced})
 
 
 def attribute(graph: Graph, program: OnnxProgram, nodes: Sequence[EngineNode]) -> Attribution:

@@ -1,170 +1,129 @@
-"""Measuring a model, and putting together what was measured."""
+"""Measures a model with one of the embedded engines: phases, operations, stages of pipelines."""
 
 from __future__ import annotations
 
 import dataclasses
-import platform
 import shutil
 import statistics
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coremlscope.describe.model import ModelSummary, OpSummary, summarise
-from coremlscope.devices.unit import SETTINGS
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, NodeProfile
-from coremlscope.engines.host import physical_cores, power_mode, processor_name
-from coremlscope.engines.sampling import MOST_WARMUPS, Clock, Samples, median_interval, sample
-from coremlscope.errors import UsageError
+from coremlscope.engines.host import this_machine
+from coremlscope.engines.sampling import MOST_WARMUPS, Clock, Samples, sample
 from coremlscope.execution.custom_layers import CustomLayer, around_custom_layers, custom_layers
-from coremlscope.execution.executable import Executable, check_precision
-from coremlscope.execution.pipeline import PipelineExecutable, Runnable, StageRun, compile_whole, load_whole
+from coremlscope.execution.executable import Executable
+from coremlscope.execution.pipeline import (
+    PipelineExecutable,
+    Runnable,
+    StageRun,
+    compile_whole,
+    load_whole,
+)
 from coremlscope.execution.random_weights import missing_weights
 from coremlscope.execution.ranges import OpRange
-from coremlscope.execution.wiring import input_functions, interface_of, stage_key
+from coremlscope.execution.wiring import input_functions
 from coremlscope.features import dummy_values, to_tensors
-from coremlscope.ir import Array, FeatureType, FunctionDescription, Model
-from coremlscope.measure.attribution import Attribution, NodeGroup, Status, attribute
-from coremlscope.measure.findings import Evidence, note
+from coremlscope.findings import Finding
+from coremlscope.ir import Array, Model
+from coremlscope.measure.attribution import Attribution, NodeGroup, attribute
+from coremlscope.measure.contract import Progress, Subject, now
+from coremlscope.measure.findings import Evidence, remark_on
 from coremlscope.measure.overflow import note_ranges
-from coremlscope.results.profile import (
+from coremlscope.results.measurement import (
+    Fp16Ranges,
     Group,
-    Host,
+    Measurement,
     NodeTiming,
-    OpRow,
-    OpTable,
     Phase,
-    Profile,
-    Request,
+    Runtime,
+    Settings,
     StageTiming,
+    Status,
 )
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.operations import OpTable
+from coremlscope.results.statistics import median_interval
 
-__all__ = ["Progress", "describe_host", "measure"]
-
-#: Called with the phase, how many repetitions are done, and how many there will be.
-Progress = Callable[[str, int, int], None]
+__all__ = ["EngineMeasurer"]
 
 #: Profiled runs: enough for a stable median, few enough for the profiler's log to stay small.
 _PROFILED_RUNS = 30
 _PROFILED_WARMUPS = 3
-#: A profile holds many groups: an interval of 95 % would miss the median of several.
+#: A measurement holds many groups: an interval of 95 % would miss the median of several.
 _GROUP_LEVEL = 0.995
 
 
-def measure(
-    model: Model,
-    request: Request | None = None,
-    *,
-    inputs: Mapping[str, Any] | None = None,
-    threads: int | None = None,
-    engine: Engine | None = None,
-    clock: Clock = time.perf_counter,
-    progress: Progress | None = None,
-) -> Profile:
-    """Compiles, loads and runs a function of a model, again and again, and says where the time goes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineMeasurer:
+    """Measures with an embedded engine, on this machine's processor.
 
-    Args:
-        model: The model.
-        request: What to measure and how often; the defaults where it is None.
-        inputs: Values of inputs by name; those that are absent are made up from the request's seed.
-        threads: Threads that work on one operation; None for one per physical core.
+    Attributes:
         engine: The engine; None for the default one.
-        clock: What durations are measured with.
-        progress: Told of each repetition.
-
-    Raises:
-        UsageError: A number of repetitions is not positive, or there is no such function.
-        MissingWeightsError: Weights are absent and the request does not allow made-up ones.
-        UnsupportedModelError: The model cannot be run here.
-        InputError: A shape or a value is not allowed.
-        EngineError: The engine failed.
+        threads: Threads that work on one operation; None for one per physical core.
+        clock: Seconds since some moment.
     """
-    request = request or Request()
-    _check(request)
-    function, interface = interface_of(model, request.function or None)
-    shapes = {**_own_shapes(interface, inputs or {}), **request.shapes}
-    request = dataclasses.replace(
-        request, function=function, inputs=tuple(sorted(inputs or {})), shapes=shapes
-    )
-    summary = summarise(model, request.shapes, function=function, list_ops=True)
-    bodies = input_functions(model, function)
-    made = dummy_values(interface, *bodies, seed=request.seed, shapes=request.shapes)
-    run = _Run(
-        around_custom_layers(model),
-        request,
-        engine or default_engine(),
-        EngineOptions(threads),
-        clock,
-        progress,
-    )
-    with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
-        compiled = run.compile(Path(name))
-        loaded, executable = run.load(Path(name))
-        tensors = to_tensors(executable.description.inputs, {**made, **(inputs or {})}, executable.shapes)
-        predicted, stages = run.predict(executable, tensors)
-        parts = run.profile_nodes(executable, tensors, predicted, stages)
-        ranges = run.round(Path(name), tensors) if request.precision == "fp16" else None
-    phases = (Phase(taken.seconds, taken.warmups) for taken in (compiled, loaded, predicted))
-    host = describe_host(run.engine, run.options)
-    return _assemble(summary, host, request, tuple(phases), parts, ranges)
 
+    engine: Engine | None = None
+    threads: int | None = None
+    clock: Clock = time.perf_counter
 
-def _own_shapes(interface: FunctionDescription, values: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The shapes of the values that are given for flexible inputs."""
-    flexible = [f for f in interface.inputs if f.name in values and _is_flexible(f.type)]
-    tensors = to_tensors(flexible, {feature.name: values[feature.name] for feature in flexible})
-    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-
-
-def _is_flexible(type_: FeatureType) -> bool:
-    return bool(getattr(type_, "flexibility", None) or getattr(type_, "takes_sequences", False))
-
-
-def _check(request: Request) -> None:
-    for name in ("iterations", "compile_iterations", "load_iterations"):
-        if getattr(request, name) < 1:
-            option = name.replace("_", "-")
-            raise UsageError(f"--{option} must be at least 1, not {getattr(request, name)}")
-    check_precision(request.precision)
-    if request.compute_units not in SETTINGS:
-        raise UsageError(
-            f"there are no compute units {request.compute_units!r}", f"use one of {', '.join(SETTINGS)}"
+    def measure(
+        self,
+        subject: Subject,
+        settings: Settings,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Measurement:
+        """Compiles, loads and runs a function repeatedly, and times each operation; see `Measurer`."""
+        engine = self.engine or default_engine()
+        run = _Run(
+            model=around_custom_layers(subject.model),
+            settings=settings,
+            engine=engine,
+            options=EngineOptions(self.threads),
+            clock=self.clock,
+            progress=progress,
         )
-    if request.seed < 0:
-        raise UsageError(f"--seed must be at least 0, not {request.seed}")
-    if request.warmups is not None and request.warmups < 0:
-        raise UsageError(f"--warmups cannot be {request.warmups}")
+        with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
+            compiled = run.compile(Path(name))
+            loaded, executable = run.load(Path(name))
+            tensors = _tensors(subject.model, executable, settings, inputs or {})
+            predicted, stages = run.predict(executable, tensors)
+            parts = run.profile_nodes(executable, tensors, predicted, stages)
+            ranges = run.round(Path(name), tensors) if settings.precision == "fp16" else None
+        machine, runtime = this_machine(), Runtime(engine.name, engine.title, engine.version)
+        bare = Measurement(
+            label=f"{runtime.name} {runtime.version} on {machine.processor}",
+            runtime=runtime,
+            machine=machine,
+            settings=settings,
+            threads=run.options.thread_count,
+            compile=Phase.of(compiled.seconds, compiled.warmups),
+            load=Phase.of(loaded.seconds, loaded.warmups),
+            predict=Phase.of(predicted.seconds, predicted.warmups),
+            measured_at=now(),
+        )
+        return _assemble(bare, subject, parts, ranges)
 
 
-def describe_host(engine: Engine, options: EngineOptions) -> Host:
-    """The machine that this runs on."""
-    processor = processor_name()
-    label = f"{engine.name} {engine.version} on {processor}"
-    return Host(
-        processor, physical_cores(), _os_name(), platform.python_version(), engine.name, engine.version,
-        options.thread_count, label, power_mode(),
-    )  # fmt: skip
+def _tensors(
+    model: Model, executable: Runnable, settings: Settings, inputs: Mapping[str, Any]
+) -> dict[str, Array]:
+    """The given values, and synthetic ones for the other inputs."""
+    bodies = input_functions(model, settings.function)
+    synthetic = dummy_values(executable.description, *bodies, seed=settings.seed, shapes=settings.shapes)
+    return dict(to_tensors(executable.description.inputs, {**synthetic, **inputs}, executable.shapes))
 
 
-def _os_name() -> str:
-    """`Ubuntu 24.04 LTS (x86_64)`, `macOS 15.1 (arm64)`, `Windows 11 (AMD64)`."""
-    system = platform.system()
-    name = f"{system} {platform.release()}"
-    if system == "Darwin":
-        name = f"macOS {platform.mac_ver()[0]}"
-    elif system == "Linux":
-        with suppress(OSError):
-            name = platform.freedesktop_os_release().get("PRETTY_NAME", name)
-    return f"{name} ({platform.machine()})"
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
     """A function that was profiled: the whole model, or a stage of a pipeline.
 
@@ -187,12 +146,12 @@ class _Part:
 _StageTimes = Mapping[int, Sequence[tuple[float, float]]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Run:
     """The repetitions of one measurement."""
 
     model: Model
-    request: Request
+    settings: Settings
     engine: Engine
     options: EngineOptions
     clock: Clock
@@ -201,17 +160,22 @@ class _Run:
 
     def compile(self, folder: Path) -> Samples:
         """Compiles into a fresh folder each time; the last one stays, as `compiled`."""
-        count = self.request.compile_iterations
+        count = self.settings.compile_iterations
         names = iter([*(f"cold{index}" for index in range(count)), "compiled"])
-        seed = self.request.seed if self.request.random_weights else None
+        seed = self.settings.seed if self.settings.random_weights else None
 
         def work() -> None:
             self._open.append(
                 compile_whole(
-                    self.model, folder / next(names), function=self.request.function,
-                    shapes=self.request.shapes, engine=self.engine, options=self.options, random_weights=seed,
+                    self.model,
+                    folder / next(names),
+                    function=self.settings.function,
+                    shapes=self.settings.shapes,
+                    engine=self.engine,
+                    options=self.options,
+                    random_weights=seed,
                 )
-            )  # fmt: skip
+            )
 
         def after() -> None:
             executable = self._open.pop()
@@ -223,7 +187,7 @@ class _Run:
 
     def load(self, folder: Path) -> tuple[Samples, Runnable]:
         """Loads what was compiled; the last one stays loaded."""
-        count = self.request.load_iterations
+        count = self.settings.load_iterations
 
         def before() -> None:
             while self._open:
@@ -240,7 +204,7 @@ class _Run:
 
     def predict(self, executable: Runnable, tensors: Mapping[str, Array]) -> tuple[Samples, _StageTimes]:
         """Predicts with one state that goes on from prediction to prediction."""
-        state, request = executable.new_state(), self.request
+        state, settings = executable.new_state(), self.settings
         stages: dict[int, list[tuple[float, float]]] = {}
 
         def watch(run: StageRun) -> None:
@@ -252,11 +216,11 @@ class _Run:
             else:
                 executable.run(tensors, state)
 
-        warmups = MOST_WARMUPS if request.warmups is None else request.warmups
-        warm = sample(work, 0, request.warmups, clock=self.clock, after=self._told("warm-up", warmups))
-        told = self._told("predict", request.iterations)
-        taken = sample(work, request.iterations, 0, clock=self.clock, after=told)
-        timed = {index: times[-request.iterations :] for index, times in stages.items()}
+        warmups = MOST_WARMUPS if settings.warmups is None else settings.warmups
+        warm = sample(work, 0, settings.warmups, clock=self.clock, after=self._told("warm-up", warmups))
+        told = self._told("predict", settings.iterations)
+        taken = sample(work, settings.iterations, 0, clock=self.clock, after=told)
+        timed = {index: times[-settings.iterations :] for index, times in stages.items()}
         return Samples(taken.seconds, warm.warmups), timed
 
     def profile_nodes(
@@ -270,12 +234,14 @@ class _Run:
             stages = {0: [(0.0, predicted.statistics.median)]}
         executable.close()
         told = self._told("operations", len(feeds))
-        runs = min(self.request.iterations, _PROFILED_RUNS)
+        runs = min(self.settings.iterations, _PROFILED_RUNS)
         parts = []
         for (stage, step, fed), index in zip(feeds, sorted(stages), strict=True):
             profiled = step.session.node_times(fed, runs, _PROFILED_WARMUPS)
             converts, took = (statistics.median(times) for times in zip(*stages[index], strict=True))
-            parts.append(_Part(stage, step, profiled, took, converts))
+            parts.append(
+                _Part(stage=stage, executable=step, profiled=profiled, run_s=took, convert_s=converts)
+            )
             told()
         return parts
 
@@ -283,10 +249,15 @@ class _Run:
         """Predicts once with results rounded to fp16, when everything is timed."""
         told = self._told("fp16", 1)
         executable = compile_whole(
-            self.model, folder / "rounded", function=self.request.function, shapes=self.request.shapes,
-            engine=self.engine, options=self.options, precision="fp16",
-            random_weights=self.request.seed if self.request.random_weights else None,
-        )  # fmt: skip
+            self.model,
+            folder / "rounded",
+            function=self.settings.function,
+            shapes=self.settings.shapes,
+            engine=self.engine,
+            options=self.options,
+            precision="fp16",
+            random_weights=self.settings.seed if self.settings.random_weights else None,
+        )
         _, ranges = executable.run_with_ranges(tensors)
         executable.close()
         told()
@@ -329,50 +300,72 @@ def _stage_feeds(
 
 
 def _assemble(
-    summary: ModelSummary,
-    host: Host,
-    request: Request,
-    phases: tuple[Phase, ...],
-    parts: Sequence[_Part],
-    ranges: Sequence[OpRange] | None,
-) -> Profile:
-    compiled, loaded, predict = phases
-    types = {row.id: row.type for row in summary.op_list}
+    bare: Measurement, subject: Subject, parts: Sequence[_Part], ranges: Sequence[OpRange] | None
+) -> Measurement:
+    """The measurement with the times of operations and stages, and remarks."""
+    rows = {id_: row for row, id_ in enumerate(subject.ops.id)}
     groups: list[Group] = []
-    placed: dict[str, tuple[str, int, Status]] = {}
+    # What no part was compiled for is a stage of a pipeline whose file does not hold what computes it.
+    status: list[Status] = ["not run"] * len(rows)
+    owners = [-1] * len(rows)
     customs: list[CustomLayer] = []
     for part in parts:
         found = attribute(part.executable.bound.graph.graph, part.executable.program, part.profiled.nodes)
         in_part = list(custom_layers(part.executable.bound.function))
         found = found.without(frozenset(layer.id for layer in in_part))
         customs += in_part
-        for op_id, status in found.status.items():
-            number = found.group.get(op_id)
-            place = -1 if number is None else number + len(groups)
-            placed[op_id] = _function(part.stage, op_id), place, status
-        groups += _groups(found, part, types)
+        for op_id, known in found.status.items():
+            if op_id in rows:
+                number = found.group.get(op_id)
+                owners[rows[op_id]] = -1 if number is None else number + len(groups)
+                status[rows[op_id]] = known
+        groups += _groups(found, part, subject.ops, rows)
     groups = _with_shares(groups)
-    ops = OpTable.of(_rows(summary.op_list, placed, ranges or ()))
-    nodes = _timing(parts)
-    made_up = sum(
+    measurement = dataclasses.replace(
+        bare,
+        groups=tuple(groups),
+        status=tuple(status),
+        group=tuple(owners),
+        nodes=_timing(parts),
+        stages=tuple(_stage_timings(subject.summary, parts, groups)),
+        fp16=None if ranges is None else _ranges(ranges, subject.ops),
+    )
+    findings = _findings(measurement, subject, parts, customs)
+    if ranges is not None:
+        unused = frozenset(id_ for id_, row in rows.items() if status[row] == "not run")
+        graphs = [part.executable.bound.graph.graph for part in parts]
+        findings += note_ranges(graphs, ranges, unused)
+    return dataclasses.replace(measurement, findings=findings)
+
+
+def _findings(
+    measurement: Measurement, subject: Subject, parts: Sequence[_Part], customs: Sequence[CustomLayer]
+) -> tuple[Finding, ...]:
+    synthetic = sum(
         missing_weights(part.executable.bound.function)
         for part in parts
         if part.executable.manifest.random_weights is not None
     )
-    problems = tuple(problem for part in parts for problem in part.executable.bound.problems)
-    absent = tuple(stage for stage in summary.stages if stage.absent)
-    evidence = Evidence(
-        host, request, predict, nodes, ops, tuple(groups), made_up, problems, absent, tuple(customs)
+    return remark_on(
+        Evidence(
+            measurement=measurement,
+            ops=subject.ops,
+            synthetic=synthetic,
+            problems=tuple(problem for part in parts for problem in part.executable.bound.problems),
+            absent=tuple(stage for stage in subject.summary.stages if stage.absent),
+            customs=tuple(customs),
+        )
     )
-    findings = note(evidence)
-    if ranges is not None:
-        unused = frozenset(row.id for row in ops if row.status == "not run")
-        graphs = [part.executable.bound.graph.graph for part in parts]
-        findings += note_ranges(graphs, ranges, unused)
-    model = dataclasses.replace(summary, op_list=())
-    stages = tuple(_stage_timings(summary, parts, groups))
-    return Profile(
-        model, host, request, compiled, loaded, predict, nodes, ops, tuple(groups), findings, stages=stages
+
+
+def _ranges(ranges: Sequence[OpRange], ops: OpTable) -> Fp16Ranges:
+    by_id = {row.id: row for row in ranges}
+    rows = [by_id.get(id_) for id_ in ops.id]
+    return Fp16Ranges(
+        largest=tuple(None if row is None else row.largest for row in rows),
+        overflows=tuple(None if row is None else row.overflows for row in rows),
+        infinities=tuple(None if row is None else row.infinities for row in rows),
+        nans=tuple(None if row is None else row.nans for row in rows),
     )
 
 
@@ -383,22 +376,28 @@ def _stage_timings(
     for stage in summary.stages:
         part = by_name.get(stage.name)
         if part is None:
-            yield StageTiming(stage.name, stage.kind, stage.absent)
+            yield StageTiming(name=stage.name, kind=stage.kind, absent=stage.absent)
         else:
             inside = sum(group.wall_s for group in groups if group.stage == stage.name)
-            yield StageTiming(stage.name, stage.kind, "", part.run_s, part.convert_s, inside)
+            yield StageTiming(
+                name=stage.name,
+                kind=stage.kind,
+                run_s=part.run_s,
+                convert_s=part.convert_s,
+                operations_s=inside,
+            )
 
 
 def _timing(parts: Sequence[_Part]) -> NodeTiming:
     """That of the whole; of the stages of a pipeline, which are profiled one by one, the sums."""
     timings = [_part_timing(part.profiled, part.run_s) for part in parts]
     return NodeTiming(
-        min(timing.iterations for timing in timings),
-        max(timing.warmups for timing in timings),
-        sum(timing.run_s for timing in timings),
-        sum(timing.nodes_s for timing in timings),
-        sum(timing.node_overhead_s for timing in timings),
-        sum(timing.profiler_overhead_s for timing in timings),
+        iterations=min(timing.iterations for timing in timings),
+        warmups=max(timing.warmups for timing in timings),
+        run_s=sum(timing.run_s for timing in timings),
+        nodes_s=sum(timing.nodes_s for timing in timings),
+        node_overhead_s=sum(timing.node_overhead_s for timing in timings),
+        profiler_overhead_s=sum(timing.profiler_overhead_s for timing in timings),
     )
 
 
@@ -407,49 +406,32 @@ def _part_timing(profiled: NodeProfile, plain_s: float) -> NodeTiming:
     sums = [sum(node.seconds[index] for node in top) for index in range(len(profiled.seconds))]
     run_s, nodes_s = statistics.median(profiled.seconds), statistics.median(sums)
     beside = statistics.median(run - nodes for run, nodes in zip(profiled.seconds, sums, strict=True))
-    return NodeTiming(len(profiled.seconds), profiled.warmups, run_s, nodes_s, beside, run_s - plain_s)
+    return NodeTiming(
+        iterations=len(profiled.seconds),
+        warmups=profiled.warmups,
+        run_s=run_s,
+        nodes_s=nodes_s,
+        node_overhead_s=beside,
+        profiler_overhead_s=run_s - plain_s,
+    )
 
 
-def _function(stage: str, op_id: str) -> str:
-    """The function that an operation is in, with its stage."""
-    return stage_key(stage, op_id.removeprefix(f"{stage}/").partition("/")[0])
-
-
-def _rows(
-    ops: Sequence[OpSummary], placed: Mapping[str, tuple[str, int, Status]], ranges: Sequence[OpRange]
-) -> Iterator[OpRow]:
-    by_id = {row.id: (row.largest, row.overflows, row.infinities, row.nans) for row in ranges}
-    index = {op.id: place for place, op in enumerate(ops)}
-    for op in ops:
-        # What no part was compiled for is a stage of a pipeline whose file does not hold what computes it.
-        function, group, status = placed.get(op.id, (op.id, -1, "not run"))
-        largest, overflows, infinities, nans = by_id.get(op.id, (None, None, None, None))
-        yield OpRow(
-            op.id, op.type, op.name, function, op.outputs, op.flops, op.read_bytes,
-            op.written_bytes, op.weight_bytes, group, status,
-            op.work_is_complete, largest, overflows, infinities, nans, op.layer, op.layer_type,
-            tuple(index[maker] for maker in op.inputs if maker in index), op.live_bytes,
-        )  # fmt: skip
-
-
-def _groups(attribution: Attribution, part: _Part, types: Mapping[str, str]) -> list[Group]:
+def _groups(attribution: Attribution, part: _Part, ops: OpTable, rows: Mapping[str, int]) -> Iterator[Group]:
     """The groups of a part, without their shares of the whole."""
-    profiled = part.profiled
-    runs = range(len(profiled.seconds))
-    times = [
-        [sum(profiled.nodes[node].seconds[index] for node in group.nodes) for index in runs]
-        for group in attribution.groups
-    ]
-    walls = [statistics.median(seconds) for seconds in times]
-    intervals = [median_interval(seconds, _GROUP_LEVEL) or (None, None) for seconds in times]
-    return [
-        Group(
-            _label(group, profiled, types), group.ops, wall, 0.0,
-            tuple((profiled.nodes[node].name, profiled.nodes[node].op_type) for node in group.nodes),
-            low_s=interval[0], high_s=interval[1], stage=part.stage,
+    nodes, runs = part.profiled.nodes, range(len(part.profiled.seconds))
+    for group in attribution.groups:
+        times = [sum(nodes[node].seconds[run] for node in group.nodes) for run in runs]
+        low, high = median_interval(times, _GROUP_LEVEL) or (None, None)
+        yield Group(
+            label=_label(group, part.profiled, ops, rows),
+            ops=tuple(rows[op] for op in group.ops if op in rows),
+            wall_s=statistics.median(times),
+            share=0.0,
+            engine_nodes=tuple((nodes[node].name, nodes[node].op_type) for node in group.nodes),
+            low_s=low,
+            high_s=high,
+            stage=part.stage,
         )
-        for group, wall, interval in zip(attribution.groups, walls, intervals, strict=True)
-    ]  # fmt: skip
 
 
 def _with_shares(groups: Sequence[Group]) -> list[Group]:
@@ -457,11 +439,11 @@ def _with_shares(groups: Sequence[Group]) -> list[Group]:
     return [dataclasses.replace(g, share=g.wall_s / total if total else 0.0) for g in groups]
 
 
-def _label(group: NodeGroup, profiled: NodeProfile, types: Mapping[str, str]) -> str:
+def _label(group: NodeGroup, profiled: NodeProfile, ops: OpTable, rows: Mapping[str, int]) -> str:
     """`conv + relu`, `slice_by_index ×17`, `ReorderInput (added by the engine)`."""
-    named = [types.get(op, op) for op in group.ops] or [profiled.nodes[node].op_type for node in group.nodes]
-    counted = Counter(named)
+    named = [ops.type[rows[op]] if op in rows else op for op in group.ops]
+    counted = Counter(named or [profiled.nodes[node].op_type for node in group.nodes])
     text = " + ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.items())
     if group.ops:
         return text
-    return f"{text} ({'made-up values' if group.makes_up else 'added by the engine'})"
+    return f"{text} ({'synthetic values' if group.is_synthetic else 'added by the engine'})"

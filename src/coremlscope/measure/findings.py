@@ -1,17 +1,18 @@
-"""What a person should know about a measurement."""
+"""Remarks on a measurement of an engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coremlscope.describe.stages import StageSummary
 from coremlscope.execution.custom_layers import CustomLayer
 from coremlscope.findings import Finding
-from coremlscope.results.profile import Group, Host, NodeTiming, OpTable, Phase, Request
+from coremlscope.results.measurement import Measurement, Status
+from coremlscope.results.model import StageSummary
+from coremlscope.results.operations import OpTable
 from coremlscope.units import format_duration, format_share
 
-__all__ = ["Evidence", "note"]
+__all__ = ["Evidence", "remark_on"]
 
 #: Fewer samples than this say little about their spread.
 _FEW = 10
@@ -23,57 +24,62 @@ _INTERRUPTED = 0.75
 _SLOWED = 1.25
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What the notes are made from.
+    """What the remarks are derived from.
 
     Attributes:
-        made_up: How many constants were made up.
+        measurement: The measurement without its findings.
+        ops: Every operation.
+        synthetic: Number of constants that were replaced by synthetic ones.
         problems: `(op id, sentence)` of operations whose arguments contradict each other.
         absent: Stages of a pipeline that were not run.
         customs: Layers that were not run.
     """
 
-    host: Host
-    request: Request
-    predict: Phase
-    nodes: NodeTiming
+    measurement: Measurement
     ops: OpTable
-    groups: tuple[Group, ...]
-    made_up: int
-    problems: tuple[tuple[str, str], ...]
+    synthetic: int = 0
+    problems: tuple[tuple[str, str], ...] = ()
     absent: tuple[StageSummary, ...] = ()
     customs: tuple[CustomLayer, ...] = ()
 
+    def with_status(self, status: Status) -> tuple[str, ...]:
+        """The ids of the operations with this status."""
+        pairs = zip(self.ops.id, self.measurement.status, strict=False)
+        return tuple(id_ for id_, found in pairs if found == status)
+
 
 def _not_apple(evidence: Evidence) -> Finding:
-    host = evidence.host
+    measurement = evidence.measurement
+    runtime = measurement.runtime
     return Finding(
         "measured-on-host",
         "info",
-        f"All times were measured on this host's processor ({host.processor}) by {host.engine} "
-        f"{host.engine_version}; none is a measurement of Core ML or of a Neural Engine.",
+        f"All times were measured on this host's processor ({measurement.machine.processor}) by "
+        f"{runtime.name} {runtime.version}; none is a measurement of Core ML or of a Neural Engine.",
         "compile and load times are those of this runtime, too",
     )
 
 
 def _compute_units(evidence: Evidence) -> Finding | None:
-    units = evidence.request.compute_units
+    units = evidence.measurement.settings.compute_units
     if units == "all":
         return None
-    text = f"Compute units ({units}) are recorded and have no influence on what is measured here."
+    text = f"Compute units ({units}) are recorded and have no effect on what is measured here."
     return Finding("compute-units-ignored", "info", text)
 
 
 def _random_weights(evidence: Evidence) -> Finding | None:
-    count = evidence.made_up
+    count = evidence.synthetic
     if not count:
         return None
-    absent = "constant is absent and was" if count == 1 else "constants are absent and were"
+    absent = "absent constant was" if count == 1 else "absent constants were"
     return Finding(
         "random-weights",
         "warning",
-        f"{count} {absent} made up: times are those of the structure, outputs mean nothing.",
+        f"{count} {absent} replaced by synthetic values: times are those of the structure, outputs mean "
+        "nothing.",
         "fetch the weight files for real outputs",
     )
 
@@ -82,8 +88,8 @@ def _absent_stage(stage: StageSummary) -> Finding:
     return Finding(
         "stage-not-run",
         "warning",
-        f"The stage {stage.name} ({stage.kind}) was not run, because {stage.absent}: values of the types and "
-        "shapes of its outputs were made up, so times lack its work and results mean nothing.",
+        f"The stage {stage.name} ({stage.kind}) was not run, because {stage.absent}: synthetic values of the "
+        "types and shapes of its outputs were used, so times lack its work and results mean nothing.",
         "on an Apple device the whole pipeline runs",
         (stage.id,),
     )
@@ -93,8 +99,8 @@ def _custom_layer(layer: CustomLayer) -> Finding:
     return Finding(
         "layer-not-run",
         "warning",
-        f"The layer {layer.name} (class {layer.class_name}) was not run, because {layer.reason}: values were "
-        f"made up for it, of the shape that follows from {layer.shape_from}, so times lack its work and "
+        f"The layer {layer.name} (class {layer.class_name}) was not run, because {layer.reason}: synthetic "
+        f"values were used, of the shape that follows from {layer.shape_from}, so times lack its work and "
         "results mean nothing.",
         "on an Apple device, in the app that has the class, the whole network runs",
         (layer.id,),
@@ -102,7 +108,8 @@ def _custom_layer(layer: CustomLayer) -> Finding:
 
 
 def _few_iterations(evidence: Evidence) -> Finding | None:
-    count = len(evidence.predict.samples_s)
+    predict = evidence.measurement.predict
+    count = _FEW if predict is None else len(predict.samples_s)
     if count >= _FEW:
         return None
     noun = "prediction was" if count == 1 else "predictions were"
@@ -111,7 +118,8 @@ def _few_iterations(evidence: Evidence) -> Finding | None:
 
 
 def _high_spread(evidence: Evidence) -> Finding | None:
-    variation = evidence.predict.statistics.variation
+    predict = evidence.measurement.predict
+    variation = 0.0 if predict is None else predict.statistics.variation
     if variation <= _SPREAD:
         return None
     return Finding(
@@ -123,7 +131,9 @@ def _high_spread(evidence: Evidence) -> Finding | None:
 
 
 def _profiler(evidence: Evidence) -> Finding | None:
-    nodes = evidence.nodes
+    nodes = evidence.measurement.nodes
+    if nodes is None:
+        return None
     plain = nodes.run_s - nodes.profiler_overhead_s
     if plain <= 0 or nodes.run_s <= _SLOWED * plain:
         return None
@@ -137,7 +147,10 @@ def _profiler(evidence: Evidence) -> Finding | None:
 
 
 def _interruptions(evidence: Evidence) -> Finding | None:
-    medians, inside = sum(group.wall_s for group in evidence.groups), evidence.nodes.nodes_s
+    measurement = evidence.measurement
+    if measurement.nodes is None:
+        return None
+    medians, inside = sum(group.wall_s for group in measurement.groups), measurement.nodes.nodes_s
     if medians >= _INTERRUPTED * inside:
         return None
     return Finding(
@@ -150,7 +163,7 @@ def _interruptions(evidence: Evidence) -> Finding | None:
 
 
 def _unattributed(evidence: Evidence) -> Finding | None:
-    ops = tuple(row.id for row in evidence.ops if row.status == "unattributed")
+    ops = evidence.with_status("unattributed")
     if not ops:
         return None
     noun = "operation" if len(ops) == 1 else "operations"
@@ -160,7 +173,7 @@ def _unattributed(evidence: Evidence) -> Finding | None:
 
 def _not_run(evidence: Evidence) -> Finding | None:
     absent = {stage.id for stage in evidence.absent} | {layer.id for layer in evidence.customs}
-    ops = tuple(row.id for row in evidence.ops if row.status == "not run" and row.id not in absent)
+    ops = tuple(id_ for id_ in evidence.with_status("not run") if id_ not in absent)
     if not ops:
         return None
     text = (
@@ -185,7 +198,7 @@ def _contradictions(evidence: Evidence) -> Finding | None:
     )
 
 
-_NOTES: tuple[Callable[[Evidence], Finding | None], ...] = (
+_REMARKS: tuple[Callable[[Evidence], Finding | None], ...] = (
     _not_apple,
     _compute_units,
     _random_weights,
@@ -199,9 +212,9 @@ _NOTES: tuple[Callable[[Evidence], Finding | None], ...] = (
 )
 
 
-def note(evidence: Evidence) -> tuple[Finding, ...]:
+def remark_on(evidence: Evidence) -> tuple[Finding, ...]:
     """Every remark that applies."""
-    found = (check(evidence) for check in _NOTES)
+    found = (check(evidence) for check in _REMARKS)
     absent = map(_absent_stage, evidence.absent)
     customs = map(_custom_layer, evidence.customs)
     return (*absent, *customs, *(finding for finding in found if finding is not None))

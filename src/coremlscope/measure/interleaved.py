@@ -1,4 +1,4 @@
-"""Timing several models in turn, so that whatever slows the machine down slows all of them."""
+"""Interleaved timing of several models, so that whatever slows the machine down slows all of them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from coremlscope.execution.pipeline import Runnable, compile_whole
 from coremlscope.execution.wiring import input_functions
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.ir import Array, Model
-from coremlscope.measure.engine import Progress
-from coremlscope.results.profile import Request
+from coremlscope.measure.contract import Progress
+from coremlscope.results.measurement import Settings
 
-__all__ = ["ROUNDS", "time_in_turns"]
+__all__ = ["ROUNDS", "time_interleaved"]
 
 #: Enough for an interval of the median over the rounds, few enough to be short.
 ROUNDS = 16
 
 
-def time_in_turns(
+def time_interleaved(
     models: Sequence[Model],
-    requests: Sequence[Request],
+    settings: Sequence[Settings],
     *,
     inputs: Mapping[str, Any] | None = None,
     threads: int | None = None,
@@ -36,41 +36,41 @@ def time_in_turns(
     clock: Clock = time.perf_counter,
     progress: Progress | None = None,
 ) -> list[list[tuple[float, ...]]]:
-    """Times predictions of each model in short rounds: first all models once, then all again.
+    """Times predictions of each model in short interleaved rounds: every model once, then every model again.
 
-    All models are loaded at the same time. The first prediction of a round is not counted: the others have
-    had the caches meanwhile.
+    All models are loaded at the same time. The first prediction of a round is a warm-up: the other models
+    have used the caches since.
 
     Args:
         models: The models.
-        requests: What is asked of each; see `Request`.
-        inputs: Values of inputs by name; those that are absent are made up.
+        settings: Those of each model.
+        inputs: Values of inputs by name; absent ones are synthetic.
         threads: Threads that work on one operation; None for one per physical core.
         engine: The engine; None for the default one.
-        clock: What durations are measured with.
-        progress: Told of each round.
+        clock: Seconds since some moment.
+        progress: Called after each round.
 
     Returns:
         For each model, the seconds of the predictions of each round.
 
     Raises:
-        CoremlscopeError: A model cannot be run; see `assemble.measure`.
+        CoremlscopeError: A model cannot be run; see `contract.Measurer`.
     """
     chosen, options = engine or default_engine(), EngineOptions(threads)
     taken: list[list[tuple[float, ...]]] = [[] for _ in models]
     with ExitStack() as stack:
         runners = [
-            stack.enter_context(_loaded(model, request, chosen, options, inputs or {}))
-            for model, request in zip(models, requests, strict=True)
+            stack.enter_context(_loaded(model, wanted, chosen, options, inputs or {}))
+            for model, wanted in zip(models, settings, strict=True)
         ]
         for done in range(ROUNDS):
             if progress is not None:
-                progress("turns", done, ROUNDS)
-            for runner, request, seconds in zip(runners, requests, taken, strict=True):
-                count = -(-request.iterations // ROUNDS)
+                progress("interleaved", done, ROUNDS)
+            for runner, wanted, seconds in zip(runners, settings, taken, strict=True):
+                count = -(-wanted.iterations // ROUNDS)
                 seconds.append(sample(runner, count, 1, clock=clock).seconds)
     if progress is not None:
-        progress("turns", ROUNDS, ROUNDS)
+        progress("interleaved", ROUNDS, ROUNDS)
     return taken
 
 
@@ -86,18 +86,25 @@ class _Runner:
 
 @contextmanager
 def _loaded(
-    model: Model, request: Request, engine: Engine, options: EngineOptions, inputs: Mapping[str, Any]
+    model: Model, settings: Settings, engine: Engine, options: EngineOptions, inputs: Mapping[str, Any]
 ) -> Iterator[_Runner]:
     with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as folder:
         executable = compile_whole(
-            model, Path(folder) / "compiled", function=request.function, shapes=request.shapes,
-            engine=engine, options=options, random_weights=request.seed if request.random_weights else None,
-        )  # fmt: skip
+            model,
+            Path(folder) / "compiled",
+            function=settings.function,
+            shapes=settings.shapes,
+            engine=engine,
+            options=options,
+            random_weights=settings.seed if settings.random_weights else None,
+        )
         try:
-            bodies = input_functions(model, request.function or None)
-            made = dummy_values(executable.description, *bodies, seed=request.seed, shapes=request.shapes)
-            given = {name: value for name, value in inputs.items() if name in made}
-            tensors = to_tensors(executable.description.inputs, {**made, **given}, executable.shapes)
+            bodies = input_functions(model, settings.function or None)
+            synthetic = dummy_values(
+                executable.description, *bodies, seed=settings.seed, shapes=settings.shapes
+            )
+            given = {name: value for name, value in inputs.items() if name in synthetic}
+            tensors = to_tensors(executable.description.inputs, {**synthetic, **given}, executable.shapes)
             yield _Runner(executable, tensors, executable.new_state())
         finally:
             executable.close()

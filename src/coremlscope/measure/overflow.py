@@ -19,9 +19,19 @@ LARGEST_FP16 = 65504.0
 #: the point). For everything else it is half of what fp16 holds.
 _LARGEST_SUM = 32768.0
 _ACCUMULATING = frozenset(
-    {"conv", "conv_transpose", "einsum", "linear", "matmul", "reduce_l1_norm", "reduce_log_sum",
-     "reduce_sum", "reduce_sum_square", "scaled_dot_product_attention"}
-)  # fmt: skip
+    [
+        "conv",
+        "conv_transpose",
+        "einsum",
+        "linear",
+        "matmul",
+        "reduce_l1_norm",
+        "reduce_log_sum",
+        "reduce_sum",
+        "reduce_sum_square",
+        "scaled_dot_product_attention",
+    ]
+)
 #: Operations that a mask is applied with.
 _MASKING = frozenset({"add", "cast", "mul", "select", "sub"})
 #: Findings of one kind that are told one by one; the others share one.

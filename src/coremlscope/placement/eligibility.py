@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -153,10 +154,11 @@ def _spread_failures(verdicts: dict[str, dict[ComputeUnit, Verdict]]) -> None:
         if not failures:
             continue
         culprit, cause = failures[0]
-        spread = Reason(
-            unit, cause.rule, f"the compiler refuses the whole function because of {culprit}: {cause.text}",
-            cause.fix, cause.confidence, cause.source, "fails", cause.core_ml,
-        )  # fmt: skip
+        spread = dataclasses.replace(
+            cause,
+            text=f"the compiler refuses the whole function because of {culprit}: {cause.text}",
+            effect="fails",
+        )
         for by_unit in verdicts.values():
             old = by_unit[unit]
             if not old.reasons:

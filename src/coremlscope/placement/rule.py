@@ -223,14 +223,14 @@ class Rule:
         """The rule as a reason, with the numbers of one operation."""
         text = self.message.format(detail=detail if isinstance(detail, str) else "")
         return Reason(
-            self.unit,
-            self.id,
-            text.strip(" :"),
-            self.fix,
-            self.confidence,
-            self.source,
-            self.effect,
-            self.core_ml,
+            unit=self.unit,
+            rule=self.id,
+            text=text.strip(" :"),
+            fix=self.fix,
+            core_ml=self.core_ml,
+            confidence=self.confidence,
+            source=self.source,
+            effect=self.effect,
         )
 
 
@@ -310,14 +310,14 @@ class GraphRule:
         """The rule as a reason, with the numbers of one operation."""
         text = self.message.format(detail=detail)
         return Reason(
-            self.unit,
-            self.id,
-            text.strip(" :"),
-            self.fix,
-            self.confidence,
-            self.source,
-            self.effect,
-            self.core_ml,
+            unit=self.unit,
+            rule=self.id,
+            text=text.strip(" :"),
+            fix=self.fix,
+            core_ml=self.core_ml,
+            confidence=self.confidence,
+            source=self.source,
+            effect=self.effect,
         )
 
 

@@ -24,9 +24,9 @@ from coremlscope.render.terminal.report import render_console
 from coremlscope.render.trace import render_trace
 
 if TYPE_CHECKING:
-    from coremlscope.compare.profiles import Comparison
+    from coremlscope.batch import Matrix
+    from coremlscope.comparison.profiles import Comparison
     from coremlscope.describe.model import ModelSummary
-    from coremlscope.matrix import Matrix
     from coremlscope.results.profile import Profile
 
 __all__ = [

@@ -9,9 +9,9 @@ from coremlscope.notebook import Grid, card
 from coremlscope.units import format_duration, format_rate, format_share
 
 if TYPE_CHECKING:
-    from coremlscope.compare.change import Change
-    from coremlscope.compare.profiles import Comparison
-    from coremlscope.matrix import Matrix
+    from coremlscope.batch import Matrix
+    from coremlscope.comparison.change import Change
+    from coremlscope.comparison.profiles import Comparison
     from coremlscope.results.profile import Profile
 
 __all__ = ["comparison_card", "matrix_card", "profile_card"]

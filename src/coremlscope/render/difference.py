@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from coremlscope.compare.change import Change
-from coremlscope.compare.plans import OpPlacement, PlacementChange
-from coremlscope.compare.profiles import Comparison, Difference
+from coremlscope.comparison.change import Change
+from coremlscope.comparison.plans import OpPlacement, PlacementChange
+from coremlscope.comparison.profiles import Comparison, Difference
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.render.words import plural
 from coremlscope.units import format_bytes, format_count, format_duration

@@ -21,7 +21,7 @@ from coremlscope.units import escape_controls
 from coremlscope.version import __version__
 
 if TYPE_CHECKING:
-    from coremlscope.compare.profiles import Comparison
+    from coremlscope.comparison.profiles import Comparison
     from coremlscope.describe.model import ModelSummary
     from coremlscope.results.profile import Profile
 

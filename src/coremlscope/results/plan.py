@@ -1,27 +1,99 @@
-"""A device's plan and estimate for a profile: the columns that stand beside its op table."""
+"""Where a device would run every operation, at what planned cost, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
 
-from coremlscope.devices import ComputeUnit, ComputeUnits
-from coremlscope.figures import Figure, Origin
+from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
+from coremlscope.figures import Origin
+from coremlscope.results.operations import OpTable
+from coremlscope.units import format_duration
 
-__all__ = ["DevicePlan", "InsertedOp", "PlanReason", "SettingEstimate", "SettingPlan"]
+__all__ = [
+    "COST_RULE",
+    "Confidence",
+    "Effect",
+    "FunctionCost",
+    "InsertedOp",
+    "Plan",
+    "PlanView",
+    "PlannedOp",
+    "Reason",
+    "SettingPlan",
+    "Support",
+    "segments",
+    "unit_costs_ms",
+    "unit_counts",
+]
+
+#: Whether a unit can run an operation; `unknown` where no rule covers it.
+Support = Literal["yes", "no", "unknown"]
+
+#: How a rule is known.
+Confidence = Literal["measured", "documented", "static analysis", "anecdotal"]
+
+#: What a rule does where it applies:
+#: `runs`      the unit runs this kind of operation, unless a rule rejects the form;
+#: `confirms`  this very form was seen to run: rejections that are known less well do not count;
+#: `rejects`   the unit does not run it;
+#: `fails`     accepted by itself, but the compiler then refuses, and the whole function leaves the unit;
+#: `advises`   it runs, but slowly, inexactly or at a risk; no effect on the placement.
+Effect = Literal["runs", "confirms", "rejects", "fails", "advises"]
+
+#: The rule id of reasons that come from costs: another unit could run it, but the plan would cost more.
+COST_RULE = "plan-cost"
+
+_SUPPORT: Mapping[int, Support] = {1: "yes", 0: "no", -1: "unknown"}
+_UNIT_WORDS: dict[ComputeUnit, str] = {
+    "cpu": "the CPU",
+    "gpu": "the GPU",
+    "neural_engine": "the Neural Engine",
+}
+#: Costs in milliseconds that differ by less are equal up to rounding.
+_TIE_MS = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class InsertedOp:
-    """An operation that Core ML adds to what the file holds.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why an operation does not run on a unit, or what would make it faster there.
 
     Attributes:
-        id: As the plan names it: `main/input`.
+        unit: The unit.
+        rule: The rule's id.
+        text: What is wrong, with the operation's own numbers where the rule has them.
+        fix: What to do about it; may be empty.
+        core_ml: The words that Core ML itself uses, where they were published; may be empty.
+        confidence: How the rule is known.
+        source: Where it is known from.
+        effect: What the rule does.
+    """
+
+    unit: ComputeUnit
+    rule: str
+    text: str
+    fix: str = ""
+    core_ml: str = ""
+    confidence: Confidence = "measured"
+    source: str = ""
+    effect: Effect = "rejects"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InsertedOp:
+    """An operation that Core ML adds to those of the file.
+
+    Attributes:
+        id: `main/input`.
         type: Apple's name of the operation.
-        function: The function that it is in, as in the op table.
+        function: The function that it belongs to, as in the op table.
         outputs: Types of its results.
-        before: It stands before this row of the op table.
+        output_names: Names of its results.
+        before: The row of the op table that it precedes.
     """
 
     id: str
@@ -29,76 +101,56 @@ class InsertedOp:
     function: str
     outputs: tuple[str, ...]
     before: int
+    output_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class PlanReason:
-    """Why operations do not run on a unit, or what would make them faster there; see `placement.Reason`."""
-
-    unit: ComputeUnit
-    rule: str
-    text: str
-    fix: str
-    core_ml: str
-    confidence: str
-    source: str
-
-
-@dataclass(frozen=True, slots=True)
-class SettingEstimate:
-    """What a prediction is estimated to take under one setting. Nothing of it was measured.
-
-    The columns of kernels are in the order of execution; `OpTable.kernel` says which operations each holds.
-    A kernel's time belongs to all its operations together and is never split.
+class FunctionCost:
+    """The planned cost of one function under one setting.
 
     Attributes:
-        latency: Seconds, with an interval that holds 80 % of the cases.
-        basis: `calibrated` where published latencies of the chip went into the estimate, else `extrapolated`.
-        bound: What takes most of the time.
-        parts: Seconds by what they go into.
-        placement: The share of each unit in the time of the kernels.
-        switches: How often the unit changes between kernels.
-        kernel_s: Seconds of each kernel.
-        kernel_unit: Where it runs, an index into the plan's `units`.
-        kernel_bound: What it waits for.
+        total_ms: Cost of the cheapest path, launches and switches included.
+        switches: How often the path changes its unit.
     """
 
-    latency: Figure
-    basis: str
-    bound: str
-    parts: Mapping[str, float]
-    placement: Mapping[ComputeUnit, float]
+    total_ms: float
     switches: int
-    kernel_s: tuple[float, ...]
-    kernel_unit: tuple[int, ...]
-    kernel_bound: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingPlan:
     """The plan under one setting of compute units.
 
     Attributes:
         compute_units: The setting.
-        total_ms: Planned cost of the cheapest path, launches and switches included.
-        switches: How often the path changes its unit.
+        functions: The cost of every function that was planned, by name; in a pipeline by `STAGE/FUNCTION`.
         backend: Where each operation goes, an index into the plan's `backends`; -1 where no unit is known to
             run it.
         detour_ms: For each unit, per operation: how much more the cheapest plan costs that runs it there;
             None where it runs there anyway, or cannot.
-        estimate: None where the kind of model is not estimated.
+        weight: The share of each operation in the cost of its graph, where Core ML itself reports it; empty
+            where it follows from the costs.
     """
 
     compute_units: ComputeUnits
-    total_ms: float
-    switches: int
+    functions: Mapping[str, FunctionCost]
     backend: tuple[int, ...]
-    detour_ms: Mapping[ComputeUnit, tuple[float | None, ...]]
-    estimate: SettingEstimate | None = None
+    detour_ms: Mapping[ComputeUnit, tuple[float | None, ...]] = field(default_factory=dict)
+    weight: tuple[float | None, ...] = ()
+
+    @property
+    def total_ms(self) -> float:
+        """Planned cost of all functions that were planned."""
+        return sum(cost.total_ms for cost in self.functions.values())
+
+    @property
+    def switches(self) -> int:
+        """How often the paths change their unit."""
+        return sum(cost.switches for cost in self.functions.values())
 
 
-@dataclass(frozen=True, slots=True)
-class DevicePlan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
     """Where a device would run every operation, at what planned cost, and why.
 
     Columns have one entry for each row of the profile's op table, then one for each of `inserted`.
@@ -107,65 +159,267 @@ class DevicePlan:
         device: The device, or its chip.
         chip: The chip's id.
         os: The system.
-        cost_model: Which published plans the costs were read from, for people.
+        planner: Who planned: `rules` (coremlscope) or `Core ML`.
+        cost_model: Which published plans the costs were recovered from.
         notes: What else to know.
         units: The compute units that columns refer to.
         backends: The implementations that Core ML chooses from, with the unit of each.
         inserted: Operations that Core ML adds.
         supported: For each unit, per operation: 1 where it can run there, 0 where it cannot, -1 where no rule
-            speaks of it; None for operations that plans do not list, as what is known before run time.
+            covers it; None for operations that plans do not list, such as those known before run time.
         cost_ms: For each backend, per operation: its planned cost; None where it cannot run there.
+        cost_basis: For each backend, per operation: how that cost is known, an index into `bases`; -1 for
+            none. Empty in older profiles.
+        bases: `recovered`, `fitted`, `assumed`, …
         reasons: Every distinct reason, once.
         why: Per operation: indices of the reasons why it cannot run on units.
         advice: Per operation: indices of what would make it faster where it runs.
-        settings: All settings, the one that was asked for first.
-        origin: Costs are `planned`; those within `SettingEstimate` are estimated.
+        settings: All settings that were planned, the requested one first.
+        origin: `planned`.
     """
 
     device: str
     chip: str
     os: str
+    planner: str = "rules"
     cost_model: str
-    notes: tuple[str, ...]
-    units: tuple[ComputeUnit, ...]
+    notes: tuple[str, ...] = ()
+    units: tuple[ComputeUnit, ...] = UNITS
     backends: Mapping[str, ComputeUnit]
-    inserted: tuple[InsertedOp, ...]
+    inserted: tuple[InsertedOp, ...] = ()
     supported: Mapping[ComputeUnit, tuple[int | None, ...]]
     cost_ms: Mapping[str, tuple[float | None, ...]]
-    reasons: tuple[PlanReason, ...]
-    why: tuple[tuple[int, ...], ...]
-    advice: tuple[tuple[int, ...], ...]
+    cost_basis: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    bases: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    why: tuple[tuple[int, ...], ...] = ()
+    advice: tuple[tuple[int, ...], ...] = ()
     settings: tuple[SettingPlan, ...]
     origin: Origin = "planned"
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> DevicePlan:
-        """The inverse of `dataclasses.asdict`, whether or not the values went through JSON text."""
-        values = dict(data)
-        for key in ("notes", "units"):
-            values[key] = tuple(values[key])
-        for key in ("why", "advice"):
-            values[key] = tuple(map(tuple, values[key]))
-        for key in ("supported", "cost_ms"):
-            values[key] = _columns(values[key])
-        values["inserted"] = tuple(
-            InsertedOp(**{**op, "outputs": tuple(op["outputs"])}) for op in values["inserted"]
+    def setting(self, compute_units: str) -> SettingPlan | None:
+        """The plan under one setting; None where it was not planned."""
+        return next((s for s in self.settings if s.compute_units == compute_units), None)
+
+    def view(self, ops: OpTable, setting: SettingPlan | None = None) -> PlanView:
+        """The plan under one setting, operation by operation.
+
+        Args:
+            ops: The op table of the profile.
+            setting: The setting; the first where it is None.
+        """
+        return PlanView(self, ops, setting or self.settings[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedOp:
+    """One operation of a plan under one setting.
+
+    Attributes:
+        id: Its id.
+        type: Apple's name of the operation.
+        name: The author's name; the type where Core ML inserts it.
+        function: Its function.
+        outputs: Types of its results.
+        output_names: Names of its results.
+        inserted: True where the file does not hold it.
+        depth: How many operations with nested graphs contain it.
+        graph: The graph that it belongs to; nested graphs are planned by themselves.
+        unit: Where it goes; None where no unit is known to run it.
+        backend: The implementation; None likewise.
+        planned_ms: Its planned cost there; None where it is unknown.
+        weight: Its share in the planned cost of its graph, as MLComputePlan gives it.
+        supported: By unit.
+        cost_ms: By backend that may run it.
+        cost_basis: How each of these costs is known.
+        detour_ms: For each unit that could run it but was not chosen: how much more the cheapest plan costs
+            that runs it there.
+        why: Why it cannot run on units.
+        advice: What would make it faster where it runs.
+    """
+
+    id: str
+    type: str
+    name: str
+    function: str
+    outputs: tuple[str, ...]
+    output_names: tuple[str, ...]
+    inserted: bool
+    depth: int
+    graph: str
+    unit: ComputeUnit | None
+    backend: str | None
+    planned_ms: float | None
+    weight: float
+    supported: Mapping[ComputeUnit, Support]
+    cost_ms: Mapping[str, float]
+    cost_basis: Mapping[str, str]
+    detour_ms: Mapping[ComputeUnit, float]
+    why: tuple[Reason, ...]
+    advice: tuple[Reason, ...]
+
+
+class PlanView:
+    """A plan under one setting, operation by operation.
+
+    Args:
+        plan: The plan.
+        ops: The op table that its columns refer to.
+        setting: One of the plan's settings.
+    """
+
+    def __init__(self, plan: Plan, ops: OpTable, setting: SettingPlan) -> None:
+        self.plan, self.setting = plan, setting
+        self._table = ops
+
+    @property
+    def compute_units(self) -> ComputeUnits:
+        """The setting."""
+        return self.setting.compute_units
+
+    @cached_property
+    def ops(self) -> tuple[PlannedOp, ...]:
+        """Every operation that the plan lists, in program order, with those that Core ML inserts."""
+        return tuple(self._rows())
+
+    def functions(self) -> dict[str, tuple[PlannedOp, ...]]:
+        """The operations by function, in the order of the plan."""
+        found: dict[str, list[PlannedOp]] = {name: [] for name in self.setting.functions}
+        for op in self.ops:
+            found.setdefault(op.function, []).append(op)
+        return {name: tuple(ops) for name, ops in found.items()}
+
+    def reasons(self, op: PlannedOp) -> list[Reason]:
+        """Why an operation does not run on the units that the setting allows and that were not chosen."""
+        found: list[Reason] = []
+        for unit in UNITS:
+            if unit not in SETTINGS[self.compute_units] or unit == op.unit:
+                continue
+            found.extend(reason for reason in op.why if reason.unit == unit)
+            if unit in op.detour_ms and op.backend is not None:
+                there = [ms for backend, ms in op.cost_ms.items() if self.plan.backends[backend] == unit]
+                if there:
+                    found.append(_cost_reason(unit, min(there), op.planned_ms or 0.0, op.detour_ms[unit]))
+        return found
+
+    def _order(self) -> Iterator[int]:
+        """Columns in program order: rows of the table with the inserted operations between them."""
+        rows = len(self._table)
+        waiting = sorted(range(len(self.plan.inserted)), key=lambda i: self.plan.inserted[i].before)
+        for row in range(rows + 1):
+            while waiting and self.plan.inserted[waiting[0]].before <= row:
+                yield rows + waiting.pop(0)
+            if row < rows:
+                yield row
+
+    def _rows(self) -> Iterator[PlannedOp]:
+        columns = [
+            column
+            for column in self._order()
+            if any(supported[column] is not None for supported in self.plan.supported.values())
+        ]
+        weights = self._weights(columns)
+        return (self._op(column, weights[column]) for column in columns)
+
+    def _graph(self, column: int) -> str:
+        rows = len(self._table)
+        if column >= rows:
+            return self.plan.inserted[column - rows].function
+        return self._table.id[column].rpartition("/")[0]
+
+    def _spent(self, column: int) -> float:
+        place = self.setting.backend[column]
+        if place < 0:
+            return 0.0
+        return self.plan.cost_ms[list(self.plan.backends)[place]][column] or 0.0
+
+    def _weights(self, columns: list[int]) -> dict[int, float]:
+        if self.setting.weight:
+            return {column: self.setting.weight[column] or 0.0 for column in columns}
+        sums: dict[str, float] = {}
+        for column in columns:
+            graph = self._graph(column)
+            sums[graph] = sums.get(graph, 0.0) + self._spent(column)
+        return {
+            column: self._spent(column) / total if (total := sums[self._graph(column)]) else 0.0
+            for column in columns
+        }
+
+    def _op(self, column: int, weight: float) -> PlannedOp:
+        plan, rows, backends = self.plan, len(self._table), list(self.plan.backends)
+        place = self.setting.backend[column]
+        backend = backends[place] if place >= 0 else None
+        table, row = self._table, column
+        if column < rows:
+            inserted = None
+            told = (table.id[row], table.type[row], table.name[row], table.function[row])
+            outputs, names = table.outputs[row], table.output_names[row]
+        else:
+            inserted = plan.inserted[column - rows]
+            told = (inserted.id, inserted.type, inserted.type, inserted.function)
+            outputs, names = inserted.outputs, inserted.output_names
+        costs = {b: ms for b in backends if (ms := plan.cost_ms[b][column]) is not None}
+        return PlannedOp(
+            id=told[0],
+            type=told[1],
+            name=told[2],
+            function=told[3],
+            outputs=outputs,
+            output_names=names,
+            inserted=inserted is not None,
+            depth=0 if inserted is not None else told[0].removeprefix(f"{told[3]}/").count("/") // 2,
+            graph=self._graph(column),
+            unit=None if backend is None else plan.backends[backend],
+            backend=backend,
+            planned_ms=None if backend is None else plan.cost_ms[backend][column],
+            weight=weight,
+            supported={u: _SUPPORT[s] for u, c in plan.supported.items() if (s := c[column]) is not None},
+            cost_ms=costs,
+            cost_basis={
+                b: plan.bases[place]
+                for b in costs
+                if b in plan.cost_basis and (place := plan.cost_basis[b][column]) >= 0
+            },
+            detour_ms={u: ms for u, c in self.setting.detour_ms.items() if (ms := c[column]) is not None},
+            why=tuple(plan.reasons[i] for i in plan.why[column]) if plan.why else (),
+            advice=tuple(plan.reasons[i] for i in plan.advice[column]) if plan.advice else (),
         )
-        values["reasons"] = tuple(PlanReason(**reason) for reason in values["reasons"])
-        values["settings"] = tuple(map(_setting, values["settings"]))
-        return cls(**values)
 
 
-def _columns(data: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    return {name: tuple(column) for name, column in data.items()}
+def unit_counts(ops: tuple[PlannedOp, ...]) -> Counter[ComputeUnit | None]:
+    """How many operations go to each unit; None counts those without a unit."""
+    return Counter(op.unit for op in ops)
 
 
-def _setting(data: Mapping[str, Any]) -> SettingPlan:
-    values = {**data, "backend": tuple(data["backend"]), "detour_ms": _columns(data["detour_ms"])}
-    estimate = values["estimate"]
-    if estimate is not None:
-        columns = {key: tuple(estimate[key]) for key in ("kernel_s", "kernel_unit", "kernel_bound")}
-        values["estimate"] = SettingEstimate(
-            **{**estimate, **columns, "latency": Figure(**estimate["latency"])}
-        )
-    return SettingPlan(**values)
+def unit_costs_ms(ops: tuple[PlannedOp, ...], setting: ComputeUnits) -> dict[ComputeUnit, float]:
+    """The planned cost of the operations on each unit, without launches and switches."""
+    costs: dict[ComputeUnit, float] = dict.fromkeys(SETTINGS[setting], 0.0)
+    for op in ops:
+        if op.unit is not None:
+            costs[op.unit] = costs.get(op.unit, 0.0) + (op.planned_ms or 0.0)
+    return costs
+
+
+def segments(ops: tuple[PlannedOp, ...]) -> list[tuple[str | None, tuple[PlannedOp, ...]]]:
+    """Runs of operations on one backend; those of nested graphs follow the graph around them."""
+    graphs: dict[str, list[PlannedOp]] = {}
+    for op in ops:
+        graphs.setdefault(op.graph, []).append(op)
+    return [
+        (backend, tuple(run))
+        for graph in graphs.values()
+        for backend, run in itertools.groupby(graph, key=lambda op: op.backend)
+    ]
+
+
+def _cost_reason(unit: ComputeUnit, there_ms: float, here_ms: float, more_ms: float) -> Reason:
+    there, here = format_duration(there_ms / 1e3), format_duration(here_ms / 1e3)
+    both = f"{_UNIT_WORDS[unit]} can run it, planned at {there} against {here} where it is"
+    if more_ms < _TIE_MS:
+        text = f"{both}: with launches and switches the whole plan would cost the same"
+    else:
+        more = format_duration(more_ms / 1e3)
+        text = f"{both}: with launches and switches the whole plan would cost {more} more"
+    fix = "" if unit == "cpu" else "put more work that this unit supports next to it, so that the launch pays"
+    source = "Core ML's cost model, as published plans show it"
+    return Reason(unit=unit, rule=COST_RULE, text=text, fix=fix, source=source)

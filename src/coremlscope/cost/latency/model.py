@@ -11,99 +11,47 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from coremlscope.cost.latency.calibration import Calibration, Spread, load_calibration
 from coremlscope.cost.latency.kernels import Kernel
-from coremlscope.cost.latency.kinds import Kind
 from coremlscope.cost.latency.pricing import Prices, price_kernels, scale_of
 from coremlscope.cost.latency.table import Floats, KernelTable
-from coremlscope.devices import CPU, UNITS, Chip, ComputeUnit, all_chips
+from coremlscope.devices import CPU, UNITS, Chip, ComputeUnit, ComputeUnits, Device, all_chips
 from coremlscope.figures import Figure
+from coremlscope.results.estimate import Bound, Estimate
 
-__all__ = ["Basis", "Bound", "KernelTime", "LatencyEstimate", "estimate", "spread_of"]
-
-#: What takes most of the time.
-Bound = Literal["compute", "weights", "activations", "dispatch", "switches"]
-#: `calibrated`: latencies measured on this chip and unit went into the model; `extrapolated`: none did.
-Basis = Literal["calibrated", "extrapolated"]
+__all__ = ["estimate", "spread_of"]
 
 _BOUNDS: tuple[Bound, ...] = ("compute", "weights", "activations", "dispatch", "switches")
-
-
-@dataclass(frozen=True, slots=True)
-class KernelTime:
-    """What one kernel takes.
-
-    Attributes:
-        name: The author's name of its head.
-        kind: What it does.
-        ops: The ids of its operations.
-        unit: Where it runs.
-        seconds: How long it takes, by the estimate.
-        bound: What it waits for.
-    """
-
-    name: str
-    kind: Kind
-    ops: tuple[str, ...]
-    unit: ComputeUnit
-    seconds: float
-    bound: Bound
-
-
-@dataclass(frozen=True, slots=True)
-class LatencyEstimate:
-    """The estimate of one prediction.
-
-    Attributes:
-        latency: Seconds, with an 80 % interval.
-        basis: Whether latencies of this chip and unit went into the model.
-        bound: What takes most of the time.
-        parts: Seconds by what they go into.
-        placement: The share of each unit in the time of the kernels, as the plan places them.
-        switches: How often the unit changes.
-        kernels: Every kernel in order.
-    """
-
-    latency: Figure
-    basis: Basis
-    bound: Bound
-    parts: Mapping[Bound, float]
-    placement: Mapping[ComputeUnit, float]
-    switches: int
-    kernels: tuple[KernelTime, ...]
-
-    @property
-    def per_second(self) -> float:
-        """Predictions a second, one after the other."""
-        return 1 / self.latency.value
 
 
 def estimate(
     kernels: Sequence[Kernel],
     units: Mapping[str, ComputeUnit],
-    chip: Chip,
+    device: Device,
+    compute_units: ComputeUnits = "all",
     *,
     converted_bytes: int = 0,
+    left_out: tuple[str, ...] = (),
     calibration: Calibration | None = None,
     table: KernelTable | None = None,
-) -> LatencyEstimate:
+) -> Estimate:
     """Estimates a prediction.
 
     Args:
         kernels: The kernels in order.
         units: The unit of each operation by id; the CPU runs those that are absent.
-        chip: The chip.
+        device: The chip and the system.
+        compute_units: The setting that `units` was planned under.
         converted_bytes: Bytes of inputs and outputs that are converted to or from half precision.
+        left_out: Stages of a pipeline that the kernels do not include.
         calibration: The model's parameters; those that come with the project where it is None.
         table: The kernels as a table, where many chips share it.
     """
-    known = calibration or load_calibration()
+    chip, known = device.chip, calibration or load_calibration()
     where = [_unit(kernel, units) for kernel in kernels]
     table = KernelTable.of(kernels) if table is None else table
     total, bounds, parts = _price(table, where, chip, known)
@@ -118,17 +66,21 @@ def estimate(
     spread = known.spreads[main]
     sigma = spread_of(spread, chip, _unusual(table, total, seconds), 1 - placement[main])
     low, high = seconds * math.exp(-spread.below * sigma), seconds * math.exp(spread.above * sigma)
-    return LatencyEstimate(
-        Figure(seconds, low, high, "estimated"),
-        "calibrated" if chip.id in spread.by_chip else "extrapolated",
-        max(parts, key=lambda part: parts[part]),
-        parts,
-        placement,
-        switches,
-        tuple(
-            KernelTime(kernel.name, kernel.kind, tuple(kernel.ops), unit, float(time), bound)
-            for kernel, unit, time, bound in zip(kernels, where, total, bounds, strict=True)
-        ),
+    return Estimate(
+        device=device.name,
+        chip=chip.id,
+        os=str(device.os),
+        compute_units=compute_units,
+        latency=Figure(seconds, low, high, "estimated"),
+        basis="calibrated" if chip.id in spread.by_chip else "extrapolated",
+        bound=max(parts, key=lambda part: parts[part]),
+        parts=parts,
+        placement=placement,
+        switches=switches,
+        left_out=left_out,
+        kernel_s=tuple(total.tolist()),
+        kernel_unit=tuple(UNITS.index(unit) for unit in where),
+        kernel_bound=tuple(bounds),
     )
 
 

@@ -1,4 +1,4 @@
-"""How long Core ML takes on an iPhone or iPad that is connected to this Mac, through coremltools.
+"""Measures Core ML on an iPhone or iPad that is connected to this Mac, through coremltools.
 
 coremltools builds its ModelRunner app, installs it on the device, and asks it to load and predict; the app
 takes the times there. Written against coremltools' documented interface; not yet confirmed on a device.
@@ -10,20 +10,26 @@ import importlib.util
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from coremlscope.devices import ComputeUnits
-from coremlscope.errors import EngineError, MissingDependencyError, UnsupportedModelError, UsageError
+from coremlscope.errors import (
+    EngineError,
+    InputError,
+    MissingDependencyError,
+    UnsupportedModelError,
+    UsageError,
+)
 from coremlscope.execution.wiring import interface_of
 from coremlscope.ir import ArrayFeature, Model, Program
-from coremlscope.matrix import Timing
+from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreml.timing import LIMIT_S, LOADS, collect_samples
-from coremlscope.measure.engine import Progress
+from coremlscope.results.measurement import Machine, Measurement, Runtime, Settings
 
-__all__ = ["device_timer", "time_on_device"]
+__all__ = ["DeviceMeasurer", "device_measurer"]
 
 _CHILD = (sys.executable, "-m", "coremlscope.measure.coreml.device_child")
 _NEEDED = (
@@ -35,17 +41,17 @@ _TEAM = re.compile(r"[A-Z0-9]{10}")
 
 
 @contextmanager
-def device_timer(name: str, team: str, *, command: Sequence[str] = _CHILD) -> Iterator[Callable[..., Timing]]:
-    """`time_on_device` for one device. The app is built once and goes when the context ends.
+def device_measurer(name: str, team: str, *, command: Sequence[str] = _CHILD) -> Iterator[DeviceMeasurer]:
+    """A measurer for one connected device. The app is built once and removed when the context ends.
 
     Args:
         name: The name or identifier of the device, or `any`.
         team: The identifier of the development team.
-        command: What is run to take times; tests give something else than this package's own child.
+        command: The child process to run; tests give another one.
 
     Raises:
-        UsageError: This is no Mac, or the device or the team is not given or malformed.
-        MissingDependencyError: There is no coremltools.
+        UsageError: This is not a Mac, or the device or the team is missing or malformed.
+        MissingDependencyError: coremltools is not installed.
     """
     if sys.platform != "darwin":
         raise UsageError("a connected device can be measured only from a Mac", _NEEDED)
@@ -65,58 +71,76 @@ def device_timer(name: str, team: str, *, command: Sequence[str] = _CHILD) -> It
             "pip install coremltools",
         )
     with tempfile.TemporaryDirectory(prefix="coremlscope-device-") as folder:
-        yield partial(time_on_device, device=name, team=team, folder=Path(folder), command=command)
+        yield DeviceMeasurer(device=name, team=team, folder=Path(folder), command=command)
 
 
-def time_on_device(
-    model: Model,
-    setting: ComputeUnits,
-    *,
-    device: str,
-    team: str,
-    folder: Path,
-    iterations: int,
-    seed: int = 0,
-    progress: Progress | None = None,
-    limit_s: float = LIMIT_S,
-    command: Sequence[str] = _CHILD,
-) -> Timing:
-    """Times loads and predictions of a model on a connected device under one setting, with made-up inputs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMeasurer:
+    """Measures Core ML on an iPhone or iPad that is connected to this Mac. Not yet confirmed on a device.
 
-    Args:
-        model: The model. It must have been read from an .mlpackage.
-        setting: What the app allows.
+    Attributes:
         device: The name or identifier of the device, or `any`.
         team: The identifier of the development team that signs the app.
-        folder: Where the app is built; it is built again where it is not there yet.
-        iterations: How often a prediction is timed, after warm-ups.
-        seed: Seeds the inputs.
-        progress: Told of each repetition.
+        folder: Where coremltools' app is built; it is built again where it is absent.
         limit_s: How long to wait for the next sample before giving up.
-        command: What is run; tests give something else than this package's own child.
-
-    Raises:
-        UnsupportedModelError: coremltools cannot measure such a model on a device.
-        EngineError: There is no such device, or it failed, or took too long.
+        command: The child process to run; tests give another one.
     """
-    _check(model)
-    arguments = [
-        str(model.source),
-        setting,
-        str(iterations),
-        str(LOADS),
-        str(seed),
-        device,
-        team,
-        str(folder),
-    ]
-    place, load, predict = collect_samples(
-        [*command, *arguments], iterations=iterations, progress=progress, limit_s=limit_s, hint=_NEEDED
-    )
-    if not place:
-        raise EngineError("the device that was measured is not known", _NEEDED)
-    # The power mode of the Mac says nothing of the device, and nothing tells that of the device.
-    return Timing(f"Core ML on {place}", setting, "", load, predict)
+
+    device: str
+    team: str
+    folder: Path
+    limit_s: float = LIMIT_S
+    command: Sequence[str] = _CHILD
+
+    def measure(
+        self,
+        subject: Subject,
+        settings: Settings,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Measurement:
+        """Times loads and predictions with synthetic inputs; see `Measurer`.
+
+        Raises:
+            UnsupportedModelError: coremltools cannot measure such a model on a device.
+            EngineError: The device is absent or failed, or took too long.
+            InputError: Values of inputs are given: they cannot be passed on yet.
+        """
+        if inputs:
+            raise InputError("a connected device is measured with synthetic inputs", "leave --input out")
+        _check(subject.model)
+        arguments = [
+            str(subject.model.source),
+            settings.compute_units,
+            str(settings.iterations),
+            str(LOADS),
+            str(settings.seed),
+            self.device,
+            self.team,
+            str(self.folder),
+        ]
+        place, load, predict = collect_samples(
+            [*self.command, *arguments],
+            iterations=settings.iterations,
+            progress=progress,
+            limit_s=self.limit_s,
+            hint=_NEEDED,
+        )
+        if not place:
+            raise EngineError("the device that was measured is unknown", _NEEDED)
+        # The power mode of the Mac says nothing about the device, and nothing reports that of the device.
+        name, _, system = place.partition(", ")
+        return Measurement(
+            label=f"Core ML on {place}",
+            runtime=Runtime("coreml", "Core ML"),
+            machine=Machine(processor=name, os=system),
+            settings=settings,
+            compute_units=settings.compute_units,
+            load=load,
+            predict=predict,
+            measured_at=now(),
+        )
 
 
 def _check(model: Model) -> None:

@@ -1,4 +1,4 @@
-"""What runs in a process of its own: times a model on a connected device, and prints samples as JSON lines.
+"""The child process that times a model on a connected device and prints each sample as a line of JSON.
 
 `python -m coremlscope.measure.coreml.device_child MODEL UNITS ITERATIONS LOADS SEED DEVICE TEAM FOLDER`
 """
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
 
     Args:
         arguments: The model, the name of a `coremltools.ComputeUnit`, how many predictions, how many loads,
-            the seed of made-up inputs, the device, the development team, where to build coremltools' app.
+            the seed of synthetic inputs, the device, the development team, where to build coremltools' app.
     """
     path, units, iterations, loads, seed, name, team, folder = arguments
     try:

@@ -7,6 +7,7 @@ its caches (CFFIXED_USER_HOME) makes every time the first and leaves nothing beh
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import platform
@@ -23,10 +24,10 @@ from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_d
 from coremlscope.errors import EngineError
 from coremlscope.placement.analytics import AnalysedOp, parse_analytics
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
-from coremlscope.placement.plan import Choice, FunctionPlan, Plan, Planned, PlannedCost, Segment
-from coremlscope.placement.verdict import Reason, Verdict
+from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import FunctionCost, Plan, Reason, SettingPlan
 
-__all__ = ["Limits", "ask_core_ml", "plan_from_apple", "this_mac"]
+__all__ = ["Limits", "ask_core_ml", "plan_from_core_ml", "this_mac"]
 
 _POLL_S = 0.2
 
@@ -141,51 +142,100 @@ def this_mac() -> Device:
     return find_device(told.stdout.strip(), f"macOS {platform.mac_ver()[0]}")
 
 
-def plan_from_apple(ours: Plan, answer: Answer) -> Plan:
-    """Apple's answer as a plan, with the ids of ours: operations are joined by the names of their results.
+def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: Answer) -> Plan:
+    """Core ML's answer as a plan with the columns of ours: operations are joined by their first result.
 
     Args:
         ours: Our plan of the same model, device and setting.
+        ops: The op table that it refers to.
+        setting: The setting that Core ML was asked for.
         answer: What Core ML says.
     """
-    setting = ours.settings[0]
     analysed = {(op.function, name): op for op in answer.analysed for name in op.outputs[:1]}
-    functions = {}
-    for name, function in ours.functions.items():
-        told = {op["outputs"][0]: op for op in answer.functions.get(name, ()) if op["outputs"]}
-        ops = tuple(_apple_op(name, op, told, analysed, setting) for op in function.ops)
-        segments = _segments(ops, setting)
-        total = sum(segment.planned_ms for segment in segments)
-        functions[name] = FunctionPlan(name, ops, {setting: segments}, {setting: total})
-    notes = (
-        "planned by Apple's Core ML on this Mac; this path is not yet confirmed on a device",
-        *ours.notes,
+    rows = [_row(ops, ours, column) for column in range(len(ops) + len(ours.inserted))]
+    listed = [any(c[column] is not None for c in ours.supported.values()) for column in range(len(rows))]
+    told = {
+        (name, op["outputs"][0]): op
+        for name, function in answer.functions.items()
+        for op in function
+        if op["outputs"]
+    }
+    known = [
+        _join(row, told, analysed) if is_listed else None for row, is_listed in zip(rows, listed, strict=True)
+    ]
+    backends = list(ours.backends)
+    chosen = [None if op is None else op.backend for op in known]
+    reasons = list(dict.fromkeys(reason for op in known if op is not None for reason in op.reasons))
+    costs: dict[str, tuple[float | None, ...]] = {
+        backend: tuple(None if op is None else op.costs.get(backend) for op in known) for backend in backends
+    }
+    return dataclasses.replace(
+        ours,
+        planner="Core ML",
+        cost_model="this Mac",
+        notes=(
+            "planned by Apple's Core ML on this Mac; this path is not yet confirmed on a device",
+            *ours.notes,
+        ),
+        supported={
+            unit: tuple(None if op is None else op.supported[unit] for op in known) for unit in ours.units
+        },
+        cost_ms=costs,
+        cost_basis={b: tuple(-1 if ms is None else 0 for ms in column) for b, column in costs.items()},
+        bases=("Core ML",),
+        reasons=tuple(reasons),
+        why=tuple(() if op is None else tuple(map(reasons.index, op.reasons)) for op in known),
+        advice=tuple(() for _ in known),
+        settings=(_setting(setting, rows, chosen, known, ours),),
     )
-    return Plan(ours.device, (setting,), functions, "this Mac", notes)
 
 
-def _apple_op(
-    function: str,
-    op: Planned,
-    told: Mapping[str, Mapping[str, Any]],
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A column of a plan: an operation of the file, or one that Core ML inserts."""
+
+    function: str
+    type: str
+    first: str
+    inserted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """What Core ML says of one operation."""
+
+    backend: Backend | None
+    weight: float
+    supported: Mapping[ComputeUnit, int]
+    costs: Mapping[str, float]
+    reasons: tuple[Reason, ...]
+
+
+def _row(ops: OpTable, plan: Plan, column: int) -> _Row:
+    if column < len(ops):
+        names = ops.output_names[column]
+        return _Row(ops.function[column], ops.type[column], names[0] if names else "", False)
+    op = plan.inserted[column - len(ops)]
+    return _Row(op.function, op.type, op.output_names[0] if op.output_names else "", True)
+
+
+def _join(
+    row: _Row,
+    told: Mapping[tuple[str, str], Mapping[str, Any]],
     analysed: Mapping[tuple[str, str], AnalysedOp],
-    setting: ComputeUnits,
-) -> Planned:
-    first = op.outputs[0] if op.outputs else ""
-    places = told.get(first, {}) if not op.inserted else {}
-    analysis = analysed.get((function, first))
-    if analysis is not None and analysis.type != op.type:
+) -> _Joined:
+    key = row.function, row.first
+    places = {} if row.inserted else told.get(key, {})
+    analysis = analysed.get(key)
+    if analysis is not None and analysis.type != row.type:
         analysis = None
-    verdicts = {unit: _verdict(unit, places, analysis) for unit in UNITS}
-    costs: dict[Backend, PlannedCost] = {}
-    if analysis is not None:
-        costs = {backend: PlannedCost(ms, "Apple") for backend, ms in analysis.estimated_ms.items()}
-    choice = Choice(_chosen(places, analysis), float(places.get("weight", 0.0)), {})
-    return Planned(
-        *(op.id, op.name, op.type, op.outputs, op.types, op.inserted, op.depth),
-        costs=costs,
-        verdicts=verdicts,
-        choices={setting: choice},
+    judged = {unit: _judge(unit, places, analysis) for unit in UNITS}
+    return _Joined(
+        _chosen(places, analysis),
+        float(places.get("weight", 0.0)),
+        {unit: supported for unit, (supported, _) in judged.items()},
+        {} if analysis is None else {str(b): ms for b, ms in analysis.estimated_ms.items()},
+        tuple(reason for _, reasons in judged.values() for reason in reasons),
     )
 
 
@@ -197,30 +247,41 @@ def _chosen(places: Mapping[str, Any], analysis: AnalysedOp | None) -> Backend |
     return BACKENDS_OF[preferred][-1] if preferred else None
 
 
-def _verdict(unit: ComputeUnit, places: Mapping[str, Any], analysis: AnalysedOp | None) -> Verdict:
+def _judge(
+    unit: ComputeUnit, places: Mapping[str, Any], analysis: AnalysedOp | None
+) -> tuple[int, tuple[Reason, ...]]:
+    """1, 0 or -1 as in `Plan.supported`, and why not."""
     if places:
         if unit in places["supported"]:
-            return Verdict(unit, "yes")
+            return 1, ()
     elif analysis is None:
-        return Verdict(unit, "unknown")
+        return -1, ()
     elif any(backend in analysis.estimated_ms for backend in BACKENDS_OF[unit]):
-        return Verdict(unit, "yes")
+        return 1, ()
     messages = analysis.messages if analysis else {}
     said = [messages[backend] for backend in BACKENDS_OF[unit] if backend in messages]
-    reasons = tuple(
-        Reason(unit, "core-ml", text, "", "measured", "Core ML on this Mac", "rejects", text) for text in said
+    return 0, tuple(
+        Reason(unit=unit, rule="core-ml", text=text, core_ml=text, source="Core ML on this Mac")
+        for text in said
     )
-    return Verdict(unit, "no", reasons)
 
 
-def _segments(ops: Sequence[Planned], setting: ComputeUnits) -> tuple[Segment, ...]:
-    segments: list[Segment] = []
-    for op in ops:
-        backend = op.choices[setting].backend
-        spent = op.costs[backend].ms if backend is not None and backend in op.costs else 0.0
-        if segments and segments[-1].backend == backend:
-            last = segments[-1]
-            segments[-1] = Segment(backend, (*last.ops, op.id), last.planned_ms + spent)
-        else:
-            segments.append(Segment(backend, (op.id,), spent))
-    return tuple(segments)
+def _setting(
+    setting: ComputeUnits,
+    rows: Sequence[_Row],
+    chosen: Sequence[Backend | None],
+    known: Sequence[_Joined | None],
+    ours: Plan,
+) -> SettingPlan:
+    """The chosen backends, and what they cost together, function by function."""
+    backends = list(ours.backends)
+    totals: dict[str, float] = dict.fromkeys(ours.settings[0].functions, 0.0)
+    for row, backend, op in zip(rows, chosen, known, strict=True):
+        if op is not None and backend is not None:
+            totals[row.function] = totals.get(row.function, 0.0) + op.costs.get(backend, 0.0)
+    return SettingPlan(
+        compute_units=setting,
+        functions={name: FunctionCost(total, 0) for name, total in totals.items()},
+        backend=tuple(-1 if backend is None else backends.index(backend) for backend in chosen),
+        weight=tuple(None if op is None else op.weight for op in known),
+    )

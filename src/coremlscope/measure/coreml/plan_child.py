@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.dropin import install
-
 __all__ = ["main"]
 
 _UNITS = {
@@ -30,7 +28,6 @@ def main(arguments: Sequence[str]) -> int:
         arguments: The model, the name of a `coremltools.ComputeUnit`, the file to write.
     """
     model, units, output = arguments
-    install()  # does nothing on a Mac
     import coremltools
     from coremltools.models.compute_plan import MLComputePlan
     from coremltools.models.utils import compile_model

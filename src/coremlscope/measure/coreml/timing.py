@@ -1,7 +1,7 @@
-"""How long Core ML itself takes on this Mac, setting by setting, through coremltools.
+"""Measures Core ML itself on this Mac, through coremltools.
 
-Written against coremltools' documented interface; not yet confirmed on a device. Each setting is timed in a
-process of its own: Core ML keeps what it loaded, and a model that brings it down takes nothing else along.
+Written against coremltools' documented interface; not yet confirmed on a device. Each measurement runs in a
+child process: Core ML keeps what it loaded, and a model that aborts it costs that measurement alone.
 """
 
 from __future__ import annotations
@@ -11,19 +11,17 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import IO, Any
 
-from coremlscope.devices import ComputeUnits
-from coremlscope.engines.host import processor_name
-from coremlscope.errors import EngineError
-from coremlscope.ir import Model
-from coremlscope.matrix import Timing
-from coremlscope.measure.engine import Progress
-from coremlscope.results.profile import Phase
+from coremlscope.engines.host import this_machine
+from coremlscope.errors import EngineError, InputError
+from coremlscope.measure.contract import Progress, Subject, now
+from coremlscope.results.measurement import Measurement, Phase, Runtime, Settings
 
-__all__ = ["LIMIT_S", "LOADS", "collect_samples", "time_in_core_ml"]
+__all__ = ["LIMIT_S", "LOADS", "CoreMLMeasurer", "collect_samples"]
 
 _CHILD = (sys.executable, "-m", "coremlscope.measure.coreml.timing_child")
 _HINT = "try another setting with --compute-units"
@@ -33,37 +31,55 @@ LOADS = 3
 LIMIT_S = 900.0
 
 
-def time_in_core_ml(
-    model: Model,
-    setting: ComputeUnits,
-    *,
-    iterations: int,
-    seed: int = 0,
-    progress: Progress | None = None,
-    limit_s: float = LIMIT_S,
-    command: Sequence[str] = _CHILD,
-) -> Timing:
-    """Times loads and predictions of a model under one setting, with made-up inputs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreMLMeasurer:
+    """Measures Core ML on this Mac, under the compute units of the settings. Not yet confirmed on a device.
 
-    Args:
-        model: The model. It must have been read from a file.
-        setting: What the app allows.
-        iterations: How often a prediction is timed, after warm-ups.
-        seed: Seeds the inputs.
-        progress: Told of each repetition.
+    Attributes:
         limit_s: How long to wait for the next sample before giving up.
-        command: What is run; tests give something else than this package's own child.
-
-    Raises:
-        EngineError: Core ML failed, or took too long.
+        command: The child process to run; tests give another one.
     """
-    if model.source is None:
-        raise EngineError("Core ML reads models from files, and this one is in memory", "give its path")
-    arguments = [str(model.source), setting, str(iterations), str(LOADS), str(seed)]
-    _, load, predict = collect_samples(
-        [*command, *arguments], iterations=iterations, progress=progress, limit_s=limit_s
-    )
-    return Timing(f"Core ML on {processor_name()}", setting, "", load, predict)
+
+    limit_s: float = LIMIT_S
+    command: Sequence[str] = _CHILD
+
+    def measure(
+        self,
+        subject: Subject,
+        settings: Settings,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Measurement:
+        """Times loads and predictions with synthetic inputs; see `Measurer`.
+
+        Raises:
+            EngineError: The model is not in a file, Core ML failed, or took too long.
+            InputError: Values of inputs are given: they cannot be passed on yet.
+        """
+        if inputs:
+            raise InputError("Core ML is measured with synthetic inputs", "leave --input out")
+        source, setting = subject.model.source, settings.compute_units
+        if source is None:
+            raise EngineError("Core ML reads models from files, and this one is in memory", "give its path")
+        arguments = [str(source), setting, str(settings.iterations), str(LOADS), str(settings.seed)]
+        _, load, predict = collect_samples(
+            [*self.command, *arguments],
+            iterations=settings.iterations,
+            progress=progress,
+            limit_s=self.limit_s,
+        )
+        machine = this_machine()
+        return Measurement(
+            label=f"Core ML on {machine.processor}",
+            runtime=Runtime("coreml", "Core ML"),
+            machine=machine,
+            settings=settings,
+            compute_units=setting,
+            load=load,
+            predict=predict,
+            measured_at=now(),
+        )
 
 
 def collect_samples(
@@ -105,8 +121,8 @@ def collect_samples(
                 progress(phase, done, totals.get(phase, done))
     if len(seconds["load"]) < LOADS or len(seconds["predict"]) < iterations:
         raise EngineError("Core ML made no predictions", hint)
-    load = Phase(tuple(seconds["load"][1:]), tuple(seconds["load"][:1]))
-    return place, load, Phase(tuple(seconds["predict"]), tuple(seconds["warm-up"]))
+    load = Phase.of(seconds["load"][1:], seconds["load"][:1])
+    return place, load, Phase.of(seconds["predict"], seconds["warm-up"])
 
 
 def _parse(line: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What runs in a process of its own: times a model in Core ML, and prints each sample as a line of JSON.
+"""The child process that times a model in Core ML and prints each sample as a line of JSON.
 
 `python -m coremlscope.measure.coreml.timing_child MODEL COMPUTE_UNITS ITERATIONS LOADS SEED`
 """
@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.dropin import install
 from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.formats import container
@@ -27,13 +26,12 @@ def main(arguments: Sequence[str]) -> int:
 
     Args:
         arguments: The model, the name of a `coremltools.ComputeUnit`, how many predictions, how many loads,
-            the seed of made-up inputs.
+            the seed of synthetic inputs.
     """
     path, units, iterations, loads, seed = arguments
     given = container.read(Path(path))
     _, interface = interface_of(given)
     values = dummy_values(interface, *input_functions(given), seed=int(seed))
-    install()  # does nothing on a Mac
     import coremltools
     from coremltools.models import CompiledMLModel
     from coremltools.models.utils import compile_model

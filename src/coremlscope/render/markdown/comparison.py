@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coremlscope.compare.change import Change
-from coremlscope.compare.plans import PlacementChange
-from coremlscope.compare.profiles import Comparison, Difference
+from coremlscope.comparison.change import Change
+from coremlscope.comparison.plans import PlacementChange
+from coremlscope.comparison.profiles import Comparison, Difference
 from coremlscope.render.difference import (
     describe_operations,
     describe_units,

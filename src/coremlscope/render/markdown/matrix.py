@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coremlscope.matrix import Matrix
+from coremlscope.batch import Matrix
 from coremlscope.render.markdown.report import table
 from coremlscope.render.terminal.matrix import (
     describe_runs,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coremlscope.compare.change import Change
-from coremlscope.compare.plans import PlacementChange
-from coremlscope.compare.profiles import Comparison, Difference, RowChange
+from coremlscope.comparison.change import Change
+from coremlscope.comparison.plans import PlacementChange
+from coremlscope.comparison.profiles import Comparison, Difference, RowChange
 from coremlscope.render.difference import (
     describe_operations,
     describe_units,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coremlscope.matrix import Forecast, Matrix, MatrixRow, Timing
+from coremlscope.batch import Forecast, Matrix, MatrixRow, Timing
 from coremlscope.render.terminal.page import Column, Page
 from coremlscope.render.words import plural
 from coremlscope.units import format_duration

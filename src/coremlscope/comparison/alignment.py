@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.results.profile import OpTable
+from coremlscope.results.operations import OpTable
 
 __all__ = ["align"]
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, Literal
 
-from coremlscope.compare.alignment import align
-from coremlscope.compare.change import Change, change_of_rounds, change_of_samples
-from coremlscope.compare.plans import Placement, PlacementChange, compare_placements, placements
+from coremlscope.comparison.alignment import align
+from coremlscope.comparison.change import Change, change_of_rounds, change_of_samples
+from coremlscope.comparison.plans import PlanChange, compare_views, label_of, plan_views
 from coremlscope.figures import Figure
-from coremlscope.notebook import data_frame
-from coremlscope.results.profile import Group, Profile
+from coremlscope.results.estimate import Estimate
+from coremlscope.results.measurement import Group, Measurement
+from coremlscope.results.plan import PlanView
+from coremlscope.results.presentation import Presented
+from coremlscope.results.profile import Profile
+from coremlscope.results.schema import plain
 
 __all__ = [
     "SCHEMA",
@@ -28,10 +31,10 @@ __all__ = [
 ]
 
 #: Name and version of the form that is written.
-SCHEMA = "coremlscope.comparison/1"
+SCHEMA = "coremlscope.comparison/2"
 
 Presence = Literal["both", "added", "removed"]
-#: The seconds of each round of a model that was timed in turns with others.
+#: The seconds of each interleaved round of a model.
 Rounds = Sequence[Sequence[float]]
 
 
@@ -67,7 +70,7 @@ class KindChange:
     time: Change
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
     """The measured time of operations that correspond to each other. It is never split among operations
     that the engine runs as one, so a row holds all that belongs together on either side.
@@ -89,14 +92,15 @@ class RowChange:
     time: Change
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """What differs between the base and one other subject.
 
     Attributes:
         base: Index of the base among the subjects.
         other: Index of the other.
-        in_turns: True where predictions of both were timed in turns, round by round.
+        interleaved: True where predictions of both were timed in interleaved rounds.
+        measured: Labels of the two measurements that are compared; empty where either has none.
         incomparable: Why measured times of the two are not compared; empty where they are.
         phases: Compile, load and predict, in seconds.
         kinds: By what operations are, largest difference first.
@@ -105,21 +109,22 @@ class Difference:
         renamed: How many of them have another name.
         added: Ids of operations of the other without a counterpart.
         removed: Ids of operations of the base without a counterpart.
-        placements: Plans and estimates for devices, of which nothing was measured.
+        plans: Plans and estimates for devices; nothing of them was measured.
     """
 
     base: int
     other: int
-    in_turns: bool
-    incomparable: str
-    phases: Mapping[str, Change]
-    kinds: tuple[KindChange, ...]
-    rows: tuple[RowChange, ...]
+    interleaved: bool = False
+    measured: tuple[str, ...] = ()
+    incomparable: str = ""
+    phases: Mapping[str, Change] = field(default_factory=dict)
+    kinds: tuple[KindChange, ...] = ()
+    rows: tuple[RowChange, ...] = ()
     matched: int
-    renamed: int
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    placements: tuple[PlacementChange, ...] = ()
+    renamed: int = 0
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    plans: tuple[PlanChange, ...] = ()
 
     @property
     def telling_rows(self) -> tuple[RowChange, ...]:
@@ -131,7 +136,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Presented):
     """Two or more subjects, each against the first.
 
     Attributes:
@@ -159,38 +164,14 @@ class Comparison:
         for difference in self.differences:
             predict = difference.phases.get("predict")
             ratios = [predict.low] if predict is not None else []
-            ratios += [p.latency.ratio for p in difference.placements if p.latency is not None]
+            ratios += [p.latency.ratio for p in difference.plans if p.latency is not None]
             if any(ratio is not None and ratio > 1 + share for ratio in ratios):
                 found.append(self.subjects[difference.other].label)
         return tuple(found)
 
-    def to_pandas(self) -> Any:
-        """The operations whose times are compared, as a pandas DataFrame, largest difference first.
-
-        Raises:
-            MissingDependencyError: pandas is not installed.
-        """
-        rows = [
-            {
-                "subject": self.subjects[difference.other].label,
-                **{name: getattr(row, name) for name in ("label", "name", "before", "after", "presence")},
-                "before_s": row.time.before,
-                "after_s": row.time.after,
-                **{name: getattr(row.time, name) for name in ("ratio", "low", "high", "verdict", "origin")},
-            }
-            for difference in self.differences
-            for row in difference.rows
-        ]
-        return data_frame({name: [row[name] for row in rows] for name in (rows[0] if rows else ())})
-
-    def _repr_html_(self) -> str:
-        from coremlscope.render.cards import comparison_card
-
-        return comparison_card(self)
-
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return {"schema": SCHEMA, **dataclasses.asdict(self), "differing": list(self.differing)}
+        """As plain JSON values, with the schema's name."""
+        return {"schema": SCHEMA, **plain(self), "differing": list(self.differing)}
 
 
 def compare_profiles(
@@ -204,8 +185,8 @@ def compare_profiles(
 
     Args:
         profiles: Two or more.
-        rounds: For each of them, the seconds of predictions that were timed in turns with the others; empty
-            for those that were not.
+        rounds: For each of them, the seconds of predictions that were timed in interleaved rounds; empty for
+            those that were not.
         labels: What to call them; by their paths where this is empty.
         settings: Under which settings plans are compared; all where this is empty.
     """
@@ -223,30 +204,37 @@ def compare_profiles(
     return Comparison(subjects, differences)
 
 
-def compare_plans(chosen: Sequence[Placement]) -> Comparison:
-    """Compares plans of one model, for devices or settings, with the first of them. Nothing is measured."""
+def compare_plans(profile: Profile, views: Sequence[PlanView]) -> Comparison:
+    """Compares plans of one profile, for devices or settings, with the first of them. Nothing is measured."""
     subjects = tuple(
         Subject(
-            place.label,
-            place.path,
-            {
-                "device": place.plan.device,
-                "system": place.plan.os,
-                "compute units": place.setting.compute_units,
-            },
+            label_of(view),
+            profile.model.path,
+            {"device": view.plan.device, "system": view.plan.os, "compute units": view.compute_units},
         )
-        for place in chosen
+        for view in views
     )
-    same = {row: row for row in range(len(chosen[0].ops))}
+    same = {id_: id_ for id_ in profile.ops.id}
     differences = tuple(
         Difference(
-            0, other, False, "", {}, (), (), len(same), 0, (), (),
-            (compare_placements(chosen[0], place, same),),
+            base=0,
+            other=other,
+            matched=len(same),
+            plans=(
+                compare_views(
+                    views[0], view, same, (_estimate_of(profile, views[0]), _estimate_of(profile, view))
+                ),
+            ),
         )
-        for other, place in enumerate(chosen)
+        for other, view in enumerate(views)
         if other
-    )  # fmt: skip
+    )
     return Comparison(subjects, differences)
+
+
+def _estimate_of(profile: Profile, view: PlanView) -> Estimate | None:
+    wanted = view.plan.device, view.plan.os, view.compute_units
+    return next((e for e in profile.estimates if (e.device, e.os, e.compute_units) == wanted), None)
 
 
 def label_subjects(paths: Sequence[str]) -> list[str]:
@@ -263,8 +251,8 @@ def label_subjects(paths: Sequence[str]) -> list[str]:
 
 def describe(profile: Profile) -> dict[str, str]:
     """What was profiled and how, as facts that can be held against those of others."""
-    model, host, request = profile.model, profile.host, profile.request
-    work = model.main.work
+    model = profile.model
+    work = model.main.work if model.functions else None
     facts = {
         "kind": model.kind,
         "specification": str(model.spec_version),
@@ -273,28 +261,57 @@ def describe(profile: Profile) -> dict[str, str]:
         "weight bytes": str(model.weights_bytes),
         "FLOPs": "" if work is None else str(work.flops),
         "operations": str(len(profile.ops)),
-        "function": request.function,
-        "shapes": ", ".join(f"{name} {'×'.join(map(str, s))}" for name, s in sorted(request.shapes.items())),
-        "inputs given": ", ".join(request.inputs),
-        "weights made up": "yes" if request.random_weights else "",
-        "compute units": request.compute_units,
-        "host": host.label,
-        "cores": str(host.cores),
-        "threads": str(host.threads),
-        "system": host.os,
-        "power mode": host.power_mode,
     }
+    if profile.measurements:
+        facts |= _describe_measurement(profile.measurements[0])
     return {name: text for name, text in facts.items() if text}
 
 
-def why_incomparable(before: Profile, after: Profile) -> str:
-    """Why times that were measured for two profiles say nothing about the models; empty where they do."""
-    a, b = before.host, after.host
-    if a.label != b.label or a.cores != b.cores:
-        hosts = [f"{host.label} ({host.cores} cores)" for host in (a, b)]
-        return f"measured on different hosts: {hosts[0]} and {hosts[1]}"
+def _describe_measurement(measurement: Measurement) -> dict[str, str]:
+    settings, machine = measurement.settings, measurement.machine
+    shapes = sorted(settings.shapes.items())
+    return {
+        "function": settings.function,
+        "shapes": ", ".join(f"{name} {'×'.join(map(str, shape))}" for name, shape in shapes),
+        "inputs given": ", ".join(settings.inputs),
+        "synthetic weights": "yes" if settings.random_weights else "",
+        "compute units": settings.compute_units,
+        "measured": measurement.label,
+        "cores": "" if machine.cores is None else str(machine.cores),
+        "threads": "" if measurement.threads is None else str(measurement.threads),
+        "system": machine.os,
+        "power mode": machine.power_mode,
+    }
+
+
+def choose_measurements(before: Profile, after: Profile) -> tuple[Measurement, Measurement] | None:
+    """The measurements of two profiles to compare: the first two of one runtime under one setting.
+
+    Where there are no such two, the first of each; None where either has none.
+    """
+    for a in before.measurements:
+        for b in after.measurements:
+            if (a.runtime.id, a.compute_units) == (b.runtime.id, b.compute_units):
+                return a, b
+    if not before.measurements or not after.measurements:
+        return None
+    return before.measurements[0], after.measurements[0]
+
+
+def why_incomparable(a: Measurement, b: Measurement) -> str:
+    """Why the times of two measurements say nothing about the models; empty where they do."""
+    if a.label != b.label or a.machine.cores != b.machine.cores:
+        first, second = (
+            m.label if m.machine.cores is None else f"{m.label} ({m.machine.cores} cores)" for m in (a, b)
+        )
+        return f"measured on different hosts: {first} and {second}"
     if a.threads != b.threads:
         return f"measured with different numbers of threads: {a.threads} and {b.threads}"
+    if a.compute_units != b.compute_units:
+        return f"measured under different compute units: {a.compute_units} and {b.compute_units}"
+    if a.machine.power_mode != b.machine.power_mode:
+        modes = [m.machine.power_mode or "unknown" for m in (a, b)]
+        return f"measured in different power modes: {modes[0]} and {modes[1]}"
     return ""
 
 
@@ -308,22 +325,23 @@ class _Pair:
         rounds: tuple[Rounds, Rounds],
         settings: Collection[str] = (),
     ) -> None:
-        self.before, self.after, self.settings = before, after, settings
+        self.profiles, self.settings = (before, after), settings
+        self.measured = choose_measurements(before, after)
         self.rounds = rounds if all(rounds) else None
-        self.incomparable = why_incomparable(before, after)
+        self.incomparable = "" if self.measured is None else why_incomparable(*self.measured)
         self.matches = align(before.ops, after.ops)
-        self.names = [dict(zip(ops.id, ops.name, strict=True)) for ops in (before.ops, after.ops)]
         self.phases = self._phases()
         self.drift = self._drift()
 
     def difference(self, other: int) -> Difference:
         """All that differs, of the subject with this index."""
-        before, after, matches = self.before.ops, self.after.ops, self.matches
+        before, after, matches = self.profiles[0].ops, self.profiles[1].ops, self.matches
         taken = set(matches.values())
         return Difference(
             base=0,
             other=other,
-            in_turns=self.rounds is not None,
+            interleaved=self.rounds is not None,
+            measured=() if self.measured is None else tuple(m.label for m in self.measured),
             incomparable=self.incomparable,
             phases=self.phases,
             kinds=tuple(sorted(self._kinds(), key=lambda kind: -_size(kind.time))),
@@ -332,25 +350,32 @@ class _Pair:
             renamed=sum(before.name[i] != after.name[j] for i, j in matches.items()),
             added=tuple(id_ for index, id_ in enumerate(after.id) if index not in taken),
             removed=tuple(id_ for index, id_ in enumerate(before.id) if index not in matches),
-            placements=tuple(self._placements()),
+            plans=tuple(self._plans()),
         )
 
-    def _placements(self) -> Iterator[PlacementChange]:
+    def _plans(self) -> Iterator[PlanChange]:
         """The plans for the same device under the same setting."""
-        sides = [
-            placements(profile.model.path, profile.ops, profile.plans, self.settings)
-            for profile in (self.before, self.after)
-        ]
-        others = {(p.plan.device, p.plan.os, p.setting.compute_units): p for p in sides[1]}
-        for before in sides[0]:
-            after = others.get((before.plan.device, before.plan.os, before.setting.compute_units))
-            if after is not None:
-                yield compare_placements(before, after, self.matches)
+        before, after = self.profiles
+        partners = {before.ops.id[i]: after.ops.id[j] for i, j in self.matches.items()}
+        others = {label_of(view): view for view in plan_views(after, self.settings)}
+        for view in plan_views(before, self.settings):
+            other = others.get(label_of(view))
+            if other is not None and other.plan.os == view.plan.os:
+                estimates = _estimate_of(before, view), _estimate_of(after, other)
+                yield compare_views(view, other, partners, estimates)
+
+    def _groups(self, side: int) -> tuple[Group, ...]:
+        return () if self.measured is None else self.measured[side].groups
 
     def _phases(self) -> dict[str, Change]:
-        changes = {}
-        for name in ("compile", "load", "predict"):
-            a, b = getattr(self.before, name), getattr(self.after, name)
+        changes: dict[str, Change] = {}
+        if self.measured is None:
+            return changes
+        first, second = (measurement.phases for measurement in self.measured)
+        for name in first:
+            if name not in second:
+                continue
+            a, b = first[name], second[name]
             if self.incomparable:
                 changes[name] = Change.apart(a.statistics.median, b.statistics.median, "measured")
             elif name == "predict" and self.rounds is not None:
@@ -360,11 +385,14 @@ class _Pair:
         return changes
 
     def _drift(self) -> float:
-        """How much the profiled runs drifted apart: against the predictions that were timed in turns."""
-        ratio = self.phases["predict"].ratio
-        if self.rounds is None or not ratio or not self.before.nodes.run_s:
+        """How much the profiled runs drifted apart, against the predictions in interleaved rounds."""
+        ratio = self.phases["predict"].ratio if "predict" in self.phases else None
+        if self.measured is None or self.rounds is None or not ratio:
             return 1.0
-        return self.after.nodes.run_s / self.before.nodes.run_s / ratio or 1.0
+        before, after = (measurement.nodes for measurement in self.measured)
+        if before is None or after is None or not before.run_s:
+            return 1.0
+        return after.run_s / before.run_s / ratio or 1.0
 
     def _time(self, before: Sequence[Group], after: Sequence[Group]) -> Change:
         """The times of groups on either side; intervals are added up as if all erred in the same way."""
@@ -380,41 +408,50 @@ class _Pair:
         return Change.within(sums[0], sums[1], widened=self.drift)
 
     def _kinds(self) -> Iterator[KindChange]:
-        sides = [_by_label(profile.groups) for profile in (self.before, self.after)]
+        sides = [_by_label(self._groups(side)) for side in (0, 1)]
         for label in dict.fromkeys([*sides[0], *sides[1]]):
             before, after = (side.get(label, []) for side in sides)
             yield KindChange(label, len(before), len(after), self._time(before, after))
 
     def _rows(self) -> Iterator[RowChange]:
         for befores, afters in self._components():
-            before = [self.before.groups[index] for index in befores]
-            after = [self.after.groups[index] for index in afters]
+            before = [self._groups(0)[index] for index in befores]
+            after = [self._groups(1)[index] for index in afters]
             yield self._row(before, after)
         # What the engine adds has no names to go by.
-        sides = [
-            _by_label([group for group in profile.groups if not group.op_ids])
-            for profile in (self.before, self.after)
-        ]
+        sides = [_by_label([group for group in self._groups(side) if not group.ops]) for side in (0, 1)]
         for label in dict.fromkeys([*sides[0], *sides[1]]):
             before, after = (side.get(label, []) for side in sides)
             yield self._row(before, after)
 
     def _row(self, before: Sequence[Group], after: Sequence[Group]) -> RowChange:
-        left, right = (tuple(id_ for group in groups for id_ in group.op_ids) for groups in (before, after))
+        rows = [[row for group in groups for row in group.ops] for groups in (before, after)]
         labels = [" + ".join(dict.fromkeys(group.label for group in groups)) for groups in (before, after)]
         presence: Presence = "both"
         if not before:
             presence = "added"
         elif not after:
             presence = "removed"
-        shown = list(dict.fromkeys(label for label in labels if label))
-        name = self.names[0][left[0]] if left else self.names[1][right[0]] if right else ""
-        return RowChange(" → ".join(shown), name, left, right, presence, self._time(before, after))
+        tables = [profile.ops for profile in self.profiles]
+        names = [table.name[found[0]] for table, found in zip(tables, rows, strict=True) if found]
+        return RowChange(
+            label=" → ".join(dict.fromkeys(label for label in labels if label)),
+            name=names[0] if names else "",
+            before=tuple(tables[0].id[row] for row in rows[0]),
+            after=tuple(tables[1].id[row] for row in rows[1]),
+            presence=presence,
+            time=self._time(before, after),
+        )
 
     def _components(self) -> Iterator[tuple[list[int], list[int]]]:
         """Groups of both sides that hold operations of each other: what was fused anew stays together."""
         links: dict[tuple[int, int], set[tuple[int, int]]] = {}
-        sides = [self.before.ops.group, self.after.ops.group]
+        if self.measured is None:
+            return
+        sides = [
+            measurement.group or (-1,) * len(profile.ops)
+            for measurement, profile in zip(self.measured, self.profiles, strict=True)
+        ]
         for side, groups in enumerate(sides):
             for index in groups:
                 if index >= 0:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope.compare.change import Change, change_of_figures, change_of_rounds, change_of_samples
-from coremlscope.compare.models import compare_on_devices, compare_sources
-from coremlscope.compare.profiles import compare_profiles, label_subjects
+from coremlscope.comparison.change import Change, change_of_figures, change_of_rounds, change_of_samples
+from coremlscope.comparison.models import compare_on_devices, compare_sources
+from coremlscope.comparison.profiles import compare_profiles, label_subjects
 from coremlscope.devices import find_device
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import UsageError

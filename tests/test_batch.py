@@ -13,7 +13,7 @@ from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import EngineError, NotAModelError
 from coremlscope.formats.sample import sample_model
 from coremlscope.ir import Model
-from coremlscope.matrix import Matrix, Timing, fill_matrix, forecast_model, time_on_host
+from coremlscope.batch import Matrix, Timing, fill_matrix, forecast_model, time_on_host
 from coremlscope.results.profile import Phase
 from handmade import perceptron
 

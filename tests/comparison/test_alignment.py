@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coremlscope.compare import alignment as module
-from coremlscope.compare.alignment import align
+from coremlscope.comparison import alignment as module
+from coremlscope.comparison.alignment import align
 from coremlscope.results.profile import OpTable
 
 

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from coremlscope.engines.sampling import median_interval
 from coremlscope.figures import Figure, Origin
+from coremlscope.results.statistics import median_interval
 
-__all__ = ["Change", "Verdict", "change_of_figures", "change_of_rounds", "change_of_samples"]
+__all__ = ["Change", "ChangeVerdict", "change_of_figures", "change_of_rounds", "change_of_samples"]
 
 #: `no change`: the intervals of the two overlap. `unclear`: they cannot be told apart, or not be compared.
-Verdict = Literal["slower", "faster", "no change", "unclear"]
+ChangeVerdict = Literal["slower", "faster", "no change", "unclear"]
 
-#: How sure the interval of a ratio is to hold the true one.
+#: The confidence level of the interval of a ratio.
 _LEVEL = 0.95
 #: Two medians whose intervals each hold them with this probability give an interval of their ratio at
 #: `_LEVEL`, however they depend on each other (Bonferroni).
 _SIDE_LEVEL = 1 - (1 - _LEVEL) / 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A figure of one subject and that of another.
 
@@ -42,18 +43,28 @@ class Change:
     ratio: float | None
     low: float | None
     high: float | None
-    verdict: Verdict
+    verdict: ChangeVerdict
     origin: Origin
 
     @classmethod
     def apart(cls, before: float | None, after: float | None, origin: Origin) -> Change:
         """Two figures that are shown and not compared."""
-        return cls(before, after, None, None, None, "unclear", origin)
+        return cls(
+            before=before, after=after, ratio=None, low=None, high=None, verdict="unclear", origin=origin
+        )
 
     @classmethod
     def unsure(cls, before: float, after: float) -> Change:
         """Two measured figures with too few samples for an interval."""
-        return cls(before, after, after / before if before else None, None, None, "unclear", "measured")
+        return cls(
+            before=before,
+            after=after,
+            ratio=after / before if before else None,
+            low=None,
+            high=None,
+            verdict="unclear",
+            origin="measured",
+        )
 
     @classmethod
     def within(cls, before: Figure, after: Figure, *, widened: float = 1.0) -> Change:
@@ -64,16 +75,27 @@ class Change:
             after: Of the other.
             widened: How far the two may have drifted apart meanwhile, as a ratio.
         """
-        if not before.value:
-            verdict: Verdict = "slower" if after.low > before.high else "unclear"
-            return cls(before.value, after.value, None, None, None, verdict, before.origin)
-        low = after.low / before.high * min(1.0, 1 / widened)
-        high = after.high / before.low * max(1.0, 1 / widened) if before.low else math.inf
-        verdict = _verdict(low, high)
-        return cls(before.value, after.value, after.value / before.value, low, high, verdict, before.origin)
+        ratio: float | None = None
+        low: float | None = None
+        high: float | None = None
+        verdict: ChangeVerdict = "slower" if after.low > before.high else "unclear"
+        if before.value:
+            ratio = after.value / before.value
+            low = after.low / before.high * min(1.0, 1 / widened)
+            high = after.high / before.low * max(1.0, 1 / widened) if before.low else math.inf
+            verdict = _verdict(low, high)
+        return cls(
+            before=before.value,
+            after=after.value,
+            ratio=ratio,
+            low=low,
+            high=high,
+            verdict=verdict,
+            origin=before.origin,
+        )
 
 
-def _verdict(low: float, high: float) -> Verdict:
+def _verdict(low: float, high: float) -> ChangeVerdict:
     return "slower" if low > 1 else "faster" if high < 1 else "no change"
 
 
@@ -88,7 +110,7 @@ def change_of_samples(before: Sequence[float], after: Sequence[float]) -> Change
 
 
 def change_of_rounds(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Change:
-    """Measured in turns: the ratio of each round is one sample, so what slows both down cancels."""
+    """Interleaved measurements: the ratio of each round is one sample, so what slows both down cancels."""
     first, second = (statistics.median(s for seconds in side for s in seconds) for side in (before, after))
     ratios = [
         statistics.median(b) / statistics.median(a)
@@ -97,9 +119,11 @@ def change_of_rounds(before: Sequence[Sequence[float]], after: Sequence[Sequence
     ]
     interval = median_interval(ratios, _LEVEL) if ratios else None
     low, high = interval or (None, None)
-    verdict: Verdict = "unclear" if interval is None else _verdict(*interval)
+    verdict: ChangeVerdict = "unclear" if interval is None else _verdict(*interval)
     ratio = statistics.median(ratios) if ratios else None
-    return Change(first, second, ratio, low, high, verdict, "measured")
+    return Change(
+        before=first, after=second, ratio=ratio, low=low, high=high, verdict=verdict, origin="measured"
+    )
 
 
 def change_of_figures(before: Figure, after: Figure) -> Change:
@@ -114,12 +138,16 @@ def change_of_figures(before: Figure, after: Figure) -> Change:
     if before.origin != after.origin:
         raise ValueError(f"a figure {before.origin} cannot be compared with one {after.origin}")
     if before.value == after.value:
-        return Change(before.value, after.value, 1.0, 1.0, 1.0, "no change", before.origin)
-    change = Change.within(before, after)
-    if change.verdict == "no change":
         return Change(
-            *(change.before, change.after, change.ratio, change.low, change.high),
-            verdict="unclear",
+            before=before.value,
+            after=after.value,
+            ratio=1.0,
+            low=1.0,
+            high=1.0,
+            verdict="no change",
             origin=before.origin,
         )
+    change = Change.within(before, after)
+    if change.verdict == "no change":
+        return dataclasses.replace(change, verdict="unclear")
     return change

@@ -1,4 +1,4 @@
-"""A plan: for each function and each setting of compute units, where every operation goes, and why."""
+"""Places the operations of a function: where each goes under each setting of compute units, and its cost."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
 
-from coremlscope.devices.chip import Device
-from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
+from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
-from coremlscope.notebook import data_frame
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts
 from coremlscope.placement.search import Route, Tolls, search
-from coremlscope.placement.verdict import Reason, Support, Verdict
-from coremlscope.units import format_duration
+from coremlscope.placement.verdict import Support, Verdict
 
-__all__ = ["COST_RULE", "Choice", "FunctionPlan", "Plan", "Planned", "PlannedCost", "Segment", "place"]
+__all__ = ["Choice", "PlacedFunction", "PlacedOp", "PlannedCost", "Segment", "place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +54,9 @@ class Choice:
         return None if self.backend is None else UNIT_OF[self.backend]
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """An operation of a plan.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedOp:
+    """An operation and where it goes.
 
     Attributes:
         id: As in the file; see `coreml_view` for those that Core ML inserts.
@@ -96,20 +92,6 @@ class Planned:
         cost = self.costs.get(backend) if backend is not None else None
         return None if cost is None else cost.ms
 
-    def reasons(self, setting: ComputeUnits) -> list[Reason]:
-        """Why it does not run on the units that the setting allows and that were not chosen."""
-        chosen = self.choices[setting]
-        found: list[Reason] = []
-        for unit in UNITS:
-            if unit not in SETTINGS[setting] or unit == chosen.unit:
-                continue
-            found.extend(self.verdicts[unit].reasons)
-            if unit in chosen.detour_ms and chosen.backend is not None:
-                there = min(self.costs[backend].ms for backend in BACKENDS_OF[unit] if backend in self.costs)
-                here = self.cost_ms(setting) or 0.0
-                found.append(_cost_reason(unit, there, here, chosen.detour_ms[unit]))
-        return found
-
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -127,8 +109,8 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionPlan:
-    """The plan of one function.
+class PlacedFunction:
+    """One function, placed.
 
     Attributes:
         name: The function.
@@ -138,7 +120,7 @@ class FunctionPlan:
     """
 
     name: str
-    ops: tuple[Planned, ...]
+    ops: tuple[PlacedOp, ...]
     segments: Mapping[ComputeUnits, tuple[Segment, ...]]
     total_ms: Mapping[ComputeUnits, float]
 
@@ -161,40 +143,6 @@ class FunctionPlan:
         return sum(a != b for a, b in itertools.pairwise(units))
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A model's plan for a device.
-
-    Attributes:
-        device: The chip and the system.
-        settings: The settings that were planned, the one that was asked for first.
-        functions: The plans of its functions, by name; of a pipeline by `STAGE/FUNCTION`.
-        basis: Which published plans the cost model was read from, for people.
-        notes: What else to know: stages of a pipeline that have no operations to plan.
-    """
-
-    device: Device
-    settings: tuple[ComputeUnits, ...]
-    functions: Mapping[str, FunctionPlan]
-    basis: str
-    notes: tuple[str, ...] = ()
-
-    def to_pandas(self) -> Any:
-        """One row an operation, as a pandas DataFrame. Costs are planned, never measured.
-
-        Raises:
-            MissingDependencyError: pandas is not installed.
-        """
-        from coremlscope.render.plan_cards import plan_columns
-
-        return data_frame(plan_columns(self))
-
-    def _repr_html_(self) -> str:
-        from coremlscope.render.plan_cards import plan_card
-
-        return plan_card(self)
-
-
 #: What an operation costs on each backend.
 Pricing = Callable[[Node], Mapping[Backend, PlannedCost]]
 
@@ -205,7 +153,7 @@ def place(
     pricing: Pricing,
     tolls: Tolls,
     settings: Sequence[ComputeUnits],
-) -> FunctionPlan:
+) -> PlacedFunction:
     """Plans a function.
 
     Args:
@@ -229,8 +177,8 @@ def place(
             found.extend(routed.segments)
             totals[setting] += routed.total_ms
         segments[setting] = tuple(found)
-    ops = tuple(_planned(graph, verdicts, prices, choices, 0))
-    return FunctionPlan(graph.name, ops, segments, totals)
+    ops = tuple(_placed(graph, verdicts, prices, choices, 0))
+    return PlacedFunction(name=graph.name, ops=ops, segments=segments, total_ms=totals)
 
 
 def _graphs(graph: CoreMLGraph) -> list[CoreMLGraph]:
@@ -317,13 +265,13 @@ def _segments(
     ]
 
 
-def _planned(
+def _placed(
     graph: CoreMLGraph,
     verdicts: Verdicts,
     prices: Mapping[str, Mapping[Backend, PlannedCost]],
     choices: Mapping[str, Mapping[ComputeUnits, Choice]],
     depth: int,
-) -> list[Planned]:
+) -> list[PlacedOp]:
     found = []
     for node in graph.nodes:
         op, known = node.view.op, verdicts[node.id]
@@ -336,37 +284,19 @@ def _planned(
         names = tuple(value.name for value in op.outputs)
         name = op.type if node.inserted else op.name
         found.append(
-            Planned(
-                node.id, name, op.type, names, types, node.inserted, depth, costs, known, choices[node.id]
+            PlacedOp(
+                id=node.id,
+                name=name,
+                type=op.type,
+                outputs=names,
+                types=types,
+                inserted=node.inserted,
+                depth=depth,
+                costs=costs,
+                verdicts=known,
+                choices=choices[node.id],
             )
         )
         for block in node.blocks:
-            found.extend(_planned(block, verdicts, prices, choices, depth + 1))
+            found.extend(_placed(block, verdicts, prices, choices, depth + 1))
     return found
-
-
-#: The id under which the cost of a detour is given as a reason.
-COST_RULE = "plan-cost"
-
-_UNIT_WORDS: dict[ComputeUnit, str] = {
-    "cpu": "the CPU",
-    "gpu": "the GPU",
-    "neural_engine": "the Neural Engine",
-}
-
-
-def _cost_reason(unit: ComputeUnit, there_ms: float, here_ms: float, more_ms: float) -> Reason:
-    where = _UNIT_WORDS[unit]
-    there, here = format_duration(there_ms / 1e3), format_duration(here_ms / 1e3)
-    both = f"{where} can run it, planned at {there} against {here} where it is"
-    if more_ms < _TIE_MS:
-        text = f"{both}: with launches and switches the whole plan would cost the same"
-    else:
-        more = format_duration(more_ms / 1e3)
-        text = f"{both}: with launches and switches the whole plan would cost {more} more"
-    fix = "" if unit == "cpu" else "put more work that this unit supports next to it, so that the launch pays"
-    return Reason(unit, COST_RULE, text, fix, "measured", "Core ML's cost model, as published plans show it")
-
-
-#: Costs that differ by less are equal but for rounding.
-_TIE_MS = 1e-9

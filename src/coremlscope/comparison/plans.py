@@ -6,40 +6,18 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from coremlscope.compare.change import Change, change_of_figures
+from coremlscope.comparison.change import Change, change_of_figures
 from coremlscope.devices import ComputeUnit
 from coremlscope.figures import Figure
-from coremlscope.results.placements import PlacedOp, placed_ops
-from coremlscope.results.plan import DevicePlan, SettingPlan
-from coremlscope.results.profile import OpTable
+from coremlscope.results.estimate import Estimate
+from coremlscope.results.plan import PlannedOp, PlanView
+from coremlscope.results.profile import Profile
 
-__all__ = ["OpPlacement", "Placement", "PlacementChange", "TypeCost", "compare_placements", "placements"]
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A model's plan for one device under one setting.
-
-    Attributes:
-        path: Where the model was read from.
-        ops: Every operation.
-        plan: The plan for the device.
-        setting: Its part for the setting.
-    """
-
-    path: str
-    ops: OpTable
-    plan: DevicePlan
-    setting: SettingPlan
-
-    @property
-    def label(self) -> str:
-        """`M1, cpu_and_ne`."""
-        return f"{self.plan.device}, {self.setting.compute_units}"
+__all__ = ["PlanChange", "PlannedOpChange", "TypeCost", "compare_views", "label_of", "plan_views"]
 
 
-@dataclass(frozen=True, slots=True)
-class OpPlacement:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedOpChange:
     """An operation that goes to another unit, or has another planned cost.
 
     Attributes:
@@ -71,8 +49,8 @@ class TypeCost:
     planned: Change
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementChange:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChange:
     """What differs between two plans.
 
     Attributes:
@@ -94,61 +72,62 @@ class PlacementChange:
     switches: tuple[int, int]
     units: Mapping[ComputeUnit, tuple[int, int]]
     types: tuple[TypeCost, ...]
-    ops: tuple[OpPlacement, ...]
+    ops: tuple[PlannedOpChange, ...]
     moved: int
 
 
-def placements(
-    path: str, ops: OpTable, plans: Sequence[DevicePlan], settings: Collection[str] = ()
-) -> list[Placement]:
-    """Every plan under every setting, or under some settings only.
+def plan_views(profile: Profile, settings: Collection[str] = ()) -> list[PlanView]:
+    """Every plan of a profile under every setting, or under some settings only.
 
     Args:
-        path: Where the model was read from.
-        ops: Every operation.
-        plans: The plans beside it.
-        settings: Those that are wanted; all where this is empty.
+        profile: The profile.
+        settings: The settings that are wanted; all where this is empty.
     """
     return [
-        Placement(path, ops, plan, setting)
-        for plan in plans
+        plan.view(profile.ops, setting)
+        for plan in profile.plans
         for setting in plan.settings
         if not settings or setting.compute_units in settings
     ]
 
 
-def compare_placements(before: Placement, after: Placement, matches: Mapping[int, int]) -> PlacementChange:
+def label_of(view: PlanView) -> str:
+    """`M1, cpu_and_ne`."""
+    return f"{view.plan.device}, {view.compute_units}"
+
+
+def compare_views(
+    before: PlanView,
+    after: PlanView,
+    partners: Mapping[str, str],
+    estimates: tuple[Estimate | None, Estimate | None] = (None, None),
+) -> PlanChange:
     """Compares two plans.
 
     Args:
         before: The base.
         after: The other.
-        matches: Which operation is which: rows of the op tables.
+        partners: Which operation is which: ids of the other by ids of the base.
+        estimates: Those for the same devices and settings.
     """
-    sides = [{op.id: op for op in placed_ops(side.ops, side.plan, side.setting)} for side in (before, after)]
-    pairs = _pairs(before, after, sides, matches)
-    ops = [_placed(a, b) for a, b in pairs if _differs(a, b)]
+    sides = [{op.id: op for op in view.ops} for view in (before, after)]
+    pairs = _pairs(sides, partners)
+    ops = [_change(a, b) for a, b in pairs if _differs(a, b)]
     counts = [Counter(op.unit for op in side.values()) for side in sides]
     units = [unit for unit in before.plan.units if counts[0][unit] or counts[1][unit]]
     types = _types(*(list(side.values()) for side in sides))
-    return PlacementChange(
-        before.label,
-        after.label,
-        _latency(before, after),
-        change_of_figures(*(_planned(side.setting.total_ms) for side in (before, after))),
-        (before.setting.switches, after.setting.switches),
-        {unit: (counts[0][unit], counts[1][unit]) for unit in units},
-        tuple(sorted(types, key=lambda row: -_size(row.planned))),
-        tuple(sorted(ops, key=lambda row: -_size(row.planned))),
-        sum(a is not None and b is not None and a.unit != b.unit for a, b in pairs),
+    known = [estimate for estimate in estimates if estimate is not None]
+    return PlanChange(
+        before=label_of(before),
+        after=label_of(after),
+        latency=change_of_figures(known[0].latency, known[1].latency) if len(known) > 1 else None,
+        planned=change_of_figures(*(_planned(view.setting.total_ms) for view in (before, after))),
+        switches=(before.setting.switches, after.setting.switches),
+        units={unit: (counts[0][unit], counts[1][unit]) for unit in units},
+        types=tuple(sorted(types, key=lambda row: -_size(row.planned))),
+        ops=tuple(sorted(ops, key=lambda row: -_size(row.planned))),
+        moved=sum(a is not None and b is not None and a.unit != b.unit for a, b in pairs),
     )
-
-
-def _latency(before: Placement, after: Placement) -> Change | None:
-    first, second = before.setting.estimate, after.setting.estimate
-    if first is None or second is None:
-        return None
-    return change_of_figures(first.latency, second.latency)
 
 
 def _planned(ms: float) -> Figure:
@@ -156,30 +135,25 @@ def _planned(ms: float) -> Figure:
 
 
 def _pairs(
-    before: Placement,
-    after: Placement,
-    sides: Sequence[Mapping[str, PlacedOp]],
-    matches: Mapping[int, int],
-) -> list[tuple[PlacedOp | None, PlacedOp | None]]:
+    sides: Sequence[Mapping[str, PlannedOp]], partners: Mapping[str, str]
+) -> list[tuple[PlannedOp | None, PlannedOp | None]]:
     """Operations that correspond; what Core ML inserts by its id."""
-    ids = before.ops.id, after.ops.id
-    partner = {ids[0][i]: ids[1][j] for i, j in matches.items()}
-    own = [{op.id for op in side.plan.inserted} for side in (before, after)]
-    partner.update({id_: id_ for id_ in own[0] & own[1]})
+    own = [{op.id for op in side.values() if op.inserted} for side in sides]
+    partner = {**partners, **{id_: id_ for id_ in own[0] & own[1]}}
     taken = set(partner.values())
-    pairs: list[tuple[PlacedOp | None, PlacedOp | None]] = [
+    pairs: list[tuple[PlannedOp | None, PlannedOp | None]] = [
         (op, sides[1].get(partner[id_]) if id_ in partner else None) for id_, op in sides[0].items()
     ]
     return pairs + [(None, op) for id_, op in sides[1].items() if id_ not in taken]
 
 
-def _differs(before: PlacedOp | None, after: PlacedOp | None) -> bool:
+def _differs(before: PlannedOp | None, after: PlannedOp | None) -> bool:
     if before is None or after is None:
         return True
     return (before.unit, before.planned_ms) != (after.unit, after.planned_ms)
 
 
-def _placed(before: PlacedOp | None, after: PlacedOp | None) -> OpPlacement:
+def _change(before: PlannedOp | None, after: PlannedOp | None) -> PlannedOpChange:
     first = before or after
     assert first is not None
     there, here = (None if op is None else op.planned_ms for op in (before, after))
@@ -188,13 +162,18 @@ def _placed(before: PlacedOp | None, after: PlacedOp | None) -> OpPlacement:
         planned = Change.apart(next(seconds), next(seconds), "planned")
     else:
         planned = change_of_figures(_planned(there), _planned(here))
-    return OpPlacement(
-        first.type, first.name, before.id if before else "", after.id if after else "",
-        before.unit if before else None, after.unit if after else None, planned,
-    )  # fmt: skip
+    return PlannedOpChange(
+        type=first.type,
+        name=first.name,
+        before=before.id if before else "",
+        after=after.id if after else "",
+        unit_before=before.unit if before else None,
+        unit_after=after.unit if after else None,
+        planned=planned,
+    )
 
 
-def _types(before: Sequence[PlacedOp], after: Sequence[PlacedOp]) -> Iterator[TypeCost]:
+def _types(before: Sequence[PlannedOp], after: Sequence[PlannedOp]) -> Iterator[TypeCost]:
     for name in dict.fromkeys(op.type for op in (*before, *after)):
         sides = [[op for op in ops if op.type == name] for ops in (before, after)]
         sums = [_planned(sum(op.planned_ms or 0.0 for op in ops)) for ops in sides]

@@ -1,0 +1,56 @@
+"""Where the arms meet: a model's description, measurements, plans and estimates become one profile."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from coremlscope.engines.host import this_machine
+from coremlscope.findings import Finding
+from coremlscope.forecast.planner import Forecast
+from coremlscope.measure.contract import now
+from coremlscope.results.measurement import Measurement
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.operations import OpTable
+from coremlscope.results.profile import Profile, Provenance
+from coremlscope.version import __version__
+
+__all__ = ["assemble", "made_here"]
+
+
+def assemble(
+    model: ModelSummary,
+    ops: OpTable | None = None,
+    *,
+    measurements: Sequence[Measurement] = (),
+    forecast: Forecast | None = None,
+    findings: Sequence[Finding] = (),
+    made: Provenance | None = None,
+) -> Profile:
+    """One profile out of what the arms gave. All of them refer to the rows of one op table.
+
+    Args:
+        model: The model's description.
+        ops: Its operations; those of the description where it is None.
+        measurements: What it took where it ran.
+        forecast: Plans and estimates.
+        findings: Remarks that do not belong to a measurement.
+        made: When, where and by which version; now, here and by this one where it is None.
+    """
+    table = model.ops if ops is None else ops
+    known = forecast or Forecast()
+    return Profile(
+        model=dataclasses.replace(model, ops=OpTable()),
+        ops=table,
+        made=made or made_here(),
+        measurements=tuple(measurements),
+        plans=known.plans,
+        kernels=known.kernels,
+        estimates=known.estimates,
+        findings=tuple(findings),
+    )
+
+
+def made_here() -> Provenance:
+    """Now, on this machine, by this version."""
+    return Provenance(now(), __version__, this_machine())

@@ -1,0 +1,167 @@
+"""Compares models and profiles: measures and plans what was not measured and planned before."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coremlscope.assemble import assemble
+from coremlscope.comparison.plans import plan_views
+from coremlscope.comparison.profiles import (
+    Comparison,
+    Rounds,
+    compare_plans,
+    compare_profiles,
+    label_subjects,
+)
+from coremlscope.devices import ComputeUnits, Device
+from coremlscope.errors import UsageError
+from coremlscope.forecast.planner import Forecast, forecast
+from coremlscope.ir import Model
+from coremlscope.measure.contract import Progress, Subject, resolve_settings
+from coremlscope.measure.engine import EngineMeasurer
+from coremlscope.measure.interleaved import time_interleaved
+from coremlscope.results.measurement import Phase, Settings
+from coremlscope.results.profile import Profile
+
+__all__ = ["compare_on_devices", "compare_sources"]
+
+
+def compare_sources(
+    sources: Sequence[Model | Profile],
+    settings: Settings,
+    *,
+    names: Sequence[str] = (),
+    devices: Sequence[Device] = (),
+    compute_units: Sequence[ComputeUnits] = ("all",),
+    inputs: Mapping[str, Any] | None = None,
+    measurer: EngineMeasurer | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compares models, which are profiled here, and profiles, as they are.
+
+    Predictions of several models are timed in interleaved rounds besides: these are the times that count,
+    for a machine may have slowed down between one profile and the next.
+
+    Args:
+        sources: Two or more; the first is the base.
+        settings: What to measure of each model.
+        names: What the sources are called; where they were read from, if this is empty.
+        devices: Plans and estimates for these are compared as well.
+        compute_units: Under which settings of compute units.
+        inputs: Values of inputs by name, for every model that has them; absent ones are synthetic.
+        measurer: Measures models; one with the default engine where it is None.
+        progress: Called after each repetition.
+
+    Raises:
+        CoremlscopeError: A model cannot be run; see `contract.Measurer`.
+    """
+    chosen = measurer or EngineMeasurer()
+    profiles: list[Profile] = []
+    for source in sources:
+        if isinstance(source, Model):
+            given = _of(source, inputs)
+            wanted = resolve_settings(source, settings, given)
+            subject = Subject.of(source, wanted)
+            found = _on_devices(subject, wanted, devices, compute_units)
+            measured = chosen.measure(subject, wanted, inputs=given, progress=progress)
+            source = assemble(subject.summary, subject.ops, measurements=[measured], forecast=found)
+        profiles.append(source)
+    rounds = _interleave(sources, profiles, inputs, chosen, progress)
+    return compare_profiles(
+        profiles,
+        rounds=rounds,
+        labels=label_subjects(names) if names else (),
+        settings=compute_units,
+    )
+
+
+def _interleave(
+    sources: Sequence[Model | Profile],
+    profiles: list[Profile],
+    inputs: Mapping[str, Any] | None,
+    measurer: EngineMeasurer,
+    progress: Progress | None,
+) -> list[Rounds]:
+    """The rounds of each source; the profiles of models get these samples of predictions."""
+    rounds: list[Rounds] = [()] * len(sources)
+    models = [(index, source) for index, source in enumerate(sources) if isinstance(source, Model)]
+    if len(models) < 2:
+        return rounds
+    taken = time_interleaved(
+        [model for _, model in models],
+        [profiles[index].measurement.settings for index, _ in models],
+        inputs=inputs,
+        threads=measurer.threads,
+        engine=measurer.engine,
+        clock=measurer.clock,
+        progress=progress,
+    )
+    for (index, _), seconds in zip(models, taken, strict=True):
+        rounds[index] = seconds
+        measured = profiles[index].measurement
+        warmups = measured.predict.warmups_s if measured.predict is not None else ()
+        phase = Phase.of([s for round_ in seconds for s in round_], warmups)
+        timed = dataclasses.replace(measured, predict=phase)
+        profiles[index] = dataclasses.replace(profiles[index], measurements=(timed,))
+    return rounds
+
+
+def compare_on_devices(
+    source: Model | Profile,
+    settings: Settings,
+    devices: Sequence[Device],
+    compute_units: Sequence[ComputeUnits],
+) -> Comparison:
+    """Compares a model's plans and estimates for devices and settings with the first of them.
+
+    Args:
+        source: The model, or a profile that holds plans.
+        settings: The function and its shapes.
+        devices: The devices; those of the profile where this is empty.
+        compute_units: The settings of compute units.
+
+    Raises:
+        UsageError: Fewer than two plans come of that.
+        CoremlscopeError: The model cannot be planned; see `forecast`.
+    """
+    if isinstance(source, Profile):
+        names = {device.name for device in devices}
+        profile = source
+        views = [v for v in plan_views(source, compute_units) if not names or v.plan.device in names]
+    else:
+        subject = Subject.of(source, resolve_settings(source, settings))
+        found = _on_devices(subject, settings, devices, compute_units)
+        profile = assemble(subject.summary, subject.ops, forecast=found)
+        views = plan_views(profile, compute_units)
+    if len(views) < 2:
+        raise UsageError(
+            "there is nothing to compare with",
+            "name another model or profile, or two devices or settings: --device m1,a14",
+        )
+    return compare_plans(profile, views)
+
+
+def _on_devices(
+    subject: Subject,
+    settings: Settings,
+    devices: Sequence[Device],
+    compute_units: Sequence[ComputeUnits],
+) -> Forecast | None:
+    if not devices:
+        return None
+    return forecast(
+        subject.model,
+        subject.ops,
+        devices,
+        compute_units,
+        function=settings.function or None,
+        shapes=settings.shapes,
+        with_advice=False,
+    )
+
+
+def _of(model: Model, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+    names = {feature.name for function in model.description.functions.values() for feature in function.inputs}
+    return {name: value for name, value in (inputs or {}).items() if name in names}

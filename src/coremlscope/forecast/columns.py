@@ -1,0 +1,145 @@
+"""Placed functions as the columns of a plan, beside an op table."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device
+from coremlscope.placement.backend import BACKENDS, UNIT_OF, Backend
+from coremlscope.placement.place import PlacedFunction, PlacedOp
+from coremlscope.placement.verdict import Verdict
+from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import FunctionCost, InsertedOp, Plan, Reason, SettingPlan
+
+__all__ = ["tabulate"]
+
+Item = TypeVar("Item", bound=Hashable)
+
+_SUPPORT = {"yes": 1, "no": 0, "unknown": -1}
+_BACKEND_INDEX = {backend: index for index, backend in enumerate(BACKENDS)}
+
+
+def tabulate(
+    ops: OpTable,
+    device: Device,
+    functions: Mapping[str, PlacedFunction],
+    settings: Sequence[ComputeUnits],
+    cost_model: str,
+    notes: Sequence[str] = (),
+) -> Plan:
+    """Placed functions as a plan.
+
+    Args:
+        ops: Every operation.
+        device: The device that they were placed for.
+        functions: By their names in the plan.
+        settings: The settings that were planned, the requested one first.
+        cost_model: Which published plans the costs were recovered from.
+        notes: What else to know.
+    """
+    placed = {op.id: op for function in functions.values() for op in function.ops}
+    inserted = _inserted(ops, functions)
+    columns = [placed.get(id_) for id_ in (*ops.id, *(op.id for op in inserted))]
+    reasons: _Distinct[Reason] = _Distinct()
+    bases: _Distinct[str] = _Distinct()
+    cost_basis: dict[str, tuple[int, ...]] = {
+        backend: tuple(
+            -1 if op is None or backend not in op.costs else bases.index(op.costs[backend].basis)
+            for op in columns
+        )
+        for backend in BACKENDS
+    }
+    why = tuple(tuple(reasons.index(r) for v in _verdicts(op) for r in v.reasons) for op in columns)
+    advice = tuple(tuple(reasons.index(r) for v in _verdicts(op) for r in v.advice) for op in columns)
+    return Plan(
+        device=device.name,
+        chip=device.chip.id,
+        os=str(device.os),
+        cost_model=cost_model,
+        notes=tuple(notes),
+        backends={backend: UNIT_OF[backend] for backend in BACKENDS},
+        inserted=inserted,
+        supported={unit: tuple(_support(op, unit) for op in columns) for unit in UNITS},
+        cost_ms={backend: tuple(_cost(op, backend) for op in columns) for backend in BACKENDS},
+        cost_basis=cost_basis,
+        bases=tuple(bases.found),
+        reasons=tuple(reasons.found),
+        why=why,
+        advice=advice,
+        settings=tuple(_setting(setting, functions, columns) for setting in settings),
+    )
+
+
+def _verdicts(op: PlacedOp | None) -> Iterable[Verdict]:
+    return () if op is None else op.verdicts.values()
+
+
+def _inserted(ops: OpTable, functions: Mapping[str, PlacedFunction]) -> tuple[InsertedOp, ...]:
+    rows = {id_: index for index, id_ in enumerate(ops.id)}
+    found: list[InsertedOp] = []
+    for name, function in functions.items():
+        places = [rows[op.id] for op in function.ops if op.id in rows]
+        before = max(places, default=len(rows) - 1) + 1
+        listed = []
+        # Backwards: an inserted operation precedes the next one that the table holds.
+        for op in reversed(function.ops):
+            if op.inserted:
+                listed.append(
+                    InsertedOp(
+                        id=op.id,
+                        type=op.type,
+                        function=name,
+                        outputs=op.types,
+                        output_names=op.outputs,
+                        before=before,
+                    )
+                )
+            else:
+                before = rows.get(op.id, before)
+        found += reversed(listed)
+    return tuple(found)
+
+
+def _setting(
+    setting: ComputeUnits, functions: Mapping[str, PlacedFunction], columns: Sequence[PlacedOp | None]
+) -> SettingPlan:
+    choices = [None if op is None else op.choices[setting] for op in columns]
+    detours: dict[ComputeUnit, tuple[float | None, ...]] = {
+        unit: tuple(c.detour_ms.get(unit) if c else None for c in choices) for unit in UNITS
+    }
+    return SettingPlan(
+        compute_units=setting,
+        functions={
+            name: FunctionCost(function.total_ms[setting], function.switches(setting))
+            for name, function in functions.items()
+        },
+        backend=tuple(_BACKEND_INDEX[c.backend] if c and c.backend else -1 for c in choices),
+        detour_ms={
+            unit: column for unit, column in detours.items() if any(more is not None for more in column)
+        },
+    )
+
+
+def _support(op: PlacedOp | None, unit: ComputeUnit) -> int | None:
+    return None if op is None else _SUPPORT[op.supported(unit)]
+
+
+def _cost(op: PlacedOp | None, backend: Backend) -> float | None:
+    cost = None if op is None else op.costs.get(backend)
+    return None if cost is None else cost.ms
+
+
+class _Distinct(Generic[Item]):
+    """Every distinct item, once."""
+
+    def __init__(self) -> None:
+        self.found: list[Item] = []
+        self._places: dict[Item, int] = {}
+
+    def index(self, item: Item) -> int:
+        """The place of an item, which is added where it is new."""
+        if item not in self._places:
+            self._places[item] = len(self.found)
+            self.found.append(item)
+        return self._places[item]

@@ -1,0 +1,303 @@
+"""The planner: binds, judges, prices and places a model once, and derives plans and estimates from that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from coremlscope.cost.latency.kernels import Kernel as FusedKernel
+from coremlscope.cost.latency.kernels import fuse
+from coremlscope.cost.latency.model import estimate
+from coremlscope.cost.latency.table import KernelTable
+from coremlscope.cost.planned.prices import TOLLS, price
+from coremlscope.cost.planned.rates import era
+from coremlscope.devices import GPU, ComputeUnit, ComputeUnits, Device
+from coremlscope.errors import UnsupportedModelError
+from coremlscope.execution.binding import bind_model, choose_function
+from coremlscope.execution.wiring import Stage, is_external, shaped_stages, stage_key, wire
+from coremlscope.forecast.columns import tabulate
+from coremlscope.ir import (
+    ArrayFeature,
+    DType,
+    Feature,
+    FunctionDescription,
+    ImageFeature,
+    Model,
+    Pipeline,
+    Program,
+)
+from coremlscope.ops.bind import BoundFunction
+from coremlscope.placement.backend import Backend
+from coremlscope.placement.coreml_view import CoreMLGraph, Node, program_facts, view_function
+from coremlscope.placement.eligibility import judge
+from coremlscope.placement.half_precision import in_half_precision
+from coremlscope.placement.place import PlacedFunction, PlannedCost, place
+from coremlscope.placement.rules import GRAPH_RULES, RULES
+from coremlscope.results.estimate import Estimate, Kernel
+from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import Plan
+
+__all__ = ["Forecast", "forecast", "place_functions"]
+
+_PIXEL_BYTES = 4
+#: The GPU's costs are published for an M1, which has eight cores at most; base chips since have ten.
+_PUBLISHED_GPU_CORES = 10
+_NETWORK = (
+    "Core ML reports where the layers of a neural network run, but not their costs: these are the costs of"
+    " the same operations of an fp16 program"
+)
+_LARGE_GPU = (
+    "with all units, published plans of chips with larger GPUs (M4 Pro, M5 Max) use the GPU more than this:"
+    " their GPU costs are not published; cpu_and_ne is not affected"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Plans and estimates of one model.
+
+    Attributes:
+        plans: One for each device.
+        kernels: What devices are taken to run as one.
+        estimates: One for each device and setting, in that order.
+    """
+
+    plans: tuple[Plan, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    estimates: tuple[Estimate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Function:
+    """A bound function, of the model or of a stage of a pipeline.
+
+    Attributes:
+        key: Its name in plans: `main`, `model1/main`.
+        is_main: Whether estimates count it: the requested function of the model, the default one of a stage.
+        prices: Planned costs by operation and rates.
+        graphs: The function as Core ML plans it, by system.
+    """
+
+    key: str
+    model: Model
+    bound: BoundFunction
+    description: FunctionDescription
+    is_main: bool
+    prices: dict[tuple[str, str], dict[Backend, PlannedCost]] = field(default_factory=dict)
+    graphs: dict[str, CoreMLGraph] = field(default_factory=dict)
+
+
+def forecast(
+    model: Model,
+    ops: OpTable,
+    devices: Sequence[Device],
+    settings: Sequence[ComputeUnits] = ("all",),
+    *,
+    function: str | None = None,
+    every_function: bool = False,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    with_estimates: bool = True,
+    with_advice: bool = True,
+) -> Forecast:
+    """Plans a model, and estimates the latency of a prediction, for every device and setting.
+
+    Args:
+        model: The model. Weights may be absent.
+        ops: Its operations; plans and estimates refer to the rows.
+        devices: The chips and systems.
+        settings: What an app allows; the first one is the requested one.
+        function: The function; None for the default one.
+        every_function: Plans the other functions as well.
+        shapes: Shapes of flexible inputs of the function, instead of the defaults.
+        with_estimates: Whether to estimate latencies.
+        with_advice: Whether plans say what would make operations faster where they run.
+
+    Raises:
+        UnsupportedModelError: The model has no operations to plan, or nothing is known of how long it takes.
+        InputError: A shape is not allowed.
+        UsageError: The model has no such function.
+    """
+    functions = list(_functions(model, function, every_function, shapes))
+    counted = [one for one in functions if one.is_main]
+    if with_estimates and not counted:
+        raise _nothing_known(model)
+    unplanned = tuple(_unplanned(stage) for stage, _ in shaped_stages(model, shapes) if _is_other(stage))
+    has_network = any(_is_network(one.model) for one in functions)
+    placed: dict[object, dict[str, PlacedFunction]] = {}
+    plans: list[Plan] = []
+    estimates: list[Estimate] = []
+    kernels = _Kernels(counted, ops) if with_estimates else None
+    left_out = _left_out(model)
+    for device in devices:
+        key = _planning_key(device)
+        if key not in placed:
+            placed[key] = {f.key: _place(f, device, settings, with_advice) for f in functions}
+        notes = (*unplanned, *_notes_on(device, settings, has_network))
+        plans.append(tabulate(ops, device, placed[key], settings, era(device.os).name, notes))
+        if kernels is not None:
+            main = [placed[key][one.key] for one in counted]
+            estimates.extend(kernels.estimate(device, setting, main, left_out) for setting in settings)
+    return Forecast(tuple(plans), () if kernels is None else kernels.rows, tuple(estimates))
+
+
+def place_functions(
+    model: Model,
+    device: Device,
+    settings: Sequence[ComputeUnits] = ("all",),
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    with_advice: bool = True,
+) -> dict[str, PlacedFunction]:
+    """Every function of a model, and of every stage of a pipeline, placed on the units of one device.
+
+    Raises:
+        UnsupportedModelError: The model has no operations to plan.
+        InputError: A shape is not allowed.
+    """
+    functions = _functions(model, None, True, shapes)
+    return {f.key: _place(f, device, settings, with_advice) for f in functions}
+
+
+def _functions(
+    model: Model, function: str | None, every: bool, shapes: Mapping[str, Sequence[int]] | None
+) -> Iterator[_Function]:
+    """The functions to plan; of a pipeline the default one of each stage, or all of them."""
+    if not isinstance(model.content, (Program, Pipeline)):
+        raise UnsupportedModelError(
+            f"a model of the kind {model.kind} has no operations to plan",
+            "Core ML runs such models on the CPU; ML Programs and neural networks are planned",
+        )
+    is_single = isinstance(model.content, Program)
+    for stage, asked in shaped_stages(model, shapes):
+        if _is_other(stage):
+            continue
+        main = choose_function(stage.model, function if is_single else None).name
+        names = list(stage.model.description.functions) if every else [main]
+        for name in names:
+            bound = _bind_as_run(stage.model, name, asked if name == main else None)
+            yield _Function(
+                key=stage_key(stage.name, name),
+                model=stage.model,
+                bound=bound,
+                description=choose_function(stage.model, name).description,
+                is_main=name == main,
+            )
+
+
+def _is_other(stage: Stage) -> bool:
+    return not isinstance(stage.model.content, Program)
+
+
+def _is_network(model: Model) -> bool:
+    return isinstance(model.content, Program) and model.content.is_network
+
+
+def _bind_as_run(
+    model: Model, function: str | None, shapes: Mapping[str, Sequence[int]] | None
+) -> BoundFunction:
+    """Binds a function in the precision in which Core ML computes it; raises as `bind_model` does."""
+    bound = bind_model(model, function, shapes)
+    return in_half_precision(bound) if _is_network(model) else bound
+
+
+def _unplanned(stage: Stage) -> str:
+    """The note on a stage that has no operations."""
+    if is_external(stage.model):
+        return f"{stage.name} ({stage.model.kind}) is not in the file: where it would run is not known"
+    return f"{stage.name} is a model of the kind {stage.model.kind}, which Core ML runs on the CPU"
+
+
+def _notes_on(device: Device, settings: Sequence[ComputeUnits], has_network: bool) -> Iterator[str]:
+    cores = device.chip.value(GPU, "cores") or 0
+    if has_network:
+        yield _NETWORK
+    if "all" in settings and cores > _PUBLISHED_GPU_CORES:
+        yield _LARGE_GPU
+
+
+def _nothing_known(model: Model) -> UnsupportedModelError:
+    names = ", ".join(_left_out(model))
+    return UnsupportedModelError(
+        f"nothing is known of how long the stages take: {names}",
+        "only ML Programs and neural networks are estimated",
+    )
+
+
+def _left_out(model: Model) -> tuple[str, ...]:
+    return tuple(f"{stage.name} ({stage.model.kind})" for stage in wire(model).stages if _is_other(stage))
+
+
+def _planning_key(device: Device) -> object:
+    """Devices with equal keys have equal plans: the same rules hold, and rules ask for nothing else."""
+    scopes = [*(rule.scope for rule in RULES), *(rule.scope for rule in GRAPH_RULES)]
+    held = tuple(scope.holds(device.chip, device.os) for scope in scopes)
+    return held, device.chip.neural_engine_generation, device.os
+
+
+def _place(
+    function: _Function, device: Device, settings: Sequence[ComputeUnits], with_advice: bool
+) -> PlacedFunction:
+    system = str(device.os)
+    if system not in function.graphs:
+        # The types at the edges of a neural network cost no casts.
+        description = None if _is_network(function.model) else function.description
+        function.graphs[system] = view_function(function.bound, device.os, description)
+    graph = function.graphs[system]
+    facts = program_facts(function.model, function.bound, function.description)
+
+    def pricing(node: Node) -> dict[Backend, PlannedCost]:
+        key = node.id, era(device.os).name
+        if key not in function.prices:
+            prices = price(node.view, device.os)
+            function.prices[key] = {b: PlannedCost(known.ms, known.basis) for b, known in prices.items()}
+        return function.prices[key]
+
+    verdicts = judge(graph, device, facts, with_advice=with_advice)
+    return place(graph, verdicts, pricing, TOLLS, settings)
+
+
+class _Kernels:
+    """The kernels of some functions, and estimates of them."""
+
+    def __init__(self, functions: Sequence[_Function], ops: OpTable) -> None:
+        self._fused: list[FusedKernel] = [kernel for f in functions for kernel in fuse(f.bound.graph)]
+        self._table = KernelTable.of(self._fused)
+        edges = (*functions[0].description.inputs, *functions[-1].description.outputs)
+        self._converted = sum(map(_converted_bytes, edges))
+        rows = {id_: row for row, id_ in enumerate(ops.id)}
+        self.rows = tuple(
+            Kernel(k.name, k.kind, tuple(rows[id_] for id_ in k.ops if id_ in rows)) for k in self._fused
+        )
+
+    def estimate(
+        self,
+        device: Device,
+        setting: ComputeUnits,
+        placed: Iterable[PlacedFunction],
+        left_out: tuple[str, ...],
+    ) -> Estimate:
+        """The estimate for a device under a setting, as the plan places operations."""
+        units: dict[str, ComputeUnit] = {
+            op.id: unit for f in placed for op in f.ops if (unit := op.choices[setting].unit) is not None
+        }
+        return estimate(
+            self._fused,
+            units,
+            device,
+            setting,
+            converted_bytes=self._converted,
+            table=self._table,
+            left_out=left_out,
+        )
+
+
+def _converted_bytes(feature: Feature) -> int:
+    """Bytes of an input or output that is not in half precision."""
+    match feature.type:
+        case ArrayFeature(dtype=dtype, shape=shape) if dtype != DType.FP16:
+            return math.prod(max(extent, 1) for extent in shape) * dtype.bits // 8
+        case ImageFeature(width=width, height=height):
+            return _PIXEL_BYTES * width * height
+        case _:
+            return 0

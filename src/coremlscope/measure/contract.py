@@ -1,0 +1,133 @@
+"""The contract of measurers: which model, which settings, how often, and what comes back.
+
+A measurer stands above engines: our own runtime fulfils it, and so does Core ML itself. Each says in the
+measurement who did the work, on what machine, and which phases and operations its source has times of.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from coremlscope.describe.model import describe_model
+from coremlscope.devices.unit import SETTINGS
+from coremlscope.errors import UsageError
+from coremlscope.execution.executable import check_precision
+from coremlscope.execution.wiring import interface_of
+from coremlscope.features import to_tensors
+from coremlscope.ir import FeatureType, FunctionDescription, Model
+from coremlscope.results.measurement import Measurement, Settings
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.operations import OpTable
+
+__all__ = ["Measurer", "Progress", "Subject", "now", "resolve_settings"]
+
+#: Called with the phase, how many repetitions are done, and how many there will be.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is measured.
+
+    Attributes:
+        model: The model.
+        summary: Its description.
+        ops: Its operations; measurements refer to the rows.
+    """
+
+    model: Model
+    summary: ModelSummary
+    ops: OpTable
+
+    @classmethod
+    def of(cls, model: Model, settings: Settings) -> Subject:
+        """The function of a model that settings name, at their shapes.
+
+        Raises:
+            InputError: A shape is not allowed.
+            UsageError: The model has no such function.
+        """
+        summary = describe_model(model, settings.shapes, function=settings.function or None, list_ops=True)
+        return cls(model, dataclasses.replace(summary, ops=OpTable()), summary.ops)
+
+
+class Measurer(Protocol):
+    """Compiles, loads and runs a model repeatedly, or knows from elsewhere what that takes."""
+
+    def measure(
+        self,
+        subject: Subject,
+        settings: Settings,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Measurement:
+        """Measures one function of a model.
+
+        Args:
+            subject: The model.
+            settings: How; see `resolve_settings`.
+            inputs: Values of inputs by name; absent ones are synthetic, seeded by the settings.
+            progress: Called after each repetition.
+
+        Raises:
+            UnsupportedModelError: The model cannot be run by this measurer.
+            MissingWeightsError: Weights are absent and the settings do not allow synthetic ones.
+            InputError: A value is not allowed.
+            EngineError: The runtime failed.
+        """
+        ...
+
+
+def resolve_settings(model: Model, settings: Settings, inputs: Mapping[str, Any] | None = None) -> Settings:
+    """Checks settings, and adds the name of the function and the shapes of the given inputs.
+
+    Args:
+        model: The model.
+        settings: What was asked for.
+        inputs: Values of inputs by name.
+
+    Raises:
+        UsageError: A number of repetitions is not positive, or a name is unknown.
+        InputError: A value does not suit its input.
+    """
+    _check(settings)
+    function, interface = interface_of(model, settings.function or None)
+    shapes = {**_own_shapes(interface, inputs or {}), **settings.shapes}
+    return dataclasses.replace(settings, function=function, inputs=tuple(sorted(inputs or {})), shapes=shapes)
+
+
+def now() -> str:
+    """The time, UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _own_shapes(interface: FunctionDescription, values: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the values that are given for flexible inputs."""
+    flexible: Sequence[Any] = [f for f in interface.inputs if f.name in values and _is_flexible(f.type)]
+    tensors = to_tensors(flexible, {feature.name: values[feature.name] for feature in flexible})
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def _is_flexible(type_: FeatureType) -> bool:
+    return bool(getattr(type_, "flexibility", None) or getattr(type_, "takes_sequences", False))
+
+
+def _check(settings: Settings) -> None:
+    for name in ("iterations", "compile_iterations", "load_iterations"):
+        if getattr(settings, name) < 1:
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} must be at least 1, not {getattr(settings, name)}")
+    check_precision(settings.precision)
+    if settings.compute_units not in SETTINGS:
+        raise UsageError(
+            f"invalid compute units {settings.compute_units!r}", f"use one of {', '.join(SETTINGS)}"
+        )
+    if settings.seed < 0:
+        raise UsageError(f"--seed must be at least 0, not {settings.seed}")
+    if settings.warmups is not None and settings.warmups < 0:
+        raise UsageError(f"--warmups must be at least 0, not {settings.warmups}")

@@ -1,0 +1,213 @@
+"""What a model is: everything that `inspect` shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from coremlscope.results.operations import OpTable
+
+__all__ = [
+    "ClassLabels",
+    "FeatureSummary",
+    "FunctionSummary",
+    "ModelSummary",
+    "StageSummary",
+    "WeightGroup",
+    "WorkSummary",
+]
+
+_Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassLabels:
+    """The classes of a classifier: how many, and the first few."""
+
+    count: int
+    first: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightGroup:
+    """The weights that are stored in one way.
+
+    Attributes:
+        storage: `fp16`, `LUT 4-bit`, `affine int8`, `sparse fp16`.
+        dtype: The element type that operations see.
+        tensors: Number of weights.
+        parameters: Their elements, decompressed.
+        nbytes: Bytes in the file, scales and tables included.
+    """
+
+    storage: str
+    dtype: str
+    tensors: int
+    parameters: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSummary:
+    """A model of a pipeline that is not a pipeline itself.
+
+    Attributes:
+        name: Its place: `model0`, `encoder/model1`. The ids of its operations begin with it.
+        kind: Apple's name of the model type.
+        inputs: Name and type of each input, for people.
+        outputs: Name and type of each output.
+        facts: What else its file holds, for people: pairs of label and value.
+        absent: Why it cannot be run here, as the end of a sentence; empty where it can.
+        operations: Number of operations without constants; None where unknown.
+        parameters: Number of parameters.
+        weights_bytes: Bytes of its parameters in the file.
+    """
+
+    name: str
+    kind: str
+    inputs: _Pairs
+    outputs: _Pairs
+    facts: _Pairs = ()
+    absent: str = ""
+    operations: int | None = None
+    parameters: int = 0
+    weights_bytes: int = 0
+
+    @property
+    def id(self) -> str:
+        """The id of its row in op tables, where it is not run."""
+        return f"{self.name}/main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureSummary:
+    """An input, output or state.
+
+    Attributes:
+        type: For people: `float16 1×3×224×224`.
+        shape: The default tensor shape, where there is one.
+        flexibility: The shapes that are allowed, for people; empty for a fixed shape.
+        preprocessing: Of an image input of a program: what is done to its pixels first.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int, ...] | None = None
+    flexibility: str = ""
+    is_optional: bool = False
+    doc: str = ""
+    preprocessing: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkSummary:
+    """The declared work of one prediction at the bound shapes; derived from the file, not measured.
+
+    Attributes:
+        flops: A multiply-add counts as two.
+        is_complete: False where a shape or an operation is unknown, so that the figures are lower bounds.
+        unknown_ops: Operations of unknown types: how many of each.
+    """
+
+    flops: int = 0
+    read_bytes: int = 0
+    weight_bytes: int = 0
+    written_bytes: int = 0
+    is_complete: bool = True
+    unknown_ops: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: WorkSummary) -> WorkSummary:
+        return WorkSummary(
+            flops=self.flops + other.flops,
+            read_bytes=self.read_bytes + other.read_bytes,
+            weight_bytes=self.weight_bytes + other.weight_bytes,
+            written_bytes=self.written_bytes + other.written_bytes,
+            is_complete=self.is_complete and other.is_complete,
+            unknown_ops=dict((Counter(self.unknown_ops) + Counter(other.unknown_ops)).most_common()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionSummary:
+    """One function of a model.
+
+    Attributes:
+        opset: Apple's name of its operation set; empty where the model is not a program.
+        opset_os: The first iOS that supports that set.
+        ops: Number of operations of each type, most frequent first, without constants, with nested ones.
+        constants: Number of constants.
+        compute: Number of results of operations of each element type.
+        work: None where the model is not a program.
+        layers: Of a neural network: number of layers of each type, most frequent first.
+    """
+
+    name: str
+    inputs: tuple[FeatureSummary, ...]
+    outputs: tuple[FeatureSummary, ...]
+    states: tuple[FeatureSummary, ...] = ()
+    predicted_feature: str = ""
+    predicted_probabilities: str = ""
+    opset: str = ""
+    opset_os: str = ""
+    ops: Mapping[str, int] = field(default_factory=dict)
+    constants: int = 0
+    compute: Mapping[str, int] = field(default_factory=dict)
+    work: WorkSummary | None = None
+    layers: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSummary:
+    """What a model is.
+
+    Attributes:
+        path: Where it was read from; empty for bytes.
+        container: `mlpackage`, `mlmodel` or `mlmodelc`; empty where the model could not be read.
+        kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, …; empty likewise.
+        platforms: The oldest systems that read it.
+        functions: The default one first; empty where the model could not be read.
+        stages: Of a pipeline: its models in order, those of nested pipelines included.
+        weights: The parameters, by how they are stored.
+        parameters: Number of parameters.
+        weights_bytes: Bytes of all parameters in the file.
+        missing_weights: Names of weight files that are absent.
+        facts: What else the file holds, of a classical model and of one whose content lies elsewhere: pairs
+            of label and value.
+        absent: Why such a model cannot be run here, as the end of a sentence; empty for others.
+        ops: Every operation of the default function but constants, where that was asked for; of a pipeline
+            those of all stages. A stage that cannot be run is one row. Empty in profiles, which have their
+            own.
+    """
+
+    path: str
+    container: str = ""
+    kind: str = ""
+    spec_version: int = 0
+    platforms: str = ""
+    size_bytes: int = 0
+    functions: tuple[FunctionSummary, ...] = ()
+    description: str = ""
+    version: str = ""
+    author: str = ""
+    licence: str = ""
+    user_defined: Mapping[str, str] = field(default_factory=dict)
+    is_updatable: bool = False
+    stages: tuple[StageSummary, ...] = ()
+    labels: ClassLabels | None = None
+    weights: tuple[WeightGroup, ...] = ()
+    parameters: int = 0
+    weights_bytes: int = 0
+    missing_weights: tuple[str, ...] = ()
+    facts: _Pairs = ()
+    absent: str = ""
+    ops: OpTable = field(default_factory=OpTable)
+
+    @property
+    def main(self) -> FunctionSummary:
+        """The default function.
+
+        Raises:
+            IndexError: The model could not be read.
+        """
+        return self.functions[0]

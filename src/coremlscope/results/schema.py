@@ -1,0 +1,142 @@
+"""The one schema of results: to and from JSON, derived from the dataclasses.
+
+The dataclasses are the schema: msgspec encodes, validates and describes them, so nothing is written twice.
+Unknown keys are ignored and absent ones take their defaults, so that neighbouring versions read each other's
+files. A change that breaks this gets a new number in `PROFILE`, and `upgrade` converts the older form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from coremlscope.errors import UsageError
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.profile import Profile
+from coremlscope.results.upgrade import upgrade_profile
+
+__all__ = [
+    "MODEL",
+    "PROFILE",
+    "PROFILES",
+    "SCHEMAS",
+    "decode",
+    "json_schema",
+    "plain",
+    "profile_from_json",
+    "profiles_from_json",
+    "to_json",
+]
+
+#: Names and versions of the forms that are written.
+PROFILE = "coremlscope.profile/2"
+PROFILES = "coremlscope.profiles/2"
+MODEL = "coremlscope.model/2"
+
+_OLD_PROFILE = "coremlscope.profile/1"
+#: By the type of a result the name of its form.
+SCHEMAS: Mapping[type, str] = {Profile: PROFILE, ModelSummary: MODEL}
+
+Result = TypeVar("Result")
+
+
+def plain(result: Any) -> Any:
+    """A result as plain JSON values, without the schema's name."""
+    return msgspec.to_builtins(result, str_keys=True)
+
+
+def to_json(result: Profile | ModelSummary | Sequence[Profile]) -> dict[str, Any]:
+    """A result as plain JSON values, with the schema's name."""
+    if isinstance(result, (Profile, ModelSummary)):
+        return {"schema": SCHEMAS[type(result)], **plain(result)}
+    return {"schema": PROFILES, "profiles": [to_json(profile) for profile in result]}
+
+
+def decode(data: object, type_: type[Result]) -> Result:
+    """Plain JSON values as a result.
+
+    Raises:
+        UsageError: A value is missing or has the wrong type.
+    """
+    try:
+        return msgspec.convert(data, type_)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise UsageError(f"this profile is damaged: {error}", "profile the model again") from error
+
+
+def profile_from_json(data: object) -> Profile:
+    """A profile out of plain JSON values; older versions are converted.
+
+    Raises:
+        UsageError: The data are not a profile, follow an unknown version, or are damaged.
+    """
+    schema = data.get("schema") if isinstance(data, Mapping) else None
+    if not isinstance(data, Mapping) or not str(schema).startswith("coremlscope.profile/"):
+        hint = "`coremlscope profile MODEL -o profile.json` writes one"
+        raise UsageError("this JSON is not a profile written by coremlscope", hint)
+    if schema not in (PROFILE, _OLD_PROFILE):
+        raise UsageError(
+            f"this profile follows {schema}, and this version of coremlscope reads {PROFILE}",
+            "profile the model again, or use the version of coremlscope that wrote it",
+        )
+    if schema == _OLD_PROFILE:
+        try:
+            data = upgrade_profile(data)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"this profile is damaged: {type(error).__name__} {error}", "profile the model again"
+            ) from error
+    return decode(data, Profile)
+
+
+def profiles_from_json(data: object) -> tuple[Profile, ...]:
+    """The profiles of a file: one, or the list that `matrix` writes.
+
+    Raises:
+        UsageError: The data are neither, follow an unknown version, or are damaged.
+    """
+    if isinstance(data, Mapping) and data.get("schema") == PROFILES:
+        listed = data.get("profiles")
+        if not isinstance(listed, Sequence):
+            raise UsageError("this list of profiles is damaged", "profile the models again")
+        return tuple(map(profile_from_json, listed))
+    return (profile_from_json(data),)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (2020-12) of everything that is written: profiles, lists of them, model summaries."""
+    (profile, model), definitions = msgspec.json.schema_components(
+        [Profile, ModelSummary], ref_template="#/$defs/{name}"
+    )
+    forms = [
+        _form(profile, PROFILE),
+        _form(model, MODEL),
+        {
+            "type": "object",
+            "properties": {
+                "schema": {"const": PROFILES},
+                "profiles": {"type": "array", "items": _form(profile, PROFILE)},
+            },
+            "required": ["schema", "profiles"],
+        },
+    ]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Results of coremlscope",
+        "oneOf": forms,
+        "$defs": {name: _tidy(definition) for name, definition in sorted(definitions.items())},
+    }
+
+
+def _form(reference: Mapping[str, Any], name: str) -> dict[str, Any]:
+    named = {"type": "object", "properties": {"schema": {"const": name}}, "required": ["schema"]}
+    return {"allOf": [named, dict(reference)]}
+
+
+def _tidy(definition: Any) -> Any:
+    """Without defaults: they are objects of Python at places."""
+    if isinstance(definition, Mapping):
+        return {key: _tidy(value) for key, value in definition.items() if key != "default"}
+    return [_tidy(item) for item in definition] if isinstance(definition, (list, tuple)) else definition
