@@ -43,24 +43,33 @@ def op(
             arguments[name] = (given,)
         else:
             arguments[name] = (ir.constant(given),)
-    return ir.Op(results[0].name if results else kind, kind, arguments, results, blocks)
+    return ir.Op(
+        id=results[0].name if results else kind, type=kind, inputs=arguments, outputs=results, blocks=blocks
+    )
 
 
 def const(name: str, content: object) -> ir.Op:
     """A `const` operation."""
     constant = ir.constant(content)
-    return ir.Op(name, "const", {}, (ir.Value(name, constant.type),), (), {"val": constant})
+    return ir.Op(
+        id=name,
+        type="const",
+        inputs={},
+        outputs=(ir.Value(name, constant.type),),
+        blocks=(),
+        attributes={"val": constant},
+    )
 
 
 def graph(
     name: str, inputs: tuple[ir.Value, ...], ops: tuple[ir.Op, ...], outputs: tuple[ir.Value, ...]
 ) -> ir.Graph:
     """A graph."""
-    return ir.Graph(name, inputs, ops, outputs)
+    return ir.Graph(name=name, inputs=inputs, ops=ops, outputs=outputs)
 
 
 def function(
     inputs: tuple[ir.Value, ...], ops: tuple[ir.Op, ...], outputs: tuple[ir.Value, ...]
 ) -> ir.Function:
     """A function of the opset of iOS 17."""
-    return ir.Function("main", "CoreML7", graph("main", inputs, ops, outputs))
+    return ir.Function(name="main", opset="CoreML7", graph=graph("main", inputs, ops, outputs))

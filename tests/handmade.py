@@ -20,7 +20,7 @@ def array_feature(
     flexibility: ir.ShapeFlexibility | None = None,
 ) -> ir.Feature:
     """A multi-array feature."""
-    return ir.Feature(name, ir.ArrayFeature(dtype, shape, flexibility))
+    return ir.Feature(name, ir.ArrayFeature(dtype=dtype, shape=shape, flexibility=flexibility))
 
 
 def model(
@@ -30,14 +30,23 @@ def model(
     states: Sequence[ir.Feature] = (),
 ) -> ir.Model:
     """An ML Program whose functions share one interface; the first one is the default."""
-    interface = ir.FunctionDescription(tuple(inputs), tuple(outputs), tuple(states))
+    interface = ir.FunctionDescription(inputs=tuple(inputs), outputs=tuple(outputs), states=tuple(states))
     described = ir.Description(dict.fromkeys(functions, interface), next(iter(functions)))
-    program = ir.Program({name: ir.Function(name, "CoreML8", graph) for name, graph in functions.items()})
-    return ir.Model(9, described, program)
+    program = ir.Program(
+        functions={
+            name: ir.Function(name=name, opset="CoreML8", graph=graph) for name, graph in functions.items()
+        }
+    )
+    return ir.Model(spec_version=9, description=described, content=program)
 
 
 def _op(op_id: str, kind: str, result: ir.Value, **inputs: ir.Argument) -> ir.Op:
-    return ir.Op(op_id, kind, {name: (argument,) for name, argument in inputs.items()}, (result,))
+    return ir.Op(
+        id=op_id,
+        type=kind,
+        inputs={name: (argument,) for name, argument in inputs.items()},
+        outputs=(result,),
+    )
 
 
 def adder(flexibility: ir.ShapeFlexibility | None = None) -> ir.Model:
@@ -49,7 +58,10 @@ def adder(flexibility: ir.ShapeFlexibility | None = None) -> ir.Model:
     return model(
         [array_feature("x", (2, 3), flexibility=flexibility)],
         [array_feature("y", ())],
-        {"plus": ir.Graph("plus", (x,), (plus,), (y,)), "times": ir.Graph("times", (x,), (times,), (y,))},
+        {
+            "plus": ir.Graph(name="plus", inputs=(x,), ops=(plus,), outputs=(y,)),
+            "times": ir.Graph(name="times", inputs=(x,), ops=(times,), outputs=(y,)),
+        },
     )
 
 
@@ -62,14 +74,14 @@ def accumulator() -> ir.Model:
     ops = (
         _op("main/0", "read_state", before, input=total),
         _op("main/1", "add", after, x=before, y=x),
-        ir.Op("main/2", "write_state", {"input": (total,), "data": (after,)}, ()),
+        ir.Op(id="main/2", type="write_state", inputs={"input": (total,), "data": (after,)}, outputs=()),
         _op("main/3", "mul", y, x=after, y=ir.constant(np.float16(10))),
     )
-    state = ir.Feature("total", ir.StateFeature(ir.ArrayFeature(ir.DType.FP16, (2,))))
+    state = ir.Feature("total", ir.StateFeature(ir.ArrayFeature(dtype=ir.DType.FP16, shape=(2,))))
     fp16 = ir.DType.FP16
     return model(
         [array_feature("x", (2,), fp16)], [array_feature("y", (2,), fp16)],
-        {"main": ir.Graph("main", (x, total), ops, (y,))}, [state],
+        {"main": ir.Graph(name="main", inputs=(x, total), ops=ops, outputs=(y,))}, [state],
     )  # fmt: skip
 
 
@@ -81,13 +93,20 @@ def perceptron(seed: int = 0, *, units: int = 64) -> ir.Model:
     x, z, r, y = (ir.Value(name, row) for name in "xzry")
     content = ir.constant(weight)
     ops = (
-        ir.Op("main/0", "const", {}, (w,), (), {"val": content, "name": ir.constant("w")}),
+        ir.Op(
+            id="main/0",
+            type="const",
+            inputs={},
+            outputs=(w,),
+            blocks=(),
+            attributes={"val": content, "name": ir.constant("w")},
+        ),
         _op("main/1", "linear", z, x=x, weight=w),
         _op("main/2", "relu", r, x=z),
         _op("main/3", "sqrt", y, x=r),
     )
     features = [array_feature("x", (1, units))], [array_feature("y", (1, units))]
-    return model(*features, {"main": ir.Graph("main", (x,), ops, (y,))})
+    return model(*features, {"main": ir.Graph(name="main", inputs=(x,), ops=ops, outputs=(y,))})
 
 
 class Absent:

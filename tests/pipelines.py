@@ -19,8 +19,8 @@ def described(
     outputs: Sequence[ir.Feature],
 ) -> ir.Model:
     """A model of any content."""
-    interface = ir.FunctionDescription(tuple(inputs), tuple(outputs))
-    return ir.Model(4, ir.Description({"main": interface}, "main"), content)
+    interface = ir.FunctionDescription(inputs=tuple(inputs), outputs=tuple(outputs))
+    return ir.Model(spec_version=4, description=ir.Description({"main": interface}, "main"), content=content)
 
 
 def pipeline(
@@ -41,8 +41,10 @@ def arithmetic(kind: str, target: str, *sources: str) -> ir.Model:
     if len(sources) == 1:
         given["y"] = ir.constant(np.float32(10))  # type: ignore[assignment]
     row = op(kind, (values[target],), **given)
-    row = ir.Op("main/0", row.type, row.inputs, row.outputs)
-    graph = ir.Graph("main", tuple(values[name] for name in sources), (row,), (values[target],))
+    row = ir.Op(id="main/0", type=row.type, inputs=row.inputs, outputs=row.outputs)
+    graph = ir.Graph(
+        name="main", inputs=tuple(values[name] for name in sources), ops=(row,), outputs=(values[target],)
+    )
     inputs = [array_feature(name, (3,)) for name in sources]
     return model(inputs, [array_feature(target, (3,))], {"main": graph})
 
@@ -60,8 +62,10 @@ def tripler(source: ir.Feature, target: ir.Feature, dtype: ir.DType = ir.DType.F
     if isinstance(source.type, ir.ArrayFeature):
         shape = source.type.shape
     x, y = (value(feature.name, ir.TensorType(dtype, shape)) for feature in (source, target))
-    row = ir.Op("main/0", "mul", {"x": (x,), "y": (ir.constant(dtype.numpy.type(3)),)}, (y,))
-    return model([source], [target], {"main": ir.Graph("main", (x,), (row,), (y,))})
+    row = ir.Op(
+        id="main/0", type="mul", inputs={"x": (x,), "y": (ir.constant(dtype.numpy.type(3)),)}, outputs=(y,)
+    )
+    return model([source], [target], {"main": ir.Graph(name="main", inputs=(x,), ops=(row,), outputs=(y,))})
 
 
 def external(content: ir.External, inputs: Sequence[ir.Feature], outputs: Sequence[ir.Feature]) -> ir.Model:

@@ -75,7 +75,7 @@ def test_power_modes_are_recorded_and_never_mixed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_this_host() -> None:
-    engine = ScriptedEngine(ScriptedClock(), run_s=(0.25,))
+    engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
     model = sample_model(size=32, width=0.5, classes=4)
     timing = time_on_host(model, "all", iterations=3, engine=engine, clock=engine.clock)
     assert (timing.predict.samples_s, len(timing.load.samples_s)) == ((0.25,) * 3, 3)

@@ -129,7 +129,17 @@ def profile(
     try:
         found = _on_devices(model, devices, wanted) if devices else []
     except UnsupportedModelError as error:
-        found, unknown = [], (Finding("not-estimated", "info", f"No estimate: {error.message}.", error.hint),)
+        found, unknown = (
+            [],
+            (
+                Finding(
+                    id="not-estimated",
+                    severity="info",
+                    text=f"No estimate: {error.message}.",
+                    hint=error.hint,
+                ),
+            ),
+        )
     measured = assemble.measure(model, wanted, inputs=inputs, threads=threads, progress=progress)
     if not found:
         return dataclasses.replace(measured, findings=(*measured.findings, *unknown))

@@ -10,7 +10,7 @@ __all__ = ["Finding", "Severity"]
 Severity = Literal["info", "warning"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One remark about a model or a measurement.
 

@@ -132,7 +132,7 @@ def test_numbers_of_layers_equal_the_data(drive: Drive, tmp_path: Path) -> None:
 def test_hostile_names_stay_text(drive: Drive, tmp_path: Path) -> None:
     profile = large_profile(20, name=HOSTILE + "{index}")
     model = dataclasses.replace(profile.model, path=f"models/{HOSTILE}.mlpackage", description=HOSTILE)
-    findings = (Finding("x", "warning", HOSTILE, HOSTILE, ("main/1",)),)
+    findings = (Finding(id="x", severity="warning", text=HOSTILE, hint=HOSTILE, ops=("main/1",)),)
     hostile = dataclasses.replace(profile, model=model, findings=findings)
     page = write(tmp_path, hostile)
     assert page.read_text(encoding="utf-8").count("<script") == 2

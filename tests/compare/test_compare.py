@@ -172,7 +172,7 @@ def test_json() -> None:
 
 
 def test_models_are_timed_in_turns() -> None:
-    engine = ScriptedEngine(ScriptedClock(), run_s=(0.25,))
+    engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
     request = Request(iterations=20, compile_iterations=1, load_iterations=1, warmups=0)
     told: list[tuple[str, int, int]] = []
     comparison = compare_sources(
@@ -191,7 +191,7 @@ def test_models_are_timed_in_turns() -> None:
 
 
 def test_a_model_against_a_saved_profile() -> None:
-    engine = ScriptedEngine(ScriptedClock(), run_s=(0.25,))
+    engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
     request = Request(iterations=2, compile_iterations=1, load_iterations=1, warmups=0)
     model = sample_model(size=32, width=0.5, classes=10)
     comparison = compare_sources([made_profile(), model], request, engine=engine, clock=engine.clock)

@@ -14,14 +14,22 @@ def test_statistics_by_hand() -> None:
     found = describe([3.0, 1.0, 10.0, 2.0])
     deviations = (4 - 3) ** 2 + (4 - 1) ** 2 + (4 - 10) ** 2 + (4 - 2) ** 2
     assert found == Statistics(
-        4, 1.0, 2.5, 4.0, pytest.approx(3 + 0.85 * 7), pytest.approx(3 + 0.97 * 7), 10.0,
-        pytest.approx((deviations / 3) ** 0.5),
-    )  # fmt: skip
+        count=4,
+        min=1.0,
+        median=2.5,
+        mean=4.0,
+        p95=pytest.approx(3 + 0.85 * 7),
+        p99=pytest.approx(3 + 0.97 * 7),
+        max=10.0,
+        std=pytest.approx((deviations / 3) ** 0.5),
+    )
     assert found.variation == pytest.approx((50 / 3) ** 0.5 / 4)
 
 
 def test_one_sample_has_no_spread() -> None:
-    assert describe([2.0]) == Statistics(1, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.0)
+    assert describe([2.0]) == Statistics(
+        count=1, min=2.0, median=2.0, mean=2.0, p95=2.0, p99=2.0, max=2.0, std=0.0
+    )
 
 
 def test_no_samples_cannot_be_described() -> None:

@@ -63,12 +63,14 @@ def test_a_single_function_is_found_whatever_the_file_calls_it() -> None:
     given = perceptron()
     assert isinstance(given.content, ir.Program)
     functions = {"other": given.content.functions["main"]}
-    renamed = ir.Model(9, given.description, ir.Program(functions))
+    renamed = ir.Model(spec_version=9, description=given.description, content=ir.Program(functions=functions))
     assert choose_function(renamed).function is functions["other"]
     assert choose_function(renamed).name == "main"
 
 
 def test_other_kinds_of_models_cannot_be_run() -> None:
-    tree = ir.Model(4, perceptron().description, ir.Opaque("treeEnsembleClassifier"))
+    tree = ir.Model(
+        spec_version=4, description=perceptron().description, content=ir.Opaque("treeEnsembleClassifier")
+    )
     with pytest.raises(UnsupportedModelError, match="treeEnsembleClassifier"):
         choose_function(tree)

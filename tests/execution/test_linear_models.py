@@ -143,7 +143,11 @@ class TestInputs:
 
     def test_flexible_arrays_must_hold_as_many_numbers_as_there_are_weights(self) -> None:
         model = read_spec(regressor([[1, 2, 3]], [0], inputs={"x": array_type(3)}))
-        inputs = (ir.Feature("x", ir.ArrayFeature(ir.DType.FP64, (3,), ir.RangeShapes(((1, 9),)))),)
+        inputs = (
+            ir.Feature(
+                "x", ir.ArrayFeature(dtype=ir.DType.FP64, shape=(3,), flexibility=ir.RangeShapes(((1, 9),)))
+            ),
+        )
         interface = dataclasses.replace(model.description.main, inputs=inputs)
         flexible = dataclasses.replace(model, description=ir.Description({"main": interface}, "main"))
         with Predictor(flexible) as predictor:
@@ -229,8 +233,10 @@ def test_export(tmp_path: Path) -> None:
 def test_in_a_pipeline() -> None:
     first = read_spec(regressor([[1, 2]], [0.5], output={"doubleType": {}}))
     second = read_spec(regressor([[10]], [0], inputs={"y": {"doubleType": {}}}))
-    interface = ir.FunctionDescription(first.description.main.inputs, second.description.main.outputs)
+    interface = ir.FunctionDescription(
+        inputs=first.description.main.inputs, outputs=second.description.main.outputs
+    )
     content = ir.Pipeline("pipelineRegressor", ("", ""), (first, second))
-    model = ir.Model(1, ir.Description({"main": interface}, "main"), content)
+    model = ir.Model(spec_version=1, description=ir.Description({"main": interface}, "main"), content=content)
     with open_predictor(model) as predictor:
         assert predictor.predict({"x0": 1, "x1": 2}) == {"y": 55.0}

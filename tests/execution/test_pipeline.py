@@ -152,10 +152,10 @@ def test_one_image_passes_to_two_stages() -> None:
 
 
 def test_an_optional_input_that_is_absent_is_absent_in_its_stage() -> None:
-    bias = ir.Feature("bias", ir.ArrayFeature(ir.DType.FP32, (3,), default=4.0), is_optional=True)
-    plain = dataclasses.replace(bias, type=ir.ArrayFeature(ir.DType.FP32, (3,)))
+    bias = ir.Feature("bias", ir.ArrayFeature(dtype=ir.DType.FP32, shape=(3,), default=4.0), is_optional=True)
+    plain = dataclasses.replace(bias, type=ir.ArrayFeature(dtype=ir.DType.FP32, shape=(3,)))
     stage = arithmetic("add", "c", "a", "bias")
-    interface = ir.FunctionDescription((*A, bias), tuple(_outputs("c")))
+    interface = ir.FunctionDescription(inputs=(*A, bias), outputs=tuple(_outputs("c")))
     stage = dataclasses.replace(stage, description=ir.Description({"main": interface}, "main"))
     given = pipeline([*A, plain], _outputs("c"), stage)
     np.testing.assert_array_equal(_predict(given, {"a": X})["c"], X + 4)
@@ -235,25 +235,25 @@ def test_a_stage_of_the_system_is_stood_in_for(tmp_path: Path) -> None:
 def test_shapes_are_those_of_the_specification_where_the_file_has_none(
     tmp_path: Path, version: int, size: int
 ) -> None:
-    source = ir.Feature("print", ir.ArrayFeature(ir.DType.FP64, ()))
+    source = ir.Feature("print", ir.ArrayFeature(dtype=ir.DType.FP64, shape=()))
     target = array_feature("y", (size,), ir.DType.FP64)
     x, y = (ir.Value(f.name, ir.TensorType(ir.DType.FP64, (None,))) for f in (source, target))
-    row = ir.Op("main/0", "mul", {"x": (x,), "y": (ir.constant(np.float64(3)),)}, (y,))
-    second = model([source], [target], {"main": ir.Graph("main", (x,), (row,), (y,))})
+    row = ir.Op(id="main/0", type="mul", inputs={"x": (x,), "y": (ir.constant(np.float64(3)),)}, outputs=(y,))
+    second = model([source], [target], {"main": ir.Graph(name="main", inputs=(x,), ops=(row,), outputs=(y,))})
     executable = _standing(scene_print("print", (), version), second, tmp_path)
     assert executable.run({"image": np.zeros((1, 3, 4, 6), np.float32)})["y"].value().shape == (size,)
 
 
 def test_shapes_are_those_of_the_next_stage_where_nothing_else_tells(tmp_path: Path) -> None:
     custom = ir.CustomModel("MyModel", {})
-    first = external(custom, A, [ir.Feature("print", ir.ArrayFeature(ir.DType.FP64, ()))])
+    first = external(custom, A, [ir.Feature("print", ir.ArrayFeature(dtype=ir.DType.FP64, shape=()))])
     executable = _standing(first, _on_print((2, 5)), tmp_path)
     assert executable.run({"a": X})["y"].value().shape == (2, 5)
 
 
 def test_two_outputs_of_the_network_for_objects(tmp_path: Path) -> None:
     content = ir.VisionFeaturePrint("objects", 1, ("high", "low"))
-    outputs = [ir.Feature(name, ir.ArrayFeature(ir.DType.FP32, ())) for name in ("low", "high")]
+    outputs = [ir.Feature(name, ir.ArrayFeature(dtype=ir.DType.FP32, shape=())) for name in ("low", "high")]
     first = external(content, [image_feature("image")], outputs)
     second = tripler(array_feature("high", (288, 35, 35)), array_feature("y", (288, 35, 35)))
     executable = _standing(first, second, tmp_path)

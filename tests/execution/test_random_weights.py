@@ -74,18 +74,44 @@ def _sparse(mask: ir.TensorType, *, inline: bool) -> ir.Model:
     if inline:
         attributes = {"mask": ir.Constant(mask, Absent()), "nonzero_data": ir.Constant(data, Absent())}
         ops: tuple[ir.Op, ...] = (
-            ir.Op("main/0", "constexpr_sparse_to_dense", {}, (result,), (), attributes),
+            ir.Op(
+                id="main/0",
+                type="constexpr_sparse_to_dense",
+                inputs={},
+                outputs=(result,),
+                blocks=(),
+                attributes=attributes,
+            ),
         )
     else:
         m, d = ir.Value("m", mask), ir.Value("d", data)
         ops = (
-            ir.Op("main/0", "const", {}, (m,), (), {"val": ir.Constant(mask, Absent())}),
-            ir.Op("main/1", "const", {}, (d,), (), {"val": ir.Constant(data, Absent())}),
-            ir.Op("main/2", "constexpr_sparse_to_dense", {"mask": (m,), "nonzero_data": (d,)}, (result,)),
+            ir.Op(
+                id="main/0",
+                type="const",
+                inputs={},
+                outputs=(m,),
+                blocks=(),
+                attributes={"val": ir.Constant(mask, Absent())},
+            ),
+            ir.Op(
+                id="main/1",
+                type="const",
+                inputs={},
+                outputs=(d,),
+                blocks=(),
+                attributes={"val": ir.Constant(data, Absent())},
+            ),
+            ir.Op(
+                id="main/2",
+                type="constexpr_sparse_to_dense",
+                inputs={"mask": (m,), "nonzero_data": (d,)},
+                outputs=(result,),
+            ),
         )
     x = ir.Value("x", T(ir.DType.FP16, (4, 8)))
     features = [array_feature("x", (4, 8), ir.DType.FP16)], [array_feature("w", (4, 8), ir.DType.FP16)]
-    return model(*features, {"main": ir.Graph("main", (x,), ops, (result,))})
+    return model(*features, {"main": ir.Graph(name="main", inputs=(x,), ops=ops, outputs=(result,))})
 
 
 def test_a_mask_has_as_many_ones_as_there_are_elements() -> None:
@@ -104,7 +130,7 @@ def test_a_packed_mask_has_as_many_ones_too() -> None:
 def test_weights_inside_blocks_are_replaced() -> None:
     given = absent_weights(perceptron())
     inner = choose_function(given).function.graph
-    holder = ir.Op("main/0", "cond", {}, inner.outputs, (inner, inner))
+    holder = ir.Op(id="main/0", type="cond", inputs={}, outputs=inner.outputs, blocks=(inner, inner))
     graph = dataclasses.replace(inner, ops=(holder,))
     nested = model(given.description.main.inputs, given.description.main.outputs, {"main": graph})
     assert missing_weights(choose_function(nested).function) == 2

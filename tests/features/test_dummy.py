@@ -34,7 +34,7 @@ from coremlscope.ir import (
 
 EVERY_TYPE: dict[str, FeatureType] = {
     **{
-        dtype.value: ArrayFeature(dtype, (2, 3))
+        dtype.value: ArrayFeature(dtype=dtype, shape=(2, 3))
         for dtype in (DType.FP16, DType.FP32, DType.FP64, DType.INT32, DType.INT8)
     },
     **{space: ImageFeature(space, 5, 4) for space in ("RGB", "BGR", "GRAYSCALE", "GRAYSCALE_FLOAT16")},
@@ -46,7 +46,9 @@ EVERY_TYPE: dict[str, FeatureType] = {
     "texts": SequenceFeature("string", (3, 9)),
     "ids": SequenceFeature("int64"),
 }  # fmt: skip
-DESCRIPTION = FunctionDescription(tuple(Feature(name, type_) for name, type_ in EVERY_TYPE.items()), ())
+DESCRIPTION = FunctionDescription(
+    inputs=tuple(Feature(name, type_) for name, type_ in EVERY_TYPE.items()), outputs=()
+)
 
 
 def test_every_type_is_filled_and_accepted() -> None:
@@ -77,15 +79,17 @@ def test_the_seed_decides() -> None:
 
 def test_states_are_zero_and_defaults_are_kept() -> None:
     generator = np.random.default_rng(0)
-    state = dummy_value(StateFeature(ArrayFeature(DType.FP16, (2, 2))), generator)
+    state = dummy_value(StateFeature(ArrayFeature(dtype=DType.FP16, shape=(2, 2))), generator)
     assert (state.dtype, state.tolist()) == (np.float16, [[0, 0], [0, 0]])
-    default = ArrayFeature(DType.FP32, (2,), default=1.5)
+    default = ArrayFeature(dtype=DType.FP32, shape=(2,), default=1.5)
     assert dummy_value(default, generator, (2,)).tolist() == [1.5, 1.5]
 
 
 def test_flexible_shapes() -> None:
-    flexible = Feature("x", ArrayFeature(DType.FP32, (1, 4), RangeShapes(((1, 1), (1, 9)))))
-    description = FunctionDescription((flexible,), ())
+    flexible = Feature(
+        "x", ArrayFeature(dtype=DType.FP32, shape=(1, 4), flexibility=RangeShapes(((1, 1), (1, 9))))
+    )
+    description = FunctionDescription(inputs=(flexible,), outputs=())
     assert dummy_values(description)["x"].shape == (1, 4)
     assert dummy_values(description, shapes={"x": (1, 9)})["x"].shape == (1, 9)
     with pytest.raises(InputError, match="does not allow the shape 1×10"):
@@ -100,11 +104,15 @@ def op(type_: str, output: Value, blocks: tuple[Graph, ...] = (), **inputs: Argu
     arguments: Mapping[str, tuple[Argument, ...]] = {
         name: tuple(given) if isinstance(given, list) else (given,) for name, given in inputs.items()
     }
-    return Op(f"main/{output.name}", type_, arguments, (output,), blocks)
+    return Op(id=f"main/{output.name}", type=type_, inputs=arguments, outputs=(output,), blocks=blocks)
 
 
 def function(inputs: tuple[Value, ...], *ops: Op) -> Function:
-    return Function("main", "CoreML7", Graph("main", inputs, ops, ops[-1].outputs))
+    return Function(
+        name="main",
+        opset="CoreML7",
+        graph=Graph(name="main", inputs=inputs, ops=ops, outputs=ops[-1].outputs),
+    )
 
 
 TABLE = value("table", 30, 8, dtype=DType.FP16)
@@ -123,7 +131,14 @@ def test_limit_of_a_table() -> None:
 
 def test_limit_along_an_axis_that_is_an_operation_of_its_own() -> None:
     axis = Value("axis", TensorType(DType.INT32, ()))
-    const = Op("main/axis", "const", {}, (axis,), (), {"val": constant(np.int32(1))})
+    const = Op(
+        id="main/axis",
+        type="const",
+        inputs={},
+        outputs=(axis,),
+        blocks=(),
+        attributes={"val": constant(np.int32(1))},
+    )
     assert index_limits(function((IDS,), const, gather(IDS, axis=axis))) == {"ids": 8}
 
 
@@ -179,8 +194,8 @@ def test_limits_of_other_index_operations() -> None:
 
 def test_limit_inside_a_loop() -> None:
     inner, result = value("inner", 1, 4), value("result", 1, 4)
-    body = Graph("body", (inner,), (gather(inner),), (inner,))
-    condition = Graph("cond", (inner,), (), (value("go", dtype=DType.BOOL),))
+    body = Graph(name="body", inputs=(inner,), ops=(gather(inner),), outputs=(inner,))
+    condition = Graph(name="cond", inputs=(inner,), ops=(), outputs=(value("go", dtype=DType.BOOL),))
     loop = op("while_loop", result, (condition, body), loop_vars=[IDS])
     assert index_limits(function((IDS,), loop)) == {"ids": 30}
 
@@ -189,7 +204,9 @@ def test_limit_inside_a_loop() -> None:
 def test_dummy_indices_stay_in_the_table(dtype: DType) -> None:
     ids = value("ids", 1, 400, dtype=dtype)
     cast = value("cast", 1, 400)
-    description = FunctionDescription((Feature("ids", ArrayFeature(dtype, (1, 400))),), ())
+    description = FunctionDescription(
+        inputs=(Feature("ids", ArrayFeature(dtype=dtype, shape=(1, 400))),), outputs=()
+    )
     body = function((ids,), op("cast", cast, x=ids, dtype=constant("int32")), gather(cast))
     drawn = dummy_values(description, body)["ids"]
     assert (drawn.min(), drawn.max()) == (0, 29)
@@ -197,11 +214,13 @@ def test_dummy_indices_stay_in_the_table(dtype: DType) -> None:
 
 
 def test_cautious_integers() -> None:
-    description = FunctionDescription((Feature("mask", ArrayFeature(DType.INT32, (1, 100))),), ())
+    description = FunctionDescription(
+        inputs=(Feature("mask", ArrayFeature(dtype=DType.INT32, shape=(1, 100))),), outputs=()
+    )
     assert set(dummy_values(description)["mask"].ravel().tolist()) == {0, 1}
 
 
 def test_inputs_that_no_memory_holds() -> None:
-    huge = Feature("x", ArrayFeature(DType.FP32, (1 << 40, 1 << 40)))
+    huge = Feature("x", ArrayFeature(dtype=DType.FP32, shape=(1 << 40, 1 << 40)))
     with pytest.raises(InputError, match="too large"):
-        dummy_values(FunctionDescription((huge,), ()))
+        dummy_values(FunctionDescription(inputs=(huge,), outputs=()))

@@ -23,7 +23,7 @@ from coremlscope.ir import (
     StringFeature,
 )
 
-ARRAY = ArrayFeature(DType.FP32, (2, 2))
+ARRAY = ArrayFeature(dtype=DType.FP32, shape=(2, 2))
 
 
 def read(type_: FeatureType, path: Path, resize: str | None = None, **more: Any) -> Any:

@@ -35,7 +35,7 @@ def refusal(type_: FeatureType, value: Any, shape: tuple[int | None, ...] | None
 
 
 def array(dtype: DType, *shape: int) -> ArrayFeature:
-    return ArrayFeature(dtype, shape)
+    return ArrayFeature(dtype=dtype, shape=shape)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_refused_arrays() -> None:
 
 
 def test_bound_shape_wins_over_what_the_feature_allows() -> None:
-    flexible = ArrayFeature(DType.FP32, (1, 4), RangeShapes(((1, 1), (1, 9))))
+    flexible = ArrayFeature(dtype=DType.FP32, shape=(1, 4), flexibility=RangeShapes(((1, 1), (1, 9))))
     assert convert(flexible, np.zeros((1, 7))).shape == (1, 7)
     assert "has the shape 1×4" in refusal(flexible, np.zeros((1, 7)), (1, 4))
 
@@ -100,7 +100,7 @@ def test_missing_and_unknown_inputs() -> None:
 
 def test_absent_optional_inputs_take_their_default() -> None:
     features = [
-        Feature("a", ArrayFeature(DType.FP16, (2,), default=0.1), is_optional=True),
+        Feature("a", ArrayFeature(dtype=DType.FP16, shape=(2,), default=0.1), is_optional=True),
         Feature("b", array(DType.INT32, 2), is_optional=True),
         Feature("c", ImageFeature("RGB", 2, 1), is_optional=True),
         Feature("d", StringFeature(), is_optional=True),

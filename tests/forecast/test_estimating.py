@@ -76,7 +76,11 @@ def test_weights_may_be_absent() -> None:
 
 def test_stages_of_a_pipeline_follow_each_other(deep: ir.Model) -> None:
     alone = api.estimate(deep, ["a14"])[0].estimate
-    twice = ir.Model(5, deep.description, ir.Pipeline("pipeline", ("one", "two"), (deep, deep)))
+    twice = ir.Model(
+        spec_version=5,
+        description=deep.description,
+        content=ir.Pipeline("pipeline", ("one", "two"), (deep, deep)),
+    )
     both = api.estimate(twice, ["a14"])[0].estimate
     assert len(both.kernels) == 2 * len(alone.kernels)
     assert len({id_ for kernel in both.kernels for id_ in kernel.ops}) == 2 * len(
@@ -87,7 +91,11 @@ def test_stages_of_a_pipeline_follow_each_other(deep: ir.Model) -> None:
 
 
 def test_other_kinds_are_refused() -> None:
-    model = ir.Model(1, handmade.perceptron().description, ir.Opaque("treeEnsembleClassifier"))
+    model = ir.Model(
+        spec_version=1,
+        description=handmade.perceptron().description,
+        content=ir.Opaque("treeEnsembleClassifier"),
+    )
     with pytest.raises(UnsupportedModelError, match="treeEnsembleClassifier"):
         api.estimate(model, ["m1"])
 

@@ -80,9 +80,9 @@ def test_constants_read_back_equal(
 
 _ARRAYS = st.builds(
     ir.ArrayFeature,
-    st.sampled_from([ir.DType.FP16, ir.DType.FP32, ir.DType.FP64, ir.DType.INT32, ir.DType.INT8]),
-    st.lists(st.integers(0, 9), max_size=4).map(tuple),
-    st.sampled_from(
+    dtype=st.sampled_from([ir.DType.FP16, ir.DType.FP32, ir.DType.FP64, ir.DType.INT32, ir.DType.INT8]),
+    shape=st.lists(st.integers(0, 9), max_size=4).map(tuple),
+    flexibility=st.sampled_from(
         [
             None,
             ir.EnumeratedShapes(((1, 2), (3, 4))),
@@ -90,7 +90,7 @@ _ARRAYS = st.builds(
             ir.EnumeratedShapes(()),
         ]
     ),
-    st.sampled_from([None, 0.0, 1.0, -3.0, 0.1, 1e300, math.inf, float(2**31)]),
+    default=st.sampled_from([None, 0.0, 1.0, -3.0, 0.1, 1e300, math.inf, float(2**31)]),
 )
 _FEATURES = st.builds(
     ir.Feature,
@@ -116,9 +116,11 @@ _FEATURES = st.builds(
 )
 _FUNCTIONS = st.builds(
     ir.FunctionDescription,
-    *[st.lists(_FEATURES, max_size=2).map(tuple)] * 3,
-    st.sampled_from(["", "label"]),
-    st.sampled_from(["", "probabilities"]),
+    inputs=st.lists(_FEATURES, max_size=2).map(tuple),
+    outputs=st.lists(_FEATURES, max_size=2).map(tuple),
+    states=st.lists(_FEATURES, max_size=2).map(tuple),
+    predicted_feature=st.sampled_from(["", "label"]),
+    predicted_probabilities=st.sampled_from(["", "probabilities"]),
 )
 
 
@@ -136,7 +138,9 @@ def test_descriptions_read_back_equal(
     model = dataclasses.replace(
         model_of({}),
         description=ir.Description(described, names[-1]),
-        metadata=ir.Metadata("what", "1.2", "who", "MIT", {"b": "1", "a": "2"}),
+        metadata=ir.Metadata(
+            description="what", version="1.2", author="who", licence="MIT", user_defined={"b": "1", "a": "2"}
+        ),
         is_updatable=bool(training),
     )
     again = container.read(write_spec(model, write_immediate))
@@ -204,7 +208,9 @@ def test_references_to_an_absent_file_are_kept(tmp_path: Path) -> None:
     first = main.graph.ops[0]
     grown = dataclasses.replace(first, attributes={**first.attributes, "extra": more})
     graph = dataclasses.replace(main.graph, ops=(grown, *main.graph.ops[1:]))
-    model = dataclasses.replace(model, content=ir.Program({"main": dataclasses.replace(main, graph=graph)}))
+    model = dataclasses.replace(
+        model, content=ir.Program(functions={"main": dataclasses.replace(main, graph=graph)})
+    )
 
     again = _round_trip(model, tmp_path)
     assert again == model

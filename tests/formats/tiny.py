@@ -15,19 +15,27 @@ FLOAT = ir.TensorType(ir.DType.FP32, (1, 4))
 def const(index: int, name: str, content: ir.Constant) -> ir.Op:
     """The `const` operation at `main/<index>`."""
     attributes = {"name": ir.constant(name), "val": content}
-    return ir.Op(f"main/{index}", "const", {}, (ir.Value(name, content.type),), attributes=attributes)
+    return ir.Op(
+        id=f"main/{index}",
+        type="const",
+        inputs={},
+        outputs=(ir.Value(name, content.type),),
+        attributes=attributes,
+    )
 
 
 def model_of(constants: Mapping[str, ir.Constant], spec_version: int = 9) -> ir.Model:
     """A program of nothing but constants, which gives back its input."""
     x = ir.Value("x", FLOAT)
     ops = tuple(const(index, *named) for index, named in enumerate(constants.items()))
-    graph = ir.Graph("main", (x,), ops, (x,))
-    feature = ir.Feature("x", ir.ArrayFeature(ir.DType.FP32, (1, 4)))
+    graph = ir.Graph(name="main", inputs=(x,), ops=ops, outputs=(x,))
+    feature = ir.Feature("x", ir.ArrayFeature(dtype=ir.DType.FP32, shape=(1, 4)))
     return ir.Model(
-        spec_version,
-        ir.Description({"main": ir.FunctionDescription((feature,), (feature,))}, "main"),
-        ir.Program({"main": ir.Function("main", "CoreML7", graph)}),
+        spec_version=spec_version,
+        description=ir.Description(
+            {"main": ir.FunctionDescription(inputs=(feature,), outputs=(feature,))}, "main"
+        ),
+        content=ir.Program(functions={"main": ir.Function(name="main", opset="CoreML7", graph=graph)}),
     )
 
 
@@ -43,12 +51,24 @@ def linear_model() -> ir.Model:
     y = ir.Value("y", FLOAT)
     inner = [ir.Value(name, FLOAT) for name in ("then", "otherwise")]
     blocks = tuple(
-        ir.Graph(name, (), (ir.Op(f"main/3/{name}/0", op, {"x": (x,)}, (value,)),), (value,))
+        ir.Graph(
+            name=name,
+            inputs=(),
+            ops=(ir.Op(id=f"main/3/{name}/0", type=op, inputs={"x": (x,)}, outputs=(value,)),),
+            outputs=(value,),
+        )
         for name, op, value in zip(("true", "false"), ("relu", "tanh"), inner, strict=True)
     )
-    cond = ir.Op("main/3", "cond", {"pred": (flag,)}, (y,), blocks, {"name": ir.constant("branch")})
+    cond = ir.Op(
+        id="main/3",
+        type="cond",
+        inputs={"pred": (flag,)},
+        outputs=(y,),
+        blocks=blocks,
+        attributes={"name": ir.constant("branch")},
+    )
     graph = dataclasses.replace(main.graph, ops=(*main.graph.ops, cond), outputs=(y,))
-    program = ir.Program({"main": dataclasses.replace(main, graph=graph)})
+    program = ir.Program(functions={"main": dataclasses.replace(main, graph=graph)})
     return dataclasses.replace(model, content=program)
 
 

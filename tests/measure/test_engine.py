@@ -24,7 +24,7 @@ BUILD_S, LOAD_S, RUN_S = 0.5, 0.25, 0.125
 
 def _engine(**script: Any) -> ScriptedEngine:
     return ScriptedEngine(
-        ScriptedClock(), **{"build_s": BUILD_S, "load_s": LOAD_S, "run_s": (RUN_S,), **script}
+        clock=ScriptedClock(), **{"build_s": BUILD_S, "load_s": LOAD_S, "run_s": (RUN_S,), **script}
     )
 
 

@@ -43,7 +43,7 @@ def _standing() -> ir.Model:
 
 def _measure(model: ir.Model, request: Request = QUICK, **more: object) -> Profile:
     engine = ScriptedEngine(
-        ScriptedClock(), build_s=BUILD_S, run_s=(RUN_S,),
+        clock=ScriptedClock(), build_s=BUILD_S, run_s=(RUN_S,),
         node_s={"model0/main/0/Mul:0": (3.0,), "model1/plus/main/0/Add:0": (1.0,)},
     )  # fmt: skip
     return measure(model, request, engine=engine, clock=engine.clock, **more)  # type: ignore[arg-type]
@@ -125,10 +125,18 @@ def test_operations_that_stages_share_a_status_with() -> None:
     """What engines do away with at the top of a stage is folded, as at the top of a single model."""
     x, y = array_feature("x", (3,)), array_feature("y", (3,))
     value, same = (ir.Value(name, ir.TensorType(ir.DType.FP32, (3,))) for name in "xy")
-    row = ir.Op("main/0", "identity", {"x": (value,)}, (same,))
-    function = ir.Function("main", "CoreML8", ir.Graph("main", (value,), (row,), (same,)))
-    interface = ir.FunctionDescription((x,), (y,))
-    stage = ir.Model(9, ir.Description({"main": interface}, "main"), ir.Program({"main": function}))
+    row = ir.Op(id="main/0", type="identity", inputs={"x": (value,)}, outputs=(same,))
+    function = ir.Function(
+        name="main",
+        opset="CoreML8",
+        graph=ir.Graph(name="main", inputs=(value,), ops=(row,), outputs=(same,)),
+    )
+    interface = ir.FunctionDescription(inputs=(x,), outputs=(y,))
+    stage = ir.Model(
+        spec_version=9,
+        description=ir.Description({"main": interface}, "main"),
+        content=ir.Program(functions={"main": function}),
+    )
     single, whole = measure(stage, QUICK), measure(pipeline([x], [y], stage), QUICK)
     assert single.ops.status == whole.ops.status
 
@@ -165,9 +173,12 @@ def test_parameters_of_all_stages_are_counted() -> None:
 def test_a_model_of_the_system_tells_all_that_its_file_holds() -> None:
     content = ir.WordTagger(3, "", 1500, ("A", "B"), {"words": "tokens"})
     interface = ir.FunctionDescription(
-        (ir.Feature("text", ir.StringFeature()),), (ir.Feature("words", ir.SequenceFeature("string")),)
+        inputs=(ir.Feature("text", ir.StringFeature()),),
+        outputs=(ir.Feature("words", ir.SequenceFeature("string")),),
     )
-    summary = summarise(ir.Model(4, ir.Description({"main": interface}, "main"), content))
+    summary = summarise(
+        ir.Model(spec_version=4, description=ir.Description({"main": interface}, "main"), content=content)
+    )
     assert dict(summary.facts) == {
         "revision": "3", "language": "not told", "data": "1.50 kB", "tokens in": "words",
     }  # fmt: skip
@@ -196,7 +207,7 @@ def test_plans_and_estimates_say_what_they_lack() -> None:
 
 
 def test_pipelines_are_timed_in_turns() -> None:
-    engine = ScriptedEngine(ScriptedClock(), run_s=(RUN_S,))
+    engine = ScriptedEngine(clock=ScriptedClock(), run_s=(RUN_S,))
     quick = dataclasses.replace(QUICK, iterations=ROUNDS)
     models = [_chain(), _standing()]
     first, second = time_in_turns(models, [quick, quick], engine=engine, clock=engine.clock)

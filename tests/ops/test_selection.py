@@ -119,8 +119,17 @@ def test_classify(labels):
     classes = ir.Constant(ir.ListType(label, 3), items)
     taken = ir.Value("p", ir.TensorType(ir.DType.FP32, (1, 3)))
     given = ir.Value("label", label), ir.Value("scores", ir.DictType(label, ir.TensorType(ir.DType.FP64, ())))
-    op = ir.Op("main/0", "classify", {"probabilities": (taken,), "classes": (classes,)}, given)
-    bound = bind(ir.Function("main", "CoreML5", ir.Graph("main", (taken,), (op,), given)), OPS)
+    op = ir.Op(
+        id="main/0", type="classify", inputs={"probabilities": (taken,), "classes": (classes,)}, outputs=given
+    )
+    bound = bind(
+        ir.Function(
+            name="main",
+            opset="CoreML5",
+            graph=ir.Graph(name="main", inputs=(taken,), ops=(op,), outputs=given),
+        ),
+        OPS,
+    )
     assert [out.type for out in bound.graph.outputs] == [value.type for value in given]
     program = lower(bound)
     probabilities = np.array([[0.2, 0.5, 0.3]], np.float32)

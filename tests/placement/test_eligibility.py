@@ -120,7 +120,7 @@ def chain() -> CoreMLGraph:
     type_ = graphs.tensor(1, 8, dtype=ir.DType.FP16)
     x, y, z = (graphs.value(name, type_) for name in "xyz")
     ops = (graphs.op("relu", y, x=x), graphs.op("abs", z, x=y))
-    function = ir.Function("main", "CoreML8", graphs.graph("main", (x,), ops, (z,)))
+    function = ir.Function(name="main", opset="CoreML8", graph=graphs.graph("main", (x,), ops, (z,)))
     return view_function(bind(function, OPS, None), DEVICE.os)
 
 

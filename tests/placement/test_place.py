@@ -24,7 +24,9 @@ def planned(*kinds: str, refused=(), unknown=(), setting="cpu_and_ne", settings=
         y = graphs.value(f"v{index}", TYPE)
         ops.append(graphs.op(kind, y, x=x))
         x = y
-    function = ir.Function("main", "CoreML8", graphs.graph("main", (given,), tuple(ops), (x,)))
+    function = ir.Function(
+        name="main", opset="CoreML8", graph=graphs.graph("main", (given,), tuple(ops), (x,))
+    )
     graph = view_function(bind(function, OPS, None), macos(26))
 
     def of(node):
@@ -122,7 +124,7 @@ def test_nested_graphs_are_searched_by_themselves() -> None:
         for name in ("true", "false")
     )
     ops = (graphs.op("cond", y, pred=pred, blocks=blocks),)
-    function = ir.Function("main", "CoreML8", graphs.graph("main", (pred, x), ops, (y,)))
+    function = ir.Function(name="main", opset="CoreML8", graph=graphs.graph("main", (pred, x), ops, (y,)))
     graph = view_function(bind(function, OPS, None), macos(14))
     verdicts = {node.id: {unit: Verdict(unit, "yes") for unit in UNITS} for node in graph.walk()}
     plan = place(

@@ -60,11 +60,11 @@ def made_profile() -> Profile:
         OpTable.of(iter(rows)),
         groups,
         (
-            Finding("first", "info", "Something to know.", "what to do"),
+            Finding(id="first", severity="info", text="Something to know.", hint="what to do"),
             Finding(
-                "second",
-                "warning",
-                "Something to mind, in a sentence that is long enough to be wrapped at 80.",
+                id="second",
+                severity="warning",
+                text="Something to mind, in a sentence that is long enough to be wrapped at 80.",
             ),
         ),
     )

@@ -41,7 +41,9 @@ def made_plan(*, every: bool = False) -> Plan:
         y = graphs.value(f"a_rather_long_name_of_a_layer_{index}", _TYPE)
         ops.append(graphs.op(kind, y, x=x))
         x = y
-    function = ir.Function("main", "CoreML8", graphs.graph("main", (given,), tuple(ops), (x,)))
+    function = ir.Function(
+        name="main", opset="CoreML8", graph=graphs.graph("main", (given,), tuple(ops), (x,))
+    )
     graph = view_function(bind(function, OPS, None), macos(15))
     verdicts = {node.id: _verdicts(node) for node in graph.walk()}
     settings = _EVERY if every else _EVERY[:1]

@@ -47,7 +47,7 @@ def test_payload_with_plans() -> None:
 def test_hostile_names_end_nothing() -> None:
     profile = large_profile(4, name=HOSTILE + "{index}")
     model = dataclasses.replace(profile.model, path=f"a/{HOSTILE}", description=HOSTILE, author=HOSTILE)
-    findings = (Finding(HOSTILE, "info", HOSTILE, HOSTILE),)
+    findings = (Finding(id=HOSTILE, severity="info", text=HOSTILE, hint=HOSTILE),)
     page = render_html(dataclasses.replace(profile, model=model, findings=findings))
     assert page.count("</script") == page.count("<script") == 2
     assert "<!--" not in page

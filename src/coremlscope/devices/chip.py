@@ -11,7 +11,7 @@ from coremlscope.devices.unit import ComputeUnit
 __all__ = ["Chip", "Device", "Fact", "Facts", "Product"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
     """A number and where it was published.
 
@@ -50,7 +50,7 @@ class Product:
 Facts = Mapping[str, tuple[Fact, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
     """A chip.
 

@@ -41,7 +41,7 @@ class EngineOptions:
         return self.threads or physical_cores()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineNode:
     """A node of the graph as the engine runs it, after its own rewriting.
 

@@ -52,7 +52,7 @@ class NodeEvents:
         return cls(tuple(runs[warmups:]))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Seen:
     """A node of the saved graph while its executions are counted."""
 
@@ -64,7 +64,16 @@ class _Seen:
     runs: int = 0
 
     def frozen(self) -> EngineNode:
-        return EngineNode(*self.key, self.inputs, self.outputs, tuple(self.seconds), self.outer, self.runs)
+        name, op_type = self.key
+        return EngineNode(
+            name=name,
+            op_type=op_type,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            seconds=tuple(self.seconds),
+            outer=self.outer,
+            runs=self.runs,
+        )
 
 
 @dataclass(slots=True)
@@ -77,7 +86,11 @@ class _Table:
 
     def add(self, key: Key, inputs: Sequence[str], outputs: Sequence[str], outer: int | None) -> int:
         index = len(self.rows)
-        self.rows.append(_Seen(key, tuple(inputs), tuple(outputs), outer, [0.0] * self.count))
+        self.rows.append(
+            _Seen(
+                key=key, inputs=tuple(inputs), outputs=tuple(outputs), outer=outer, seconds=[0.0] * self.count
+            )
+        )
         self.places.setdefault(key, []).append(index)
         return index
 

@@ -19,7 +19,7 @@ _LEAST_WARMUPS = 2
 MOST_WARMUPS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
     """What a row of samples amounts to, in the samples' unit.
 
@@ -71,7 +71,14 @@ def describe(samples: Sequence[float]) -> Statistics:
     median, p95, p99 = (float(v) for v in np.percentile(values, (50, 95, 99)))
     std = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     return Statistics(
-        len(values), float(values.min()), median, float(values.mean()), p95, p99, float(values.max()), std
+        count=len(values),
+        min=float(values.min()),
+        median=median,
+        mean=float(values.mean()),
+        p95=p95,
+        p99=p99,
+        max=float(values.max()),
+        std=std,
     )
 
 

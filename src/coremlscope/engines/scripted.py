@@ -30,7 +30,7 @@ class ScriptedClock:
         self.now += seconds
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ScriptedEngine:
     """Runs nothing: outputs are zeros of the declared shape (unknown dimensions are one).
 
@@ -101,7 +101,17 @@ class ScriptedSession:
             given = self._engine.node_s.get(node.name, (1e-6,))
             seconds = tuple(given[min(index, len(given) - 1)] for index in range(iterations))
             reads, made = tuple(n for n in node.input if n), tuple(n for n in node.output if n)
-            nodes.append(EngineNode(node.name, node.op_type, reads, made, seconds, None, iterations))
+            nodes.append(
+                EngineNode(
+                    name=node.name,
+                    op_type=node.op_type,
+                    inputs=reads,
+                    outputs=made,
+                    seconds=seconds,
+                    outer=None,
+                    runs=iterations,
+                )
+            )
         runs = tuple(sum(node.seconds[index] for node in nodes) for index in range(iterations))
         return NodeProfile(tuple(nodes), runs, warmups)
 

@@ -54,7 +54,7 @@ def program_of(model: Model) -> Program | None:
         return content
     if isinstance(content, Classical):
         name = model.description.default
-        return Program({name: as_function(content, name, model.description.main)})
+        return Program(functions={name: as_function(content, name, model.description.main)})
     return None
 
 

@@ -50,8 +50,8 @@ def as_function(content: Classical, name: str, interface: FunctionDescription) -
     inputs = tuple(Value(feature.name, _type(feature)) for feature in interface.inputs)
     outputs = tuple(Value(feature.name, _type(feature)) for feature in interface.outputs)
     arguments = {key: (value,) for key, value in _parameters(content)}
-    op = Op(f"{name}/0", content.kind, {"features": inputs, **arguments}, outputs)
-    return Function(name, "", Graph(name, inputs, (op,), outputs))
+    op = Op(id=f"{name}/0", type=content.kind, inputs={"features": inputs, **arguments}, outputs=outputs)
+    return Function(name=name, opset="", graph=Graph(name=name, inputs=inputs, ops=(op,), outputs=outputs))
 
 
 def _parameters(content: Any) -> Iterator[tuple[str, Constant]]:
@@ -81,9 +81,11 @@ def _type(feature: Feature) -> ValueType:
             return DictType(TensorType(DType(key), ()), TensorType(DType.FP64, ()))
         case SequenceFeature(element):
             return ListType(TensorType(DType(element), ()), None)
-        case ArrayFeature(dtype, shape, None) | StateFeature(ArrayFeature(dtype, shape)) if shape:
+        case ArrayFeature(dtype=dtype, shape=shape, flexibility=None) | StateFeature(
+            ArrayFeature(dtype=dtype, shape=shape)
+        ) if shape:
             return TensorType(dtype, shape)
-        case ArrayFeature(dtype) | StateFeature(ArrayFeature(dtype)):
+        case ArrayFeature(dtype=dtype) | StateFeature(ArrayFeature(dtype=dtype)):
             return TensorType(dtype, None)
         case ImageFeature(_, width, height, flexibility) as image:
             size = (height, width) if flexibility is None else (None, None)
@@ -128,7 +130,7 @@ def _missing(feature: Feature) -> Any:
     match feature.type:
         case DoubleFeature():
             return np.nan
-        case ArrayFeature(dtype, shape, _, None) if dtype.is_float:
+        case ArrayFeature(dtype=dtype, shape=shape, flexibility=_, default=None) if dtype.is_float:
             return np.full(shape or 1, np.nan)
         case _:
             return None
@@ -140,7 +142,7 @@ def _imputed(content: Imputer, feature: Feature) -> Any:
         case DictionaryFeature():
             assert content.keys is not None
             return dict(zip(content.keys.numpy().tolist(), imputed.tolist(), strict=True))
-        case ArrayFeature(_, shape) if shape:
+        case ArrayFeature(dtype=_, shape=shape) if shape:
             return np.broadcast_to(imputed, shape)
         case ArrayFeature():
             return imputed

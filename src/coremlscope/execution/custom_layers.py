@@ -102,7 +102,15 @@ def _parts(op: Op) -> Iterator[Op]:
         }
         inputs = {name: (argument,) for name, argument in given.items()}
         op_id = op.id if index == 0 else f"{op.id}.{index}"
-        yield Op(op_id, _STAND_IN, inputs, (value,), (), op.attributes, layer)
+        yield Op(
+            id=op_id,
+            type=_STAND_IN,
+            inputs=inputs,
+            outputs=(value,),
+            blocks=(),
+            attributes=op.attributes,
+            layer=layer,
+        )
 
 
 def _is_static(type_: object) -> bool:

@@ -271,7 +271,7 @@ def _from_tensor(feature: Feature, tensor: Array, labels: Labels | None) -> Any:
     match feature.type:
         case ImageFeature():
             return to_image(tensor, feature.type)
-        case ArrayFeature(dtype) | StateFeature(ArrayFeature(dtype)):
+        case ArrayFeature(dtype=dtype) | StateFeature(ArrayFeature(dtype=dtype)):
             given = np.float32 if dtype is DType.FP16 else dtype.numpy
             return np.atleast_1d(np.asarray(tensor)).astype(given)
         case DictionaryFeature():

@@ -66,7 +66,7 @@ def value_of_keys(
             return chosen[0]
         case Int64Feature() | DoubleFeature() if not is_text:
             return chosen[0]
-        case ArrayFeature(dtype) if not is_text:
+        case ArrayFeature(dtype=dtype) if not is_text:
             return np.resize(np.array(chosen), shape or (len(chosen),)).astype(dtype.numpy)
         case _:
             return None

@@ -56,7 +56,7 @@ def _describe_bounds(low: int, high: int) -> str:
 def describe_feature(type_: FeatureType) -> str:
     """A feature's type in one line, without its flexibility. Images are given as width × height."""
     match type_:
-        case ArrayFeature(dtype, shape):
+        case ArrayFeature(dtype=dtype, shape=shape):
             return f"{dtype_name(dtype)} {describe_shape(shape) if shape else 'of no stated shape'}"
         case ImageFeature(color_space, width, height):
             name = {"GRAYSCALE": "grayscale", "GRAYSCALE_FLOAT16": "grayscale float16"}

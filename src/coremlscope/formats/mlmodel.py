@@ -145,11 +145,11 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
     if isinstance(content, ir.Pipeline):
         files = {file.name: file.size for stage in content.models for file in stage.weight_files}
     return ir.Model(
-        spec.specificationVersion,
-        description,
-        content,
-        read_metadata(spec.description.metadata),
-        spec.isUpdatable,
+        spec_version=spec.specificationVersion,
+        description=description,
+        content=content,
+        metadata=read_metadata(spec.description.metadata),
+        is_updatable=spec.isUpdatable,
         weight_files=tuple(map(ir.WeightFile, files, files.values())),
     )
 

@@ -66,7 +66,7 @@ def test_operations_know_their_layer() -> None:
     builder = _builder()
     builder.add_activation("the author's name", "RELU", "x", "y")
     relu = next(op for op in _ops(_read(builder)) if op.type == "relu")
-    assert relu.layer == ir.Layer("the author's name", "activation")
+    assert relu.layer == ir.Layer(name="the author's name", type="activation")
     assert relu.name == "the author's name"
 
 

@@ -11,7 +11,7 @@ from coremlscope.formats.schema import Message
 __all__ = ["LayerSpec", "Translate", "Translation"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
     """A layer while it is translated.
 

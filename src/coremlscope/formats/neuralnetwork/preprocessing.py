@@ -32,7 +32,7 @@ def preprocess(builder: Builder, steps: Sequence[Message], inputs: Sequence[Feat
         if name not in features:
             raise CorruptModelError(f"the preprocessing is meant for {name!r}, which is no input", _DAMAGED)
         kind = message.WhichOneof("preprocessor")
-        builder.layer = Layer(name, kind or "unknown")
+        builder.layer = Layer(name=name, type=kind or "unknown")
         blob = builder.scope[name]
         try:
             match kind:
