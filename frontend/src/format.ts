@@ -16,7 +16,11 @@ function threeDigits(value: number): string {
 export function duration(seconds: number): string {
   const size = Math.abs(seconds);
   const sign = seconds < 0 ? "−" : "";
-  for (const [factor, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]] as const) {
+  for (const [factor, unit] of [
+    [1, "s"],
+    [1e-3, "ms"],
+    [1e-6, "µs"],
+  ] as const) {
     if (size >= factor * 0.9995) return `${sign}${threeDigits(size / factor)} ${unit}`;
   }
   return `${sign}${(size * 1e9).toFixed(0)} ns`;

@@ -2,7 +2,7 @@ import { render } from "preact";
 import { ComparePage } from "./pages/compare";
 import { ReportPage } from "./pages/report";
 import { ServerPage } from "./pages/server";
-import { readPayload, type Payload } from "./payload";
+import { type Payload, readPayload } from "./payload";
 import { Footer } from "./ui/footer";
 import "./styles/base.css";
 import "./styles/parts.css";

@@ -1,8 +1,8 @@
-import { createContext, type ComponentChildren } from "preact";
+import { type ComponentChildren, createContext } from "preact";
 import { useContext, useMemo, useState } from "preact/hooks";
 import { Placement } from "./data/placement";
 import type { DevicePlan, Group, ModelSummary, OpTable, Profile, Setting } from "./data/profile";
-import { buildRows, tableOf, type Rows } from "./data/rows";
+import { buildRows, type Rows, tableOf } from "./data/rows";
 
 /** Everything that the views of one result share. `profile` is null where the model was only looked at. */
 export interface Report {
@@ -46,7 +46,18 @@ export function ReportProvider(props: { result: Profile | ModelSummary; children
   const placement = useMemo(() => (plan ? new Placement(plan, setting, table.id) : null), [plan, setting]);
   const report: Report = {
     model: profile ? profile.model : (result as ModelSummary),
-    profile, table, groups, rows, plans, placement, device, setting, chooseDevice, chooseSetting, selected, select,
+    profile,
+    table,
+    groups,
+    rows,
+    plans,
+    placement,
+    device,
+    setting,
+    chooseDevice,
+    chooseSetting,
+    selected,
+    select,
   };
   return <Context.Provider value={report}>{props.children}</Context.Provider>;
 }

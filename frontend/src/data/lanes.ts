@@ -54,7 +54,8 @@ export function plannedTimeline(rows: readonly Row[], placement: Placement): Tim
     const cost = row.depth === 0 && unit ? placement.costMs(row.column) : null;
     return unit && cost ? [{ id: row.id, label: row.type, unit, seconds: cost / 1e3 }] : [];
   });
-  const omitted = "Launches and changes of unit cost besides; they are in the plan's total, not in the lanes. What is nested in loops and branches is left out.";
+  const omitted =
+    "Launches and changes of unit cost besides; they are in the plan's total, not in the lanes. What is nested in loops and branches is left out.";
   return { ...inLanes(steps, lanes), origin: "planned", omitted };
 }
 
@@ -74,7 +75,8 @@ export function estimatedTimeline(table: OpTable, placement: Placement): Timelin
     const seconds = estimate.kernel_s[kernel] ?? 0;
     return unit && seconds > 0 ? [{ id: table.id[index] ?? "", label: (types.get(kernel) ?? []).join(" + "), unit, seconds }] : [];
   });
-  const omitted = "What a prediction takes besides its kernels (starting it, conversions, changes of unit) is in the estimate's total, not in the lanes.";
+  const omitted =
+    "What a prediction takes besides its kernels (starting it, conversions, changes of unit) is in the estimate's total, not in the lanes.";
   return { ...inLanes(steps, emptyLanes(placement.plan.units)), origin: "estimated", omitted };
 }
 
@@ -85,7 +87,10 @@ function emptyLanes(units: readonly Unit[]): Map<Unit, Lane> {
   return new Map(order.filter((unit) => units.includes(unit)).map((unit) => [unit, { title: TITLES[unit], unit, spans: [] }]));
 }
 
-function inLanes(steps: readonly { id: string; label: string; unit: Unit; seconds: number }[], lanes: Map<Unit, Lane>): Pick<Timeline, "lanes" | "seconds" | "switches"> {
+function inLanes(
+  steps: readonly { id: string; label: string; unit: Unit; seconds: number }[],
+  lanes: Map<Unit, Lane>,
+): Pick<Timeline, "lanes" | "seconds" | "switches"> {
   const switches: Timeline["switches"] = [];
   let now = 0;
   let last: Unit | null = null;

@@ -1,4 +1,4 @@
-import { isFold, type Fold, type Part } from "./folding";
+import { type Fold, isFold, type Part } from "./folding";
 import type { Row } from "./rows";
 
 export const [WIDTH, HEIGHT] = [196, 46];

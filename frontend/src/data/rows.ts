@@ -118,8 +118,23 @@ function ownerOf(row: Row, byId: Map<string, Row>): Row | null {
 }
 
 const BLANK: Row = {
-  kind: "op", order: 0, op: -1, column: -1, id: "", type: "", name: "", layer: "", layerType: "", function: "",
-  output: "", group: -1, kernel: -1, status: "", depth: 0, parent: null, hasChildren: false,
+  kind: "op",
+  order: 0,
+  op: -1,
+  column: -1,
+  id: "",
+  type: "",
+  name: "",
+  layer: "",
+  layerType: "",
+  function: "",
+  output: "",
+  group: -1,
+  kernel: -1,
+  status: "",
+  depth: 0,
+  parent: null,
+  hasChildren: false,
 };
 
 function opRow(table: OpTable, index: number, plan: DevicePlan | null): Row {

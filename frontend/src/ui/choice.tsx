@@ -9,7 +9,13 @@ export function Choice<T extends string>(props: {
   return (
     <div class="choice" role="group" aria-label={props.label}>
       {props.options.map(([value, text]) => (
-        <button key={value} type="button" class={value === props.value ? "chosen" : ""} aria-pressed={value === props.value} onClick={() => props.onChange(value)}>
+        <button
+          key={value}
+          type="button"
+          class={value === props.value ? "chosen" : ""}
+          aria-pressed={value === props.value}
+          onClick={() => props.onChange(value)}
+        >
           {text}
         </button>
       ))}

@@ -6,11 +6,17 @@ import { share } from "../format";
 export function UnitBar(props: { parts: { unit: Unit | null; amount: number; text: string }[]; most?: number }) {
   const total = props.parts.reduce((sum, part) => sum + part.amount, 0);
   const scale = props.most ?? total;
-  const words = props.parts.map((part) => `${part.unit ? UNIT_NAMES[part.unit] : "unknown"} ${total ? share(part.amount / total) : ""} (${part.text})`).join(", ");
+  const words = props.parts
+    .map((part) => `${part.unit ? UNIT_NAMES[part.unit] : "unknown"} ${total ? share(part.amount / total) : ""} (${part.text})`)
+    .join(", ");
   return (
     <span class="unit-bar" role="img" aria-label={words} title={words}>
       {props.parts.map((part) => (
-        <span key={part.unit ?? "none"} class={`unit-part fill-${part.unit ?? "none"}`} style={{ width: `${scale ? (part.amount / scale) * 100 : 0}%` }} />
+        <span
+          key={part.unit ?? "none"}
+          class={`unit-part fill-${part.unit ?? "none"}`}
+          style={{ width: `${scale ? (part.amount / scale) * 100 : 0}%` }}
+        />
       ))}
     </span>
   );

@@ -16,7 +16,8 @@ export function Header() {
       {profile && <Tiles />}
       {profile && plans.length === 0 && isPlanned(model.kind) && (
         <p class="caption dim">
-          Where Apple's devices would run this model, and how fast, is shown when it is profiled for them: <code>--device m1,iphone-15-pro</code>
+          Where Apple's devices would run this model, and how fast, is shown when it is profiled for them:{" "}
+          <code>--device m1,iphone-15-pro</code>
         </p>
       )}
       <dl class="facts">
@@ -30,12 +31,14 @@ export function Header() {
         </Fact>
         {model.parameters > 0 && (
           <Fact name="Parameters">
-            {count(model.parameters)} in {bytes(model.weights_bytes)}: {model.weights.map((group) => group.storage).slice(0, 4).join(", ")}
+            {count(model.parameters)} in {bytes(model.weights_bytes)}:{" "}
+            {model.weights
+              .map((group) => group.storage)
+              .slice(0, 4)
+              .join(", ")}
           </Fact>
         )}
-        {main && Object.keys(main.compute).length > 0 && (
-          <Fact name="Computes in">{precisions(main.compute)}</Fact>
-        )}
+        {main && Object.keys(main.compute).length > 0 && <Fact name="Computes in">{precisions(main.compute)}</Fact>}
         {main?.work && (
           <Fact name="Work">
             {main.work.is_complete ? "" : "at least "}
@@ -45,7 +48,9 @@ export function Header() {
         <Interface title="Inputs" features={main?.inputs ?? []} />
         <Interface title="Outputs" features={main?.outputs ?? []} />
         <Interface title="States" features={main?.states ?? []} />
-        {model.stages.length > 0 && <Fact name="Stages">{model.stages.map((stage) => `${stage.name} (${kindName(stage.kind)})`).join(" → ")}</Fact>}
+        {model.stages.length > 0 && (
+          <Fact name="Stages">{model.stages.map((stage) => `${stage.name} (${kindName(stage.kind)})`).join(" → ")}</Fact>
+        )}
         {model.facts?.map(([what, how]) => (
           <Fact name={`${what.charAt(0).toUpperCase()}${what.slice(1)}`} key={what}>
             {how}
@@ -145,8 +150,20 @@ function Tiles() {
           hint={`${one.os}, ${one.compute_units}; ${one.basis}`}
         />
       ))}
-      <Tile title="Load" value={duration(load.statistics.median)} text={`median of ${load.statistics.count}`} tag={<OriginTag origin="measured" on="the host" />} hint={host.label} />
-      <Tile title="Compile" value={duration(compile.statistics.median)} text={`median of ${compile.statistics.count}, cold`} tag={<OriginTag origin="measured" on="the host" />} hint={host.label} />
+      <Tile
+        title="Load"
+        value={duration(load.statistics.median)}
+        text={`median of ${load.statistics.count}`}
+        tag={<OriginTag origin="measured" on="the host" />}
+        hint={host.label}
+      />
+      <Tile
+        title="Compile"
+        value={duration(compile.statistics.median)}
+        text={`median of ${compile.statistics.count}, cold`}
+        tag={<OriginTag origin="measured" on="the host" />}
+        hint={host.label}
+      />
     </div>
   );
 }

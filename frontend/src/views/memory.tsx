@@ -20,13 +20,15 @@ export function Memory() {
   return (
     <Section id="memory" title="Memory of values" note={<OriginTag origin="declared" />}>
       <p class="dim">
-        At most <b>{bytes(live[peak] ?? 0)}</b> of values are alive at once, at <Operation index={peak} />; weights take {bytes(model.weights_bytes)} besides.
+        At most <b>{bytes(live[peak] ?? 0)}</b> of values are alive at once, at <Operation index={peak} />; weights take{" "}
+        {bytes(model.weights_bytes)} besides.
         {unknown > 0 && ` For ${unknown} operations a size is not known before run time.`}
       </p>
       <Curve live={live} shown={shown} onPoint={setAt} />
       <p class="dim caption">
-        {at === null ? "Highest" : "Here"}: {bytes(live[shown] ?? 0)} while <Operation index={shown} /> runs. Every value is counted from the operation that makes
-        it to the last one that reads it, at the file's own precision; a runtime that works in place or splits values needs less.
+        {at === null ? "Highest" : "Here"}: {bytes(live[shown] ?? 0)} while <Operation index={shown} /> runs. Every value is counted from
+        the operation that makes it to the last one that reads it, at the file's own precision; a runtime that works in place or splits
+        values needs less.
       </p>
     </Section>
   );
@@ -56,7 +58,15 @@ function Curve(props: { live: readonly (number | null)[]; shown: number; onPoint
   };
   return (
     <div ref={ref}>
-      <svg width={width} height={HEIGHT} class="memory" role="img" aria-label={`Bytes alive over ${live.length} operations, at most ${bytes(highest)}`} onPointerMove={point} onPointerLeave={() => props.onPoint(null)}>
+      <svg
+        width={width}
+        height={HEIGHT}
+        class="memory"
+        role="img"
+        aria-label={`Bytes alive over ${live.length} operations, at most ${bytes(highest)}`}
+        onPointerMove={point}
+        onPointerLeave={() => props.onPoint(null)}
+      >
         {y.ticks(4).map((tick) => (
           <g key={tick}>
             <line class="grid" x1={EDGE.left} x2={width - EDGE.right} y1={y(tick)} y2={y(tick)} />

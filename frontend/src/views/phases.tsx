@@ -145,7 +145,12 @@ function PhaseChart(props: { name: string; phase: Phase }) {
         <b>{props.name}</b> every sample in order
         {warmups.length > 0 && `, after ${warmups.length} warm-up${warmups.length > 1 ? "s" : ""} that do not count`}
       </figcaption>
-      <svg width={width} height={HEIGHT} role="img" aria-label={`${props.name}: ${s.count} samples from ${duration(s.min)} to ${duration(s.max)}, median ${duration(s.median)}`}>
+      <svg
+        width={width}
+        height={HEIGHT}
+        role="img"
+        aria-label={`${props.name}: ${s.count} samples from ${duration(s.min)} to ${duration(s.max)}, median ${duration(s.median)}`}
+      >
         {ticks.map((tick) => (
           <g key={tick}>
             <line class="grid" x1={EDGE.left} x2={width - EDGE.right} y1={y(tick)} y2={y(tick)} />
@@ -154,7 +159,15 @@ function PhaseChart(props: { name: string; phase: Phase }) {
             </text>
           </g>
         ))}
-        {warmups.length > 0 && <rect class="warm-zone" x={EDGE.left} width={Math.max(seam - EDGE.left, 0)} y={EDGE.top} height={HEIGHT - EDGE.top - EDGE.bottom} />}
+        {warmups.length > 0 && (
+          <rect
+            class="warm-zone"
+            x={EDGE.left}
+            width={Math.max(seam - EDGE.left, 0)}
+            y={EDGE.top}
+            height={HEIGHT - EDGE.top - EDGE.bottom}
+          />
+        )}
         <line class="median" x1={seam} x2={width - EDGE.right} y1={y(s.median)} y2={y(s.median)} />
         <path class="dots warm" d={dots(warmups.map((value, index) => [x(index), y(Math.min(value, top))]))} />
         <path class="dots" d={dots(samples.map((value, index) => [x(index + warmups.length), y(value)]))} />
@@ -189,7 +202,9 @@ function Histogram(props: { samples: number[]; y: (value: number) => number; x: 
     <g class="histogram">
       {bins.map((number, bin) => {
         const [upper, lower] = [props.y(low + (bin + 1) * step), props.y(low + bin * step)];
-        return number ? <rect key={bin} x={props.x} y={upper} width={(number / most) * props.width} height={Math.max(lower - upper - 0.5, 0.5)} /> : null;
+        return number ? (
+          <rect key={bin} x={props.x} y={upper} width={(number / most) * props.width} height={Math.max(lower - upper - 0.5, 0.5)} />
+        ) : null;
       })}
     </g>
   );

@@ -1,7 +1,7 @@
 import { scaleLog } from "d3-scale";
 import { useMemo, useState } from "preact/hooks";
-import { estimatedWork, intensity, measuredWork, rate, type Timed } from "../data/work";
 import { UNIT_NAMES } from "../data/words";
+import { estimatedWork, intensity, measuredWork, rate, type Timed } from "../data/work";
 import { count, duration } from "../format";
 import { useReport } from "../report";
 import { Choice } from "../ui/choice";
@@ -18,9 +18,12 @@ export function Roofline() {
   const { profile, table, groups, placement } = useReport();
   const measured = useMemo(() => measuredWork(table, groups), [table, groups]);
   const estimated = useMemo(() => (placement ? estimatedWork(table, placement) : []), [table, placement]);
-  const sources = ([["measured", "This host"], ["estimated", placement?.plan.device ?? ""]] as const).filter(([source]) =>
-    source === "measured" ? measured.length : estimated.length,
-  );
+  const sources = (
+    [
+      ["measured", "This host"],
+      ["estimated", placement?.plan.device ?? ""],
+    ] as const
+  ).filter(([source]) => (source === "measured" ? measured.length : estimated.length));
   const [wanted, choose] = useState<Source>("measured");
   const source = sources.some(([one]) => one === wanted) ? wanted : (sources[0]?.[0] ?? "measured");
   const points = source === "measured" ? measured : estimated;
@@ -34,8 +37,8 @@ export function Roofline() {
     >
       <Plot points={points} />
       <p class="dim caption">
-        A point is what was timed together; its size is its time. Work and bytes are those of the file, caches not counted. The lines are the
-        highest rates that any point here reaches, not limits of the machine.
+        A point is what was timed together; its size is its time. Work and bytes are those of the file, caches not counted. The lines are
+        the highest rates that any point here reaches, not limits of the machine.
       </p>
     </Section>
   );
@@ -55,10 +58,19 @@ function Plot(props: { points: readonly Timed[] }) {
   const roof = `M${x(start)},${y(Math.max(start * slope, lowest))}L${x(knee)},${y(Math.min(top, knee * slope))}H${x(right)}`;
   const longest = Math.max(...points.map((point) => point.seconds));
   // The quickest last, so that none is hidden.
-  const ordered = thinned([...points].sort((a, b) => b.seconds - a.seconds), (point) => `${Math.round(x(intensity(point)) / 3)},${Math.round(y(rate(point)) / 3)}`);
+  const ordered = thinned(
+    [...points].sort((a, b) => b.seconds - a.seconds),
+    (point) => `${Math.round(x(intensity(point)) / 3)},${Math.round(y(rate(point)) / 3)}`,
+  );
   return (
     <div ref={ref}>
-      <svg width={width} height={HEIGHT} class="roofline" role="img" aria-label={`Roofline of ${points.length} points; the highest rate is ${count(top)} FLOP/s, the widest traffic ${count(slope)} B/s`}>
+      <svg
+        width={width}
+        height={HEIGHT}
+        class="roofline"
+        role="img"
+        aria-label={`Roofline of ${points.length} points; the highest rate is ${count(top)} FLOP/s, the widest traffic ${count(slope)} B/s`}
+      >
         <Axes x={x} y={y} width={width} />
         <path class="roof" d={roof} />
         {ordered.map((point) => (

@@ -59,7 +59,9 @@ export function Settings() {
           {note}
         </p>
       ))}
-      <p class="dim caption">Costs are planned by Core ML's cost model, as of {[...new Set(plans.map((plan) => plan.cost_model))].join(" and ")}.</p>
+      <p class="dim caption">
+        Costs are planned by Core ML's cost model, as of {[...new Set(plans.map((plan) => plan.cost_model))].join(" and ")}.
+      </p>
     </Section>
   );
 }
@@ -88,7 +90,10 @@ function DeviceSettings(props: { plan: DevicePlan; index: number }) {
             </td>
             <td class="number">{one.switches}</td>
             <td class="wide">
-              <UnitBar most={worst} parts={shares.map((part) => ({ unit: part.unit, amount: part.costMs, text: duration(part.costMs / 1e3) }))} />
+              <UnitBar
+                most={worst}
+                parts={shares.map((part) => ({ unit: part.unit, amount: part.costMs, text: duration(part.costMs / 1e3) }))}
+              />
               <span class="bar-label">{duration(one.total_ms / 1e3)}</span>
             </td>
             <EstimateCells setting={one} slowest={slowest} />

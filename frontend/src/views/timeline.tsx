@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { estimatedTimeline, measuredTimeline, plannedTimeline, type Span, type Timeline as Lanes } from "../data/lanes";
+import { estimatedTimeline, type Timeline as Lanes, measuredTimeline, plannedTimeline, type Span } from "../data/lanes";
 import type { Origin } from "../data/profile";
 import { UNIT_SHORT } from "../data/words";
 import { duration, plural } from "../format";
@@ -34,7 +34,9 @@ export function Timeline() {
           {lanes.switches.length > 0 && <span>{plural(lanes.switches.length, "change")} of unit</span>}
         </>
       }
-      actions={<Choice label="Times" options={known.map((one) => [one.origin, one.origin] as const)} value={lanes.origin} onChange={choose} />}
+      actions={
+        <Choice label="Times" options={known.map((one) => [one.origin, one.origin] as const)} value={lanes.origin} onChange={choose} />
+      }
     >
       <Drawing key={lanes.origin} lanes={lanes} />
       <p class="dim caption">{lanes.omitted}</p>
@@ -101,7 +103,8 @@ function Drawing(props: { lanes: Lanes }) {
           const held = drag.current;
           if (held) {
             held.moved ||= Math.abs(event.clientX - held.x) > 3;
-            if (held.moved) setView((old) => clamp({ ...old, start: held.start - ((event.clientX - held.x) / drawn) * old.seconds }, lanes.seconds));
+            if (held.moved)
+              setView((old) => clamp({ ...old, start: held.start - ((event.clientX - held.x) / drawn) * old.seconds }, lanes.seconds));
             return;
           }
           const span = spanAt(event);
@@ -233,7 +236,15 @@ function draw(canvas: HTMLCanvasElement, lanes: Lanes, view: Window, width: numb
   });
 }
 
-function drawSpans(context: CanvasRenderingContext2D, spans: readonly Span[], view: Window, x: (time: number) => number, top: number, fill: string, edge: string) {
+function drawSpans(
+  context: CanvasRenderingContext2D,
+  spans: readonly Span[],
+  view: Window,
+  x: (time: number) => number,
+  top: number,
+  fill: string,
+  edge: string,
+) {
   const end = view.start + view.seconds;
   let [from, to] = [-1, -1];
   context.fillStyle = fill;
@@ -269,7 +280,14 @@ function drawSpans(context: CanvasRenderingContext2D, spans: readonly Span[], vi
   flush();
 }
 
-function drawAxis(context: CanvasRenderingContext2D, view: Window, x: (time: number) => number, width: number, height: number, colour: (name: string) => string) {
+function drawAxis(
+  context: CanvasRenderingContext2D,
+  view: Window,
+  x: (time: number) => number,
+  width: number,
+  height: number,
+  colour: (name: string) => string,
+) {
   const wanted = view.seconds / Math.max(2, (width - LABELS) / 110);
   const power = 10 ** Math.floor(Math.log10(wanted));
   const step = ([1, 2, 5, 10].find((one) => one * power >= wanted) ?? 10) * power;

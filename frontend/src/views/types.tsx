@@ -1,6 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Group } from "../data/profile";
-import { byType, unitShares, type TypeTotal } from "../data/totals";
+import { byType, type TypeTotal, unitShares } from "../data/totals";
 import { bytes, count, duration, plural, share } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
@@ -143,7 +143,11 @@ function TypeTable(props: { totals: TypeTotal[] }) {
                   <td class="wide">
                     <UnitBar
                       most={most}
-                      parts={unitShares(placement, total.columns).map((part) => ({ unit: part.unit, amount: part.costMs, text: plural(part.ops, "operation") }))}
+                      parts={unitShares(placement, total.columns).map((part) => ({
+                        unit: part.unit,
+                        amount: part.costMs,
+                        text: plural(part.ops, "operation"),
+                      }))}
                     />
                   </td>
                 )}

@@ -1,6 +1,6 @@
-import { useState, type Dispatch, type StateUpdater } from "preact/hooks";
 import type { ComponentChildren } from "preact";
-import { ratioText, type Change } from "../../data/comparison";
+import { type Dispatch, type StateUpdater, useState } from "preact/hooks";
+import { type Change, ratioText } from "../../data/comparison";
 import { duration } from "../../format";
 
 const LISTED = 15;
@@ -31,9 +31,15 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
                   {head}
                 </th>
               ))}
-              <th scope="col" class="number">Before</th>
-              <th scope="col" class="number">After</th>
-              <th scope="col" class="number">Change</th>
+              <th scope="col" class="number">
+                Before
+              </th>
+              <th scope="col" class="number">
+                After
+              </th>
+              <th scope="col" class="number">
+                Change
+              </th>
               <th scope="col">Verdict</th>
               {hasIntervals && <th scope="col">{props.isInterval95 ? "95 % interval" : "Interval"}</th>}
             </tr>
@@ -41,7 +47,15 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
           <tbody>
             {rows.map((row) => (
               <tr key={row.key}>
-                {row.cells.map((cell, index) => (index === 0 ? <th scope="row" class="label mono" key={index}>{cell}</th> : <td key={index}>{cell}</td>))}
+                {row.cells.map((cell, index) =>
+                  index === 0 ? (
+                    <th scope="row" class="label mono" key={index}>
+                      {cell}
+                    </th>
+                  ) : (
+                    <td key={index}>{cell}</td>
+                  ),
+                )}
                 <Cells change={row.change} remark={row.remark} hasInterval={hasIntervals} />
               </tr>
             ))}
@@ -81,7 +95,10 @@ function Interval(props: { change: Change }) {
     <span class="interval" title={words}>
       <span class="interval-track" aria-hidden="true">
         <span class="interval-zero" />
-        <span class={`interval-bar verdict-${props.change.verdict.replace(" ", "-")}`} style={{ left: `${place(low)}%`, width: `${Math.max(place(high) - place(low), 1)}%` }} />
+        <span
+          class={`interval-bar verdict-${props.change.verdict.replace(" ", "-")}`}
+          style={{ left: `${place(low)}%`, width: `${Math.max(place(high) - place(low), 1)}%` }}
+        />
       </span>
       <span class="interval-text">{words}</span>
     </span>

@@ -12,10 +12,19 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
   const phases = Object.entries(difference.phases);
   const telling = difference.rows.filter((row) => row.time.verdict !== "no change").sort((a, b) => rank(a) - rank(b));
   return (
-    <Section id={`difference-${difference.other}`} title={`${other} against ${base}`} note={phases.length > 0 && <OriginTag origin="measured" on="the host" />}>
+    <Section
+      id={`difference-${difference.other}`}
+      title={`${other} against ${base}`}
+      note={phases.length > 0 && <OriginTag origin="measured" on="the host" />}
+    >
       {phases.length > 0 && (
         <>
-          <ChangeTable label="Phases" heads={["Phase"]} isInterval95 rows={phases.map(([name, change]) => ({ key: name, cells: [name], change }))} />
+          <ChangeTable
+            label="Phases"
+            heads={["Phase"]}
+            isInterval95
+            rows={phases.map(([name, change]) => ({ key: name, cells: [name], change }))}
+          />
           <p class="dim">{method(difference)}</p>
         </>
       )}
@@ -26,7 +35,11 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
             label="By kind of operation"
             heads={["Operations", "Groups"]}
             isInterval95
-            rows={difference.kinds.map((kind) => ({ key: kind.label, cells: [kind.label, kind.before === kind.after ? kind.after : `${kind.before} → ${kind.after}`], change: kind.time }))}
+            rows={difference.kinds.map((kind) => ({
+              key: kind.label,
+              cells: [kind.label, kind.before === kind.after ? kind.after : `${kind.before} → ${kind.after}`],
+              change: kind.time,
+            }))}
           />
           <h3>Operations whose time changed</h3>
           {telling.length === 0 && <p>No operation's time changed by more than the noise of its measurement.</p>}

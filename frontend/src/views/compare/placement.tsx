@@ -3,7 +3,7 @@ import type { Unit } from "../../data/profile";
 import { UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { plural } from "../../format";
 import { OriginTag } from "../../ui/origin";
-import { ChangeTable, type ChangeRow } from "./changes";
+import { type ChangeRow, ChangeTable } from "./changes";
 
 /** Plans and estimates of two models, devices or settings: nothing of it was measured. */
 export function Placement(props: { placement: PlacementChange }) {
@@ -11,7 +11,9 @@ export function Placement(props: { placement: PlacementChange }) {
   const title = placement.before === placement.after ? placement.before : `${placement.before} → ${placement.after}`;
   const whole: ChangeRow[] = [{ key: "planned", cells: ["planned"], change: placement.planned }];
   if (placement.latency) whole.unshift({ key: "estimated", cells: ["estimated"], change: placement.latency });
-  const types = placement.types.filter((row) => row.planned.ratio !== 1).map((row) => ({ key: row.type, cells: [row.type], change: row.planned }));
+  const types = placement.types
+    .filter((row) => row.planned.ratio !== 1)
+    .map((row) => ({ key: row.type, cells: [row.type], change: row.planned }));
   return (
     <div class="compare-part">
       <h3>
@@ -28,7 +30,11 @@ export function Placement(props: { placement: PlacementChange }) {
       {placement.ops.length > 0 && (
         <>
           <h4>Operations whose plan changed</h4>
-          <ChangeTable label={`Operations whose plan changed on ${title}`} heads={["Type", "Name", "Unit"]} rows={placement.ops.map(opRow)} />
+          <ChangeTable
+            label={`Operations whose plan changed on ${title}`}
+            heads={["Type", "Name", "Unit"]}
+            rows={placement.ops.map(opRow)}
+          />
         </>
       )}
     </div>
@@ -36,7 +42,11 @@ export function Placement(props: { placement: PlacementChange }) {
 }
 
 function opRow(op: OpPlacement): ChangeRow {
-  const row: ChangeRow = { key: `${op.before}|${op.after}`, cells: [op.type, <span class="mono">{op.name}</span>, unitOf(op)], change: op.planned };
+  const row: ChangeRow = {
+    key: `${op.before}|${op.after}`,
+    cells: [op.type, <span class="mono">{op.name}</span>, unitOf(op)],
+    change: op.planned,
+  };
   return op.before && op.after ? row : { ...row, remark: op.after ? "added" : "removed" };
 }
 

@@ -1,9 +1,9 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { isFold, type Fold, type Part } from "../../data/folding";
-import { HEIGHT, WIDTH, type Edge, type Layout } from "../../data/layout";
+import { type Fold, isFold, type Part } from "../../data/folding";
+import { type Edge, HEIGHT, type Layout, WIDTH } from "../../data/layout";
 import { useReport } from "../../report";
 import { useWidth } from "../../ui/width";
-import { Node, type Look } from "./node";
+import { type Look, Node } from "./node";
 
 const VIEW_HEIGHT = 560;
 const [SMALLEST, LARGEST] = [0.02, 2.5];
@@ -89,7 +89,12 @@ export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onTo
             </g>
           ))}
           {seen.edges.map((edge, index) => (
-            <path key={index} class={`edge ${edge.to.rank - edge.from.rank > 1 ? "edge-long" : ""}`} d={path(edge)} marker-end="url(#arrow)" />
+            <path
+              key={index}
+              class={`edge ${edge.to.rank - edge.from.rank > 1 ? "edge-long" : ""}`}
+              d={path(edge)}
+              marker-end="url(#arrow)"
+            />
           ))}
           {seen.boxes.map((box) => (
             <Node key={box.part.id} box={box} look={props.look(box.part)} isSelected={box.part.id === selected} onUse={use} />

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { fold, folds, isFold, type Fold, type Part } from "../../data/folding";
+import { type Fold, fold, folds, isFold, type Part } from "../../data/folding";
 import { layOut } from "../../data/layout";
 import type { Unit } from "../../data/profile";
 import type { Row } from "../../data/rows";
@@ -18,7 +18,10 @@ const SMALL = 48;
 /** What reads from what, folded by scopes or repeated blocks, coloured by unit or by cost. */
 export function Graph() {
   const { rows, placement, groups, profile } = useReport();
-  const functions = useMemo(() => rows.functions.filter((name) => rows.all.some((row) => row.function === name && row.kind === "op")), [rows]);
+  const functions = useMemo(
+    () => rows.functions.filter((name) => rows.all.some((row) => row.function === name && row.kind === "op")),
+    [rows],
+  );
   const [chosen, chooseFunction] = useState(functions[0] ?? "");
   const name = functions.includes(chosen) ? chosen : (functions[0] ?? "");
   const top = useMemo(() => rows.all.filter((row) => row.kind === "op" && row.depth === 0 && row.function === name), [rows, name]);
@@ -28,13 +31,18 @@ export function Graph() {
   useEffect(() => setOpen(new Set(top.length <= SMALL ? all.map((one) => one.id) : [])), [parts]);
   const inputsOf = useInputs();
   const layout = useMemo(() => layOut(parts, (one) => open.has(one.id), inputsOf), [parts, open, inputsOf]);
-  const colourings = ([["unit", "Unit"], ["planned", "Planned cost"], ["measured", "Measured time"]] as const).filter(([one]) =>
-    one === "measured" ? groups.length > 0 : placement !== null,
-  );
+  const colourings = (
+    [
+      ["unit", "Unit"],
+      ["planned", "Planned cost"],
+      ["measured", "Measured time"],
+    ] as const
+  ).filter(([one]) => (one === "measured" ? groups.length > 0 : placement !== null));
   const [wanted, choose] = useState<Colouring>("unit");
   const colouring = colourings.some(([one]) => one === wanted) ? wanted : colourings[0]?.[0];
   const look = useLook(colouring, name);
-  const toggle = (one: Fold) => setOpen((old) => (old.has(one.id) ? new Set([...old].filter((id) => id !== one.id)) : new Set([...old, one.id])));
+  const toggle = (one: Fold) =>
+    setOpen((old) => (old.has(one.id) ? new Set([...old].filter((id) => id !== one.id)) : new Set([...old, one.id])));
   if (!top.length) return null;
   return (
     <Section
@@ -42,7 +50,12 @@ export function Graph() {
       title="Graph"
       note={
         <>
-          {colouring && <OriginTag origin={colouring === "measured" ? "measured" : "planned"} on={colouring === "measured" ? profile?.host.label : placement?.plan.device} />}
+          {colouring && (
+            <OriginTag
+              origin={colouring === "measured" ? "measured" : "planned"}
+              on={colouring === "measured" ? profile?.host.label : placement?.plan.device}
+            />
+          )}
           <span>
             {plural(top.length, "operation")}
             {all.length > 0 && `, ${plural(layout.boxes.length, "part")} shown`}
@@ -102,7 +115,8 @@ function useLook(colouring: Colouring | undefined, functionName: string): (part:
   return useMemo(() => {
     const inside = (part: Part) => (isFold(part) ? part.rows : [part]);
     const costs = new Map<Row, number>();
-    if (colouring === "planned" && placement) for (const row of rows.all) if (row.column >= 0 && row.depth === 0) costs.set(row, placement.costMs(row.column) ?? 0);
+    if (colouring === "planned" && placement)
+      for (const row of rows.all) if (row.column >= 0 && row.depth === 0) costs.set(row, placement.costMs(row.column) ?? 0);
     if (colouring === "measured") {
       // The time of a group is never split: it stands with the first of its operations.
       for (const group of groups) {

@@ -1,5 +1,5 @@
 import { isFold, type Part } from "../../data/folding";
-import { HEIGHT, WIDTH, type Box } from "../../data/layout";
+import { type Box, HEIGHT, WIDTH } from "../../data/layout";
 import type { Unit } from "../../data/profile";
 import { UNIT_NAMES } from "../../data/words";
 import { plural, share } from "../../format";
@@ -16,11 +16,11 @@ const ORDER: readonly Unit[] = ["neural_engine", "gpu", "cpu"];
 export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: (part: Part) => void }) {
   const { box, look } = props;
   const { part } = box;
-  const [title, detail] = isFold(part)
-    ? [part.title, plural(part.rows.length, "operation")]
-    : [part.layerType || part.type, part.output];
+  const [title, detail] = isFold(part) ? [part.title, plural(part.rows.length, "operation")] : [part.layerType || part.type, part.output];
   const text = look.share === null ? detail : `${share(look.share)} · ${detail}`;
-  const words = isFold(part) ? `${title}: ${text}${unitsInWords(look)}; unfold` : `${title} ${part.name} (${part.id}): ${text}${unitsInWords(look)}`;
+  const words = isFold(part)
+    ? `${title}: ${text}${unitsInWords(look)}; unfold`
+    : `${title} ${part.name} (${part.id}): ${text}${unitsInWords(look)}`;
   const use = () => props.onUse(part);
   return (
     <g
@@ -37,7 +37,9 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
     >
       {isFold(part) && <rect class="node-back" x={4} y={4} width={WIDTH} height={HEIGHT} rx={7} />}
       <rect class="node-box" width={WIDTH} height={HEIGHT} rx={7} />
-      {look.share !== null && <rect class="node-heat" width={WIDTH} height={HEIGHT} rx={7} style={{ opacity: Math.min(0.85, Math.sqrt(look.share) * 1.1) }} />}
+      {look.share !== null && (
+        <rect class="node-heat" width={WIDTH} height={HEIGHT} rx={7} style={{ opacity: Math.min(0.85, Math.sqrt(look.share) * 1.1) }} />
+      )}
       <UnitBar units={look.units} />
       <text class="node-title" x={14} y={19}>
         {shorten(title, 20)}

@@ -34,8 +34,9 @@ export function Detail(props: { row: Row; onClose: () => void }) {
         {row.output && <Item name="Output">{row.output}</Item>}
         {row.op >= 0 && (
           <Item name="Work">
-            {known(table.flops[row.op], table.work_is_complete[row.op], count)} FLOPs; reads {known(table.read_bytes[row.op], true, bytes)}, writes{" "}
-            {known(table.written_bytes[row.op], true, bytes)}, weights {known(table.weight_bytes[row.op], true, bytes)} <OriginTag origin="declared" />
+            {known(table.flops[row.op], table.work_is_complete[row.op], count)} FLOPs; reads {known(table.read_bytes[row.op], true, bytes)},
+            writes {known(table.written_bytes[row.op], true, bytes)}, weights {known(table.weight_bytes[row.op], true, bytes)}{" "}
+            <OriginTag origin="declared" />
           </Item>
         )}
         <Times row={row} />
@@ -103,8 +104,8 @@ function Times(props: { row: Row }) {
       {seconds !== undefined && estimate && (
         <Item name="On the device">
           {duration(seconds)}
-          {kernel.length > 1 && ` for ${kernel.length} operations together`}, waits for {BOUND_WORDS[estimate.kernel_bound[row.kernel] ?? ""] ?? "?"}{" "}
-          <OriginTag origin="estimated" />
+          {kernel.length > 1 && ` for ${kernel.length} operations together`}, waits for{" "}
+          {BOUND_WORDS[estimate.kernel_bound[row.kernel] ?? ""] ?? "?"} <OriginTag origin="estimated" />
         </Item>
       )}
     </>

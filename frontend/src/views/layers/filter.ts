@@ -1,6 +1,6 @@
 import type { Unit } from "../../data/profile";
-import type { Report } from "../../report";
 import type { Row } from "../../data/rows";
+import type { Report } from "../../report";
 
 /** What a person narrows the layer table down to; an empty string leaves all. */
 export interface Filter {

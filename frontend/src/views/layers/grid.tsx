@@ -61,9 +61,25 @@ export function Grid(props: {
       style={{ "--tracks": widths.join(" "), "--least": `${least}px` }}
     >
       <div class="grid-row grid-head" role="row" aria-rowindex={1}>
-        <Heading title="Name" hint="The author's name; below it what is nested" cellClass="cell name" sort="name" current={sort} onSort={props.onSort} />
+        <Heading
+          title="Name"
+          hint="The author's name; below it what is nested"
+          cellClass="cell name"
+          sort="name"
+          current={sort}
+          onSort={props.onSort}
+        />
         {columns.map((column) => (
-          <Heading key={column.key} title={column.title} hint={column.hint} sort={column.sort} cellClass={cellClass(column)} isNumber={column.isNumber} current={sort} onSort={props.onSort} />
+          <Heading
+            key={column.key}
+            title={column.title}
+            hint={column.hint}
+            sort={column.sort}
+            cellClass={cellClass(column)}
+            isNumber={column.isNumber}
+            current={sort}
+            onSort={props.onSort}
+          />
         ))}
       </div>
       <div class="grid-body" role="rowgroup" style={{ height: isPrinting ? "auto" : `${rows.length * ROW_HEIGHT}px` }}>
@@ -141,7 +157,12 @@ function Name(props: { row: Row; isTree: boolean; isFolded: boolean; onToggle: (
   const { row } = props;
   const name = row.layer || row.name;
   return (
-    <div role="gridcell" class="cell name" style={{ paddingLeft: props.isTree ? `${10 + row.depth * 16}px` : undefined }} title={`${name} (${row.id})`}>
+    <div
+      role="gridcell"
+      class="cell name"
+      style={{ paddingLeft: props.isTree ? `${10 + row.depth * 16}px` : undefined }}
+      title={`${name} (${row.id})`}
+    >
       {row.hasChildren && props.isTree && (
         <button
           type="button"

@@ -1,14 +1,14 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Row } from "../../data/rows";
 import { duration, plural } from "../../format";
-import { useReport, type Report } from "../../report";
+import { type Report, useReport } from "../../report";
 import { CopyButton } from "../../ui/copy";
 import { MarkLegend } from "../../ui/mark";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { columnsOf } from "./columns";
 import { Detail } from "./detail";
-import { arrange, NO_FILTER, valueOf, type Filter, type Sort } from "./filter";
+import { arrange, type Filter, NO_FILTER, type Sort, valueOf } from "./filter";
 import { Filters } from "./filters";
 import { Grid } from "./grid";
 import { toTabs } from "./text";
@@ -48,7 +48,11 @@ export function Layers() {
           {placement?.setting.estimate && <OriginTag origin="estimated" />}
         </>
       }
-      actions={<CopyButton label="Copy rows that are shown, for a spreadsheet" text={() => toTabs(report, shown)}>Copy rows</CopyButton>}
+      actions={
+        <CopyButton label="Copy rows that are shown, for a spreadsheet" text={() => toTabs(report, shown)}>
+          Copy rows
+        </CopyButton>
+      }
     >
       <Filters filter={filter} onChange={setFilter} owners={owners} folded={folded} onFold={setFolded} />
       <div class={row ? "layers with-detail" : "layers"}>

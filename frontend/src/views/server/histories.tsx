@@ -1,5 +1,5 @@
 import { scaleLinear } from "d3-scale";
-import { histories, type Entry, type History } from "../../data/server";
+import { type Entry, type History, histories } from "../../data/server";
 import { duration, share } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
@@ -94,12 +94,21 @@ const [WIDTH, HEIGHT, EDGE] = [220, 44, 5];
 function Trend(props: { entries: readonly Entry[] }) {
   const { entries } = props;
   if (entries.length < 2) return null;
-  const y = scaleLinear([Math.min(...entries.map((e) => e.low_s)) * 0.98, Math.max(...entries.map((e) => e.high_s)) * 1.02], [HEIGHT - EDGE, EDGE]);
+  const y = scaleLinear(
+    [Math.min(...entries.map((e) => e.low_s)) * 0.98, Math.max(...entries.map((e) => e.high_s)) * 1.02],
+    [HEIGHT - EDGE, EDGE],
+  );
   const x = scaleLinear([0, entries.length - 1], [EDGE, WIDTH - EDGE]);
   const line = entries.map((entry, index) => `${index ? "L" : "M"}${x(index).toFixed(1)},${y(entry.median_s).toFixed(1)}`).join("");
   const bars = entries.map((entry, index) => `M${x(index).toFixed(1)},${y(entry.low_s).toFixed(1)}V${y(entry.high_s).toFixed(1)}`).join("");
   return (
-    <svg class="trend" width={WIDTH} height={HEIGHT} role="img" aria-label={`Medians of ${entries.length} profiles: ${entries.map((entry) => duration(entry.median_s)).join(", ")}`}>
+    <svg
+      class="trend"
+      width={WIDTH}
+      height={HEIGHT}
+      role="img"
+      aria-label={`Medians of ${entries.length} profiles: ${entries.map((entry) => duration(entry.median_s)).join(", ")}`}
+    >
       <path class="trend-range" d={bars} />
       <path class="trend-line" d={line} />
     </svg>

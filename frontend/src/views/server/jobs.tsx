@@ -25,7 +25,9 @@ export function Jobs(props: { jobs: readonly Job[]; onState: (state: ServerState
             <span class="job-state" aria-live="polite">
               {job.status === "running" && job.phase ? `${job.phase} ${job.done} of ${job.total}` : WORDS[job.status]}
             </span>
-            {job.status === "running" && <progress aria-label={`${job.model}: ${job.phase}`} value={job.total ? job.done / job.total : undefined} />}
+            {job.status === "running" && (
+              <progress aria-label={`${job.model}: ${job.phase}`} value={job.total ? job.done / job.total : undefined} />
+            )}
             {(job.status === "running" || job.status === "waiting") && (
               <button type="button" class="quiet" onClick={() => void cancel(job)}>
                 Cancel
