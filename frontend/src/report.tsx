@@ -41,9 +41,9 @@ export function ReportProvider(props: { result: Profile | ModelSummary; children
   const [selected, select] = useState<string | null>(null);
   const plan = plans[device] ?? null;
   const table = useMemo(() => tableOf(result), [result]);
-  const groups = profile?.groups ?? [];
-  const rows = useMemo(() => buildRows(table, groups, plan), [table, plan]);
-  const placement = useMemo(() => (plan ? new Placement(plan, setting, table.id) : null), [plan, setting]);
+  const groups = useMemo(() => profile?.groups ?? [], [profile]);
+  const rows = useMemo(() => buildRows(table, groups, plan), [table, groups, plan]);
+  const placement = useMemo(() => (plan ? new Placement(plan, setting, table.id) : null), [plan, setting, table]);
   const report: Report = {
     model: profile ? profile.model : (result as ModelSummary),
     profile,

@@ -84,7 +84,9 @@ function place(boxes: readonly Box[], sources: Map<Box, Set<Box>>): void {
   const ranks: Box[][] = [];
   for (const box of boxes) {
     box.rank = Math.max(-1, ...[...(sources.get(box) ?? [])].map((source) => source.rank)) + 1;
-    (ranks[box.rank] ??= []).push(box);
+    const rank = ranks[box.rank];
+    if (rank) rank.push(box);
+    else ranks[box.rank] = [box];
   }
   ranks.forEach((rank, index) => {
     const wanted = new Map(rank.map((box) => [box, middleOf([...(sources.get(box) ?? [])])]));

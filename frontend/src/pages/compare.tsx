@@ -1,5 +1,6 @@
 import type { Comparison } from "../data/comparison";
 import { ThemeSwitch } from "../theme";
+import { ScrollRegion } from "../ui/scroll";
 import { DifferenceSection } from "../views/compare/difference";
 
 /** The page of a comparison: what differs in the subjects, then each against the first. */
@@ -25,7 +26,7 @@ export function ComparePage(props: { result: Comparison }) {
           <h1>{subjects.map((subject) => subject.label).join(" · ")}</h1>
           {differing.length === 0 && <p class="lead">The same model, run in the same way.</p>}
           {differing.length > 0 && (
-            <div class="scroll-x" tabIndex={0} role="region" aria-label="What differs">
+            <ScrollRegion label="What differs">
               <table class="plain">
                 <thead>
                   <tr>
@@ -48,7 +49,7 @@ export function ComparePage(props: { result: Comparison }) {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </ScrollRegion>
           )}
         </header>
         {differences.map((difference) => (

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { ServerState } from "../data/server";
 import { ThemeSwitch } from "../theme";
 import { Histories } from "../views/server/histories";
@@ -13,10 +13,10 @@ export function ServerPage(props: { result: ServerState }) {
   const [state, setState] = useState(props.result);
   const [isLost, setLost] = useState(false);
   const isBusy = state.jobs.some((job) => job.status === "waiting" || job.status === "running");
-  const busy = useRef(isBusy);
-  busy.current = isBusy;
+  const interval = isBusy ? BUSY_MS : IDLE_MS;
   useEffect(() => {
     let timer = 0;
+    let isStopped = false;
     const ask = async () => {
       try {
         const response = await fetch("state");
@@ -26,11 +26,14 @@ export function ServerPage(props: { result: ServerState }) {
       } catch {
         setLost(true);
       }
-      timer = window.setTimeout(() => void ask(), busy.current ? BUSY_MS : IDLE_MS);
+      if (!isStopped) timer = window.setTimeout(() => void ask(), interval);
     };
-    timer = window.setTimeout(() => void ask(), busy.current ? BUSY_MS : IDLE_MS);
-    return () => clearTimeout(timer);
-  }, [isBusy]);
+    timer = window.setTimeout(() => void ask(), interval);
+    return () => {
+      isStopped = true;
+      clearTimeout(timer);
+    };
+  }, [interval]);
   return (
     <>
       <div class="topbar">

@@ -25,7 +25,7 @@ export function TopBar(props: { views: readonly { id: string; title: string }[] 
             <span>Device</span>
             <select value={device} onChange={(event) => chooseDevice(Number(event.currentTarget.value))}>
               {plans.map((plan, index) => (
-                <option key={index} value={index}>
+                <option key={`${plan.device} ${plan.os}`} value={index}>
                   {plan.device}, {plan.os}
                 </option>
               ))}

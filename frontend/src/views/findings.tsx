@@ -18,8 +18,8 @@ export function Findings() {
   return (
     <Section id="findings" title="Findings" actions={<CopyButton label="Copy the findings as text" text={() => toText(findings, found)} />}>
       <ul class="findings">
-        {findings.map((finding, index) => (
-          <li key={index} class={`finding finding-${finding.severity}`}>
+        {findings.map((finding) => (
+          <li key={`${finding.id} ${finding.text}`} class={`finding finding-${finding.severity}`}>
             <span class="severity">{finding.severity === "warning" ? "Warning" : "Note"}</span>
             <div>
               {finding.text}
@@ -84,6 +84,7 @@ function Operations(props: { ids: string[] }) {
       {shown.map((id) => {
         const row = rows.byId.get(id);
         return (
+          // biome-ignore lint/a11y/useValidAnchor: the link leads to the layer table; the click also selects the row there.
           <a key={id} href="#layers" onClick={() => select(id)}>
             {row?.layer || row?.name}
           </a>

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import type { DeviceLatency } from "../data/profile";
+import type { DeviceLatency, Profile } from "../data/profile";
 import { kindName, UNIT_NAMES } from "../data/words";
 import { bytes, count, duration, fileName, plural, rateInWords } from "../format";
 import { useReport } from "../report";
@@ -56,7 +56,7 @@ export function Header() {
             {how}
           </Fact>
         ))}
-        {profile && <HostFacts />}
+        {profile && <HostFacts profile={profile} />}
         {(model.author || model.licence) && <Fact name="By">{[model.author, model.licence].filter(Boolean).join(", ")}</Fact>}
       </dl>
     </header>
@@ -89,8 +89,8 @@ function Interface(props: { title: string; features: { name: string; type: strin
   );
 }
 
-function HostFacts() {
-  const { host, request } = useReport().profile!;
+function HostFacts(props: { profile: Profile }) {
+  const { host, request } = props.profile;
   const many = request.function && request.function !== "main";
   return (
     <>

@@ -47,10 +47,12 @@ function Operation(props: { index: number }) {
 function Curve(props: { live: readonly (number | null)[]; shown: number; onPoint: (index: number | null) => void }) {
   const { live, shown } = props;
   const [ref, width] = useWidth<HTMLDivElement>();
-  const highest = Math.max(...live.map((value) => value ?? 0), 1);
-  const x = scaleLinear([0, Math.max(live.length, 1)], [EDGE.left, width - EDGE.right]);
-  const y = scaleLinear([0, highest * 1.05], [HEIGHT - EDGE.bottom, EDGE.top]);
-  const path = useMemo(() => area(steps(live, Math.floor(width)), x, y), [live, width, highest]);
+  const { highest, x, y, path } = useMemo(() => {
+    const highest = live.reduce<number>((most, value) => Math.max(most, value ?? 0), 1);
+    const x = scaleLinear([0, Math.max(live.length, 1)], [EDGE.left, width - EDGE.right]);
+    const y = scaleLinear([0, highest * 1.05], [HEIGHT - EDGE.bottom, EDGE.top]);
+    return { highest, x, y, path: area(steps(live, Math.floor(width)), x, y) };
+  }, [live, width]);
   const point = (event: PointerEvent) => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
     const index = Math.floor(x.invert(event.clientX - box.left));

@@ -4,6 +4,7 @@ import { kindName } from "../data/words";
 import { duration, share } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
+import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 import { useWidth } from "../ui/width";
 
@@ -18,7 +19,7 @@ export function Phases() {
   ];
   return (
     <Section id="times" title="Times" note={<OriginTag origin="measured" on={profile.host.label} />}>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="Statistics of compile, load and predict">
+      <ScrollRegion label="Statistics of compile, load and predict">
         <table class="plain numbers">
           <thead>
             <tr>
@@ -36,7 +37,7 @@ export function Phases() {
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
       <div class="phases">
         {phases.map(([name, phase]) => (
           <PhaseChart key={name} name={name} phase={phase} />
@@ -52,7 +53,7 @@ function Stages(props: { stages: StageTiming[] }) {
   if (props.stages.length === 0) return null;
   const cell = (seconds: number | null) => <td>{seconds === null ? "–" : duration(seconds)}</td>;
   return (
-    <div class="scroll-x" tabIndex={0} role="region" aria-label="Times of the models of the pipeline">
+    <ScrollRegion label="Times of the models of the pipeline">
       <table class="plain numbers stages">
         <thead>
           <tr>
@@ -82,7 +83,7 @@ function Stages(props: { stages: StageTiming[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </ScrollRegion>
   );
 }
 
@@ -94,9 +95,9 @@ function StatisticsRow(props: { name: string; phase: Phase }) {
     <tr>
       <th scope="row">{props.name}</th>
       <td>{s.count}</td>
-      {[s.min, s.median, s.mean, s.p95, s.p99, s.max].map((value, index) => (
-        <td key={index} class={index === 1 ? "strong" : ""}>
-          {duration(value)}
+      {(["min", "median", "mean", "p95", "p99", "max"] as const).map((name) => (
+        <td key={name} class={name === "median" ? "strong" : ""}>
+          {duration(s[name])}
         </td>
       ))}
       <td>{s.count > 1 ? duration(s.std) : "–"}</td>
@@ -203,7 +204,7 @@ function Histogram(props: { samples: number[]; y: (value: number) => number; x: 
       {bins.map((number, bin) => {
         const [upper, lower] = [props.y(low + (bin + 1) * step), props.y(low + bin * step)];
         return number ? (
-          <rect key={bin} x={props.x} y={upper} width={(number / most) * props.width} height={Math.max(lower - upper - 0.5, 0.5)} />
+          <rect key={upper} x={props.x} y={upper} width={(number / most) * props.width} height={Math.max(lower - upper - 0.5, 0.5)} />
         ) : null;
       })}
     </g>

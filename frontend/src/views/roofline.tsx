@@ -74,6 +74,7 @@ function Plot(props: { points: readonly Timed[] }) {
         <Axes x={x} y={y} width={width} />
         <path class="roof" d={roof} />
         {ordered.map((point) => (
+          // biome-ignore lint/a11y/noStaticElementInteractions: the layer table gives the keyboard the same selection.
           <circle
             key={point.ids[0]}
             class={`point ${point.unit ? `fill-${point.unit}` : "fill-measured"}`}

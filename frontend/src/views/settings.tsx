@@ -7,6 +7,7 @@ import { BOUND_WORDS, SETTING_NAMES } from "../data/words";
 import { duration, plural } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
+import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 import { UnitBar, UnitLegend } from "../ui/units";
 
@@ -25,7 +26,7 @@ export function Settings() {
         </>
       }
     >
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="Compute-unit settings side by side">
+      <ScrollRegion label="Compute-unit settings side by side">
         <table class="plain settings">
           <thead>
             <tr>
@@ -49,10 +50,10 @@ export function Settings() {
             </tr>
           </thead>
           {plans.map((plan, index) => (
-            <DeviceSettings key={index} plan={plan} index={index} />
+            <DeviceSettings key={`${plan.device} ${plan.os}`} plan={plan} index={index} />
           ))}
         </table>
-      </div>
+      </ScrollRegion>
       {placement && <UnitLegend units={["neural_engine", "gpu", "cpu"]} />}
       {[...new Set(plans.flatMap((plan) => plan.notes))].map((note) => (
         <p class="dim caption" key={note}>

@@ -16,7 +16,7 @@ const LEAST = 0.6;
 /** One prediction over time, a lane for each compute unit. */
 export function Timeline() {
   const { profile, rows, table, groups, placement } = useReport();
-  const measured = useMemo(() => (profile && groups.length ? measuredTimeline(groups, "Host") : null), [profile]);
+  const measured = useMemo(() => (profile && groups.length ? measuredTimeline(groups, "Host") : null), [profile, groups]);
   const planned = useMemo(() => (placement ? plannedTimeline(rows.all, placement) : null), [rows, placement]);
   const estimated = useMemo(() => (placement ? estimatedTimeline(table, placement) : null), [table, placement]);
   const known = [planned, estimated, measured].filter((one): one is Lanes => one !== null && one.seconds > 0);
@@ -63,6 +63,7 @@ function Drawing(props: { lanes: Lanes }) {
   const drawn = width - LABELS;
 
   const theme = useTheme();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the drawing takes its colours from the theme.
   useEffect(() => {
     if (canvas.current) draw(canvas.current, lanes, view, width, height);
   }, [lanes, view, width, height, theme]);
@@ -151,7 +152,7 @@ function useWheel(target: { current: HTMLElement | null }, onZoom: (event: Wheel
     };
     element?.addEventListener("wheel", listen, { passive: false });
     return () => element?.removeEventListener("wheel", listen);
-  }, []);
+  }, [target]);
 }
 
 /** Changes whenever the colours of the page do. */

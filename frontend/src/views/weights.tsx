@@ -1,6 +1,7 @@
 import { bytes, count, share } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
+import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 
 /** Parameters by how they are kept. */
@@ -9,7 +10,7 @@ export function Weights() {
   const { weights, weights_bytes: total } = model;
   return (
     <Section id="weights" title="Weights" note={<OriginTag origin="declared" />}>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="Weights by how they are kept">
+      <ScrollRegion label="Weights by how they are kept">
         <table class="plain">
           <thead>
             <tr>
@@ -42,7 +43,7 @@ export function Weights() {
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
       {model.missing_weights.length > 0 && <p class="caption">Absent: {model.missing_weights.join(", ")}</p>}
     </Section>
   );

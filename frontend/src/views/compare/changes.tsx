@@ -2,6 +2,7 @@ import type { ComponentChildren } from "preact";
 import { type Dispatch, type StateUpdater, useState } from "preact/hooks";
 import { type Change, ratioText } from "../../data/comparison";
 import { duration } from "../../format";
+import { ScrollRegion } from "../../ui/scroll";
 
 const LISTED = 15;
 /** The interval's track ends at half and at twice. */
@@ -22,7 +23,7 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
   const rows = isOpen ? props.rows : props.rows.slice(0, LISTED);
   return (
     <>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label={props.label}>
+      <ScrollRegion label={props.label}>
         <table class="plain">
           <thead>
             <tr>
@@ -49,11 +50,11 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
               <tr key={row.key}>
                 {row.cells.map((cell, index) =>
                   index === 0 ? (
-                    <th scope="row" class="label mono" key={index}>
+                    <th scope="row" class="label mono" key={props.heads[index]}>
                       {cell}
                     </th>
                   ) : (
-                    <td key={index}>{cell}</td>
+                    <td key={props.heads[index]}>{cell}</td>
                   ),
                 )}
                 <Cells change={row.change} remark={row.remark} hasInterval={hasIntervals} />
@@ -61,7 +62,7 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
       <More total={props.rows.length} isOpen={isOpen} open={open} />
     </>
   );

@@ -50,7 +50,12 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
               isInterval95
               rows={telling.map((row, index) => ({
                 key: `${index}`,
-                cells: [row.label, <span class="mono">{row.name}</span>],
+                cells: [
+                  row.label,
+                  <span key="name" class="mono">
+                    {row.name}
+                  </span>,
+                ],
                 change: row.time,
                 ...(row.presence === "both" ? {} : { remark: row.presence }),
               }))}

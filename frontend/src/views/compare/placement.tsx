@@ -44,16 +44,23 @@ export function Placement(props: { placement: PlacementChange }) {
 function opRow(op: OpPlacement): ChangeRow {
   const row: ChangeRow = {
     key: `${op.before}|${op.after}`,
-    cells: [op.type, <span class="mono">{op.name}</span>, unitOf(op)],
+    cells: [
+      op.type,
+      <span key="name" class="mono">
+        {op.name}
+      </span>,
+      unitOf(op),
+    ],
     change: op.planned,
   };
   return op.before && op.after ? row : { ...row, remark: op.after ? "added" : "removed" };
 }
 
 function unitOf(op: OpPlacement): string {
-  const [before, after] = [op.unit_before, op.unit_after].map((unit) => (unit ? UNIT_SHORT[unit] : "unknown"));
-  if (!op.before) return after!;
-  return !op.after || before === after ? before! : `${before} → ${after}`;
+  const name = (unit: Unit | null) => (unit ? UNIT_SHORT[unit] : "unknown");
+  const [before, after] = [name(op.unit_before), name(op.unit_after)];
+  if (!op.before) return after;
+  return !op.after || before === after ? before : `${before} → ${after}`;
 }
 
 function unitWords(placement: PlacementChange): string {

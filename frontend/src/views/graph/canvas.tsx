@@ -88,9 +88,9 @@ export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onTo
               </g>
             </g>
           ))}
-          {seen.edges.map((edge, index) => (
+          {seen.edges.map((edge) => (
             <path
-              key={index}
+              key={`${edge.from.part.id} ${edge.to.part.id}`}
               class={`edge ${edge.to.rank - edge.from.rank > 1 ? "edge-long" : ""}`}
               d={path(edge)}
               marker-end="url(#arrow)"
@@ -130,7 +130,7 @@ function useZoomingWheel(target: { current: SVGSVGElement | null }, zoom: (facto
     };
     element?.addEventListener("wheel", listen, { passive: false });
     return () => element?.removeEventListener("wheel", listen);
-  }, []);
+  }, [target]);
 }
 
 function whole(layout: Layout, width: number): View {

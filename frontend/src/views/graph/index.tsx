@@ -1,8 +1,9 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Fold, fold, folds, isFold, type Part } from "../../data/folding";
 import { layOut } from "../../data/layout";
-import type { Unit } from "../../data/profile";
-import type { Row } from "../../data/rows";
+import type { Placement } from "../../data/placement";
+import type { Group, Unit } from "../../data/profile";
+import type { Row, Rows } from "../../data/rows";
 import { plural } from "../../format";
 import { useReport } from "../../report";
 import { Choice } from "../../ui/choice";
@@ -28,7 +29,7 @@ export function Graph() {
   const parts = useMemo(() => fold(top), [top]);
   const all = useMemo(() => folds(parts), [parts]);
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
-  useEffect(() => setOpen(new Set(top.length <= SMALL ? all.map((one) => one.id) : [])), [parts]);
+  useEffect(() => setOpen(new Set(top.length <= SMALL ? all.map((one) => one.id) : [])), [top, all]);
   const inputsOf = useInputs();
   const layout = useMemo(() => layOut(parts, (one) => open.has(one.id), inputsOf), [parts, open, inputsOf]);
   const colourings = (
@@ -113,29 +114,38 @@ function useInputs(): (row: Row) => Row[] {
 function useLook(colouring: Colouring | undefined, functionName: string): (part: Part) => Look {
   const { rows, groups, placement } = useReport();
   return useMemo(() => {
-    const inside = (part: Part) => (isFold(part) ? part.rows : [part]);
     const costs = new Map<Row, number>();
-    if (colouring === "planned" && placement)
-      for (const row of rows.all) if (row.column >= 0 && row.depth === 0) costs.set(row, placement.costMs(row.column) ?? 0);
-    if (colouring === "measured") {
-      // The time of a group is never split: it stands with the first of its operations.
-      for (const group of groups) {
-        let row = rows.byId.get(group.op_ids[0] ?? "");
-        while (row?.parent) row = row.parent;
-        if (row) costs.set(row, (costs.get(row) ?? 0) + group.wall_s);
-      }
-    }
+    if (colouring === "planned" && placement) addPlanned(costs, rows, placement);
+    if (colouring === "measured") addMeasured(costs, rows, groups);
     let total = 0;
     for (const [row, cost] of costs) if (row.function === functionName) total += cost;
     return (part: Part): Look => {
-      const units = new Map<Unit, number>();
-      if (placement)
-        for (const row of inside(part)) {
-          const unit = row.column >= 0 ? placement.unit(row.column) : null;
-          if (unit) units.set(unit, (units.get(unit) ?? 0) + 1);
-        }
-      const cost = inside(part).reduce((sum, row) => sum + (costs.get(row) ?? 0), 0);
-      return { units, share: colouring === "unit" || !total ? null : cost / total };
+      const inside = isFold(part) ? part.rows : [part];
+      const cost = inside.reduce((sum, row) => sum + (costs.get(row) ?? 0), 0);
+      return { units: unitsOf(inside, placement), share: colouring === "unit" || !total ? null : cost / total };
     };
   }, [rows, groups, placement, colouring, functionName]);
+}
+
+function addPlanned(costs: Map<Row, number>, rows: Rows, placement: Placement): void {
+  for (const row of rows.all) if (row.column >= 0 && row.depth === 0) costs.set(row, placement.costMs(row.column) ?? 0);
+}
+
+/** The time of a group is never split: it is added to the first of its operations. */
+function addMeasured(costs: Map<Row, number>, rows: Rows, groups: readonly Group[]): void {
+  for (const group of groups) {
+    let row = rows.byId.get(group.op_ids[0] ?? "");
+    while (row?.parent) row = row.parent;
+    if (row) costs.set(row, (costs.get(row) ?? 0) + group.wall_s);
+  }
+}
+
+/** How many of the operations run on each unit. */
+function unitsOf(inside: readonly Row[], placement: Placement | null): Map<Unit, number> {
+  const units = new Map<Unit, number>();
+  for (const row of inside) {
+    const unit = row.column >= 0 ? placement?.unit(row.column) : null;
+    if (unit) units.set(unit, (units.get(unit) ?? 0) + 1);
+  }
+  return units;
 }

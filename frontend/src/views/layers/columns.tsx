@@ -4,7 +4,7 @@ import { BOUND_WORDS, UNIT_SHORT } from "../../data/words";
 import { bytes, count, duration, share } from "../../format";
 import type { Report } from "../../report";
 import { UnitMark } from "../../ui/mark";
-import { type SortKey, valueOf } from "./filter";
+import { type SortKey, sortValue } from "./filter";
 
 export interface Column {
   key: string;
@@ -57,7 +57,7 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
     });
   }
   if (placement) {
-    const planned = valueOf(report, "planned");
+    const planned = sortValue(report, "planned");
     columns.push({
       key: "planned",
       title: "Planned",

@@ -133,8 +133,8 @@ function Reasons(props: { title: string; reasons: Reason[] }) {
     <>
       <h4>{props.title}</h4>
       <ul class="reasons">
-        {props.reasons.map((reason, index) => (
-          <li key={index}>
+        {props.reasons.map((reason) => (
+          <li key={`${reason.unit} ${reason.rule} ${reason.text}`}>
             <b>{UNIT_NAMES[reason.unit]}</b> {reason.text}
             {reason.fix && <div class="fix">→ {reason.fix}</div>}
           </li>

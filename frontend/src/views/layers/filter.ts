@@ -57,7 +57,7 @@ function sorted(report: Report, rows: Row[], sort: Sort): Row[] {
     const key = sort.key;
     return rows.sort((a, b) => sign * collator.compare(a[key], b[key]) || a.order - b.order);
   }
-  const value = valueOf(report, sort.key);
+  const value = sortValue(report, sort.key);
   // What is not known stands last in both directions.
   const keyed = rows.map((row) => ({ row, value: value(row) }));
   keyed.sort((a, b) => {
@@ -68,7 +68,7 @@ function sorted(report: Report, rows: Row[], sort: Sort): Row[] {
 }
 
 /** The number that a column shows of a row; null where there is none. */
-export function valueOf(report: Report, key: Exclude<SortKey, "name" | "type">): (row: Row) => number | null {
+export function sortValue(report: Report, key: Exclude<SortKey, "name" | "type">): (row: Row) => number | null {
   const { placement, groups, table } = report;
   const estimate = placement?.setting.estimate;
   switch (key) {

@@ -27,7 +27,7 @@ export function Filters(props: {
   const types = useMemo(() => counted(rows.all), [rows]);
   const isNarrowed = (Object.keys(NO_FILTER) as (keyof Filter)[]).some((key) => filter[key] !== "");
   return (
-    <div class="filters" role="search" aria-label="Filter layers">
+    <search class="filters" aria-label="Filter layers">
       <input
         type="search"
         placeholder="Search name, type, shape, id"
@@ -70,7 +70,7 @@ export function Filters(props: {
           {props.folded.size ? "Unfold all" : "Fold all"}
         </button>
       )}
-    </div>
+    </search>
   );
 }
 

@@ -32,7 +32,7 @@ export function Grid(props: {
   const place = rows.findIndex((row) => row.id === selected);
   useEffect(() => {
     if (place >= 0) reveal(place);
-  }, [selected, place]);
+  }, [place, reveal]);
 
   const press = (event: KeyboardEvent) => {
     const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15, Home: -rows.length, End: rows.length };

@@ -8,7 +8,7 @@ import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { columnsOf } from "./columns";
 import { Detail } from "./detail";
-import { arrange, type Filter, NO_FILTER, type Sort, valueOf } from "./filter";
+import { arrange, type Filter, NO_FILTER, type Sort, sortValue } from "./filter";
 import { Filters } from "./filters";
 import { Grid } from "./grid";
 import { toTabs } from "./text";
@@ -20,10 +20,13 @@ export function Layers() {
   const [filter, setFilter] = useState<Filter>(NO_FILTER);
   const [sort, setSort] = useState<Sort>({ key: "order", descending: false });
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set<string>());
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the order depends on these parts of the report only.
   const shown = useMemo(() => arrange(report, filter, sort, folded), [rows, placement, filter, sort, folded]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the columns depend on these parts of the report only.
   const columns = useMemo(() => columnsOf(report, largest(report)), [rows, placement]);
   const owners = useMemo(() => rows.all.filter((row) => row.hasChildren), [rows]);
-  // Another view leads here: what hides the row is opened.
+  // Another view selected a hidden row: the filter and the folds that hide it are cleared.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a later filter or fold may hide the selected row.
   useEffect(() => {
     if (selected && !shown.some((row) => row.id === selected)) {
       setFilter(NO_FILTER);
@@ -72,7 +75,7 @@ export function Layers() {
 /** The largest number of each column that has bars. */
 function largest(report: Report) {
   const most = (key: "planned" | "measured" | "estimated") => {
-    const value = valueOf(report, key);
+    const value = sortValue(report, key);
     return report.rows.all.reduce((found, row) => Math.max(found, value(row) ?? 0), 0);
   };
   return { planned: most("planned"), measured: most("measured"), estimated: most("estimated") };

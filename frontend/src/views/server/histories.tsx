@@ -2,6 +2,7 @@ import { scaleLinear } from "d3-scale";
 import { type Entry, type History, histories } from "../../data/server";
 import { duration, share } from "../../format";
 import { OriginTag } from "../../ui/origin";
+import { ScrollRegion } from "../../ui/scroll";
 import { Section } from "../../ui/section";
 
 /** Every saved profile, model by model, with how the times went. */
@@ -45,7 +46,7 @@ function HistoryView(props: { history: History }) {
         <span class="dim">{change(entries)}</span>
         <Trend entries={entries} />
       </header>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label={`Profiles of ${model}`}>
+      <ScrollRegion label={`Profiles of ${model}`}>
         <table class="plain numbers">
           <thead>
             <tr>
@@ -74,7 +75,7 @@ function HistoryView(props: { history: History }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
     </article>
   );
 }
