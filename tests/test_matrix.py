@@ -15,7 +15,7 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.ir import Model
 from coremlscope.matrix import Matrix, Timing, fill_matrix, forecast_model, time_on_host
 from coremlscope.results.profile import Phase
-from handmade import perceptron
+from tests.support.ir_models import perceptron
 
 SETTINGS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")
 EMPTY = Matrix(3, SETTINGS, (), ())

@@ -14,7 +14,7 @@ from coremlscope.describe.platforms import describe_opset, describe_platforms
 from coremlscope.errors import InputError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.sample import sample_model
-from handmade import array_feature, model
+from tests.support.ir_models import array_feature, model
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from coremltools.models.utils import compile_model
 
 from coremlscope.dropin import install, uninstall
 from coremlscope.dropin.plan import choose_device, chosen_device
-from dropin import small_models
+from tests.support import converted_models
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def plan_of(path: Path, units: ct.ComputeUnit = ct.ComputeUnit.ALL) -> MLCompute
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     path = tmp_path / "mlp.mlpackage"
-    small_models.mlp(precision=ct.precision.FLOAT16).save(str(path))
+    converted_models.mlp(precision=ct.precision.FLOAT16).save(str(path))
     return path
 
 

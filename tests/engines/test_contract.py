@@ -15,7 +15,7 @@ from coremlscope.errors import EngineError, MissingWeightsError, UsageError
 from coremlscope.execution.binding import bind_model
 from coremlscope.lower import lower
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
-from handmade import absent_weights, perceptron
+from tests.support.ir_models import absent_weights, perceptron
 
 _ENGINES = [ScriptedEngine(), *(engine(name) for name, *_ in ENGINES)]
 every_engine = pytest.mark.parametrize("tested", _ENGINES, ids=lambda e: e.name)

@@ -14,7 +14,7 @@ from coremlscope.engines.onnxruntime import OnnxRuntimeEngine, OnnxRuntimeSessio
 from coremlscope.errors import EngineError, UsageError
 from coremlscope.execution.binding import bind_model
 from coremlscope.lower import lower
-from handmade import perceptron
+from tests.support.ir_models import perceptron
 
 OPTIONS = EngineOptions(threads=1)
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)

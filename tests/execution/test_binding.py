@@ -7,7 +7,7 @@ import pytest
 from coremlscope import ir
 from coremlscope.errors import InputError, UnsupportedModelError, UsageError
 from coremlscope.execution.binding import bind_model, choose_function
-from handmade import adder, array_feature, model, perceptron
+from tests.support.ir_models import adder, array_feature, model, perceptron
 
 RANGE = ir.RangeShapes(((1, 4), (3, 3)))
 

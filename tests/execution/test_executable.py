@@ -17,7 +17,7 @@ from coremlscope.execution.artefact import MANIFEST_FILE, read_artefact
 from coremlscope.execution.executable import compile_model, load_compiled
 from coremlscope.execution.state import State
 from coremlscope.formats.sample import sample_model
-from handmade import absent_weights, accumulator, adder, perceptron
+from tests.support.ir_models import absent_weights, accumulator, adder, perceptron
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

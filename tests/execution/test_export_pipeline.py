@@ -12,8 +12,8 @@ import pytest
 import coremlscope
 from coremlscope import ir
 from coremlscope.errors import OutputError, UnsupportedModelError, UsageError
-from handmade import array_feature
-from pipelines import arithmetic, image_feature, pipeline, scene_print, tripler
+from tests.support.ir_models import array_feature
+from tests.support.pipelines import arithmetic, image_feature, pipeline, scene_print, tripler
 
 A, C = [array_feature("a", (3,))], [array_feature("c", (3,))]
 

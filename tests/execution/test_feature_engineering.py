@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import coremlscope
-from classical import (
+from coremlscope.errors import CorruptModelError, InputError, UnsupportedModelError
+from coremlscope.execution.executable import compile_model
+from tests.support.classical_specs import (
     DOUBLE,
     INT64,
     STRING,
@@ -20,8 +22,6 @@ from classical import (
     read_spec,
     sequence_type,
 )
-from coremlscope.errors import CorruptModelError, InputError, UnsupportedModelError
-from coremlscope.execution.executable import compile_model
 
 FP32, INT32 = 65568, 131104
 NAN = math.nan

@@ -14,7 +14,6 @@ import onnxruntime
 import pytest
 
 import coremlscope
-from classical import array_type, classifier, read_spec, regressor
 from coremlscope import ir
 from coremlscope.describe.model import summarise
 from coremlscope.errors import CorruptModelError, InputError, UnsupportedModelError, UsageError
@@ -24,6 +23,7 @@ from coremlscope.execution.predictor import Predictor
 from coremlscope.formats.schema import Message
 from coremlscope.measure.engine import measure
 from coremlscope.results.profile import Request
+from tests.support.classical_specs import array_type, classifier, read_spec, regressor
 
 _RNG = np.random.default_rng(3)
 WEIGHTS, OFFSETS, X = _RNG.standard_normal((3, 4)), _RNG.standard_normal(3), _RNG.standard_normal(4)

@@ -11,7 +11,7 @@ from coremlscope import ir
 from coremlscope.errors import CorruptModelError, MissingWeightsError
 from coremlscope.execution.export import export_onnx
 from coremlscope.execution.lowering import lower_function
-from handmade import absent_weights, accumulator, adder, array_feature, perceptron
+from tests.support.ir_models import absent_weights, accumulator, adder, array_feature, perceptron
 
 
 def _described(model: ir.Model, **parts: tuple[ir.Feature, ...]) -> ir.Model:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from classical import classifier, read_spec, regressor
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, EngineError, InputError, UnsupportedModelError, UsageError
 from coremlscope.execution.pipeline import (
@@ -24,8 +23,9 @@ from coremlscope.execution.pipeline import (
     open_predictor,
 )
 from coremlscope.execution.predictor import Predictor
-from handmade import absent_weights, array_feature, model, perceptron
-from pipelines import arithmetic, external, image_feature, pipeline, scene_print, tripler
+from tests.support.classical_specs import classifier, read_spec, regressor
+from tests.support.ir_models import absent_weights, array_feature, model, perceptron
+from tests.support.pipelines import arithmetic, external, image_feature, pipeline, scene_print, tripler
 
 X = np.array([1, 2, 3], np.float32)
 A = [array_feature("a", (3,))]

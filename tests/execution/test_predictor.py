@@ -16,7 +16,7 @@ from coremlscope.execution.cache import ArtefactCache
 from coremlscope.execution.predictor import Predictor
 from coremlscope.formats.container import read
 from coremlscope.formats.packaging import write_mlpackage
-from handmade import accumulator, adder
+from tests.support.ir_models import accumulator, adder
 
 FLEXIBLE = ir.RangeShapes(((1, 8), (3, 3)))
 

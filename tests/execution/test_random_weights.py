@@ -15,7 +15,7 @@ from coremlscope.execution.executable import compile_model
 from coremlscope.execution.random_weights import MadeUp, missing_weights, with_random_weights
 from coremlscope.formats.container import read
 from coremlscope.formats.packaging import write_mlpackage
-from handmade import Absent, absent_weights, array_feature, model, perceptron
+from tests.support.ir_models import Absent, absent_weights, array_feature, model, perceptron
 
 T = ir.TensorType
 

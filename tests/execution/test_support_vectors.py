@@ -9,9 +9,17 @@ import numpy as np
 import pytest
 
 import coremlscope
-from classical import DOUBLE, INT64, STRING, array_type, dictionary_type, model_spec, read_spec
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.schema import Message
+from tests.support.classical_specs import (
+    DOUBLE,
+    INT64,
+    STRING,
+    array_type,
+    dictionary_type,
+    model_spec,
+    read_spec,
+)
 
 _RNG = np.random.default_rng(11)
 VECTORS, X = _RNG.standard_normal((7, 3)), _RNG.standard_normal(3)

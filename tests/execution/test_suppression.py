@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 
 import coremlscope
-from classical import DOUBLE, INT64, array_type, dictionary_type, model_spec, read_spec, sequence_type
 from coremlscope import ir
 from coremlscope.execution.predictor import Predictor
 from coremlscope.formats.schema import Message
+from tests.support.classical_specs import (
+    DOUBLE,
+    INT64,
+    array_type,
+    dictionary_type,
+    model_spec,
+    read_spec,
+    sequence_type,
+)
 
 
 def _suppressor(boxes: int = 0, classes: int = 2, rows: int | None = None, **parameters: Any) -> Message:

@@ -11,10 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coremlscope
-from classical import DOUBLE, INT64, array_type, read_spec, tree_classifier, tree_regressor
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.execution.predictor import Predictor
 from coremlscope.lower.classical.trees import MOST_BRANCHES
+from tests.support.classical_specs import (
+    DOUBLE,
+    INT64,
+    array_type,
+    read_spec,
+    tree_classifier,
+    tree_regressor,
+)
 
 LEAF_A, LEAF_B, LEAF_C = {0: 1.0, 2: 10.0}, {1: 2.0}, {0: 4.0, 1: 5.0, 2: 6.0}
 

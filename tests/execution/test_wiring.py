@@ -8,8 +8,8 @@ import pytest
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
 from coremlscope.execution.wiring import bind_stages, stage_names, wire
-from handmade import array_feature
-from pipelines import arithmetic, described, image_feature, pipeline, scene_print, tripler
+from tests.support.ir_models import array_feature
+from tests.support.pipelines import arithmetic, described, image_feature, pipeline, scene_print, tripler
 
 A = [array_feature("a", (3,))]
 B = [array_feature("b", (3,))]

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-import graphs
 from coremlscope import ir
 from coremlscope.devices import find_device
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.forecast.planning import plan_model
+from tests.support import graphs
 
 TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)
 M1 = find_device("m1", "15")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from classical import classifier, read_spec, regressor
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.classical import READERS
 from coremlscope.formats.schema import Message, message_class
+from tests.support.classical_specs import classifier, read_spec, regressor
 
 
 def test_a_regressor() -> None:

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from classical import (
+from coremlscope import ir
+from coremlscope.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.execution.pipeline import open_predictor
+from coremlscope.formats import container
+from coremlscope.ir.classical import TreeEnsembleRegressor
+from tests.support.classical_specs import (
     DOUBLE,
     array_type,
     dictionary_type,
@@ -16,11 +21,6 @@ from classical import (
     tree_classifier,
     tree_regressor,
 )
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.execution.pipeline import open_predictor
-from coremlscope.formats import container
-from coremlscope.ir.classical import TreeEnsembleRegressor
 
 _TREE = (0, 0, 1.0, 1.0, 2.0)
 

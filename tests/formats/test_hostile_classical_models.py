@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from classical import (
+from coremlscope import ir
+from coremlscope.errors import CoremlscopeError
+from coremlscope.execution.binding import choose_function
+from coremlscope.execution.executable import compile_model
+from coremlscope.features import dummy_values
+from coremlscope.formats import container
+from coremlscope.formats.classical import READERS
+from coremlscope.formats.schema import Message
+from tests.support.classical_specs import (
     DOUBLE,
     INT64,
     STRING,
@@ -20,14 +28,6 @@ from classical import (
     tree_classifier,
     tree_regressor,
 )
-from coremlscope import ir
-from coremlscope.errors import CoremlscopeError
-from coremlscope.execution.binding import choose_function
-from coremlscope.execution.executable import compile_model
-from coremlscope.features import dummy_values
-from coremlscope.formats import container
-from coremlscope.formats.classical import READERS
-from coremlscope.formats.schema import Message
 
 _VECTORS = {"denseSupportVectors": {"vectors": [{"values": [1, 2]}, {"values": [3, 4]}, {"values": [0, 1]}]}}
 _LABELS = {"stringClassLabels": {"vector": ["a", "b"]}}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import linear_model, model_of
 
 from coremlscope import ir
 from coremlscope.formats import container, miltext, packaging
+from tests.support.constant_programs import linear_model, model_of
 
 _COMPILED = (
     "FluidInference__FluidAudio/streaming_encoder",

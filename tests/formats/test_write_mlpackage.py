@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import constants_of, linear_model, model_of
 
 from coremlscope import ir
 from coremlscope.errors import MissingWeightsError, OutputError
@@ -20,6 +19,7 @@ from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.packing import unpack
 from coremlscope.formats.values import write_immediate
 from coremlscope.formats.weights import BlobData
+from tests.support.constant_programs import constants_of, linear_model, model_of
 
 _WEIGHTS = "Data/com.apple.CoreML/weights"
 

@@ -19,7 +19,7 @@ from coremlscope.formats import container
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.attribution import Attribution, attribute
 from coremlscope.ops.program import MERGED, OnnxProgram
-from handmade import accumulator, perceptron
+from tests.support.ir_models import accumulator, perceptron
 
 # A graph by hand: lowered nodes with their owners, and what an engine made of them.
 
@@ -314,7 +314,7 @@ def test_programs_of_coremltools(body: Callable[[Any, Any], Any], inside: int, t
     pytest.importorskip("coremltools")
     from coremltools.converters.mil import Builder as mb
 
-    from programs import build
+    from tests.support.programs import build
 
     x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
     found = check_partition(build(lambda x: body(mb, x), {"x": x}), tmp_path)

@@ -19,9 +19,9 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.measure.engine import measure
 from coremlscope.measure.overflow import note_ranges
 from coremlscope.results.profile import Profile, Request
-from graphs import graph, op, tensor, value
-from handmade import accumulator, perceptron
-from programs import build
+from tests.support.graphs import graph, op, tensor, value
+from tests.support.ir_models import accumulator, perceptron
+from tests.support.programs import build
 
 HALF = np.float16
 ONCE = Request(iterations=1, compile_iterations=1, load_iterations=1, warmups=0, precision="fp16")

@@ -3,7 +3,6 @@ from __future__ import annotations
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import ir
@@ -11,7 +10,8 @@ from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.ops.spec import Work
-from programs import bind_main, build
+from tests.support.op_cases import check
+from tests.support.programs import bind_main, build
 
 DType = ir.DType
 RNG = np.random.default_rng(23)

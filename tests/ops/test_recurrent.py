@@ -13,8 +13,8 @@ from coremlscope import ir
 from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from graphs import function, op, tensor, value
-from programs import bind_main, build, run, run_onnx
+from tests.support.graphs import function, op, tensor, value
+from tests.support.programs import bind_main, build, run, run_onnx
 
 STEPS, BATCH, FEATURES, HIDDEN = 5, 2, 3, 4
 

@@ -3,14 +3,14 @@ from __future__ import annotations
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import ir
 from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from programs import run, run_onnx
+from tests.support.op_cases import check, works
+from tests.support.programs import run, run_onnx
 
 RNG = np.random.default_rng(17)
 X = RNG.permutation(60).astype(np.float32).reshape(3, 4, 5)

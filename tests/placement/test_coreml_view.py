@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import graphs
 from coremlscope import ir
 from coremlscope.devices import ios, macos
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.placement.coreml_view import program_facts, view_function
+from tests.support import graphs
 
 HALF = graphs.tensor(1, 8, dtype=ir.DType.FP16)
 FULL = graphs.tensor(1, 8)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-import graphs
 from coremlscope import ir
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, find_device
 from coremlscope.ops import OPS
@@ -21,6 +20,7 @@ from coremlscope.placement.rule import (
     example_view,
     fp16,
 )
+from tests.support import graphs
 
 DEVICE = find_device("m1", "15")
 RELU = example_view(Example("relu", {"x": fp16(1, 8)}))

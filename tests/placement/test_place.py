@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import graphs
 from coremlscope import ir
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, macos
 from coremlscope.ops import OPS
@@ -10,6 +9,7 @@ from coremlscope.placement.coreml_view import view_function
 from coremlscope.placement.plan import COST_RULE, PlannedCost, place
 from coremlscope.placement.search import Tolls
 from coremlscope.placement.verdict import Reason, Verdict
+from tests.support import graphs
 
 TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)
 TOLLS = Tolls({"ane": 1.0, "mps_graph": 1.0}, 1.0, {"ane": 1.0})
