@@ -1,4 +1,4 @@
-/** Numbers as people read them: the same forms as in `units.py`, so that page and console agree. */
+/** Formats numbers as `units.py` does, so that page and console agree. */
 
 const FACTORS: [number, string][] = [
   [1e12, "T"],
@@ -62,7 +62,7 @@ export function compactType(text: string): string {
   );
 }
 
-/** The last part of a path. */
+/** The last component of a path. */
 export function fileName(path: string): string {
   return path.split(/[\\/]/).filter(Boolean).at(-1) ?? "model";
 }

@@ -13,7 +13,7 @@ import "./styles/server.css";
 import "./styles/compare.css";
 import "./styles/print.css";
 
-/** The page that shows a result: another kind of result is one file in `pages/` and one case here. */
+/** The page of a result. A new kind of result is one file in `pages/` and one case here. */
 function Page(props: { payload: Payload }) {
   const { result } = props.payload;
   switch (result.schema) {

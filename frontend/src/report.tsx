@@ -4,7 +4,7 @@ import { Placement } from "./data/placement";
 import type { DevicePlan, Group, ModelSummary, OpTable, Profile, Setting } from "./data/profile";
 import { buildRows, type Rows, tableOf } from "./data/rows";
 
-/** Everything that the views of one result share. `profile` is null where the model was only looked at. */
+/** Everything that the views of one result share. `profile` is null where the model was not profiled. */
 export interface Report {
   model: ModelSummary;
   profile: Profile | null;
@@ -12,23 +12,23 @@ export interface Report {
   groups: Group[];
   rows: Rows;
   plans: DevicePlan[];
-  /** The device and the setting that marks, costs and estimates are shown for; null where none was planned. */
+  /** The plan of the chosen device and setting; null where nothing was planned. */
   placement: Placement | null;
   device: number;
   setting: Setting;
   chooseDevice: (index: number) => void;
   chooseSetting: (setting: Setting) => void;
-  /** The operation whose details are open, by id. Views set it to lead to an operation. */
+  /** The id of the selected operation, whose details are open. Any view may set it. */
   selected: string | null;
   select: (id: string | null) => void;
 }
 
 const Context = createContext<Report | null>(null);
 
-/** The report that the view is a part of. */
+/** The report that contains the view. */
 export function useReport(): Report {
   const report = useContext(Context);
-  if (!report) throw new Error("a view stands outside of a report");
+  if (!report) throw new Error("the view is not inside a report");
   return report;
 }
 

@@ -17,7 +17,7 @@ describe("readPayload", () => {
     ["an empty element", { textContent: "" }],
   ])("rejects %s", (_, element) => {
     pageWith(element);
-    expect(readPayload).toThrow("this page holds no data");
+    expect(readPayload).toThrow("this page contains no data");
   });
 
   it("rejects text that is not valid JSON", () => {

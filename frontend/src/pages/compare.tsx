@@ -3,7 +3,7 @@ import { ThemeSwitch } from "../theme";
 import { ScrollRegion } from "../ui/scroll";
 import { DifferenceSection } from "../views/compare/difference";
 
-/** The page of a comparison: what differs in the subjects, then each against the first. */
+/** The page of a comparison: the differing facts, then each subject against the first. */
 export function ComparePage(props: { result: Comparison }) {
   const { subjects, differences, differing } = props.result;
   return (
@@ -24,7 +24,7 @@ export function ComparePage(props: { result: Comparison }) {
       <main class="compare">
         <header class="report-head" id="top">
           <h1>{subjects.map((subject) => subject.label).join(" · ")}</h1>
-          {differing.length === 0 && <p class="lead">The same model, run in the same way.</p>}
+          {differing.length === 0 && <p class="lead">The same model under the same conditions.</p>}
           {differing.length > 0 && (
             <ScrollRegion label="What differs">
               <table class="plain">

@@ -14,12 +14,12 @@ import { Timeline } from "../views/timeline";
 import { Types } from "../views/types";
 import { Weights } from "../views/weights";
 
-/** A part of the page. Another view is one file in `views/` and one line in `VIEWS`. */
+/** A section of the page. A new view is one file in `views/` and one line in `VIEWS`. */
 interface View {
-  /** The `id` that its `Section` has. */
+  /** The `id` of its `Section`. */
   id: string;
   title: string;
-  /** Whether the report holds what it shows. */
+  /** Whether the report has the data for it. */
   applies: (report: Report) => boolean;
   view: () => ComponentChild;
 }
@@ -52,7 +52,7 @@ const VIEWS: readonly View[] = [
   { id: "weights", title: "Weights", applies: (report) => report.model.weights.length > 0, view: () => <Weights /> },
 ];
 
-/** The page of a profile, or of a model that was only looked at. */
+/** The page of a profile, or of a model without one. */
 export function ReportPage(props: { result: Extract<Result, { schema: "coremlscope.profile/1" | "coremlscope.model/1" }> }) {
   return (
     <ReportProvider result={props.result}>

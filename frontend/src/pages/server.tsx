@@ -5,10 +5,10 @@ import { Histories } from "../views/server/histories";
 import { Jobs } from "../views/server/jobs";
 import { Upload } from "../views/server/upload";
 
-/** How often the page asks how far jobs are, in milliseconds; and how often where none is at work. */
+/** Polling intervals in milliseconds, with and without unfinished jobs. */
 const [BUSY_MS, IDLE_MS] = [500, 5000];
 
-/** The page of `coremlscope serve`: models to profile, and those that were profiled. */
+/** The page of `coremlscope serve`: upload, jobs and saved profiles. */
 export function ServerPage(props: { result: ServerState }) {
   const [state, setState] = useState(props.result);
   const [isLost, setLost] = useState(false);
@@ -49,7 +49,7 @@ export function ServerPage(props: { result: ServerState }) {
       <main>
         {isLost && (
           <p class="banner" role="alert">
-            The server does not answer: it may have been ended. What is shown may be old.
+            The server does not respond. It may have been stopped, and the page may be out of date.
           </p>
         )}
         <Upload limit={state.max_upload_bytes} onState={setState} />

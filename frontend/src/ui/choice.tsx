@@ -1,4 +1,4 @@
-/** A few ways to look at the same thing: one is chosen. */
+/** A group of buttons of which one is selected. */
 export function Choice<T extends string>(props: {
   label: string;
   options: readonly (readonly [T, string])[];

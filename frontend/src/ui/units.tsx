@@ -2,7 +2,7 @@ import type { Unit } from "../data/profile";
 import { UNIT_NAMES } from "../data/words";
 import { share } from "../format";
 
-/** A bar divided among compute units, with its parts named in words for those who cannot see it. */
+/** A bar divided among compute units, with a text alternative. */
 export function UnitBar(props: { parts: { unit: Unit | null; amount: number; text: string }[]; most?: number }) {
   const total = props.parts.reduce((sum, part) => sum + part.amount, 0);
   const scale = props.most ?? total;

@@ -9,7 +9,7 @@ import { Section } from "../ui/section";
 
 const LISTED = 6;
 
-/** What a person should know, what to change, and how much it is about. */
+/** Findings, and the rules that keep operations from faster units with the cost at stake. */
 export function Findings() {
   const { profile, placement, rows } = useReport();
   const found = useMemo(() => (placement ? obstacles(placement, rows) : []), [placement, rows]);
@@ -73,7 +73,7 @@ function ObstacleItem(props: { obstacle: Obstacle }) {
   );
 }
 
-/** The first few operations, as links into the layer table. */
+/** Links to the first few operations in the layer table. */
 function Operations(props: { ids: string[] }) {
   const { rows, select } = useReport();
   const known = props.ids.filter((id) => rows.byId.has(id));
@@ -84,7 +84,7 @@ function Operations(props: { ids: string[] }) {
       {shown.map((id) => {
         const row = rows.byId.get(id);
         return (
-          // biome-ignore lint/a11y/useValidAnchor: the link leads to the layer table; the click also selects the row there.
+          // biome-ignore lint/a11y/useValidAnchor: the link targets the layer table; the click also selects the row there.
           <a key={id} href="#layers" onClick={() => select(id)}>
             {row?.layer || row?.name}
           </a>

@@ -5,7 +5,7 @@ import { bytes, count, duration, fileName, plural, rateInWords } from "../format
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
 
-/** What the model is, and the numbers that people look for first. */
+/** The model, its main figures and its facts. */
 export function Header() {
   const { model, profile, plans } = useReport();
   const main = model.functions[0];
@@ -16,8 +16,7 @@ export function Header() {
       {profile && <Tiles />}
       {profile && plans.length === 0 && isPlanned(model.kind) && (
         <p class="caption dim">
-          Where Apple's devices would run this model, and how fast, is shown when it is profiled for them:{" "}
-          <code>--device m1,iphone-15-pro</code>
+          To see where Apple's devices would run this model and how fast, profile it with <code>--device m1,iphone-15-pro</code>
         </p>
       )}
       <dl class="facts">
@@ -42,7 +41,7 @@ export function Header() {
         {main?.work && (
           <Fact name="Work">
             {main.work.is_complete ? "" : "at least "}
-            {count(main.work.flops)} FLOPs a prediction <OriginTag origin="declared" />
+            {count(main.work.flops)} FLOPs per prediction <OriginTag origin="declared" />
           </Fact>
         )}
         <Interface title="Inputs" features={main?.inputs ?? []} />
@@ -63,7 +62,7 @@ export function Header() {
   );
 }
 
-/** Whether devices have plans for this kind of model. */
+/** Whether plans exist for this kind of model. */
 const isPlanned = (kind: string): boolean => kind === "mlProgram" || kind.startsWith("neuralNetwork");
 
 function Fact(props: { name: string; children: ComponentChildren }) {
@@ -113,7 +112,7 @@ function precisions(compute: Record<string, number>): string {
     .join(", ");
 }
 
-/** Measured on the host, then estimated on devices: never in one number. */
+/** Times measured on the host and estimated for devices, kept apart. */
 function Tiles() {
   const { profile, plans, placement } = useReport();
   if (!profile) return null;
@@ -134,7 +133,7 @@ function Tiles() {
         <Tile
           title={`Prediction on ${placement.plan.device}`}
           value={duration(estimate.latency.value)}
-          text={`${duration(estimate.latency.low)} – ${duration(estimate.latency.high)} in 80 % of cases; ${rateInWords(1 / estimate.latency.value, "prediction")}`}
+          text={`${duration(estimate.latency.low)} – ${duration(estimate.latency.high)} (80 % interval); ${rateInWords(1 / estimate.latency.value, "prediction")}`}
           tag={<OriginTag origin="estimated" />}
           hint={`${placement.plan.os}, ${placement.name}; ${estimate.basis}`}
           main
@@ -145,7 +144,7 @@ function Tiles() {
           key={one.device}
           title={`Prediction on ${one.device}`}
           value={duration(one.latency.value)}
-          text={`${duration(one.latency.low)} – ${duration(one.latency.high)} in 80 % of cases; mostly on the ${UNIT_NAMES[mainUnit(one)]}`}
+          text={`${duration(one.latency.low)} – ${duration(one.latency.high)} (80 % interval); mostly on the ${UNIT_NAMES[mainUnit(one)]}`}
           tag={<OriginTag origin="estimated" />}
           hint={`${one.os}, ${one.compute_units}; ${one.basis}`}
         />

@@ -13,7 +13,7 @@ type Source = "measured" | "estimated";
 const HEIGHT = 340;
 const EDGE = { left: 76, right: 18, top: 14, bottom: 44 };
 
-/** Arithmetic per byte against arithmetic per second: what is bound by memory lies on the slope. */
+/** Arithmetic intensity against throughput: memory-bound work lies on the slope. */
 export function Roofline() {
   const { profile, table, groups, placement } = useReport();
   const measured = useMemo(() => measuredWork(table, groups), [table, groups]);
@@ -37,7 +37,7 @@ export function Roofline() {
     >
       <Plot points={points} />
       <p class="dim caption">
-        A point is what was timed together; its size is its time. Work and bytes are those of the file, caches not counted. The lines are
+        Each point is one timed group or kernel; its size is its time. FLOPs and bytes are those of the file, without caches. The lines are
         the highest rates that any point here reaches, not limits of the machine.
       </p>
     </Section>
@@ -57,7 +57,7 @@ function Plot(props: { points: readonly Timed[] }) {
   const knee = Math.min(Math.max(top / slope, start), right);
   const roof = `M${x(start)},${y(Math.max(start * slope, lowest))}L${x(knee)},${y(Math.min(top, knee * slope))}H${x(right)}`;
   const longest = Math.max(...points.map((point) => point.seconds));
-  // The quickest last, so that none is hidden.
+  // The shortest last, so that none is hidden.
   const ordered = thinned(
     [...points].sort((a, b) => b.seconds - a.seconds),
     (point) => `${Math.round(x(intensity(point)) / 3)},${Math.round(y(rate(point)) / 3)}`,
@@ -69,7 +69,7 @@ function Plot(props: { points: readonly Timed[] }) {
         height={HEIGHT}
         class="roofline"
         role="img"
-        aria-label={`Roofline of ${points.length} points; the highest rate is ${count(top)} FLOP/s, the widest traffic ${count(slope)} B/s`}
+        aria-label={`Roofline of ${points.length} points; the highest rate is ${count(top)} FLOP/s, the highest bandwidth ${count(slope)} B/s`}
       >
         <Axes x={x} y={y} width={width} />
         <path class="roof" d={roof} />
@@ -91,7 +91,7 @@ function Plot(props: { points: readonly Timed[] }) {
   );
 }
 
-/** So many points are drawn one by one; of more, those in one place are drawn once. */
+/** Up to this many points are all drawn; beyond it, overlapping points are drawn once. */
 const MANY = 1500;
 
 function thinned(points: readonly Timed[], place: (point: Timed) => string): readonly Timed[] {
@@ -148,5 +148,5 @@ function powers(scale: Scale): number[] {
 
 function describe(point: Timed): string {
   const where = point.unit ? `, ${UNIT_NAMES[point.unit]}` : "";
-  return `${point.label}\n${point.ids[0]}${where}\n${duration(point.seconds)}: ${count(rate(point))} FLOP/s at ${intensity(point).toPrecision(3)} FLOPs a byte`;
+  return `${point.label}\n${point.ids[0]}${where}\n${duration(point.seconds)}: ${count(rate(point))} FLOP/s at ${intensity(point).toPrecision(3)} FLOPs per byte`;
 }

@@ -11,7 +11,7 @@ import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 import { UnitBar, UnitLegend } from "../ui/units";
 
-/** The settings of compute units side by side, for every device that was asked for. */
+/** The compute-unit settings side by side, for every planned device. */
 export function Settings() {
   const { plans, placement } = useReport();
   return (
@@ -34,16 +34,16 @@ export function Settings() {
               <th scope="col" title="planned: how the operations divide among units">
                 Operations by unit
               </th>
-              <th scope="col" class="number" title="planned: how often the path changes its unit">
+              <th scope="col" class="number" title="planned: how often execution changes the unit">
                 Switches
               </th>
               <th scope="col" title="planned: cost of the cheapest path, launches and switches included">
                 Planned cost
               </th>
-              <th scope="col" title="estimated: how long a prediction takes; the line is the interval of 80 % of cases">
+              <th scope="col" title="estimated: how long a prediction takes; the line is the 80 % interval">
                 Estimated prediction
               </th>
-              <th scope="col">Waits for</th>
+              <th scope="col">Bound by</th>
               <th scope="col">
                 <span class="hidden">Choose</span>
               </th>
@@ -61,7 +61,7 @@ export function Settings() {
         </p>
       ))}
       <p class="dim caption">
-        Costs are planned by Core ML's cost model, as of {[...new Set(plans.map((plan) => plan.cost_model))].join(" and ")}.
+        Planned costs follow Core ML's cost model, as of {[...new Set(plans.map((plan) => plan.cost_model))].join(" and ")}.
       </p>
     </Section>
   );
@@ -130,7 +130,7 @@ function EstimateCells(props: { setting: SettingPlan; slowest: number }) {
   return (
     <>
       <td class="wide">
-        <span class="range" title={`${duration(low)} – ${duration(high)} in 80 % of cases; ${estimate.basis}`}>
+        <span class="range" title={`${duration(low)} – ${duration(high)} (80 % interval); ${estimate.basis}`}>
           <span class="range-line" style={{ left: percent(low), width: percent(high - low) }} />
           <span class="range-point" style={{ left: percent(value) }} />
         </span>

@@ -10,7 +10,7 @@ import { Section } from "../ui/section";
 import { useWidth } from "../ui/width";
 
 const [LANE, GAP, AXIS, LABELS] = [34, 8, 24, 112];
-/** Spans narrower than this many pixels are drawn as one with their neighbours. */
+/** Spans narrower than this many pixels are merged with their neighbours. */
 const LEAST = 0.6;
 
 /** One prediction over time, a lane for each compute unit. */
@@ -44,7 +44,7 @@ export function Timeline() {
   );
 }
 
-/** What is in view: from a start, so many seconds. */
+/** The visible time range. */
 interface Window {
   start: number;
   seconds: number;
@@ -139,7 +139,7 @@ function Drawing(props: { lanes: Lanes }) {
   );
 }
 
-/** The wheel zooms only while a key is held or the pointer pinches: else it scrolls the page, as everywhere. */
+/** The wheel zooms only with Ctrl or ⌘ held, or on a pinch; otherwise it scrolls the page. */
 function useWheel(target: { current: HTMLElement | null }, onZoom: (event: WheelEvent) => void) {
   const latest = useRef(onZoom);
   latest.current = onZoom;
@@ -155,7 +155,7 @@ function useWheel(target: { current: HTMLElement | null }, onZoom: (event: Wheel
   }, [target]);
 }
 
-/** Changes whenever the colours of the page do. */
+/** A number that changes with the colours of the page. */
 function useTheme(): number {
   const [version, setVersion] = useState(0);
   useEffect(() => {
@@ -182,7 +182,7 @@ function clamp(view: Window, most: number): Window {
   return { seconds, start: Math.min(Math.max(view.start, 0), most - seconds) };
 }
 
-/** The span at a time, or the nearest one that is no further than `reach`. */
+/** The span at a time, or the one before it if it ended within `reach`. */
 function spanIn(spans: readonly Span[], time: number, reach: number): Span | null {
   let [low, high] = [0, spans.length];
   while (low < high) {

@@ -10,7 +10,7 @@ import { UnitBar, UnitLegend } from "../ui/units";
 
 const LISTED = 12;
 
-/** Where the time goes by type: measured by what ran together, planned by type of operation. */
+/** Time by type: measured for groups of operations, planned for types of operations. */
 export function Types() {
   const { rows, table, placement, groups, profile } = useReport();
   const totals = useMemo(() => byType(rows, table, placement), [rows, table, placement]);
@@ -21,7 +21,7 @@ export function Types() {
         {kinds.length > 0 && (
           <div>
             <h3>
-              By what ran together <OriginTag origin="measured" on={profile?.host.engine} />
+              By group of operations <OriginTag origin="measured" on={profile?.host.engine} />
             </h3>
             <Kinds kinds={kinds} />
           </div>
@@ -62,7 +62,7 @@ function Kinds(props: { kinds: Kind[] }) {
   const most = props.kinds[0]?.seconds ?? 0;
   return (
     <>
-      <ScrollRegion label="Measured time by what ran together">
+      <ScrollRegion label="Measured time by group of operations">
         <table class="plain">
           <thead>
             <tr>

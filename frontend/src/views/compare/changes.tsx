@@ -5,18 +5,18 @@ import { duration } from "../../format";
 import { ScrollRegion } from "../../ui/scroll";
 
 const LISTED = 15;
-/** The interval's track ends at half and at twice. */
+/** The track of intervals spans half to twice, as the logarithm of the ratio. */
 const MOST = Math.log(2);
 
 export interface ChangeRow {
   key: string;
   cells: ComponentChildren[];
   change: Change;
-  /** In place of the verdict. */
+  /** Replaces the verdict. */
   remark?: string;
 }
 
-/** Figures before and after, with the interval of their ratio. Rows beyond the first few wait to be asked for. */
+/** Figures before and after, with the interval of their ratio. Only the first rows are shown at first. */
 export function ChangeTable(props: { label: string; heads: string[]; rows: ChangeRow[]; isInterval95?: boolean }) {
   const [isOpen, open] = useState(false);
   const hasIntervals = props.rows.some(({ change }) => change.low !== null && change.low !== change.high);
@@ -86,7 +86,7 @@ function Cells(props: { change: Change; remark?: string | undefined; hasInterval
   );
 }
 
-/** The interval of a ratio around no change; in words for those who cannot see it. */
+/** The interval of a ratio, drawn around no change, with a text alternative. */
 function Interval(props: { change: Change }) {
   const { low, high } = props.change;
   if (low === null || high === null || low === high) return null;

@@ -5,7 +5,7 @@ import { Section } from "../../ui/section";
 import { ChangeTable } from "./changes";
 import { Placement } from "./placement";
 
-/** What differs between the base and one other subject. */
+/** The differences between the base and one other subject. */
 export function DifferenceSection(props: { comparison: Comparison; difference: Difference }) {
   const { comparison, difference } = props;
   const [base, other] = [comparison.subjects[difference.base]?.label, comparison.subjects[difference.other]?.label];
@@ -71,7 +71,7 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
   );
 }
 
-/** What changed for certain comes first, then what has no counterpart, then what cannot be said. */
+/** Clear changes come first, then operations without a counterpart, then unclear ones. */
 function rank(row: RowChange): number {
   if (row.presence !== "both") return 1;
   return row.time.verdict === "unclear" ? 2 : 0;
@@ -80,9 +80,9 @@ function rank(row: RowChange): number {
 function method(difference: Difference): string {
   if (difference.incomparable) return `Not compared: ${difference.incomparable}.`;
   const how = difference.in_turns
-    ? "Predictions were timed in turns; the interval is that of the ratios of the rounds."
-    : "Intervals of medians that were measured at different times: a drift of the machine between them is in no interval.";
-  return `${how} “No change” where it holds 0, “unclear” where there are too few samples.`;
+    ? "Predictions were interleaved; intervals are those of the ratios of the rounds."
+    : "The medians were measured at different times; the intervals do not include drift of the machine between them.";
+  return `${how} “No change” means that the interval includes 0; “unclear” means too few samples.`;
 }
 
 function operations(difference: Difference): string {

@@ -5,7 +5,7 @@ import { plural } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { type ChangeRow, ChangeTable } from "./changes";
 
-/** Plans and estimates of two models, devices or settings: nothing of it was measured. */
+/** Plans and estimates of two models, devices or settings. Nothing here was measured. */
 export function Placement(props: { placement: PlacementChange }) {
   const { placement } = props;
   const title = placement.before === placement.after ? placement.before : `${placement.before} → ${placement.after}`;

@@ -13,10 +13,10 @@ import { Canvas } from "./canvas";
 import type { Look } from "./node";
 
 type Colouring = "unit" | "planned" | "measured";
-/** Graphs of so many operations begin unfolded. */
+/** Graphs of up to this many operations start unfolded. */
 const SMALL = 48;
 
-/** What reads from what, folded by scopes or repeated blocks, coloured by unit or by cost. */
+/** The dataflow graph, folded by scopes or repeated blocks, coloured by unit or by cost. */
 export function Graph() {
   const { rows, placement, groups, profile } = useReport();
   const functions = useMemo(
@@ -89,7 +89,7 @@ export function Graph() {
   );
 }
 
-/** From an operation to those that make what it reads; what nested ones read counts for their owners. */
+/** Maps an operation to the producers of its inputs; inputs of nested operations count for their owners. */
 function useInputs(): (row: Row) => Row[] {
   const { rows, table } = useReport();
   return useMemo(() => {

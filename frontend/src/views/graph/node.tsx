@@ -4,7 +4,7 @@ import type { Unit } from "../../data/profile";
 import { UNIT_NAMES } from "../../data/words";
 import { plural, share } from "../../format";
 
-/** How a part is drawn: by how many operations on which unit, or by its share of the costs. */
+/** What colours a part: its operations on each unit, and its share of the costs. */
 export interface Look {
   units: ReadonlyMap<Unit, number>;
   share: number | null;
@@ -52,7 +52,7 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
   );
 }
 
-/** A bar at the left: as much of each unit's colour as operations run there. */
+/** A bar at the left, divided in proportion to the operations on each unit. */
 function UnitBar(props: { units: ReadonlyMap<Unit, number> }) {
   const total = [...props.units.values()].reduce((sum, number) => sum + number, 0);
   let top = 5;
@@ -73,7 +73,7 @@ function unitsInWords(look: Look): string {
   return words.length ? `, ${words.join(", ")}` : "";
 }
 
-/** Of a long path the end tells more than the beginning. */
+/** Shortens a text; paths keep their end, which says more than the beginning. */
 function shorten(text: string, most: number): string {
   if (text.length <= most) return text;
   return text.includes("/") ? `…${text.slice(1 - most)}` : `${text.slice(0, most - 1)}…`;

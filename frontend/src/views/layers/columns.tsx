@@ -9,9 +9,9 @@ import { type SortKey, sortValue } from "./filter";
 export interface Column {
   key: string;
   title: string;
-  /** Told on hovering over the heading: what the numbers are. */
+  /** The tooltip of the heading. */
   hint: string;
-  /** A track of CSS's grid. */
+  /** A CSS grid track. */
   width: string;
   sort?: SortKey;
   isNumber?: boolean;
@@ -82,8 +82,8 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
     });
     columns.push({
       key: "bound",
-      title: "Waits for",
-      hint: "What the estimated time waits for",
+      title: "Bound by",
+      hint: "What limits the estimated time",
       width: "88px",
       cell: (row) => {
         const bound = placement.setting.estimate?.kernel_bound[row.kernel];
@@ -152,7 +152,7 @@ function Bar(props: { value: number | null; most: number; text: (value: number) 
   );
 }
 
-/** A group's time stands at each of its operations, marked as shared: it is never split. */
+/** The time of a group, shown at each of its operations and marked as shared. It is never split. */
 function Measured(props: { report: Report; row: Row; most: number }) {
   const { row, report } = props;
   const group = report.groups[row.group];

@@ -8,7 +8,7 @@ import { CopyButton } from "../../ui/copy";
 import { UnitMark } from "../../ui/mark";
 import { OriginTag } from "../../ui/origin";
 
-/** Everything that is known of one operation. */
+/** All that is known about one operation. */
 export function Detail(props: { row: Row; onClose: () => void }) {
   const { row } = props;
   const { placement, table } = useReport();
@@ -104,7 +104,7 @@ function Times(props: { row: Row }) {
       {seconds !== undefined && estimate && (
         <Item name="On the device">
           {duration(seconds)}
-          {kernel.length > 1 && ` for ${kernel.length} operations together`}, waits for{" "}
+          {kernel.length > 1 && ` for ${kernel.length} operations together`}, bound by{" "}
           {BOUND_WORDS[estimate.kernel_bound[row.kernel] ?? ""] ?? "?"} <OriginTag origin="estimated" />
         </Item>
       )}

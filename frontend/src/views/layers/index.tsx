@@ -13,7 +13,7 @@ import { Filters } from "./filters";
 import { Grid } from "./grid";
 import { toTabs } from "./text";
 
-/** One row an operation. */
+/** The layer table: one row per operation. */
 export function Layers() {
   const report = useReport();
   const { profile, placement, rows, selected, select } = report;
@@ -72,7 +72,7 @@ export function Layers() {
   );
 }
 
-/** The largest number of each column that has bars. */
+/** The maximum of each column with bars. */
 function largest(report: Report) {
   const most = (key: "planned" | "measured" | "estimated") => {
     const value = sortValue(report, key);
@@ -81,7 +81,7 @@ function largest(report: Report) {
   return { planned: most("planned"), measured: most("measured"), estimated: most("estimated") };
 }
 
-/** What is shown adds up to; times of groups count once. */
+/** Sums over the rows shown; the time of a group counts once. */
 function summary(report: Report, shown: Row[]): string {
   const parts = [`${shown.length} of ${plural(report.rows.all.length, "row")}`];
   const groups = new Set(shown.map((row) => row.group).filter((group) => group >= 0));

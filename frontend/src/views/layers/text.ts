@@ -1,7 +1,7 @@
 import type { Row } from "../../data/rows";
 import type { Report } from "../../report";
 
-/** Rows as tab-separated values with a heading; seconds are plain numbers. */
+/** Rows as tab-separated values with a heading, numbers unformatted. */
 export function toTabs(report: Report, rows: Row[]): string {
   const { placement, groups, table } = report;
   const estimate = placement?.setting.estimate;
