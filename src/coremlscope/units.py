@@ -11,8 +11,11 @@ __all__ = [
     "format_duration",
     "format_rate",
     "format_share",
+    "shown",
 ]
 
+#: Characters of a name that are shown.
+_MAX_LENGTH = 300
 #: Characters that steer a terminal, or turn the direction of the text around them.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -81,3 +84,12 @@ def format_rate(per_second: float) -> str:
 def format_share(share: float) -> str:
     """A share of one as a percentage with one decimal: `12.3 %`."""
     return f"{share * 100:.1f} %"
+
+
+def shown(name: str) -> str:
+    """The name as it is where it is printable, else escaped; cut where it is very long.
+
+    So no file gets to write to a terminal, or more than its share of a message.
+    """
+    text = name if name.isprintable() else ascii(name)
+    return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 1] + "…"

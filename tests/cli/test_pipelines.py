@@ -13,7 +13,7 @@ from coremlscope.errors import CoremlscopeError, CorruptModelError
 from coremlscope.execution.pipeline import open_predictor
 from coremlscope.features import dummy_values
 from coremlscope.formats import container
-from coremlscope.formats.schema import message_class
+from coremlscope.schema import message_class
 from tests.support.classical_specs import classifier
 
 _IMAGE = {"imageType": {"width": 299, "height": 299, "colorSpace": 30}}

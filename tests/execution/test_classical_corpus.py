@@ -10,9 +10,9 @@ import pytest
 
 from coremlscope.execution.pipeline import open_predictor
 from coremlscope.formats import container
-from coremlscope.formats.schema import Message, message_class
 from coremlscope.measure.engine import measure
 from coremlscope.results.profile import Request
+from coremlscope.schema import Message, message_class
 
 pytestmark = pytest.mark.corpus
 

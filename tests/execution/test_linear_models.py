@@ -20,9 +20,9 @@ from coremlscope.errors import CorruptModelError, InputError, UnsupportedModelEr
 from coremlscope.execution.executable import compile_model, load_compiled
 from coremlscope.execution.pipeline import open_predictor
 from coremlscope.execution.predictor import Predictor
-from coremlscope.formats.schema import Message
 from coremlscope.measure.engine import measure
 from coremlscope.results.profile import Request
+from coremlscope.schema import Message
 from tests.support.classical_specs import array_type, classifier, read_spec, regressor
 
 _RNG = np.random.default_rng(3)

@@ -10,7 +10,7 @@ import pytest
 
 import coremlscope
 from coremlscope.errors import CorruptModelError
-from coremlscope.formats.schema import Message
+from coremlscope.schema import Message
 from tests.support.classical_specs import (
     DOUBLE,
     INT64,

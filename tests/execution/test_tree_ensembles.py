@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coremlscope
+from coremlscope.classical.trees.lower import MOST_BRANCHES
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.execution.predictor import Predictor
-from coremlscope.lower.classical.trees import MOST_BRANCHES
 from tests.support.classical_specs import (
     DOUBLE,
     INT64,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from coremlscope import ir
+from coremlscope import ir, schema
 from coremlscope.errors import (
     CorruptModelError,
     MissingWeightsError,
@@ -20,7 +20,7 @@ from coremlscope.errors import (
     NotAModelError,
     UnsupportedModelError,
 )
-from coremlscope.formats import container, packaging, schema
+from coremlscope.formats import container, packaging
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
 from tests.support.constant_programs import constants_of, linear_model

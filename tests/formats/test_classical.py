@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 from coremlscope import ir
+from coremlscope.classical import CLASSICAL_TYPES
+from coremlscope.classical.linear import GLMClassifier, GLMRegressor
 from coremlscope.errors import CorruptModelError
-from coremlscope.formats.classical import READERS
-from coremlscope.formats.schema import Message, message_class
+from coremlscope.schema import Message, message_class
 from tests.support.classical_specs import classifier, read_spec, regressor
 
 
 def test_a_regressor() -> None:
     model = read_spec(regressor([[1, 2], [3, 4]], [5, 6], 2))
     assert model.kind == "glmRegressor"
-    assert model.content == ir.GLMRegressor(
+    assert model.content == GLMRegressor(
         ir.constant(np.float64([[1, 2], [3, 4]])), ir.constant(np.float64([5, 6])), "Probit"
     )
 
@@ -23,13 +24,13 @@ def test_a_regressor() -> None:
 @pytest.mark.parametrize("labels", [("a", "b", "c"), (3, 1, 2)])
 def test_a_classifier(labels: tuple[str, ...] | tuple[int, ...]) -> None:
     content = read_spec(classifier([[1], [2], [3]], [4, 5, 6], labels, encoding=1)).content
-    assert isinstance(content, ir.GLMClassifier)
+    assert isinstance(content, GLMClassifier)
     assert (content.transform, content.encoding, content.labels) == ("Logit", "OneVsRest", labels)
 
 
 def test_every_kind_is_one_of_the_specification() -> None:
     kinds = {field.name for field in message_class("Model").DESCRIPTOR.oneofs_by_name["Type"].fields}
-    assert set(READERS) <= kinds
+    assert set(CLASSICAL_TYPES) <= kinds
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from coremlscope import ir
+from coremlscope.classical.trees import TreeEnsembleRegressor
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.execution.pipeline import open_predictor
 from coremlscope.formats import container
-from coremlscope.ir.classical import TreeEnsembleRegressor
 from tests.support.classical_specs import (
     DOUBLE,
     array_type,

@@ -11,7 +11,7 @@ from coremlscope.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.execution.binding import choose_function
 from coremlscope.formats import container
 from coremlscope.formats.external import EXTERNAL_READERS
-from coremlscope.formats.schema import message_class
+from coremlscope.schema import message_class
 
 _LANGUAGE = {"revision": 2, "language": "en-US", "modelParameterData": b"1234567"}
 _LABELS = {"vector": ["no", "yes"]}

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coremlscope import ir
+from coremlscope.classical import CLASSICAL_TYPES
 from coremlscope.errors import CoremlscopeError
 from coremlscope.execution.binding import choose_function
 from coremlscope.execution.executable import compile_model
 from coremlscope.features import dummy_values
 from coremlscope.formats import container
-from coremlscope.formats.classical import READERS
-from coremlscope.formats.schema import Message
+from coremlscope.schema import Message
 from tests.support.classical_specs import (
     DOUBLE,
     INT64,
@@ -160,7 +160,7 @@ def _run(data: bytes, folder: Path) -> None:
 
 
 def test_all_kinds_are_here() -> None:
-    assert set(READERS) == {"glmRegressor", "glmClassifier", *_SPECS}
+    assert set(CLASSICAL_TYPES) == {"glmRegressor", "glmClassifier", *_SPECS}
 
 
 @pytest.mark.parametrize("kind", _KINDS)

@@ -12,9 +12,9 @@ import pytest
 
 import coremlscope
 from coremlscope.describe.model import ModelSummary, summarise
-from coremlscope.formats.schema import Message
 from coremlscope.measure.engine import measure
 from coremlscope.results.profile import Request
+from coremlscope.schema import Message
 from tests.support.classical_specs import (
     DOUBLE,
     STRING,

@@ -7,7 +7,7 @@ from typing import Any
 
 from coremlscope import ir
 from coremlscope.formats.container import read
-from coremlscope.formats.schema import Message, message_class
+from coremlscope.schema import Message, message_class
 
 __all__ = [
     "DOUBLE",

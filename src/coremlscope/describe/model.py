@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from coremlscope.classical import CLASSICAL_TYPES
 from coremlscope.describe.dataflow import Flow, trace_dataflow
 from coremlscope.describe.labels import ClassLabels, find_labels
 from coremlscope.describe.platforms import describe_opset, describe_platforms
@@ -24,7 +25,6 @@ from coremlscope.describe.stages import (
 from coremlscope.describe.weights import WeightGroup, group_weights
 from coremlscope.errors import UsageError
 from coremlscope.execution.binding import bind_model, choose_function, program_of
-from coremlscope.execution.classical import CLASSICAL_WORK
 from coremlscope.execution.wiring import BoundStage, bind_stages
 from coremlscope.features import bind_shapes, default_shape, describe_feature
 from coremlscope.features.words import describe_flexibility
@@ -464,12 +464,12 @@ def _work_of(view: OpView) -> Work | None:
     spec = OPS.get(view.op.type)
     if spec is not None:
         return work_of(spec, view)
-    count = CLASSICAL_WORK.get(view.op.type)
-    return None if count is None else count(view)
+    row = CLASSICAL_TYPES.get(view.op.type)
+    return None if row is None else row.work(view)
 
 
 def _is_unknown(op_type: str) -> bool:
-    return op_type not in OPS and op_type not in CLASSICAL_WORK and op_type != "const"
+    return op_type not in OPS and op_type not in CLASSICAL_TYPES and op_type != "const"
 
 
 def _list_ops(graph: BoundGraph, flows: Mapping[str, Flow] | None = None) -> list[OpSummary]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from coremlscope.classical.function import as_function
 from coremlscope.errors import CorruptModelError, UnsupportedModelError, UsageError
-from coremlscope.execution.classical import as_function
 from coremlscope.features import bind_shapes, nearest
 from coremlscope.ir import (
     Classical,

@@ -7,13 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict, get_args
 
+from coremlscope.classical.function import with_absent_values
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, Session
 from coremlscope.errors import UsageError
 from coremlscope.execution.artefact import Manifest, read_artefact, write_manifest
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.border import Border
-from coremlscope.execution.classical import with_absent_values
 from coremlscope.execution.lowering import lower_function
 from coremlscope.execution.ranges import OpRange, read_ranges
 from coremlscope.execution.state import State

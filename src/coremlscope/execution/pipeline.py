@@ -10,10 +10,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Unpack
 
+from coremlscope.classical.function import with_absent_values
 from coremlscope.engines.base import Engine, EngineOptions
 from coremlscope.errors import EngineError, OutputError, UnsupportedModelError
 from coremlscope.execution.cache import ArtefactCache
-from coremlscope.execution.classical import with_absent_values
 from coremlscope.execution.executable import CompileOptions, Executable, compile_model, load_compiled
 from coremlscope.execution.predictor import Predictor
 from coremlscope.execution.ranges import OpRange

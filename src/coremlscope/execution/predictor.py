@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from coremlscope.classical.function import with_absent_values
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions
 from coremlscope.errors import CorruptModelError, EngineError, UnsupportedOpError
 from coremlscope.execution.binding import choose_function
 from coremlscope.execution.cache import ArtefactCache
-from coremlscope.execution.classical import with_absent_values
 from coremlscope.execution.executable import Executable, compile_model, load_compiled
 from coremlscope.execution.ranges import OpRange
 from coremlscope.execution.state import State

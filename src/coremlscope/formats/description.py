@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from coremlscope import ir
+from coremlscope import ir, schema
 from coremlscope.errors import CorruptModelError
-from coremlscope.formats import schema
-from coremlscope.formats.names import shown
-from coremlscope.formats.schema import Message
+from coremlscope.schema import Message
+from coremlscope.units import shown
 
 __all__ = ["read_description", "read_metadata", "write_description"]
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
-from coremlscope.formats.names import shown
-from coremlscope.formats.schema import Message
 from coremlscope.formats.values import BlobOpener, read_type, read_value, write_type
+from coremlscope.schema import Message
+from coremlscope.units import shown
 
 __all__ = ["ValueWriter", "read_program", "write_program"]
 

@@ -154,7 +154,7 @@ def test_plans_look_at_half_precision() -> None:
 
 
 def test_every_type_of_the_specification_has_a_translation() -> None:
-    from coremlscope.formats import schema
+    from coremlscope import schema
 
     fields = schema.message_class("NeuralNetworkLayer").DESCRIPTOR.oneofs_by_name["layer"].fields
     # Custom layers are code of an app: they are profiled around.

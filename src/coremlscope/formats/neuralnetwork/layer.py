@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder
-from coremlscope.formats.schema import Message
+from coremlscope.schema import Message
 
 __all__ = ["LayerSpec", "Translate", "Translation"]
 

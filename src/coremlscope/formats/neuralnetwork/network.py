@@ -17,7 +17,6 @@ from coremlscope.formats.neuralnetwork.custom import custom_layer, why_not_run
 from coremlscope.formats.neuralnetwork.layer import Translation
 from coremlscope.formats.neuralnetwork.layers import LAYERS
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
-from coremlscope.formats.schema import Message
 from coremlscope.ir import (
     ArrayFeature,
     DType,
@@ -31,6 +30,7 @@ from coremlscope.ir import (
     constant,
     default_shape,
 )
+from coremlscope.schema import Message
 
 __all__ = ["read_network"]
 

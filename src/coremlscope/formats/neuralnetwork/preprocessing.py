@@ -9,8 +9,8 @@ import numpy as np
 
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.formats.schema import Message
 from coremlscope.ir import Array, Feature, ImageFeature, Layer
+from coremlscope.schema import Message
 
 __all__ = ["preprocess"]
 

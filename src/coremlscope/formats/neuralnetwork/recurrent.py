@@ -15,8 +15,8 @@ import numpy as np
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate, Given
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
-from coremlscope.formats.schema import Message
 from coremlscope.ir import Array, Constant, DType, TensorType
+from coremlscope.schema import Message
 
 __all__ = ["LAYERS"]
 

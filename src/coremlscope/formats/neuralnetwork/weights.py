@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coremlscope.formats.neuralnetwork.builder import FLOAT, CannotTranslate
-from coremlscope.formats.schema import Message
 from coremlscope.ir import Array, Constant, DType, TensorType
+from coremlscope.schema import Message
 
 __all__ = ["EncodedWeights", "is_empty", "read_weights", "weight_values"]
 
