@@ -1,4 +1,4 @@
-"""Findings: what a person should know about a result, but that does not stop the work."""
+"""Findings: remarks about a result that do not stop the work."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Finding:
     """One remark about a model or a measurement.
 
     Attributes:
-        id: A stable name in kebab case, for filters and for CI.
+        id: A stable identifier in kebab case, for filters and CI.
         severity: `info` or `warning`.
-        text: One sentence for people.
-        hint: What to do about it; may be empty.
-        ops: The ids of the operations concerned; may be empty.
+        text: One sentence for the user.
+        hint: A suggested action; may be empty.
+        ops: The ids of the affected operations; may be empty.
     """
 
     id: str

@@ -69,7 +69,7 @@ def test_json_to_a_file(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     ("arguments", "sentence"),
     [
         (["--device", ","], "--device names no device"),
-        (["--device", "iphone-99"], "no device is called 'iphone-99'"),
+        (["--device", "iphone-99"], "unknown device 'iphone-99'"),
         (["--device", "m1", "--compute-units", "npu"], "there is no 'npu'"),
         ([], "--device is missing"),
     ],

@@ -82,8 +82,8 @@ def test_plan_to_a_file(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["--device", "iphone-15-pr"], "no device is called 'iphone-15-pr'", "did you mean iPhone 15 Pro"),
-        (["--device", "m1", "--os", "99"], "there is no macOS 99", "did you mean macOS 27"),
+        (["--device", "iphone-15-pr"], "unknown device 'iphone-15-pr'", "did you mean iPhone 15 Pro"),
+        (["--device", "m1", "--os", "99"], "unknown macOS version 99", "did you mean macOS 27"),
         (["--device", "m1", "--compute-units", "ane"], "there is no 'ane'", "all, cpu_and_ne"),
         ([], "--device is missing", "--device m1"),
         (["--device", "m1", "--against-rules"], "--against-rules compares", "on a Mac"),

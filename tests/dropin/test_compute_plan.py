@@ -105,5 +105,5 @@ def test_the_device_is_chosen_by_install_and_by_the_environment(monkeypatch: pyt
 
 def test_an_unknown_device_in_the_environment(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COREMLSCOPE_DEVICE", "m99")
-    with pytest.raises(RuntimeError, match="no device is called 'm99'"):
+    with pytest.raises(RuntimeError, match="unknown device 'm99'"):
         plan_of(package)

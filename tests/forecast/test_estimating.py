@@ -100,7 +100,7 @@ def test_other_kinds_are_refused() -> None:
 
 
 def test_unknown_devices_are_refused(deep: ir.Model) -> None:
-    with pytest.raises(UsageError, match="no device is called 'pixel'"):
+    with pytest.raises(UsageError, match="unknown device 'pixel'"):
         api.estimate(deep, ["pixel"])
 
 

@@ -1,4 +1,4 @@
-"""Repeating something and saying what the repetitions amount to."""
+"""Repeated timing, and summary statistics of the samples."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Clock = Callable[[], float]
 
 _WARM_S = 0.3
 _LEAST_WARMUPS = 2
-#: How many warm-ups there are at most, where their number is left open.
+#: Maximum number of warm-up runs if the number is chosen automatically.
 MOST_WARMUPS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """What a row of samples amounts to, in the samples' unit.
+    """Summary statistics of samples, in the samples' unit.
 
     Attributes:
-        count: How many samples there are.
-        median: The middle one, or the mean of the middle two.
-        p95: The 95th percentile, interpolated linearly between the two samples beside it.
-        p99: The 99th percentile, likewise.
-        std: The samples' standard deviation (divisor `count - 1`; 0 for a single sample).
+        count: Number of samples.
+        median: The middle sample, or the mean of the middle two.
+        p95: The 95th percentile, linearly interpolated between the two adjacent samples.
+        p99: The 99th percentile, linearly interpolated.
+        std: Sample standard deviation (divisor `count - 1`; 0 for a single sample).
     """
 
     count: int
@@ -42,28 +42,28 @@ class Statistics:
 
     @property
     def variation(self) -> float:
-        """The coefficient of variation: standard deviation over mean; 0 where the mean is 0."""
+        """The coefficient of variation: standard deviation over mean; 0 if the mean is 0."""
         return self.std / self.mean if self.mean else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Measured durations in seconds, in the order in which they were taken."""
+    """Measured durations in seconds, in order of measurement."""
 
     seconds: tuple[float, ...]
     warmups: tuple[float, ...] = ()
 
     @property
     def statistics(self) -> Statistics:
-        """What they amount to, warm-ups left out."""
+        """Summary statistics, warm-up runs excluded."""
         return describe(self.seconds)
 
 
 def describe(samples: Sequence[float]) -> Statistics:
-    """What a row of samples amounts to.
+    """Computes summary statistics.
 
     Raises:
-        ValueError: There is no sample.
+        ValueError: `samples` is empty.
     """
     if not samples:
         raise ValueError("no samples to describe")
@@ -83,44 +83,44 @@ def describe(samples: Sequence[float]) -> Statistics:
 
 
 def median_interval(samples: Sequence[float], level: float) -> tuple[float, float] | None:
-    """An interval that holds the median of what the samples are drawn from; no shape is assumed.
+    """Computes a distribution-free confidence interval of the median.
 
-    Its ends are two of the samples (in between, interpolated), as far from the ends of the sorted row as the
-    binomial distribution allows. That holds for independent samples. Those of a machine whose speed drifts
-    resemble their neighbours, so they count as fewer: as n / (1 + 2 Σ ρ), where ρ are the autocorrelations
-    of their ranks, up to the first that is not positive (Geyer's initial sequence, Practical Markov Chain
+    The bounds are order statistics of the samples (linearly interpolated), chosen by the binomial
+    distribution, which is valid for independent samples. Samples of a machine whose speed drifts are
+    autocorrelated, so the effective sample size n / (1 + 2 Σ ρ) is used, where ρ are the autocorrelations of
+    the samples' ranks up to the first that is not positive (Geyer's initial sequence, Practical Markov Chain
     Monte Carlo, 1992).
 
     Args:
-        samples: In the order in which they were taken.
-        level: How sure the interval is to hold the median: 0.975.
+        samples: In order of measurement.
+        level: The confidence level, such as 0.975.
 
     Returns:
-        The ends, or None where there are too few samples for one at this level.
+        The bounds, or None if there are too few samples for this level.
     """
-    count = int(_independent(samples))
+    count = int(_effective_sample_size(samples))
     below, tail = -1, _binomial(count, 0)
     while 2 * tail <= 1 - level:
         below += 1
         tail += _binomial(count, below + 1)
     if below < 0:
         return None
-    # The sample with `below` others in front of it, among as many samples as count.
+    # The rank of the order statistic with `below` smaller samples, relative to the effective sample size.
     share = below / (count - 1)
     low, high = np.percentile(samples, (100 * share, 100 * (1 - share)))
     return float(low), float(high)
 
 
 def _binomial(count: int, heads: int) -> float:
-    """How probable so many heads are in so many tosses of a coin."""
+    """Returns the probability of exactly `heads` heads in `count` tosses of a fair coin."""
     ways = math.lgamma(count + 1) - math.lgamma(heads + 1) - math.lgamma(count - heads + 1)
     return math.exp(ways - count * math.log(2))
 
 
-def _independent(samples: Sequence[float]) -> float:
-    """As how many independent samples these count."""
+def _effective_sample_size(samples: Sequence[float]) -> float:
+    """Returns the number of independent samples with the same information."""
     values = np.asarray(samples, dtype=np.float64)
-    # Equal samples share a rank, or the order in which they were taken would look like a drift.
+    # Equal samples share a rank; otherwise their order of measurement would look like drift.
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
     ranks = ranks - ranks.mean()
@@ -145,16 +145,16 @@ def sample(
     before: Callable[[], object] | None = None,
     after: Callable[[], object] | None = None,
 ) -> Samples:
-    """Times `work`, called again and again.
+    """Times repeated calls of `work`.
 
     Args:
-        work: What is timed.
-        iterations: How often it is timed and kept.
-        warmups: How often it is timed before that and kept apart. None: until it has taken 0.3 s, at least
-            twice and at most 20 times; processors reach their speed and caches fill in that time.
-        clock: Seconds since some moment; never goes back.
-        before: Called ahead of each repetition, outside the timing.
-        after: Called behind each repetition, outside the timing.
+        work: The function to time.
+        iterations: Number of timed calls.
+        warmups: Number of preceding warm-up calls, which are kept separately. None: until they have taken
+            0.3 s in total, at least 2 and at most 20 calls, so that clock frequencies rise and caches fill.
+        clock: A monotonic clock, in seconds.
+        before: Called before each repetition, not timed.
+        after: Called after each repetition, not timed.
     """
 
     def once() -> float:
