@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import coremlscope
 from coremlscope import ir
 from coremlscope.formats.container import read
 from coremlscope.schema import Message, message_class
@@ -18,6 +19,8 @@ __all__ = [
     "dictionary_type",
     "model_spec",
     "nodes_of",
+    "predict_value",
+    "read_parameters",
     "read_spec",
     "regressor",
     "sequence_type",
@@ -203,3 +206,16 @@ def classifier(
 def read_spec(spec: Message) -> ir.Model:
     """The model that a specification holds."""
     return read(spec.SerializeToString())
+
+
+def read_parameters(kind: str, parameters: dict[str, Any]) -> ir.Model:
+    """A model of any kind that takes the array `x` of two numbers and gives the double `y`."""
+    return read_spec(model_spec(kind, parameters, {"x": array_type(2)}, {"y": DOUBLE}))
+
+
+def predict_value(
+    kind: str, parameters: dict[str, Any], input_type: dict[str, Any], output_type: dict[str, Any], value: Any
+) -> Any:
+    """The result of a model that takes one value and gives one value."""
+    model = read_spec(model_spec(kind, parameters, {"x": input_type}, {"y": output_type}))
+    return coremlscope.predict(model, {"x": value})["y"]

@@ -18,6 +18,7 @@ from tests.support.classical_specs import (
     array_type,
     dictionary_type,
     model_spec,
+    read_parameters,
     read_spec,
 )
 
@@ -163,3 +164,41 @@ def test_features_that_are_not_there() -> None:
     spec = model_spec("supportVectorRegressor", parameters | vectors, {"x": array_type(3)}, {"y": DOUBLE})
     with pytest.raises(CorruptModelError, match="has the feature 4, but its inputs hold 3"):
         coremlscope.predict(read_spec(spec), {"x": X})
+
+
+_VECTORS = {"denseSupportVectors": {"vectors": [{"values": [1, 2]}, {"values": [3, 4]}]}}
+_LINEAR: Any = {"kernel": {"linearKernel": {}}}
+_CLASSES = {"stringClassLabels": {"vector": ["a", "b"]}}
+_SVC = {**_LINEAR, **_VECTORS, **_CLASSES, "numberOfSupportVectorsPerClass": [1, 1]}
+_PAIR = {"coefficients": [{"alpha": [1, 2]}], "rho": [0]}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        (_VECTORS, "has no kernel|0 coefficients"),
+        ({**_LINEAR}, "no support vectors"),
+        ({**_LINEAR, **_VECTORS}, "0 coefficients for 2 support vectors"),
+        (
+            {**_LINEAR, "sparseSupportVectors": {"vectors": [{"nodes": [{"index": 0}]}]}},
+            "a support vector of the feature -1",
+        ),
+    ],
+)
+def test_contradictory_parameters_of_regressors(parameters: Any, sentence: str) -> None:
+    with pytest.raises(CorruptModelError, match=sentence):
+        read_parameters("supportVectorRegressor", parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        (_SVC, "coefficients other than 1 for each of 2"),
+        ({**_SVC, **_PAIR, "numberOfSupportVectorsPerClass": [2, 1]}, "which are not 2"),
+        ({**_SVC, **_PAIR, "rho": [1, 2]}, "2 numbers rho for 1 pairs"),
+        ({**_SVC, **_PAIR, "probA": [1]}, "only one of probA and probB"),
+    ],
+)
+def test_contradictory_parameters_of_classifiers(parameters: Any, sentence: str) -> None:
+    with pytest.raises(CorruptModelError, match=sentence):
+        read_parameters("supportVectorClassifier", parameters)

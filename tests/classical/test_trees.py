@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coremlscope
+from coremlscope.classical.trees import TreeEnsembleRegressor
 from coremlscope.classical.trees.lower import MOST_BRANCHES
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.execution.predictor import Predictor
@@ -18,6 +19,9 @@ from tests.support.classical_specs import (
     DOUBLE,
     INT64,
     array_type,
+    model_spec,
+    nodes_of,
+    read_parameters,
     read_spec,
     tree_classifier,
     tree_regressor,
@@ -193,3 +197,63 @@ def test_deep_trees() -> None:
         else:
             with pytest.raises(UnsupportedModelError, match="branches deep"):
                 coremlscope.predict(model, {"x": [0, 0, 0]})
+
+
+_TREE = (0, 0, 1.0, 1.0, 2.0)
+
+
+def _ensemble(nodes: Any, dimensions: int = 1, base: Any = ()) -> Any:
+    return {
+        "treeEnsemble": {"nodes": nodes, "numPredictionDimensions": dimensions, "basePredictionValue": base}
+    }
+
+
+def _changed(**first: Any) -> Any:
+    """A tree whose first node is changed."""
+    root, *others = nodes_of(_TREE)
+    return _ensemble([{**root, **first}, *others])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        (_ensemble([]), "has no nodes"),
+        (_ensemble(nodes_of(_TREE) * 2), "two nodes 10 in the tree 0"),
+        (_changed(trueChildNodeId=99), "no node 99 in the tree 0, though the node 10"),
+        (_changed(trueChildNodeId=10), "no root|run in circles"),
+        (_changed(falseChildNodeId=11), "2 ways to the node 11 of the tree 0"),
+        (_changed(nodeBehavior=9), "unknown TreeNodeBehavior"),
+        (_changed(branchFeatureIndex=2**40), "the feature 1099511627776"),
+        (_ensemble(nodes_of(_TREE), 0), "no prediction dimensions"),
+        (_ensemble(nodes_of(_TREE), 2**60), "prediction dimensions without base values"),
+        (_ensemble(nodes_of(_TREE), 2, [1]), "1 base values for 2 prediction dimensions"),
+        (_ensemble(nodes_of({5: 1.0}), 2), "the prediction dimension 5 of 2"),
+    ],
+)
+def test_contradictory_parameters(parameters: Any, sentence: str) -> None:
+    with pytest.raises(CorruptModelError, match=sentence):
+        read_parameters("treeEnsembleRegressor", parameters)
+
+
+def test_trees_and_classes() -> None:
+    with pytest.raises(CorruptModelError, match="2 sums for 3 classes with NoTransform"):
+        read_spec(tree_classifier([{1: 1.0}], [0, 0], ["a", "b", "c"]))
+    with pytest.raises(CorruptModelError, match="3 sums for 3 classes with Classification_SoftMaxWith"):
+        read_spec(tree_classifier([1.0], [0, 0, 0], ["a", "b", "c"], 3))
+
+
+def test_nodes_that_run_in_circles_beside_a_tree() -> None:
+    nodes = nodes_of(_TREE)
+    circle = {"treeId": 0, "nodeId": 1, "trueChildNodeId": 2, "falseChildNodeId": 3}
+    back = {"treeId": 0, "nodeId": 2, "trueChildNodeId": 1, "falseChildNodeId": 4}
+    leaves = [{"treeId": 0, "nodeId": number, "nodeBehavior": 6} for number in (3, 4)]
+    parameters = _ensemble([*nodes, circle, back, *leaves])
+    spec = model_spec("treeEnsembleRegressor", parameters, {"x": array_type(1)}, {"y": DOUBLE})
+    with pytest.raises(CorruptModelError, match="4 nodes that no root leads to"):
+        read_spec(spec)
+
+
+def test_nodes_keep_their_hit_rates() -> None:
+    content = read_spec(tree_regressor([_TREE])).content
+    assert isinstance(content, TreeEnsembleRegressor)
+    assert content.trees.hit_rates.numpy().tolist() == [0.0, 0.5, 0.5]

@@ -1,4 +1,4 @@
-"""Classical models from file to result, against NumPy and the standard library."""
+"""Generalised linear models from file to result, against NumPy and the standard library."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 
 import coremlscope
 from coremlscope import ir
+from coremlscope.classical.linear import GLMClassifier, GLMRegressor
 from coremlscope.describe.model import summarise
 from coremlscope.errors import CorruptModelError, InputError, UnsupportedModelError, UsageError
 from coremlscope.execution.executable import compile_model, load_compiled
@@ -240,3 +241,37 @@ def test_in_a_pipeline() -> None:
     model = ir.Model(spec_version=1, description=ir.Description({"main": interface}, "main"), content=content)
     with open_predictor(model) as predictor:
         assert predictor.predict({"x0": 1, "x1": 2}) == {"y": 55.0}
+
+
+def test_a_regressor() -> None:
+    model = read_spec(regressor([[1, 2], [3, 4]], [5, 6], 2))
+    assert model.kind == "glmRegressor"
+    assert model.content == GLMRegressor(
+        ir.constant(np.float64([[1, 2], [3, 4]])), ir.constant(np.float64([5, 6])), "Probit"
+    )
+
+
+@pytest.mark.parametrize("labels", [("a", "b", "c"), (3, 1, 2)])
+def test_a_classifier(labels: tuple[str, ...] | tuple[int, ...]) -> None:
+    content = read_spec(classifier([[1], [2], [3]], [4, 5, 6], labels, encoding=1)).content
+    assert isinstance(content, GLMClassifier)
+    assert (content.transform, content.encoding, content.labels) == ("Logit", "OneVsRest", labels)
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        (regressor([[1, 2]], [1, 2]), "1 rows of weights and 2 offsets"),
+        (regressor([[1, 2], [3]], [1, 2]), r"rows of \[1, 2\] weights"),
+        (regressor([[]], [1], inputs={"x": {"doubleType": {}}}), "weights"),
+        (regressor([[1]], [1], 7), r"unknown PostEvaluationTransform \(7\)"),
+        (classifier([[1], [2]], [1, 2], ["a", "b"]), "2 rows of weights for 2 classes encoded as Reference"),
+        (classifier([[1], [2]], [1, 2], ["a", "b"], encoding=1), "2 rows of weights for 2 classes"),
+        (classifier([[1], [2]], [1, 2], ["a", "b", "c"], encoding=1), "for 3 classes encoded as OneVsRest"),
+        (classifier([[1], [2]], [1, 2], ["a", "b", "c"], transform=1), "Probit for 3 classes"),
+        (classifier([[1]], [1], ["a", "b"], encoding=9), r"unknown ClassEncoding \(9\)"),
+    ],
+)
+def test_parameters_that_contradict_each_other(spec: Message, sentence: str) -> None:
+    with pytest.raises(CorruptModelError, match=sentence):
+        read_spec(spec)
