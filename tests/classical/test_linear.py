@@ -20,7 +20,7 @@ from coremlscope.describe.model import summarise
 from coremlscope.errors import CorruptModelError, InputError, UnsupportedModelError, UsageError
 from coremlscope.execution.executable import compile_model, load_compiled
 from coremlscope.execution.pipeline import open_predictor
-from coremlscope.execution.predictor import Predictor
+from coremlscope.execution.predictor import FunctionPredictor
 from coremlscope.measure.engine import measure
 from coremlscope.results.profile import Request
 from coremlscope.schema import Message
@@ -151,7 +151,7 @@ class TestInputs:
         )
         interface = dataclasses.replace(model.description.main, inputs=inputs)
         flexible = dataclasses.replace(model, description=ir.Description({"main": interface}, "main"))
-        with Predictor(flexible) as predictor:
+        with FunctionPredictor(flexible) as predictor:
             assert predictor.predict({"x": [1, 1, 1]}) == {"y": 6.0}
             with pytest.raises(CorruptModelError, match="takes 3 numbers, but its inputs hold 4"):
                 predictor.predict({"x": [1, 1, 1, 1]})
@@ -183,7 +183,7 @@ def test_parameters_that_do_not_fit_the_features(
 
 
 def test_there_is_one_function(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no function 'other'"):
+    with pytest.raises(UsageError, match="unknown function 'other'"):
         compile_model(read_spec(regressor([[1]], [0])), tmp_path, function="other")
 
 

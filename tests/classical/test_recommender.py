@@ -9,7 +9,7 @@ import pytest
 import coremlscope
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
-from coremlscope.execution.predictor import Predictor
+from coremlscope.execution.predictor import FunctionPredictor
 from coremlscope.schema import Message
 from tests.support.classical_specs import (
     INT64,
@@ -77,7 +77,7 @@ def test_sequences_are_items_of_equal_score() -> None:
 
 
 def test_number_restriction_and_exclusion() -> None:
-    with Predictor(read_spec(_recommender(dictionary_type(), "number", "only", "not"))) as predictor:
+    with FunctionPredictor(read_spec(_recommender(dictionary_type(), "number", "only", "not"))) as predictor:
 
         def ask(**more: Any) -> Any:
             return predictor.predict({"items": {"milk": 1.0}, **more})["list"]
@@ -98,7 +98,7 @@ def test_items_that_are_numbers() -> None:
 def test_made_up_inputs_are_items() -> None:
     model = read_spec(_recommender(dictionary_type(), list=sequence_type()))
     assert isinstance(model.content, ir.Classical)
-    with Predictor(model) as predictor:
+    with FunctionPredictor(model) as predictor:
         from coremlscope.execution.binding import choose_function
         from coremlscope.features import dummy_values
 

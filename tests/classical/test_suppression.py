@@ -9,7 +9,7 @@ import pytest
 
 import coremlscope
 from coremlscope.errors import CorruptModelError
-from coremlscope.execution.predictor import Predictor
+from coremlscope.execution.predictor import FunctionPredictor
 from coremlscope.schema import Message
 from tests.support.classical_specs import (
     DOUBLE,
@@ -68,7 +68,7 @@ def _boxes(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_boxes(per_class: bool, seed: int) -> None:
     c, b = _boxes(40, seed)
     model = read_spec(_suppressor(40, pickTop={"perClass": per_class}))
-    with Predictor(model) as predictor:
+    with FunctionPredictor(model) as predictor:
         for thresholds in ({}, {"iou": 0.1}, {"least": 0.8}, {"iou": 1.0, "least": 0.0}, {"least": 2.0}):
             iou, least = thresholds.get("iou", 0.5), thresholds.get("least", 0.3)
             kept = _reference(c, b, iou, least, per_class=per_class)
@@ -95,7 +95,7 @@ def test_a_fixed_number_of_rows(rows: int) -> None:
 
 
 def test_any_number_of_boxes() -> None:
-    with Predictor(read_spec(_suppressor())) as predictor:
+    with FunctionPredictor(read_spec(_suppressor())) as predictor:
         for count in (1, 5, 0):
             c, b = _boxes(count, count)
             result = predictor.predict({"raw_c": c, "raw_b": b, "least": 0.0, "iou": 1.0})

@@ -14,7 +14,7 @@ import coremlscope
 from coremlscope.classical.trees import TreeEnsembleRegressor
 from coremlscope.classical.trees.lower import MOST_BRANCHES
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.execution.predictor import Predictor
+from coremlscope.execution.predictor import FunctionPredictor
 from tests.support.classical_specs import (
     DOUBLE,
     INT64,
@@ -74,7 +74,7 @@ def test_any_trees(data: st.DataObject, dimensions: int) -> None:
     trees = data.draw(st.lists(_trees(dimensions), min_size=1, max_size=5))
     base = data.draw(st.lists(st.floats(-9, 9), min_size=dimensions, max_size=dimensions))
     rows = data.draw(st.lists(st.tuples(*[NUMBERS | st.just(math.nan)] * 3), min_size=1, max_size=5))
-    with Predictor(read_spec(tree_regressor(trees, base))) as predictor:
+    with FunctionPredictor(read_spec(tree_regressor(trees, base))) as predictor:
         for x in rows:
             given_ = predictor.predict({"x": np.array(x)})["y"]
             np.testing.assert_allclose(np.atleast_1d(given_), _sums(trees, base, x), rtol=1e-12, atol=1e-12)
@@ -85,7 +85,7 @@ def test_many_equalities_of_one_feature() -> None:
     tree: Any = -1.0
     for value in reversed([1.0, 2.0, 3.0, 5.0, 31.0, 64.0, 0.5]):
         tree = (4, 0, value, value * 10, tree, False)
-    with Predictor(read_spec(tree_regressor([tree], features=1))) as predictor:
+    with FunctionPredictor(read_spec(tree_regressor([tree], features=1))) as predictor:
         for x in (1, 2, 3, 4, 5, 31, 64, 0.5, 0, -1, 1e9):
             assert predictor.predict({"x": [x]}) == {"y": _walk(tree, [x])[0]}
 

@@ -126,7 +126,7 @@ def test_several_functions() -> None:
     summary = summarise(relu_model("one", "two"))
     assert [function.name for function in summary.functions] == ["two", "one"]
     assert summarise(relu_model("one", "two"), function="one").main.name == "one"
-    with pytest.raises(UsageError, match="no function 'three'"):
+    with pytest.raises(UsageError, match="unknown function 'three'"):
         summarise(relu_model("one", "two"), function="three")
 
 
@@ -157,7 +157,7 @@ def test_other_kinds_show_everything_above_the_content() -> None:
     assert (summary.parameters, summary.labels) == (0, None)
     assert (summary.licence, summary.user_defined, summary.is_updatable) == ("MIT", {"key": "value"}, True)
     assert ModelSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
-    with pytest.raises(UsageError, match="no function 'other'"):
+    with pytest.raises(UsageError, match="unknown function 'other'"):
         summarise(model, function="other")
     with pytest.raises(InputError, match="'n' has no shape"):
         summarise(model, {"n": (1,)})

@@ -110,7 +110,7 @@ def test_inputs_shapes_and_weights() -> None:
     assert by_value.request.inputs == ("a",)
     with pytest.raises(InputError, match="does not allow"):
         _measure(given, dataclasses.replace(QUICK, shapes={"image": (1, 8)}))
-    with pytest.raises(UsageError, match="no function 'other'"):
+    with pytest.raises(UsageError, match="unknown function 'other'"):
         _measure(given, dataclasses.replace(QUICK, function="other"))
     hollow = absent_weights(perceptron())
     interface = hollow.description.main

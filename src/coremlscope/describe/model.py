@@ -289,7 +289,7 @@ def summarise(
     if program is not None:
         first = choose_function(model, function).name
     elif first not in described:
-        raise UsageError(f"the model has no function {first!r}", f"functions: {', '.join(described)}")
+        raise UsageError(f"unknown function {first!r}", f"functions: {', '.join(described)}")
     bind_shapes(described.get(first, model.description.main), shapes)
     stages = bind_stages(model, shapes) if isinstance(model.content, Pipeline) else []
     names = sorted(described, key=lambda name: name != first)

@@ -22,8 +22,8 @@ from coremlscope.engines.base import Engine, EngineOptions, NodeProfile
 from coremlscope.engines.host import physical_cores, power_mode, processor_name
 from coremlscope.engines.sampling import MOST_WARMUPS, Clock, Samples, median_interval, sample
 from coremlscope.errors import UsageError
-from coremlscope.execution.custom_layers import CustomLayer, around_custom_layers, custom_layers
-from coremlscope.execution.executable import Executable, check_precision
+from coremlscope.execution.custom_layers import CustomLayer, custom_layers, replace_custom_layers
+from coremlscope.execution.executable import CompileOptions, Executable, check_precision
 from coremlscope.execution.pipeline import PipelineExecutable, Runnable, StageRun, compile_whole, load_whole
 from coremlscope.execution.random_weights import missing_weights
 from coremlscope.execution.ranges import OpRange
@@ -95,13 +95,14 @@ def measure(
     summary = summarise(model, request.shapes, function=function, list_ops=True)
     bodies = input_functions(model, function)
     made = dummy_values(interface, *bodies, seed=request.seed, shapes=request.shapes)
+    chosen, engine_options = engine or default_engine(), EngineOptions(threads)
+    options = CompileOptions(
+        engine=chosen,
+        engine_options=engine_options,
+        random_weights=request.seed if request.random_weights else None,
+    )
     run = _Run(
-        around_custom_layers(model),
-        request,
-        engine or default_engine(),
-        EngineOptions(threads),
-        clock,
-        progress,
+        model=replace_custom_layers(model), request=request, options=options, clock=clock, progress=progress
     )
     with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
         compiled = run.compile(Path(name))
@@ -111,7 +112,7 @@ def measure(
         parts = run.profile_nodes(executable, tensors, predicted, stages)
         ranges = run.round(Path(name), tensors) if request.precision == "fp16" else None
     phases = (Phase(taken.seconds, taken.warmups) for taken in (compiled, loaded, predicted))
-    host = describe_host(run.engine, run.options)
+    host = describe_host(chosen, engine_options)
     return _assemble(summary, host, request, tuple(phases), parts, ranges)
 
 
@@ -187,14 +188,13 @@ class _Part:
 _StageTimes = Mapping[int, Sequence[tuple[float, float]]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Run:
     """The repetitions of one measurement."""
 
     model: Model
     request: Request
-    engine: Engine
-    options: EngineOptions
+    options: CompileOptions
     clock: Clock
     progress: Progress | None
     _open: list[Runnable] = field(default_factory=list)
@@ -203,15 +203,9 @@ class _Run:
         """Compiles into a fresh folder each time; the last one stays, as `compiled`."""
         count = self.request.compile_iterations
         names = iter([*(f"cold{index}" for index in range(count)), "compiled"])
-        seed = self.request.seed if self.request.random_weights else None
 
         def work() -> None:
-            self._open.append(
-                compile_whole(
-                    self.model, folder / next(names), function=self.request.function,
-                    shapes=self.request.shapes, engine=self.engine, options=self.options, random_weights=seed,
-                )
-            )  # fmt: skip
+            self._open.append(self._compiled(folder / next(names), self.options))
 
         def after() -> None:
             executable = self._open.pop()
@@ -230,9 +224,7 @@ class _Run:
                 self._open.pop().close()
 
         def work() -> None:
-            self._open.append(
-                load_whole(folder / "compiled", self.model, engine=self.engine, options=self.options)
-            )
+            self._open.append(load_whole(folder / "compiled", self.model, options=self.options))
 
         told = self._told("load", count + 1)
         taken = sample(work, count, 1, clock=self.clock, before=before, after=told)
@@ -282,15 +274,17 @@ class _Run:
     def round(self, folder: Path, tensors: Mapping[str, Array]) -> tuple[OpRange, ...]:
         """Predicts once with results rounded to fp16, when everything is timed."""
         told = self._told("fp16", 1)
-        executable = compile_whole(
-            self.model, folder / "rounded", function=self.request.function, shapes=self.request.shapes,
-            engine=self.engine, options=self.options, precision="fp16",
-            random_weights=self.request.seed if self.request.random_weights else None,
-        )  # fmt: skip
+        executable = self._compiled(folder / "rounded", dataclasses.replace(self.options, precision="fp16"))
         _, ranges = executable.run_with_ranges(tensors)
         executable.close()
         told()
         return ranges
+
+    def _compiled(self, folder: Path, options: CompileOptions) -> Runnable:
+        request = self.request
+        return compile_whole(
+            self.model, folder, function=request.function, shapes=request.shapes, options=options
+        )
 
     def _told(self, phase: str, total: int, then: Callable[[], None] | None = None) -> Callable[[], None]:
         """Something to call behind each repetition: tells of it, and does what else is to be done."""

@@ -13,6 +13,7 @@ from typing import Any
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions
 from coremlscope.engines.sampling import Clock, sample
+from coremlscope.execution.executable import CompileOptions
 from coremlscope.execution.pipeline import Runnable, compile_whole
 from coremlscope.execution.wiring import input_functions
 from coremlscope.features import dummy_values, to_tensors
@@ -90,9 +91,16 @@ def _loaded(
 ) -> Iterator[_Runner]:
     with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as folder:
         executable = compile_whole(
-            model, Path(folder) / "compiled", function=request.function, shapes=request.shapes,
-            engine=engine, options=options, random_weights=request.seed if request.random_weights else None,
-        )  # fmt: skip
+            model,
+            Path(folder) / "compiled",
+            function=request.function,
+            shapes=request.shapes,
+            options=CompileOptions(
+                engine=engine,
+                engine_options=options,
+                random_weights=request.seed if request.random_weights else None,
+            ),
+        )
         try:
             bodies = input_functions(model, request.function or None)
             made = dummy_values(executable.description, *bodies, seed=request.seed, shapes=request.shapes)

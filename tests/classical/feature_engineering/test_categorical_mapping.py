@@ -33,7 +33,7 @@ def test_unknown_ones_without_a_default() -> None:
         (TO_NUMBERS, STRING, INT64, "z"),
         (TO_WORDS, INT64, STRING, 0),
     ):
-        with pytest.raises(InputError, match="does not know the category"):
+        with pytest.raises(InputError, match="unknown category"):
             predict_value("categoricalMapping", parameters, in_, out, value)
 
 

@@ -1,4 +1,4 @@
-"""What stands in for a model whose file does not hold what computes it, so that the rest can be timed."""
+"""Placeholders for pipeline stages that the file does not contain, so that the other stages can be timed."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from coremlscope.execution.wiring import Stage, Wiring
 from coremlscope.features import Held, default_shape, dummy_value, to_tensors
 from coremlscope.ir import ArrayFeature, DictionaryFeature, External, Feature, Shape, StringFeature
 
-__all__ = ["StandIn"]
+__all__ = ["Placeholder"]
 
 
-class StandIn:
-    """Gives made-up values of the right types and shapes, the same each time.
+class Placeholder:
+    """Returns constant synthetic values of the types and shapes of a stage's outputs.
 
-    Shapes are those that the model is described with, else those that Apple's specification tells of such a
-    model, else those that the next model takes.
+    A shape comes from the stage's description, else from Apple's specification of such a model, else from the
+    description of the stage that reads the output.
 
     Args:
         wiring: The pipeline.
-        index: The stage that this stands in for.
+        index: The index of the stage to replace.
 
     Attributes:
-        stage: That stage.
-        reason: Why it cannot be run; goes on from a name.
+        stage: The replaced stage.
+        reason: Why the stage cannot be run: a clause that follows its name.
     """
 
     def __init__(self, wiring: Wiring, index: int) -> None:
@@ -40,12 +40,12 @@ class StandIn:
 
     @property
     def results(self) -> Mapping[str, Held]:
-        """What it gives, by name of the output."""
+        """The synthetic values by output name."""
         return self._results
 
     @property
     def shapes(self) -> dict[str, Shape]:
-        """The shape of each output that has one."""
+        """The shapes by output name, for outputs that have a shape."""
         return {name: held.tensor.shape for name, held in self._results.items() if _has_shape(held.feature)}
 
     def _make(self, wiring: Wiring, index: int, feature: Feature) -> Held:
@@ -71,18 +71,18 @@ def _has_shape(feature: Feature) -> bool:
 
 
 def _shape(wiring: Wiring, index: int, feature: Feature) -> tuple[int, ...] | None:
-    """The shape of an output, from the first of three sources that tells one."""
+    """The shape of an output, from the first of three sources that declares one."""
     stage = wiring.stages[index]
     content = stage.model.content
     assert isinstance(content, External)
     names = tuple(f.name for f in stage.description.outputs)
-    takers = (
-        default_shape(taker.type)
+    declared = (default_shape(feature.type), content.output_shapes(names).get(feature.name))
+    read = (
+        default_shape(reader.type)
         for later in wiring.stages[index + 1 :]
-        for taker in later.description.inputs
-        if (wire := later.wires.get(taker.name)) is not None
+        for reader in later.description.inputs
+        if (wire := later.wires.get(reader.name)) is not None
         and (wire.stage, wire.feature.name) == (index, feature.name)
     )
-    told = (default_shape(feature.type), content.output_shapes(names).get(feature.name))
-    shape = next((shape for shape in itertools.chain(told, takers) if shape is not None), None)
+    shape = next((shape for shape in itertools.chain(declared, read) if shape is not None), None)
     return None if shape is None else tuple(size or 1 for size in shape)
