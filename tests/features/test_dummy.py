@@ -45,39 +45,37 @@ EVERY_TYPE: dict[str, FeatureType] = {
     "counts": DictionaryFeature("int64"),
     "texts": SequenceFeature("string", (3, 9)),
     "ids": SequenceFeature("int64"),
-}  # fmt: skip
+}
 DESCRIPTION = FunctionDescription(
     inputs=tuple(Feature(name, type_) for name, type_ in EVERY_TYPE.items()), outputs=()
 )
 
 
-def test_every_type_is_filled_and_accepted() -> None:
+def test_every_type_gets_a_valid_value() -> None:
     values = dummy_values(DESCRIPTION)
     assert list(values) == list(EVERY_TYPE)
     tensors = to_tensors(DESCRIPTION.inputs, values)
     assert tensors["fp16"].any()
     assert {name: values[name].dtype for name in ("fp16", "fp64", "int8")} == {
-        "fp16": np.float16, "fp64": np.float64, "int8": np.int8,
-    }  # fmt: skip
-    assert [values[s].mode for s in ("RGB", "BGR", "GRAYSCALE", "GRAYSCALE_FLOAT16")] == [
-        "RGB",
-        "RGB",
-        "L",
-        "F",
-    ]
+        "fp16": np.float16,
+        "fp64": np.float64,
+        "int8": np.int8,
+    }
+    modes = {"RGB": "RGB", "BGR": "RGB", "GRAYSCALE": "L", "GRAYSCALE_FLOAT16": "F"}
+    assert {space: values[space].mode for space in modes} == modes
     assert values["RGB"].size == (5, 4)
     assert tensors["RGB"].shape == (1, 3, 4, 5)
     assert tensors["RGB"].max() > 200
     assert len(values["texts"]) == 3
 
 
-def test_the_seed_decides() -> None:
+def test_values_depend_on_the_seed() -> None:
     one, again, other = (dummy_values(DESCRIPTION, seed=seed)["fp32"] for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, again)
     assert (one != other).any()
 
 
-def test_states_are_zero_and_defaults_are_kept() -> None:
+def test_states_are_zero_and_defaults_are_used() -> None:
     generator = np.random.default_rng(0)
     state = dummy_value(StateFeature(ArrayFeature(dtype=DType.FP16, shape=(2, 2))), generator)
     assert (state.dtype, state.tolist()) == (np.float16, [[0, 0], [0, 0]])
@@ -129,7 +127,7 @@ def test_limit_of_a_table() -> None:
     assert index_limits(function((IDS,), gather(IDS, axis=constant(-1)))) == {"ids": 8}
 
 
-def test_limit_along_an_axis_that_is_an_operation_of_its_own() -> None:
+def test_limit_along_an_axis_from_a_const_operation() -> None:
     axis = Value("axis", TensorType(DType.INT32, ()))
     const = Op(
         id="main/axis",
@@ -158,7 +156,7 @@ def test_limit_through_other_operations() -> None:
 
 
 def test_limit_of_wrapped_negative_indices() -> None:
-    # What coremltools makes of an embedding: select(ids >= 0, ids, ids + 30).
+    # coremltools' conversion of an embedding: select(ids >= 0, ids, ids + 30).
     positive, added, chosen = (
         value("positive", 1, 4, dtype=DType.BOOL),
         value("added", 1, 4),
@@ -178,7 +176,7 @@ def test_arithmetic_is_not_followed() -> None:
     assert index_limits(function((IDS,), op("add", added, x=IDS, y=constant(29)), gather(added))) == {}
 
 
-def test_the_smallest_table_decides() -> None:
+def test_limit_is_that_of_the_smallest_table() -> None:
     small = value("small", 7, 8)
     second = op("gather", value("more", 1, 4, 8), x=small, indices=IDS)
     assert index_limits(function((IDS,), gather(IDS), second)) == {"ids": 7}
@@ -201,7 +199,7 @@ def test_limit_inside_a_loop() -> None:
 
 
 @pytest.mark.parametrize("dtype", [DType.INT32, DType.FP32])
-def test_dummy_indices_stay_in_the_table(dtype: DType) -> None:
+def test_indices_are_within_the_table(dtype: DType) -> None:
     ids = value("ids", 1, 400, dtype=dtype)
     cast = value("cast", 1, 400)
     description = FunctionDescription(
@@ -213,14 +211,14 @@ def test_dummy_indices_stay_in_the_table(dtype: DType) -> None:
     np.testing.assert_array_equal(drawn, np.trunc(drawn))
 
 
-def test_cautious_integers() -> None:
+def test_integers_without_a_known_table_are_0_or_1() -> None:
     description = FunctionDescription(
         inputs=(Feature("mask", ArrayFeature(dtype=DType.INT32, shape=(1, 100))),), outputs=()
     )
     assert set(dummy_values(description)["mask"].ravel().tolist()) == {0, 1}
 
 
-def test_inputs_that_no_memory_holds() -> None:
+def test_inputs_that_do_not_fit_in_memory() -> None:
     huge = Feature("x", ArrayFeature(dtype=DType.FP32, shape=(1 << 40, 1 << 40)))
     with pytest.raises(InputError, match="too large"):
         dummy_values(FunctionDescription(inputs=(huge,), outputs=()))

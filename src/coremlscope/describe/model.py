@@ -27,7 +27,7 @@ from coremlscope.errors import UsageError
 from coremlscope.execution.binding import bind_model, choose_function, program_of
 from coremlscope.execution.wiring import BoundStage, bind_stages
 from coremlscope.features import bind_shapes, default_shape, describe_feature
-from coremlscope.features.words import describe_flexibility
+from coremlscope.features.description import describe_flexibility
 from coremlscope.ir import (
     ArrayFeature,
     DType,

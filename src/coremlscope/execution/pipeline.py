@@ -34,7 +34,7 @@ from coremlscope.execution.wiring import (
     output_shapes,
     wire,
 )
-from coremlscope.features import Held, bind_shapes, take, to_tensors
+from coremlscope.features import FeatureValue, bind_shapes, input_tensors, to_tensors
 from coremlscope.ir import Array, Feature, Model, Pipeline, Shape
 from coremlscope.ops.program import Precision
 
@@ -53,7 +53,7 @@ __all__ = [
 _MANIFEST = "pipeline.json"
 
 #: Feature values by name, as one stage computes them and later stages read them.
-_Values = Mapping[str, Held]
+_Values = Mapping[str, FeatureValue]
 _Step = Executable | Placeholder
 
 
@@ -117,7 +117,7 @@ class PipelineExecutable:
         *,
         watch: Callable[[StageRun], None] | None = None,
         clock: Callable[[], float] = perf_counter,
-    ) -> dict[str, Held]:
+    ) -> dict[str, FeatureValue]:
         """Predicts from tensors, converting features between stages.
 
         Args:
@@ -145,7 +145,9 @@ class PipelineExecutable:
 
         return self._run(tensors, run_step)
 
-    def run_with_ranges(self, tensors: Mapping[str, Array]) -> tuple[dict[str, Held], tuple[OpRange, ...]]:
+    def run_with_ranges(
+        self, tensors: Mapping[str, Array]
+    ) -> tuple[dict[str, FeatureValue], tuple[OpRange, ...]]:
         """Predicts like `run` and also returns ranges; see `Executable.run_with_ranges`."""
         ranges: list[OpRange] = []
 
@@ -159,7 +161,7 @@ class PipelineExecutable:
 
     def _run(
         self, tensors: Mapping[str, Array], run_step: Callable[[int, Executable, _Values], _Values]
-    ) -> dict[str, Held]:
+    ) -> dict[str, FeatureValue]:
         """Runs the executables; placeholders return their synthetic values."""
 
         def run_stage(index: int, values: _Values) -> _Values:
@@ -293,7 +295,7 @@ def _read_manifest(folder: Path) -> dict[str, Shape]:
 
 def _run_stages(
     wiring: Wiring, inputs: _Values, run_stage: Callable[[int, _Values], _Values]
-) -> dict[str, Held]:
+) -> dict[str, FeatureValue]:
     """Runs the stages in order. Omitted inputs of the pipeline are also omitted in its stages."""
     results: list[_Values] = []
     for index, stage in enumerate(wiring.stages):
@@ -310,9 +312,9 @@ def _run_stages(
     }
 
 
-def _pipeline_inputs(features: Sequence[Feature], tensors: Mapping[str, Array]) -> dict[str, Held]:
+def _pipeline_inputs(features: Sequence[Feature], tensors: Mapping[str, Array]) -> dict[str, FeatureValue]:
     named = {feature.name: feature for feature in features}
-    return {name: Held(named[name], tensor, is_fed=True) for name, tensor in tensors.items()}
+    return {name: FeatureValue(named[name], tensor, is_input=True) for name, tensor in tensors.items()}
 
 
 def _take(stage: Stage, values: _Values, shapes: Mapping[str, Shape] | None) -> dict[str, Array]:
@@ -322,14 +324,14 @@ def _take(stage: Stage, values: _Values, shapes: Mapping[str, Shape] | None) -> 
     if any(feature.name not in values for feature in inputs):
         known = {name: held.value() for name, held in values.items()}
         absent = with_absent_values(stage.model.content, stage.description, known)
-    return take(inputs, values, shapes, absent)
+    return input_tensors(inputs, values, shapes, absent)
 
 
-def _held(executable: Executable, results: Mapping[str, Array]) -> dict[str, Held]:
+def _held(executable: Executable, results: Mapping[str, Array]) -> dict[str, FeatureValue]:
     """The results of a stage with the labels that their numbers refer to."""
     features = {feature.name: feature for feature in executable.description.outputs}
     return {
-        name: Held(features[name], tensor, executable.labels.get(name))
+        name: FeatureValue(features[name], tensor, executable.labels.get(name))
         for name, tensor in results.items()
         if name in features
     }

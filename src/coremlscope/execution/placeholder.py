@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from coremlscope.execution.wiring import Stage, Wiring
-from coremlscope.features import Held, default_shape, dummy_value, to_tensors
+from coremlscope.features import FeatureValue, default_shape, dummy_value, to_tensors
 from coremlscope.ir import ArrayFeature, DictionaryFeature, External, Feature, Shape, StringFeature
 
 __all__ = ["Placeholder"]
@@ -39,7 +39,7 @@ class Placeholder:
         self._results = {f.name: self._make(wiring, index, f) for f in self.stage.description.outputs}
 
     @property
-    def results(self) -> Mapping[str, Held]:
+    def results(self) -> Mapping[str, FeatureValue]:
         """The synthetic values by output name."""
         return self._results
 
@@ -48,12 +48,12 @@ class Placeholder:
         """The shapes by output name, for outputs that have a shape."""
         return {name: held.tensor.shape for name, held in self._results.items() if _has_shape(held.feature)}
 
-    def _make(self, wiring: Wiring, index: int, feature: Feature) -> Held:
+    def _make(self, wiring: Wiring, index: int, feature: Feature) -> FeatureValue:
         shape = _shape(wiring, index, feature)
         if isinstance(feature.type, ArrayFeature) and shape is not None:
             feature = dataclasses.replace(feature, type=dataclasses.replace(feature.type, shape=shape))
         tensor = to_tensors((feature,), {feature.name: self._value(feature, shape or (1,))})[feature.name]
-        return Held(feature, tensor, is_fed=True)
+        return FeatureValue(feature, tensor, is_input=True)
 
     def _value(self, feature: Feature, shape: tuple[int, ...]) -> Any:
         labels = getattr(self.stage.model.content, "labels", ())

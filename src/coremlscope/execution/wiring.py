@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from coremlscope.errors import CoremlscopeError, CorruptModelError, UnsupportedModelError, UsageError
 from coremlscope.execution.binding import bind_model, choose_function
-from coremlscope.features import bind_shapes, can_pass, default_shape, describe_feature
+from coremlscope.features import bind_shapes, default_shape, describe_feature, is_compatible
 from coremlscope.ir import (
     ArrayFeature,
     External,
@@ -170,7 +170,7 @@ def stage_names(pipeline: Pipeline) -> list[str]:
 def _checked(subject: str, feature: Feature, scope: Mapping[str, Wire], stages: Sequence[Stage]) -> Wire:
     """The source of a feature, whose type must match."""
     source = scope[feature.name]
-    if can_pass(source.feature.type, feature.type):
+    if is_compatible(source.feature.type, feature.type):
         return source
     origin = "the pipeline's input" if source.is_outside else f"the output of {stages[source.stage].name!r}"
     expected, found = describe_feature(feature.type), describe_feature(source.feature.type)

@@ -287,4 +287,4 @@ def test_shapes_that_sequences_may_have(shape: tuple[int, ...], fits: bool) -> N
         return
     with pytest.raises(InputError, match="does not allow the shape") as caught:
         coremlscope.predict(model, {"x": x})
-    assert caught.value.hint == "allowed: 3, or sequence×batch×channels×height×width around that"
+    assert caught.value.hint == "allowed: 3, or sequence×batch×channels×height×width that contains it"

@@ -1,4 +1,4 @@
-"""Features on their way from one model of a pipeline to the next."""
+"""Transfer of feature values from one model of a pipeline to the next."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ from coremlscope.ir import (
     StringFeature,
 )
 
-__all__ = ["Held", "can_pass", "take"]
+__all__ = ["FeatureValue", "input_tensors", "is_compatible"]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A feature and its content, as the tensor of the model that gave it.
+class FeatureValue:
+    """A feature and its value, as a tensor of the model that produced it.
 
     Attributes:
-        feature: The feature, as the model describes it that gave it.
-        tensor: The content: what `to_tensors` made, or what a program gave.
-        labels: Of a classifier's label or probabilities: the labels, in the order of the probabilities.
-        is_fed: True where the tensor is what programs are fed: pixels are rounded, and so is fp16.
+        feature: The feature, as described by the model that produced it.
+        tensor: The value: a result of `to_tensors` or an output of a program.
+        labels: For a classifier's label or probabilities, the labels in the order of the probabilities.
+        is_input: True if the tensor is in the form of a program's input: pixels and fp16 values are rounded.
     """
 
     feature: Feature
     tensor: Array
     labels: Sequence[str | int] | None = None
-    is_fed: bool = False
+    is_input: bool = False
 
     def value(self) -> Any:
-        """The content as coremltools gives it; see `from_tensors`."""
+        """Returns the value as coremltools represents it; see `from_tensors`."""
         name = self.feature.name
         labels = {} if self.labels is None else {name: self.labels}
         return from_tensors((self.feature,), {name: self.tensor}, labels)[name]
 
     def value_for(self, target: Feature) -> Any:
-        """The content as an output of the whole, which may be described with another type of number."""
+        """Returns the value as an output of the pipeline, which may have another numeric type."""
         value = self.value()
         match target.type:
             case ArrayFeature():
@@ -64,17 +64,17 @@ class Held:
                 return value
 
     def tensor_for(self, target: Feature, shape: Shape | None = None) -> Array:
-        """What the next model is fed.
+        """Returns the value as an input tensor of the next model.
 
         Args:
-            target: The input that the content is for.
-            shape: The tensor shape that the next model is bound to; None where it takes every allowed one.
-                Arrays with as many elements in another shape are given this one.
+            target: The input of the next model.
+            shape: The tensor shape to which the next model is bound; None if it accepts every allowed shape.
+                Arrays with the same number of elements are reshaped to it.
 
         Raises:
-            InputError: The next model does not take such content.
+            InputError: The next model does not accept the value.
         """
-        if self.is_fed and _is_same_image(self.feature.type, target.type):
+        if self.is_input and _is_same_image(self.feature.type, target.type):
             if shape is None:
                 check_shape(target, self.tensor.shape)
             if shape is None or tuple(shape) == self.tensor.shape:
@@ -86,38 +86,38 @@ class Held:
         return to_tensors((target,), {target.name: value}, shapes)[target.name]
 
 
-def take(
+def input_tensors(
     features: Sequence[Feature],
-    held: Mapping[str, Held],
+    available: Mapping[str, FeatureValue],
     shapes: Mapping[str, Shape] | None = None,
     values: Mapping[str, Any] | None = None,
 ) -> dict[str, Array]:
-    """The tensors that a model is fed, from features that it is given by the names of its inputs.
+    """Returns the input tensors of a model.
 
     Args:
-        features: The inputs of the model. Optional ones may be absent.
-        held: What there is.
-        shapes: Tensor shapes that the model is bound to.
-        values: What stands for optional inputs that are absent, where that is more than their defaults.
+        features: The inputs of the model. Optional ones may be missing in `available`.
+        available: Values by the names of the model's inputs.
+        shapes: Tensor shapes to which the model is bound.
+        values: Values of missing optional inputs that replace the defaults.
 
     Raises:
-        InputError: An input is missing or does not take what it is given.
+        InputError: An input is missing or does not accept its value.
     """
     known = shapes or {}
-    absent = [feature for feature in features if feature.name not in held]
-    standing = {feature.name: values[feature.name] for feature in absent if values and feature.name in values}
-    tensors = to_tensors(absent, standing, known) if absent else {}
+    absent = [feature for feature in features if feature.name not in available]
+    given = {feature.name: values[feature.name] for feature in absent if values and feature.name in values}
+    tensors = to_tensors(absent, given, known) if absent else {}
     for feature in features:
-        if feature.name in held:
-            tensors[feature.name] = held[feature.name].tensor_for(feature, known.get(feature.name))
+        if feature.name in available:
+            tensors[feature.name] = available[feature.name].tensor_for(feature, known.get(feature.name))
     return tensors
 
 
-def can_pass(source: FeatureType, target: FeatureType) -> bool:
-    """Whether what is described as `source` can be given to what is described as `target`.
+def is_compatible(source: FeatureType, target: FeatureType) -> bool:
+    """True if an output of type `source` can be passed to an input of type `target`.
 
-    Core ML asks for the very same type; here numbers may also become arrays of one element and the other way
-    round, and arrays may differ in element type and in how their elements are arranged.
+    Core ML requires equal types. Here, numbers and one-element arrays are also interchangeable, and arrays
+    may differ in element type and shape.
     """
     match source, target:
         case ImageFeature(), ImageFeature():
@@ -142,7 +142,7 @@ def can_pass(source: FeatureType, target: FeatureType) -> bool:
 
 
 def _is_open(type_: ArrayFeature | ImageFeature) -> bool:
-    """True where the description does not fix the shape."""
+    """True if the description does not fix the shape."""
     fixed = type_.shape if isinstance(type_, ArrayFeature) else type_.width and type_.height
     return type_.flexibility is not None or not fixed
 
