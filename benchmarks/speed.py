@@ -30,7 +30,7 @@ import torch
 
 from benchmarks.networks import NETWORKS, Network, convert_network
 from coremlscope.engines.base import EngineOptions
-from coremlscope.execution.executable import compile_model
+from coremlscope.execution.executable import CompileOptions, compile_model
 from coremlscope.formats.container import read
 
 __all__ = ["main"]
@@ -81,7 +81,7 @@ class Case:
 def _coremlscope(case: Case) -> Predict:
     package = case.folder / "network.mlpackage"
     convert_network(case.network, case.network.graph(case.module), package, fp16=True)
-    options = EngineOptions(threads=case.threads)
+    options = CompileOptions(engine_options=EngineOptions(threads=case.threads))
     executable = compile_model(read(package), case.folder / "compiled", options=options)
     return lambda: executable.run(case.values)
 
@@ -89,7 +89,7 @@ def _coremlscope(case: Case) -> Predict:
 def _layers(case: Case) -> Predict:
     model = case.folder / "network.mlmodel"
     convert_network(case.network, case.network.graph(case.module), model, fp16=False, as_layers=True)
-    options = EngineOptions(threads=case.threads)
+    options = CompileOptions(engine_options=EngineOptions(threads=case.threads))
     executable = compile_model(read(model), case.folder / "compiled-layers", options=options)
     return lambda: executable.run(case.values)
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import coremlscope
-from classical import regressor
 from coremlscope import api
 from coremlscope.formats.sample import sample_model
+from tests.support.classical_specs import regressor
 
 
 def test_everything_that_is_promised_is_there() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,9 +67,3 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
     )
     assert (finished.stdout, finished.stderr) == ("[]\n", "")
-
-
-def test_names_of_test_files_differ() -> None:
-    """pytest finds the modules of tests by their names alone."""
-    names = Counter(path.name for path in (_ROOT / "tests").rglob("*.py") if path.name != "conftest.py")
-    assert [name for name, times in names.items() if times > 1] == []

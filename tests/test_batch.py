@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from coremlscope import matrix as module
+from coremlscope.batch import Matrix, Timing, fill_matrix, forecast_model, time_on_host
 from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import EngineError, NotAModelError
 from coremlscope.formats.sample import sample_model
 from coremlscope.ir import Model
-from coremlscope.batch import Matrix, Timing, fill_matrix, forecast_model, time_on_host
 from coremlscope.results.profile import Phase
-from handmade import perceptron
+from tests.support.ir_models import perceptron
 
 SETTINGS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")
 EMPTY = Matrix(3, SETTINGS, (), ())
@@ -75,7 +75,7 @@ def test_power_modes_are_recorded_and_never_mixed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_this_host() -> None:
-    engine = ScriptedEngine(ScriptedClock(), run_s=(0.25,))
+    engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
     model = sample_model(size=32, width=0.5, classes=4)
     timing = time_on_host(model, "all", iterations=3, engine=engine, clock=engine.clock)
     assert (timing.predict.samples_s, len(timing.load.samples_s)) == ((0.25,) * 3, 3)

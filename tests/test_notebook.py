@@ -12,16 +12,16 @@ import pytest
 
 from coremlscope.errors import MissingDependencyError
 from coremlscope.notebook import Grid, card, data_frame
-from render.made import made_profile
-from render.made_comparison import made_comparison
-from render.made_matrix import host_matrix
-from render.made_plan import made_plan
+from tests.support.comparisons import small_comparison
+from tests.support.matrices import host_matrix
+from tests.support.plans import small_plan
+from tests.support.profiles import small_profile
 
 _RESULTS = {
-    "profile": made_profile,
-    "comparison": made_comparison,
+    "profile": small_profile,
+    "comparison": small_comparison,
     "matrix": host_matrix,
-    "plan": lambda: made_plan(every=True),
+    "plan": lambda: small_plan(every=True),
 }
 
 
@@ -62,14 +62,14 @@ def test_results_show_themselves(name: str) -> None:
 
 
 def test_a_card_says_where_numbers_come_from() -> None:
-    text = read(made_plan()._repr_html_()).text
+    text = read(small_plan()._repr_html_()).text
     assert "nothing was measured" in text
     assert "Planned and estimated, not measured" in read(host_matrix()._repr_html_()).text
 
 
 def test_hostile_names_stay_text() -> None:
     evil = "<script>alert(1)</script>\x1b\u202e"
-    profile = made_profile()
+    profile = small_profile()
     named = dataclasses.replace(profile, ops=dataclasses.replace(profile.ops, name=(evil,) * 6))
     html = named._repr_html_()
     assert "<script" not in html
@@ -87,7 +87,7 @@ def test_bars_and_empty_tables() -> None:
 def test_pandas_may_be_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependencyError, match="needs pandas") as caught:
-        made_profile().to_pandas()
+        small_profile().to_pandas()
     assert caught.value.hint == "pip install pandas"
 
 
@@ -104,16 +104,16 @@ def pandas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("pandas")
 def test_frames() -> None:
-    profile = made_profile()
+    profile = small_profile()
     ops = profile.to_pandas()
     assert ops["id"][:6] == list(profile.ops.id)
     assert ops["status"][-1] == "engine"
-    changes = made_comparison().to_pandas()
+    changes = small_comparison().to_pandas()
     assert set(changes["origin"]) == {"measured"}
     assert "slower" in changes["verdict"]
     figures = host_matrix().to_pandas()
     assert set(figures["origin"]) == {"measured", "planned", "estimated"}
-    plan = made_plan(every=True).to_pandas()
+    plan = small_plan(every=True).to_pandas()
     assert len(plan["id"]) == 7 * 4
     assert set(plan["unit"]) == {"cpu", "gpu", "neural_engine", None}
     assert data_frame({}) == {}
@@ -121,5 +121,5 @@ def test_frames() -> None:
 
 def test_with_pandas() -> None:
     pytest.importorskip("pandas")
-    frame = made_profile().to_pandas()
+    frame = small_profile().to_pandas()
     assert frame.loc[frame["id"] == "main/13", "group_measured_s"].item() == 0.0006

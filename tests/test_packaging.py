@@ -33,7 +33,7 @@ def test_the_version_is_one() -> None:
 def test_type_marker_and_schema_lie_beside_the_code() -> None:
     package = files("coremlscope")
     assert package.joinpath("py.typed").is_file()
-    assert package.joinpath("formats", "schema", "coreml.binpb").is_file()
+    assert package.joinpath("schema", "coreml.binpb").is_file()
 
 
 @pytest.mark.parametrize("purpose", ["build", "runtime", "dev"])

@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
-# Fails where what is built from frontend/ is not what the package holds; says so and passes where it cannot be built,
-# because Node is absent or its packages cannot be fetched.
+# Checks the page of reports: types, lint and format, unit tests, and that the bundle in the package is what frontend/
+# builds. Says so and passes where it cannot be checked, because Node is absent or its packages cannot be fetched.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' 2>/dev/null
 then
-  echo "the page's bundle was not checked: that needs Node 20.19 or newer"
+  echo "the page was not checked: that needs Node 20.19 or newer"
   exit 0
 fi
 if ! make --no-print-directory frontend/node_modules/.package-lock.json
 then
-  echo "the page's bundle was not checked: the packages that build it could not be installed"
+  echo "the page was not checked: the packages that build it could not be installed"
   exit 0
 fi
 built=$(mktemp -d)
 trap 'rm -rf "$built"' EXIT
-(cd frontend && npx --no-install tsc --noEmit && npx --no-install vite build --logLevel warn --outDir "$built" --emptyOutDir)
+(
+  cd frontend
+  npm run --silent types
+  npm run --silent lint
+  npm run --silent test
+  npx --no-install vite build --logLevel warn --outDir "$built" --emptyOutDir
+)
 if ! diff -rq "$built" src/coremlscope/render/bundle; then
   echo "src/coremlscope/render/bundle is not what frontend/ builds: run make frontend" >&2
   exit 1

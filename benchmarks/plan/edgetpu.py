@@ -44,14 +44,32 @@ def network(corpus: Path = CORPUS) -> Model:
     shift = constant(np.full((1, 3, 1, 1), -1, np.float32))
     kept = [op for op in ops[:cut] if op.type == "const"]
     front = [
-        Op("main/front/0", "mul", {"x": (image,), "y": (constant(np.float32(1 / 128)),)}, (scaled,)),
-        Op("main/front/1", "add", {"x": (scaled,), "y": (shift,)}, (shifted,)),
-        Op("main/front/2", "cast", {"x": (shifted,), "dtype": (constant("fp16"),)}, ops[cut].outputs),
+        Op(
+            id="main/front/0",
+            type="mul",
+            inputs={"x": (image,), "y": (constant(np.float32(1 / 128)),)},
+            outputs=(scaled,),
+        ),
+        Op(id="main/front/1", type="add", inputs={"x": (scaled,), "y": (shift,)}, outputs=(shifted,)),
+        Op(
+            id="main/front/2",
+            type="cast",
+            inputs={"x": (shifted,), "dtype": (constant("fp16"),)},
+            outputs=ops[cut].outputs,
+        ),
     ]
-    graph = Graph(function.graph.name, (image,), (*kept, *front, *ops[cut + 1 :]), function.graph.outputs)
-    content = Program({name: Function(function.name, function.opset, graph)}, model.content.version)
+    graph = Graph(
+        name=function.graph.name,
+        inputs=(image,),
+        ops=(*kept, *front, *ops[cut + 1 :]),
+        outputs=function.graph.outputs,
+    )
+    content = Program(
+        functions={name: Function(name=function.name, opset=function.opset, graph=graph)},
+        version=model.content.version,
+    )
     main = model.description.main
     (feature,) = main.inputs
-    taken = replace(feature, name=image.name, type=ArrayFeature(DType.FP32, (1, 3, 224, 224)))
+    taken = replace(feature, name=image.name, type=ArrayFeature(dtype=DType.FP32, shape=(1, 3, 224, 224)))
     functions = {model.description.default: replace(main, inputs=(taken,))}
     return replace(model, content=content, description=replace(model.description, functions=functions))

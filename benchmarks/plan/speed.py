@@ -41,11 +41,13 @@ def large_model(count: int = _OPS) -> Model:
             extra = {"axis": (constant(1),)}
         elif kind == "layer_norm":
             extra = {"axes": (constant([1]),)}
-        ops.append(Op(f"main/{index}", kind, inputs | extra, (y,)))  # type: ignore[arg-type]
+        ops.append(Op(id=f"main/{index}", type=kind, inputs=inputs | extra, outputs=(y,)))  # type: ignore[arg-type]
         x = y
-    function = Function("main", "CoreML8", Graph("main", (given,), tuple(ops), (x,)))
-    description = Description({"main": FunctionDescription((), ())}, "main")
-    return Model(9, description, Program({"main": function}))
+    function = Function(
+        name="main", opset="CoreML8", graph=Graph(name="main", inputs=(given,), ops=tuple(ops), outputs=(x,))
+    )
+    description = Description({"main": FunctionDescription(inputs=(), outputs=())}, "main")
+    return Model(spec_version=9, description=description, content=Program(functions={"main": function}))
 
 
 def report() -> str:

@@ -16,7 +16,13 @@ await look(
       const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
       found[colorScheme] = result.violations
         .filter((one) => ["serious", "critical"].includes(one.impact))
-        .map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => `${node.html} ${node.any[0]?.message ?? ""}`).join(" | ")}`);
+        .map(
+          (one) =>
+            `${one.id}: ${one.nodes
+              .slice(0, 3)
+              .map((node) => `${node.html} ${node.any[0]?.message ?? ""}`)
+              .join(" | ")}`,
+        );
     }
     return found;
   },

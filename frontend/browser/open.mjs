@@ -36,7 +36,9 @@ export async function look(work, options = {}) {
 /** The text of each cell of the rows in view: heading of the column to text. */
 export const readRows = (page) =>
   page.evaluate(() => {
-    const heads = [...document.querySelectorAll(".grid-head [role=columnheader]")].map((cell) => cell.textContent.replace(/[↑↓]/g, "").trim());
+    const heads = [...document.querySelectorAll(".grid-head [role=columnheader]")].map((cell) =>
+      cell.textContent.replace(/[↑↓]/g, "").trim(),
+    );
     return [...document.querySelectorAll(".grid-body .grid-row")].map((row) =>
       Object.fromEntries([...row.querySelectorAll("[role=gridcell]")].map((cell, index) => [heads[index], cell.textContent.trim()])),
     );

@@ -24,13 +24,18 @@ await look(async (page, url) => {
       };
       requestAnimationFrame(step);
     });
-    const gaps = frames.slice(1).map((now, index) => now - frames[index]).sort((a, b) => a - b);
+    const gaps = frames
+      .slice(1)
+      .map((now, index) => now - frames[index])
+      .sort((a, b) => a - b);
     return {
       fps: ((frames.length - 1) / (frames.at(-1) - frames[0])) * 1000,
       slowestFrameMs: gaps.at(-1),
       rowsInPage: most,
       scrolledTo: grid.scrollTop,
-      blank: document.elementsFromPoint(grid.getBoundingClientRect().left + 60, Math.min(grid.getBoundingClientRect().top + 90, innerHeight - 5)).every((one) => !one.closest(".grid-row")),
+      blank: document
+        .elementsFromPoint(grid.getBoundingClientRect().left + 60, Math.min(grid.getBoundingClientRect().top + 90, innerHeight - 5))
+        .every((one) => !one.closest(".grid-row")),
     };
   });
   const sortBegin = performance.now();

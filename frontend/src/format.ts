@@ -1,4 +1,4 @@
-/** Numbers as people read them: the same forms as in `units.py`, so that page and console agree. */
+/** Formats numbers as `units.py` does, so that page and console agree. */
 
 const FACTORS: [number, string][] = [
   [1e12, "T"],
@@ -16,7 +16,11 @@ function threeDigits(value: number): string {
 export function duration(seconds: number): string {
   const size = Math.abs(seconds);
   const sign = seconds < 0 ? "−" : "";
-  for (const [factor, unit] of [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]] as const) {
+  for (const [factor, unit] of [
+    [1, "s"],
+    [1e-3, "ms"],
+    [1e-6, "µs"],
+  ] as const) {
     if (size >= factor * 0.9995) return `${sign}${threeDigits(size / factor)} ${unit}`;
   }
   return `${sign}${(size * 1e9).toFixed(0)} ns`;
@@ -58,7 +62,7 @@ export function compactType(text: string): string {
   );
 }
 
-/** The last part of a path. */
+/** The last component of a path. */
 export function fileName(path: string): string {
   return path.split(/[\\/]/).filter(Boolean).at(-1) ?? "model";
 }

@@ -2,7 +2,7 @@ import { render } from "preact";
 import { ComparePage } from "./pages/compare";
 import { ReportPage } from "./pages/report";
 import { ServerPage } from "./pages/server";
-import { readPayload, type Payload } from "./payload";
+import { type Payload, readPayload } from "./payload";
 import { Footer } from "./ui/footer";
 import "./styles/base.css";
 import "./styles/parts.css";
@@ -13,7 +13,7 @@ import "./styles/server.css";
 import "./styles/compare.css";
 import "./styles/print.css";
 
-/** The page that shows a result: another kind of result is one file in `pages/` and one case here. */
+/** The page of a result. A new kind of result is one file in `pages/` and one case here. */
 function Page(props: { payload: Payload }) {
   const { result } = props.payload;
   switch (result.schema) {

@@ -2,7 +2,7 @@ import type { Comparison } from "./data/comparison";
 import type { ModelSummary, Profile } from "./data/profile";
 import type { ServerState } from "./data/server";
 
-/** What a page shows: the JSON of a result, told apart by its `schema`. */
+/** The JSON of a result; `schema` tells the kinds apart. */
 export type Result = Profile | ModelSummary | Comparison | ServerState;
 
 export interface Payload {
@@ -11,9 +11,9 @@ export interface Payload {
   result: Result;
 }
 
-/** Reads what Python put into the page. */
+/** Reads the data that Python embedded in the page. */
 export function readPayload(): Payload {
   const element = document.getElementById("payload");
-  if (!element?.textContent) throw new Error("this page holds no data");
+  if (!element?.textContent) throw new Error("this page contains no data");
   return JSON.parse(element.textContent) as Payload;
 }

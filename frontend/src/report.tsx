@@ -1,10 +1,10 @@
-import { createContext, type ComponentChildren } from "preact";
+import { type ComponentChildren, createContext } from "preact";
 import { useContext, useMemo, useState } from "preact/hooks";
 import { Placement } from "./data/placement";
 import type { DevicePlan, Group, ModelSummary, OpTable, Profile, Setting } from "./data/profile";
-import { buildRows, tableOf, type Rows } from "./data/rows";
+import { buildRows, type Rows, tableOf } from "./data/rows";
 
-/** Everything that the views of one result share. `profile` is null where the model was only looked at. */
+/** Everything that the views of one result share. `profile` is null where the model was not profiled. */
 export interface Report {
   model: ModelSummary;
   profile: Profile | null;
@@ -12,23 +12,23 @@ export interface Report {
   groups: Group[];
   rows: Rows;
   plans: DevicePlan[];
-  /** The device and the setting that marks, costs and estimates are shown for; null where none was planned. */
+  /** The plan of the chosen device and setting; null where nothing was planned. */
   placement: Placement | null;
   device: number;
   setting: Setting;
   chooseDevice: (index: number) => void;
   chooseSetting: (setting: Setting) => void;
-  /** The operation whose details are open, by id. Views set it to lead to an operation. */
+  /** The id of the selected operation, whose details are open. Any view may set it. */
   selected: string | null;
   select: (id: string | null) => void;
 }
 
 const Context = createContext<Report | null>(null);
 
-/** The report that the view is a part of. */
+/** The report that contains the view. */
 export function useReport(): Report {
   const report = useContext(Context);
-  if (!report) throw new Error("a view stands outside of a report");
+  if (!report) throw new Error("the view is not inside a report");
   return report;
 }
 
@@ -41,12 +41,23 @@ export function ReportProvider(props: { result: Profile | ModelSummary; children
   const [selected, select] = useState<string | null>(null);
   const plan = plans[device] ?? null;
   const table = useMemo(() => tableOf(result), [result]);
-  const groups = profile?.groups ?? [];
-  const rows = useMemo(() => buildRows(table, groups, plan), [table, plan]);
-  const placement = useMemo(() => (plan ? new Placement(plan, setting, table.id) : null), [plan, setting]);
+  const groups = useMemo(() => profile?.groups ?? [], [profile]);
+  const rows = useMemo(() => buildRows(table, groups, plan), [table, groups, plan]);
+  const placement = useMemo(() => (plan ? new Placement(plan, setting, table.id) : null), [plan, setting, table]);
   const report: Report = {
     model: profile ? profile.model : (result as ModelSummary),
-    profile, table, groups, rows, plans, placement, device, setting, chooseDevice, chooseSetting, selected, select,
+    profile,
+    table,
+    groups,
+    rows,
+    plans,
+    placement,
+    device,
+    setting,
+    chooseDevice,
+    chooseSetting,
+    selected,
+    select,
   };
   return <Context.Provider value={report}>{props.children}</Context.Provider>;
 }

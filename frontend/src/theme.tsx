@@ -5,7 +5,7 @@ const KEY = "coremlscope-theme";
 const NEXT: Record<Theme, Theme> = { auto: "light", light: "dark", dark: "auto" };
 const WORDS: Record<Theme, string> = { auto: "System", light: "Light", dark: "Dark" };
 
-/** Follows the system until a person says otherwise; remembered where the browser lets a page remember. */
+/** Switches the theme, by default that of the system. The choice is stored where the browser permits it. */
 export function ThemeSwitch() {
   const [theme, setTheme] = useState<Theme>(stored);
   useLayoutEffect(() => {
@@ -30,7 +30,7 @@ function stored(): Theme {
     const value = localStorage.getItem(KEY);
     return value === "light" || value === "dark" ? value : "auto";
   } catch {
-    return "auto"; // a page that was opened from a file may have no storage
+    return "auto"; // a page opened from a file may have no storage
   }
 }
 
@@ -38,6 +38,6 @@ function store(theme: Theme): void {
   try {
     localStorage.setItem(KEY, theme);
   } catch {
-    // nothing is remembered then
+    // the choice is not stored then
   }
 }

@@ -186,7 +186,12 @@ def _forecast_or_say_why(
         )
     except UnsupportedModelError as error:
         return None, [
-            Finding("not-estimated", "info", f"No plan and no estimate: {error.message}.", error.hint)
+            Finding(
+                id="not-estimated",
+                severity="info",
+                text=f"No plan and no estimate: {error.message}.",
+                hint=error.hint,
+            )
         ]
     return found, []
 

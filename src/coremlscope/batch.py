@@ -75,7 +75,7 @@ def fill_matrix(
                 filling.add_measurement(index, measured)
     except KeyboardInterrupt:
         text = "Ctrl-C ended the work here: this and the following profiles are incomplete."
-        filling.add_finding(index, Finding(INTERRUPTED, "warning", text))
+        filling.add_finding(index, Finding(id=INTERRUPTED, severity="warning", text=text))
     return tuple(filling.profiles)
 
 
@@ -139,7 +139,10 @@ class _Filling:
             return work()
         except CoremlscopeError as error:
             text = f"{what}: {error.message}"
-            self.add_finding(index, Finding(FAILED, "error", text, error.hint, exit_code=error.exit_code))
+            self.add_finding(
+                index,
+                Finding(id=FAILED, severity="error", text=text, hint=error.hint, exit_code=error.exit_code),
+            )
             return None
 
     def tell(self) -> None:

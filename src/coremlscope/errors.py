@@ -1,19 +1,19 @@
-"""The one error tree. Every error has a sentence, a hint and an exit code.
+"""The error hierarchy. Every error has a one-sentence message, a hint and an exit code.
 
     CoremlscopeError                    1
-    ├─ UsageError                       2  an option or argument is wrong
-    ├─ ModelError                       3  something about the model file
-    │  ├─ NotAModelError                3  the path is not a Core ML model at all
-    │  ├─ CorruptModelError             3  it is one, but damaged or hostile
-    │  ├─ MissingWeightsError           3  a weight file is absent or a blob is out of range
-    │  └─ UnsupportedModelError         5  a valid model of a kind that cannot be run here
-    │     └─ UnsupportedOpError         5  operations that cannot be lowered (all are named at once)
-    ├─ InputError                       4  an input value: missing, unknown, wrong shape or dtype
-    ├─ EngineError                      6  the engine refused or failed
-    ├─ MissingDependencyError           7  an optional package is needed
+    ├─ UsageError                       2  an option or argument is invalid
+    ├─ ModelError                       3  the model file cannot be used
+    │  ├─ NotAModelError                3  the path is not a Core ML model
+    │  ├─ CorruptModelError             3  the model is damaged, truncated or malicious
+    │  ├─ MissingWeightsError           3  a weight file is missing or a blob is out of range
+    │  └─ UnsupportedModelError         5  the model is valid, but cannot be run here
+    │     └─ UnsupportedOpError         5  operations cannot be lowered (the error lists all of them)
+    ├─ InputError                       4  an input value is missing, unknown, or has the wrong shape or dtype
+    ├─ EngineError                      6  the engine rejected the graph or failed
+    ├─ MissingDependencyError           7  an optional package is not installed
     └─ OutputError                      8  the result cannot be written
 
-Foreign exceptions are wrapped at the borders only: reader, engine, output.
+Exceptions of other libraries are wrapped at the boundaries only: reader, engine, output.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ __all__ = [
 
 
 class CoremlscopeError(Exception):
-    """Something that stops the work.
+    """The base class of all errors.
 
     Args:
-        message: One sentence that says what is wrong, with the names and numbers concerned.
-        hint: One sentence that says what to do about it.
+        message: One sentence that describes the problem, with the relevant names and numbers.
+        hint: One sentence that suggests a solution.
     """
 
     exit_code: ClassVar[int] = 1
@@ -54,7 +54,7 @@ class CoremlscopeError(Exception):
 
 
 class UsageError(CoremlscopeError):
-    """An option or an argument is wrong."""
+    """An option or an argument is invalid."""
 
     exit_code = 2
 
@@ -70,24 +70,24 @@ class NotAModelError(ModelError):
 
 
 class CorruptModelError(ModelError):
-    """The file is a Core ML model, but damaged, truncated or hostile."""
+    """The file is a Core ML model, but damaged, truncated or malicious."""
 
 
 class MissingWeightsError(ModelError):
-    """A weight file is absent, or a blob lies outside it."""
+    """A weight file is missing, or a blob lies outside it."""
 
 
 class UnsupportedModelError(ModelError):
-    """A valid model that cannot be run here."""
+    """The model is valid, but cannot be run here."""
 
     exit_code = 5
 
 
 class UnsupportedOpError(UnsupportedModelError):
-    """The program holds operations that cannot be lowered.
+    """The program contains operations that cannot be lowered.
 
     Args:
-        ops: `(op type, op id, reason)` of every such operation of the program.
+        ops: `(op type, op id, reason)` of every such operation.
     """
 
     def __init__(self, ops: Sequence[tuple[str, str, str]]) -> None:
@@ -116,18 +116,18 @@ class InputError(CoremlscopeError):
 
 
 class EngineError(CoremlscopeError):
-    """The engine refused the graph or failed while running it."""
+    """The engine rejected the graph or failed while running it."""
 
     exit_code = 6
 
 
 class MissingDependencyError(CoremlscopeError):
-    """An optional package is needed and not installed."""
+    """A required optional package is not installed."""
 
     exit_code = 7
 
 
 class OutputError(CoremlscopeError):
-    """The result cannot be written where it was asked for."""
+    """The result cannot be written to the requested location."""
 
     exit_code = 8

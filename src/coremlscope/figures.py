@@ -1,4 +1,4 @@
-"""A number that says where it comes from."""
+"""Numbers that carry their origin."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Origin = Literal["measured", "planned", "estimated", "declared"]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A value with its interval and its origin.
+    """A value with an interval and an origin.
 
     Attributes:
-        value: The value, in the SI unit that its owner names.
-        low: Lower end of the interval (80 % for estimates); equal to `value` where there is none.
-        high: Upper end of the interval.
+        value: The value, in the SI unit given by the name of the field that holds the figure.
+        low: Lower bound of the interval (80 % for estimates); equal to `value` if there is no interval.
+        high: Upper bound of the interval.
         origin: `measured` on this host, `planned` by Core ML's cost model, `estimated` by the latency
             model, or `declared` by the file.
     """
@@ -29,11 +29,15 @@ class Figure:
 
     @classmethod
     def measured(cls, value: float) -> Figure:
-        """A single measured value without an interval."""
+        """Creates a single measured value without an interval."""
         return cls(value, value, value, "measured")
 
     def __add__(self, other: Figure) -> Figure:
-        """Sums two figures of one origin; figures of different origins never mix."""
+        """Adds two figures of the same origin.
+
+        Raises:
+            ValueError: The origins differ.
+        """
         if self.origin != other.origin:
-            raise ValueError(f"cannot add a figure {self.origin} to one {other.origin}")
+            raise ValueError(f"cannot add figures of different origins: {self.origin} and {other.origin}")
         return Figure(self.value + other.value, self.low + other.low, self.high + other.high, self.origin)

@@ -1,4 +1,4 @@
-"""Findings: what a person should know about a result, but that does not stop the work."""
+"""Findings: remarks about a result that do not stop the work."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["Finding", "Severity"]
 Severity = Literal["info", "warning", "error"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One remark about a model or a measurement.
 
     Attributes:
-        id: A stable name in kebab case, for filters and for CI.
+        id: A stable identifier in kebab case, for filters and CI.
         severity: `info`, `warning`, or `error` for a part of the work that failed.
-        text: One sentence for people.
-        hint: What to do about it; may be empty.
-        ops: The ids of the operations concerned; may be empty.
-        exit_code: That of the error, where the severity is `error`.
+        text: One sentence for the user.
+        hint: A suggested action; may be empty.
+        ops: The ids of the affected operations; may be empty.
+        exit_code: The exit code of the error, where the severity is `error`.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Numbers and foreign text as people read them. SI inside the program, pretty only at the edge."""
+"""Formatting of numbers and untrusted text for display. Values are in SI units everywhere else."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ __all__ = [
     "format_duration",
     "format_rate",
     "format_share",
+    "shown",
 ]
 
-#: Characters that steer a terminal, or turn the direction of the text around them.
+#: Maximum length of a displayed name.
+_MAX_LENGTH = 300
+#: Terminal control characters, and characters that change the direction of text.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def escape_controls(text: str, *, keep: str = "") -> str:
-    """A text out of a model's file, safe to be shown: an escape character becomes `\\x1b`.
+    """Escapes control characters, so that text from a model file is safe to print: ESC becomes `\\x1b`.
 
     Args:
-        text: Any text. Tabs and ends of lines become blanks.
-        keep: Control characters that stay.
+        text: Any text. Tabs and line breaks become spaces.
+        keep: Control characters that are kept.
     """
 
     def escape(match: re.Match[str]) -> str:
@@ -37,7 +40,7 @@ def escape_controls(text: str, *, keep: str = "") -> str:
 
 
 def _three_digits(value: float) -> str:
-    """`value` (below 1000) with three significant digits, without an exponent."""
+    """Formats `value` (below 1000) with three significant digits and without an exponent."""
     if value >= 99.95:
         return f"{value:.0f}"
     if value >= 9.995:
@@ -46,7 +49,7 @@ def _three_digits(value: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration with three significant digits: `850 ns`, `1.23 ms`, `4.50 s`."""
+    """Formats a duration with three significant digits: `850 ns`, `1.23 ms`, `4.50 s`."""
     for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if abs(seconds) >= factor * 0.9995:
             return f"{_three_digits(seconds / factor)} {unit}"
@@ -54,7 +57,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_bytes(count: float) -> str:
-    """A size in SI units: `512 B`, `3.41 kB`, `14.0 MB`."""
+    """Formats a size in SI units: `512 B`, `3.41 kB`, `14.0 MB`."""
     if count < 1000:
         return f"{count:.0f} B"
     for factor, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
@@ -64,7 +67,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_count(count: float) -> str:
-    """A count in SI units: `512`, `3.50 M`, `4.12 G`."""
+    """Formats a count with an SI prefix: `512`, `3.50 M`, `4.12 G`."""
     if count < 1000:
         return f"{count:.0f}"
     for factor, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -74,10 +77,16 @@ def format_count(count: float) -> str:
 
 
 def format_rate(per_second: float) -> str:
-    """A rate: `45.2 /s`, `1234 /s`."""
+    """Formats a rate: `45.2 /s`, `1234 /s`."""
     return f"{per_second:.0f} /s" if per_second >= 999.5 else f"{_three_digits(per_second)} /s"
 
 
 def format_share(share: float) -> str:
-    """A share of one as a percentage with one decimal: `12.3 %`."""
+    """Formats a fraction as a percentage with one decimal: `12.3 %`."""
     return f"{share * 100:.1f} %"
+
+
+def shown(name: str) -> str:
+    """Makes a name from a model file safe to display: unprintable names are escaped, long ones truncated."""
+    text = name if name.isprintable() else ascii(name)
+    return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 1] + "…"

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from benchmarks.conformance import runner
 from benchmarks.conformance.report import (
     KnownFailure,

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-FRONTEND = Path(__file__).parents[2] / "frontend"
+from tests.support.browser import Drive
 
-#: Runs a script with a page and arguments; returns what it printed, as JSON.
-Drive = Callable[..., Any]
+FRONTEND = Path(__file__).parents[2] / "frontend"
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from browser.conftest import Drive
 from coremlscope.comparison.models import compare_on_devices
 from coremlscope.comparison.profiles import Comparison, compare_profiles
 from coremlscope.devices import find_device
@@ -16,8 +15,9 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.render.page import render_html_comparison
 from coremlscope.results.profile import Request
 from coremlscope.units import format_duration
-from render.made import made_profile
-from render.made_comparison import changed, rounds, timed
+from tests.support.browser import Drive
+from tests.support.comparisons import changed, rounds, timed
+from tests.support.profiles import small_profile
 
 HOSTILE = "</script><script>globalThis.hostile=1</script><img src=x onerror='globalThis.hostile=2'>"
 
@@ -25,7 +25,7 @@ HOSTILE = "</script><script>globalThis.hostile=1</script><img src=x onerror='glo
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
     """Two versions with a hostile name, and a model's plans under two settings beside them."""
-    before, after = timed(made_profile()), changed()
+    before, after = timed(small_profile()), changed()
     names = (HOSTILE, *after.ops.name[1:])
     after = dataclasses.replace(after, ops=dataclasses.replace(after.ops, name=names))
     found = compare_profiles([before, after], rounds=[rounds(1), rounds(1.4)], labels=["main", HOSTILE])

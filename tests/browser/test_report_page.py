@@ -12,9 +12,6 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-import programs
-from browser.conftest import Drive
-from browser.large import large_profile
 from coremlscope import api
 from coremlscope.describe.stages import StageSummary
 from coremlscope.findings import Finding
@@ -22,7 +19,10 @@ from coremlscope.render.json import plain
 from coremlscope.render.page import render_html
 from coremlscope.results.profile import Profile, StageTiming
 from coremlscope.units import format_duration
-from render.made import made_profile, made_summary
+from tests.support import programs
+from tests.support.browser import Drive
+from tests.support.large_profiles import large_profile
+from tests.support.profiles import small_profile, small_summary
 
 HOSTILE = (
     "</script><!--<script>globalThis.hostile=1</script><img src=x onerror='globalThis.hostile=2'>\u2028&lt;"
@@ -132,7 +132,7 @@ def test_numbers_of_layers_equal_the_data(drive: Drive, tmp_path: Path) -> None:
 def test_hostile_names_stay_text(drive: Drive, tmp_path: Path) -> None:
     profile = large_profile(20, name=HOSTILE + "{index}")
     model = dataclasses.replace(profile.model, path=f"models/{HOSTILE}.mlpackage", description=HOSTILE)
-    findings = (Finding("x", "warning", HOSTILE, HOSTILE, ("main/1",)),)
+    findings = (Finding(id="x", severity="warning", text=HOSTILE, hint=HOSTILE, ops=("main/1",)),)
     hostile = dataclasses.replace(profile, model=model, findings=findings)
     page = write(tmp_path, hostile)
     assert page.read_text(encoding="utf-8").count("<script") == 2
@@ -175,11 +175,11 @@ def test_pipelines_and_classical_models_have_pages(drive: Drive, tmp_path: Path)
         StageTiming("model1", "soundAnalysisPreprocessing", "is a part of the system"),
     )
     model = dataclasses.replace(
-        made_summary(),
+        small_summary(),
         stages=tuple(StageSummary(one.name, one.kind, (), (), absent=one.absent) for one in stages),
         facts=(("trees", "3 trees of 7 nodes"),),
     )
-    seen = drive("page", write(tmp_path, dataclasses.replace(made_profile(), model=model, stages=stages)))
+    seen = drive("page", write(tmp_path, dataclasses.replace(small_profile(), model=model, stages=stages)))
     assert seen["complaints"] == []
     assert any("model0" in row and "10.0 µs" in row for row in seen["times"])
     assert any("not run: is a part of the system" in row for row in seen["times"])
@@ -187,7 +187,7 @@ def test_pipelines_and_classical_models_have_pages(drive: Drive, tmp_path: Path)
 
 def test_older_profiles_and_models_have_pages(drive: Drive, tmp_path: Path) -> None:
     """Without plans, edges and live memory the page shows what is left."""
-    data = json.loads(json.dumps(plain(made_profile().to_json())))
+    data = json.loads(json.dumps(plain(small_profile().to_json())))
     for column in ("layer", "layer_type", "inputs", "live_bytes", "kernel"):
         del data["ops"][column]
     del data["plans"]
@@ -196,7 +196,7 @@ def test_older_profiles_and_models_have_pages(drive: Drive, tmp_path: Path) -> N
     assert {"Times", "Layers", "Findings", "Weights"} <= set(seen["sections"])
     assert "Compute units" not in seen["sections"]
     path = tmp_path / "model.html"
-    path.write_text(render_html(made_summary(list_ops=True)), encoding="utf-8")
+    path.write_text(render_html(small_summary(list_ops=True)), encoding="utf-8")
     seen = drive("page", path)
     assert seen["complaints"] == []
     assert "Layers" in seen["sections"]

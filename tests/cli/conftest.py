@@ -42,23 +42,40 @@ def doubler(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for index, value in enumerate(inputs):
         assert isinstance(value.type, ir.TensorType)
         outputs.append(ir.Value(f"twice_{value.name}", value.type))
-        ops.append(ir.Op(f"main/{index}", "add", {"x": (value,), "y": (value,)}, (outputs[-1],)))
+        ops.append(
+            ir.Op(
+                id=f"main/{index}", type="add", inputs={"x": (value,), "y": (value,)}, outputs=(outputs[-1],)
+            )
+        )
     bounds = ir.RangeShapes(((1, 1), (2, 9)))
     interface = ir.FunctionDescription(
-        (
+        inputs=(
             ir.Feature("picture", ir.ImageFeature("RGB", 6, 4)),
-            ir.Feature("row", ir.ArrayFeature(ir.DType.FP32, (1, 4), bounds)),
-            ir.Feature("more", ir.ArrayFeature(ir.DType.INT32, (1,), default=4.0), is_optional=True),
+            ir.Feature("row", ir.ArrayFeature(dtype=ir.DType.FP32, shape=(1, 4), flexibility=bounds)),
+            ir.Feature(
+                "more", ir.ArrayFeature(dtype=ir.DType.INT32, shape=(1,), default=4.0), is_optional=True
+            ),
         ),
-        (
+        outputs=(
             ir.Feature("twice_picture", ir.ImageFeature("RGB", 6, 4)),
-            ir.Feature("twice_row", ir.ArrayFeature(ir.DType.FP32, ())),
-            ir.Feature("twice_more", ir.ArrayFeature(ir.DType.INT32, (1,))),
+            ir.Feature("twice_row", ir.ArrayFeature(dtype=ir.DType.FP32, shape=())),
+            ir.Feature("twice_more", ir.ArrayFeature(dtype=ir.DType.INT32, shape=(1,))),
         ),
     )
-    function = ir.Function("main", "CoreML6", ir.Graph("main", inputs, tuple(ops), tuple(outputs)))
-    metadata = ir.Metadata("Doubles.", "1.2", "somebody", "MIT", {"key": "value"})
-    model = ir.Model(7, ir.Description({"main": interface}, "main"), ir.Program({"main": function}), metadata)
+    function = ir.Function(
+        name="main",
+        opset="CoreML6",
+        graph=ir.Graph(name="main", inputs=inputs, ops=tuple(ops), outputs=tuple(outputs)),
+    )
+    metadata = ir.Metadata(
+        description="Doubles.", version="1.2", author="somebody", licence="MIT", user_defined={"key": "value"}
+    )
+    model = ir.Model(
+        spec_version=7,
+        description=ir.Description({"main": interface}, "main"),
+        content=ir.Program(functions={"main": function}),
+        metadata=metadata,
+    )
     path = tmp_path_factory.mktemp("models") / "doubler.mlpackage"
     write_mlpackage(model, path)
     return path

@@ -81,7 +81,7 @@ def test_wrong_inputs(sample: Path, photo: Path, capsys: pytest.CaptureFixture[s
     code, error, _ = fail(["profile", model, "--shape", "image=16x16"], capsys)
     assert (code, error) == (4, "'image' has the fixed shape 32×32, not 16×16")
     code, error, _ = fail(["profile", model, "--function", "other"], capsys)
-    assert (code, error) == (2, "the model has no function 'other'")
+    assert (code, error) == (2, "unknown function 'other'")
 
 
 def test_absent_weights(hollow: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-import golden
 from coremlscope.cli import COMMANDS, main
+from tests.support import golden
 
 
 @pytest.fixture(autouse=True)

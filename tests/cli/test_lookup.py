@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import golden
 from coremlscope.cli import main
 from coremlscope.ops import OPS
 from coremlscope.placement.notes import NOTES
 from coremlscope.placement.rules import GRAPH_RULES, RULES
+from tests.support import golden
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,6 @@ import onnxruntime as ort
 import pytest
 from PIL import Image
 
-import handmade
 from coremlscope import ir
 from coremlscope.cli import main
 from coremlscope.describe.model import ModelSummary
@@ -20,6 +19,7 @@ from coremlscope.execution.export import export_onnx
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.results.profile import Profile
+from tests.support import ir_models
 
 QUICK = ["--iterations", "3", "--compile-iterations", "1", "--load-iterations", "2", "--warmups", "1"]
 
@@ -136,10 +136,12 @@ def test_predict_from_typed_values(doubler: Path, photo: Path, capsys: pytest.Ca
 
 def test_predict_rounded_to_fp16(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x, y = (ir.Value(name, ir.TensorType(ir.DType.FP16, (2,))) for name in "xy")
-    square = ir.Op("main/0", "mul", {"x": (x,), "y": (x,)}, (y,))
-    features = (handmade.array_feature(name, (2,), ir.DType.FP16) for name in "xy")
+    square = ir.Op(id="main/0", type="mul", inputs={"x": (x,), "y": (x,)}, outputs=(y,))
+    features = (ir_models.array_feature(name, (2,), ir.DType.FP16) for name in "xy")
     interface = [next(features)], [next(features)]
-    square_of = handmade.model(*interface, {"main": ir.Graph("main", (x,), (square,), (y,))})
+    square_of = ir_models.model(
+        *interface, {"main": ir.Graph(name="main", inputs=(x,), ops=(square,), outputs=(y,))}
+    )
     write_mlpackage(square_of, tmp_path / "square.mlpackage")
     np.save(tmp_path / "x.npy", np.float32([300, 45.03125]))
     arguments = ["predict", str(tmp_path / "square.mlpackage"), "--input", f"x={tmp_path / 'x.npy'}"]

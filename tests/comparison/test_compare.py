@@ -19,9 +19,9 @@ from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.files import read_profile
 from coremlscope.results.profile import Phase, Request
-from render.made import made_profile
-from render.made_comparison import changed, made_comparison, rounds, timed
-from render.made_placement import placed_profile
+from tests.support.comparisons import changed, rounds, small_comparison, timed
+from tests.support.planned_profiles import planned_profile
+from tests.support.profiles import small_profile
 
 
 def test_intervals_that_overlap_are_no_change() -> None:
@@ -69,7 +69,7 @@ def test_plans_have_no_noise_and_estimates_have_errors() -> None:
 
 
 def test_a_profile_differs_in_nothing_from_itself() -> None:
-    profile = timed(made_profile())
+    profile = timed(small_profile())
     comparison = compare_profiles([profile, profile])
     assert comparison.differing == ()
     (difference,) = comparison.differences
@@ -79,7 +79,7 @@ def test_a_profile_differs_in_nothing_from_itself() -> None:
 
 
 def test_operations_and_kinds() -> None:
-    (difference,) = made_comparison().differences
+    (difference,) = small_comparison().differences
     rows = {row.name or row.label: row for row in difference.rows}
     assert rows["stem"].time.verdict == "slower"
     assert (rows["stem"].before, rows["stem"].after) == (("main/13", "main/16"),) * 2
@@ -95,12 +95,12 @@ def test_telling_rows_begin_with_what_is_certain() -> None:
     after = changed()
     groups = [dataclasses.replace(g, low_s=None) if g.label == "linear" else g for g in after.groups]
     unclear = dataclasses.replace(after, groups=tuple(groups))
-    (difference,) = compare_profiles([timed(made_profile()), unclear]).differences
+    (difference,) = compare_profiles([timed(small_profile()), unclear]).differences
     assert [row.name for row in difference.telling_rows] == ["stem", "new", "classifier"]
 
 
 def test_what_was_fused_anew_is_one_row() -> None:
-    before = timed(made_profile())
+    before = timed(small_profile())
     conv = before.groups[1]
     half = dataclasses.replace(conv, wall_s=conv.wall_s / 2, low_s=0.0002, high_s=0.0004)
     split = [
@@ -122,7 +122,7 @@ def test_what_was_fused_anew_is_one_row() -> None:
     [({"label": "elsewhere"}, "different hosts"), ({"threads": 7}, "numbers of threads: 2 and 7")],
 )
 def test_times_of_different_hosts_are_not_compared(change: dict[str, object], reason: str) -> None:
-    before = timed(made_profile())
+    before = timed(small_profile())
     after = dataclasses.replace(before, host=dataclasses.replace(before.host, **change))
     (difference,) = compare_profiles([before, after]).differences
     assert reason in difference.incomparable
@@ -133,7 +133,7 @@ def test_times_of_different_hosts_are_not_compared(change: dict[str, object], re
 
 
 def test_power_modes_stand_side_by_side() -> None:
-    before = timed(made_profile())
+    before = timed(small_profile())
     modes = [dataclasses.replace(before.host, power_mode=mode) for mode in ("normal", "low power")]
     profiles = [dataclasses.replace(before, host=host) for host in modes]
     comparison = compare_profiles(profiles)
@@ -142,7 +142,7 @@ def test_power_modes_stand_side_by_side() -> None:
 
 
 def test_profiled_runs_that_drifted_are_not_trusted() -> None:
-    before, after = timed(made_profile()), timed(made_profile(), conv=1.2, linear=1.2, mul=1.2)
+    before, after = timed(small_profile()), timed(small_profile(), conv=1.2, linear=1.2, mul=1.2)
     slow = dataclasses.replace(after.nodes, run_s=after.nodes.run_s * 1.2)
     drifted = dataclasses.replace(after, nodes=slow)
     (found,) = compare_profiles([before, drifted], rounds=[rounds(1), rounds(1)]).differences
@@ -152,7 +152,7 @@ def test_profiled_runs_that_drifted_are_not_trusted() -> None:
 
 
 def test_slower_by() -> None:
-    comparison = made_comparison()
+    comparison = small_comparison()
     assert comparison.slower_by(0.05) == ("after.mlpackage",)
     assert comparison.slower_by(0.5) == ()
 
@@ -166,13 +166,13 @@ def test_labels() -> None:
 
 
 def test_json() -> None:
-    data = json.loads(json.dumps(made_comparison().to_json()))
+    data = json.loads(json.dumps(small_comparison().to_json()))
     assert data["schema"] == "coremlscope.comparison/1"
     assert data["differences"][0]["phases"]["predict"]["origin"] == "measured"
 
 
 def test_models_are_timed_in_turns() -> None:
-    engine = ScriptedEngine(ScriptedClock(), run_s=(0.25,))
+    engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
     request = Request(iterations=20, compile_iterations=1, load_iterations=1, warmups=0)
     told: list[tuple[str, int, int]] = []
     comparison = compare_sources(
@@ -191,17 +191,17 @@ def test_models_are_timed_in_turns() -> None:
 
 
 def test_a_model_against_a_saved_profile() -> None:
-    engine = ScriptedEngine(ScriptedClock(), run_s=(0.25,))
+    engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
     request = Request(iterations=2, compile_iterations=1, load_iterations=1, warmups=0)
     model = sample_model(size=32, width=0.5, classes=10)
-    comparison = compare_sources([made_profile(), model], request, engine=engine, clock=engine.clock)
+    comparison = compare_sources([small_profile(), model], request, engine=engine, clock=engine.clock)
     assert not comparison.differences[0].in_turns
 
 
 def test_saved_profiles(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
-    path.write_text(json.dumps(made_profile().to_json()))
-    assert read_profile(path) == made_profile()
+    path.write_text(json.dumps(small_profile().to_json()))
+    assert read_profile(path) == small_profile()
     for text, message in (("[", "is no JSON"), ("[" * 100_000, "is no JSON"), ("[]", "is not a profile")):
         path.write_text(text)
         with pytest.raises(UsageError, match=message):
@@ -211,7 +211,7 @@ def test_saved_profiles(tmp_path: Path) -> None:
 
 
 def test_plans_for_the_same_device_are_compared() -> None:
-    before, after = placed_profile(), placed_profile(slow=3)
+    before, after = planned_profile(), planned_profile(slow=3)
     (difference,) = compare_profiles([before, after]).differences
     first, second = difference.placements
     assert (first.before, first.after, second.after) == ("M1, all", "M1, all", "M1, cpu_only")
@@ -220,14 +220,14 @@ def test_plans_for_the_same_device_are_compared() -> None:
     assert first.latency is not None
     assert first.latency.origin == "estimated"
     assert (second.ops, second.planned.verdict, second.moved) == ((), "no change", 0)
-    assert compare_profiles([before, placed_profile("M2")]).differences[0].placements == ()
+    assert compare_profiles([before, planned_profile("M2")]).differences[0].placements == ()
     (only,) = compare_profiles([before, after], settings=["cpu_only"]).differences[0].placements
     assert only.before == "M1, cpu_only"
     assert compare_profiles([before, after]).slower_by(0.2) == ("sample.mlpackage #2",)
 
 
 def test_devices_and_settings_of_one_profile() -> None:
-    comparison = compare_on_devices(placed_profile(), Request(), [], ["all", "cpu_only"])
+    comparison = compare_on_devices(planned_profile(), Request(), [], ["all", "cpu_only"])
     assert [subject.label for subject in comparison.subjects] == ["M1, all", "M1, cpu_only"]
     assert comparison.differing == ("compute units",)
     (difference,) = comparison.differences
@@ -237,7 +237,7 @@ def test_devices_and_settings_of_one_profile() -> None:
     assert change.units == {"cpu": (4, 6), "neural_engine": (2, 0)}
     assert change.switches == (2, 0)
     with pytest.raises(UsageError, match="nothing to compare"):
-        compare_on_devices(placed_profile(), Request(), [], ["all"])
+        compare_on_devices(planned_profile(), Request(), [], ["all"])
 
 
 def test_devices_of_a_model_need_no_measurement() -> None:
@@ -251,6 +251,6 @@ def test_devices_of_a_model_need_no_measurement() -> None:
 
 
 def test_phases_of_one_sample() -> None:
-    profile = dataclasses.replace(made_profile(), load=Phase((0.5,)))
+    profile = dataclasses.replace(small_profile(), load=Phase((0.5,)))
     (difference,) = compare_profiles([profile, changed()]).differences
     assert difference.phases["load"].verdict == "unclear"

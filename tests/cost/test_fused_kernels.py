@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-import programs
 from coremlscope.cost.latency.kernels import Kernel, fuse
 from coremlscope.cost.latency.kinds import KINDS, OPS_OF_KIND
 from coremlscope.ops import OPS
+from tests.support import programs
 
 MAP = np.zeros((1, 8, 16, 16), np.float16)
 TOKENS = np.zeros((1, 12, 8), np.float16)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from coremltools.converters.mil import Builder as mb
 
-import programs
 from coremlscope.describe.dataflow import Flow, trace_dataflow
 from coremlscope.execution.binding import bind_model
+from tests.support import programs
 
 ROW = np.zeros((1, 100), np.float16)
 ROW_BYTES = 200

@@ -14,7 +14,7 @@ from coremlscope.describe.platforms import describe_opset, describe_platforms
 from coremlscope.errors import InputError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.sample import sample_model
-from handmade import array_feature, model
+from tests.support.ir_models import array_feature, model
 
 
 @pytest.fixture(scope="module")
@@ -82,16 +82,28 @@ def relu_model(*names: str) -> ir.Model:
         x = ir.Value("x", ir.TensorType(ir.DType.FP32, (1, None)))
         y, z = (ir.Value(n, x.type) for n in "yz")
         ops = (
-            ir.Op(f"{name}/0", "relu", {"x": (x,)}, (y,)),
-            ir.Op(f"{name}/1", "mystery", {"x": (y,)}, (z,)),
+            ir.Op(id=f"{name}/0", type="relu", inputs={"x": (x,)}, outputs=(y,)),
+            ir.Op(id=f"{name}/1", type="mystery", inputs={"x": (y,)}, outputs=(z,)),
         )
-        functions[name] = ir.Function(name, "CoreML5", ir.Graph(name, (x,), ops, (z,)))
+        functions[name] = ir.Function(
+            name=name, opset="CoreML5", graph=ir.Graph(name=name, inputs=(x,), ops=ops, outputs=(z,))
+        )
         bounds = ir.RangeShapes(((1, 1), (2, 9)))
         interfaces[name] = ir.FunctionDescription(
-            (ir.Feature("x", ir.ArrayFeature(ir.DType.FP32, (1, 4), bounds), is_optional=True),),
-            (ir.Feature("z", ir.ArrayFeature(ir.DType.FP32, ())),),
+            inputs=(
+                ir.Feature(
+                    "x",
+                    ir.ArrayFeature(dtype=ir.DType.FP32, shape=(1, 4), flexibility=bounds),
+                    is_optional=True,
+                ),
+            ),
+            outputs=(ir.Feature("z", ir.ArrayFeature(dtype=ir.DType.FP32, shape=())),),
         )
-    return ir.Model(9, ir.Description(interfaces, names[-1]), ir.Program(functions))
+    return ir.Model(
+        spec_version=9,
+        description=ir.Description(interfaces, names[-1]),
+        content=ir.Program(functions=functions),
+    )
 
 
 def test_flexible_shapes_and_unknown_operations() -> None:
@@ -114,21 +126,26 @@ def test_several_functions() -> None:
     summary = summarise(relu_model("one", "two"))
     assert [function.name for function in summary.functions] == ["two", "one"]
     assert summarise(relu_model("one", "two"), function="one").main.name == "one"
-    with pytest.raises(UsageError, match="no function 'three'"):
+    with pytest.raises(UsageError, match="unknown function 'three'"):
         summarise(relu_model("one", "two"), function="three")
 
 
 def test_other_kinds_show_everything_above_the_content() -> None:
     interface = ir.FunctionDescription(
-        (ir.Feature("n", ir.Int64Feature()),), (ir.Feature("s", ir.StringFeature()),)
+        inputs=(ir.Feature("n", ir.Int64Feature()),), outputs=(ir.Feature("s", ir.StringFeature()),)
     )
     described = ir.Description({"main": interface}, "main")
-    stages = tuple(ir.Model(3, described, ir.Opaque(kind)) for kind in ("neuralNetwork", "glmClassifier"))
+    stages = tuple(
+        ir.Model(spec_version=3, description=described, content=ir.Opaque(kind))
+        for kind in ("neuralNetwork", "glmClassifier")
+    )
     model = ir.Model(
-        3,
-        described,
-        ir.Pipeline("pipeline", ("first", ""), stages),
-        ir.Metadata("about", "2", "me", "MIT", {"key": "value"}),
+        spec_version=3,
+        description=described,
+        content=ir.Pipeline("pipeline", ("first", ""), stages),
+        metadata=ir.Metadata(
+            description="about", version="2", author="me", licence="MIT", user_defined={"key": "value"}
+        ),
         is_updatable=True,
     )
     summary = summarise(model)
@@ -140,7 +157,7 @@ def test_other_kinds_show_everything_above_the_content() -> None:
     assert (summary.parameters, summary.labels) == (0, None)
     assert (summary.licence, summary.user_defined, summary.is_updatable) == ("MIT", {"key": "value"}, True)
     assert ModelSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
-    with pytest.raises(UsageError, match="no function 'other'"):
+    with pytest.raises(UsageError, match="unknown function 'other'"):
         summarise(model, function="other")
     with pytest.raises(InputError, match="'n' has no shape"):
         summarise(model, {"n": (1,)})
@@ -157,17 +174,25 @@ def test_integer_labels_in_a_tensor() -> None:
     scores = ir.Value("scores", ir.TensorType(ir.DType.FP32, (1, 3)))
     label = ir.Value("label", ir.TensorType(ir.DType.INT64, ()))
     op = ir.Op(
-        "main/0",
-        "classify",
-        {"probabilities": (scores,), "classes": (ir.constant(np.int64([5, 6, 7])),)},
-        (label,),
+        id="main/0",
+        type="classify",
+        inputs={"probabilities": (scores,), "classes": (ir.constant(np.int64([5, 6, 7])),)},
+        outputs=(label,),
     )
-    function = ir.Function("main", "CoreML5", ir.Graph("main", (scores,), (op,), (label,)))
+    function = ir.Function(
+        name="main",
+        opset="CoreML5",
+        graph=ir.Graph(name="main", inputs=(scores,), ops=(op,), outputs=(label,)),
+    )
     interface = ir.FunctionDescription(
-        (ir.Feature("scores", ir.ArrayFeature(ir.DType.FP32, (1, 3))),),
-        (ir.Feature("label", ir.Int64Feature()),),
+        inputs=(ir.Feature("scores", ir.ArrayFeature(dtype=ir.DType.FP32, shape=(1, 3))),),
+        outputs=(ir.Feature("label", ir.Int64Feature()),),
     )
-    model = ir.Model(6, ir.Description({"main": interface}, "main"), ir.Program({"main": function}))
+    model = ir.Model(
+        spec_version=6,
+        description=ir.Description({"main": interface}, "main"),
+        content=ir.Program(functions={"main": function}),
+    )
     labels = summarise(model).labels
     assert labels is not None
     assert labels.first == (5, 6, 7)
@@ -207,11 +232,13 @@ def test_histograms_of_real_models(corpus: Path) -> None:
 def test_contradictory_operations_are_shown_without_work() -> None:
     x, y, z = (ir.Value(name, ir.TensorType(ir.DType.FP32, (2, 3))) for name in "xyz")
     ops = (
-        ir.Op("main/0", "linear", {"x": (x,)}, (y,)),  # without a weight
-        ir.Op("main/1", "cond", {"pred": (y,)}, (z,)),  # without branches
+        ir.Op(id="main/0", type="linear", inputs={"x": (x,)}, outputs=(y,)),  # without a weight
+        ir.Op(id="main/1", type="cond", inputs={"pred": (y,)}, outputs=(z,)),  # without branches
     )
     features = ([array_feature("x", (2, 3))], [array_feature("z", (2, 3))])
-    summary = summarise(model(*features, {"main": ir.Graph("main", (x,), ops, (z,))}), list_ops=True)
+    summary = summarise(
+        model(*features, {"main": ir.Graph(name="main", inputs=(x,), ops=ops, outputs=(z,))}), list_ops=True
+    )
     assert [op.flops for op in summary.op_list] == [None, None]
     assert summary.main.work is not None
     assert not summary.main.work.is_complete
@@ -222,7 +249,12 @@ def test_work_of_open_shapes_is_a_lower_bound() -> None:
         ir.Value(name, ir.TensorType(ir.DType.FP32, shape))
         for name, shape in (("x", (2, 3)), ("y", (None, 2)), ("z", (2, 3)))
     )
-    ops = (ir.Op("main/0", "non_zero", {"x": (x,)}, (y,)), ir.Op("main/1", "relu", {"x": (x,)}, (z,)))
+    ops = (
+        ir.Op(id="main/0", type="non_zero", inputs={"x": (x,)}, outputs=(y,)),
+        ir.Op(id="main/1", type="relu", inputs={"x": (x,)}, outputs=(z,)),
+    )
     features = ([array_feature("x", (2, 3))], [array_feature("z", (2, 3))])
-    summary = summarise(model(*features, {"main": ir.Graph("main", (x,), ops, (z,))}), list_ops=True)
+    summary = summarise(
+        model(*features, {"main": ir.Graph(name="main", inputs=(x,), ops=ops, outputs=(z,))}), list_ops=True
+    )
     assert [op.work_is_complete for op in summary.op_list] == [False, True]

@@ -19,12 +19,18 @@ def find(
         result = ir.Value(f"v{index}", type_)
         constant = ir.constant(operand)
         inputs = {"x": (current,), "y": (constant,)} if not first else {"x": (constant,), "y": (current,)}
-        ops.append(ir.Op(f"main/{index}", kind, inputs, (result,)))
+        ops.append(ir.Op(id=f"main/{index}", type=kind, inputs=inputs, outputs=(result,)))
         current = result
     if branch:
-        ops.append(ir.Op("main/b", "relu", {"x": (image,)}, (ir.Value("b", type_),)))
-    function = ir.Function("main", "CoreML5", ir.Graph("main", (image,), tuple(ops), (current,)))
-    interface = ir.FunctionDescription((ir.Feature("image", ir.ImageFeature(space, 4, 4)),), ())
+        ops.append(ir.Op(id="main/b", type="relu", inputs={"x": (image,)}, outputs=(ir.Value("b", type_),)))
+    function = ir.Function(
+        name="main",
+        opset="CoreML5",
+        graph=ir.Graph(name="main", inputs=(image,), ops=tuple(ops), outputs=(current,)),
+    )
+    interface = ir.FunctionDescription(
+        inputs=(ir.Feature("image", ir.ImageFeature(space, 4, 4)),), outputs=()
+    )
     (found,) = find_preprocessing(function, interface)
     return found
 

@@ -17,16 +17,23 @@ def program(*ops: ir.Op) -> ir.Program:
     weight = ops[-1].outputs[0]
     y = ir.Value("y", weight.type)
     x = ir.Value("x", weight.type)
-    use = ir.Op("main/99", "mul", {"x": (x,), "y": (weight,)}, (y,))
-    graph = ir.Graph("main", (x,), (*ops, use), (y,))
-    return ir.Program({"main": ir.Function("main", "CoreML8", graph)})
+    use = ir.Op(id="main/99", type="mul", inputs={"x": (x,), "y": (weight,)}, outputs=(y,))
+    graph = ir.Graph(name="main", inputs=(x,), ops=(*ops, use), outputs=(y,))
+    return ir.Program(functions={"main": ir.Function(name="main", opset="CoreML8", graph=graph)})
 
 
 def op(type_: str, name: str, dtype: ir.DType, shape: tuple[int, ...], /, **inputs: ir.Argument) -> ir.Op:
     output = ir.Value(name, ir.TensorType(dtype, shape))
     if type_ == "const":
-        return ir.Op(f"main/{name}", type_, {}, (output,), attributes={"val": inputs["val"]})  # type: ignore[dict-item]
-    return ir.Op(f"main/{name}", type_, {key: (value,) for key, value in inputs.items()}, (output,))
+        return ir.Op(
+            id=f"main/{name}", type=type_, inputs={}, outputs=(output,), attributes={"val": inputs["val"]}
+        )  # type: ignore[dict-item]
+    return ir.Op(
+        id=f"main/{name}",
+        type=type_,
+        inputs={key: (value,) for key, value in inputs.items()},
+        outputs=(output,),
+    )
 
 
 F16, F32 = ir.DType.FP16, ir.DType.FP32
@@ -95,7 +102,13 @@ def test_compression(
 ) -> None:
     weight = op(type_, "w", F32, (4, 8), **({} if are_attributes else sources))
     if are_attributes:
-        weight = ir.Op(weight.id, type_, {}, weight.outputs, attributes={**sources, "name": ir.constant("w")})
+        weight = ir.Op(
+            id=weight.id,
+            type=type_,
+            inputs={},
+            outputs=weight.outputs,
+            attributes={**sources, "name": ir.constant("w")},
+        )
     assert group_weights(program(weight)) == (WeightGroup(storage, "fp32", 1, 32, nbytes),)
 
 
@@ -131,5 +144,5 @@ def test_shared_weights_count_once() -> None:
     shared = tensor(F16, 4, 8)
     weight = op("const", "w", F16, (4, 8), val=shared)
     one = program(weight).functions["main"]
-    both = ir.Program({"one": one, "two": one})
+    both = ir.Program(functions={"one": one, "two": one})
     assert group_weights(both) == (WeightGroup("fp16", "fp16", 1, 32, 64),)

@@ -6,7 +6,7 @@ from coremlscope.devices import NEURAL_ENGINE, UNITS, all_chips, find_device, io
 from coremlscope.errors import UsageError
 
 CHIPS = list(all_chips().values())
-WANTED = [
+EXPECTED_IDS = [
     *("a12", "a13", "a14", "a15", "a16", "a17-pro", "a18", "a18-pro", "a19", "a19-pro"),
     *("m1", "m1-pro", "m1-max", "m1-ultra", "m2", "m2-pro", "m2-max", "m2-ultra"),
     *("m3", "m3-pro", "m3-max", "m3-ultra", "m4", "m4-pro", "m4-max", "m5", "m5-pro", "m5-max"),
@@ -14,7 +14,7 @@ WANTED = [
 
 
 def test_families_are_complete_and_in_order() -> None:
-    assert [chip.id for chip in CHIPS] == WANTED
+    assert [chip.id for chip in CHIPS] == EXPECTED_IDS
 
 
 @pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.id)
@@ -34,7 +34,7 @@ def test_every_number_has_a_source(chip) -> None:
 
 
 @pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.id)
-def test_a_chip_belongs_somewhere(chip) -> None:
+def test_chips_have_a_platform_and_a_neural_engine(chip) -> None:
     assert chip.id.startswith(chip.family)
     assert chip.platform in chip.releases
     assert chip.value(NEURAL_ENGINE, "cores") in (8, 16, 32)
@@ -67,12 +67,12 @@ def test_variants_share_a_generation() -> None:
         ("A12 Bionic", "14", "a12", ios(14)),
     ],
 )
-def test_names(typed: str, release: str | None, chip: str, os) -> None:
+def test_devices_are_found_by_name(typed: str, release: str | None, chip: str, os) -> None:
     device = find_device(typed, release)
     assert (device.chip.id, device.os) == (chip, os)
 
 
-def test_the_scale_of_core_ml() -> None:
+def test_releases_have_a_common_scale() -> None:
     assert macos(14, 5).core_ml == (17, 5)
     assert macos(15).core_ml == ios(18).core_ml
     assert macos(26, 1).core_ml == ios(26, 1).core_ml
@@ -83,23 +83,23 @@ def test_the_scale_of_core_ml() -> None:
 @pytest.mark.parametrize(
     ("typed", "release", "message", "hint"),
     [
-        ("ipone-15-pro", None, "no device is called 'ipone-15-pro'", "did you mean iPhone 15 Pro"),
-        ("m6", None, "no device is called 'm6'", "`coremlscope devices` lists them"),
-        ("", None, "no device is called ''", "`coremlscope devices`"),
-        ("m1", "99", "there is no macOS 99", "did you mean macOS 27?"),
-        ("m1-max", "18", "there is no macOS 18", "did you mean macOS 15?"),
-        ("m1", "eighteen", "'eighteen' is not a version of macOS", "14.5"),
+        ("ipone-15-pro", None, "unknown device 'ipone-15-pro'", "did you mean iPhone 15 Pro"),
+        ("m6", None, "unknown device 'm6'", "`coremlscope devices` lists them"),
+        ("", None, "unknown device ''", "`coremlscope devices`"),
+        ("m1", "99", "unknown macOS version 99", "did you mean macOS 27?"),
+        ("m1-max", "18", "unknown macOS version 18", "did you mean macOS 15?"),
+        ("m1", "eighteen", "invalid macOS version 'eighteen'", "14.5"),
         ("iphone-16", "macOS 15", "the device runs iOS, not macOS", "17.2"),
-        ("iphone-16", "17", "iPhone 16 never ran iOS 17", "iOS 18"),
-        ("iphone xs", "26", "iPhone XS does not run iOS 26", "iOS 18"),
+        ("iphone-16", "17", "iPhone 16 does not support iOS 17", "iOS 18"),
+        ("iphone xs", "26", "iPhone XS does not support iOS 26", "iOS 18"),
     ],
 )
-def test_refusals(typed: str, release: str | None, message: str, hint: str) -> None:
+def test_invalid_names_and_versions(typed: str, release: str | None, message: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         find_device(typed, release)
     assert message in caught.value.message
     assert hint in caught.value.hint
 
 
-def test_the_other_platform_is_taken_where_the_numbers_agree() -> None:
+def test_other_platform_is_accepted_from_version_26() -> None:
     assert parse_release("macOS 26", "iOS") == ios(26)

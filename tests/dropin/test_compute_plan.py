@@ -18,7 +18,7 @@ from coremltools.models.utils import compile_model
 
 from coremlscope.dropin import install, uninstall
 from coremlscope.dropin.plan import choose_device, chosen_device
-from dropin import small_models
+from tests.support import converted_models
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def plan_of(path: Path, units: ct.ComputeUnit = ct.ComputeUnit.ALL) -> MLCompute
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     path = tmp_path / "mlp.mlpackage"
-    small_models.mlp(precision=ct.precision.FLOAT16).save(str(path))
+    converted_models.mlp(precision=ct.precision.FLOAT16).save(str(path))
     return path
 
 
@@ -105,5 +105,5 @@ def test_the_device_is_chosen_by_install_and_by_the_environment(monkeypatch: pyt
 
 def test_an_unknown_device_in_the_environment(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COREMLSCOPE_DEVICE", "m99")
-    with pytest.raises(RuntimeError, match="no device is called 'm99'"):
+    with pytest.raises(RuntimeError, match="unknown device 'm99'"):
         plan_of(package)

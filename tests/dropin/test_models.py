@@ -17,10 +17,9 @@ from PIL import Image
 
 ct = pytest.importorskip("coremltools")
 
-import small_models  # noqa: E402
-
 from coremlscope.dropin import install, uninstall  # noqa: E402
 from coremlscope.formats import container  # noqa: E402
+from tests.support import converted_models  # noqa: E402
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools drives Core ML by itself here")
 
@@ -37,14 +36,14 @@ def _drop_in() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def mlp(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("mlp") / "mlp.mlpackage"
-    small_models.mlp().save(str(path))
+    converted_models.mlp().save(str(path))
     return path
 
 
 @pytest.fixture(scope="module")
 def functions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("functions") / "functions.mlpackage"
-    small_models.sine_and_cosine(path)
+    converted_models.sine_and_cosine(path)
     return path
 
 
@@ -53,11 +52,11 @@ class TestPredict:
         result = ct.models.MLModel(str(mlp)).predict({"x": _X})
         assert list(result) == ["y"]
         assert result["y"].dtype == np.float32
-        np.testing.assert_allclose(result["y"], small_models.mlp_result(_X), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result["y"], converted_models.mlp_result(_X), rtol=1e-5, atol=1e-6)
 
     def test_takes_lists_doubles_and_half_floats(self, mlp: Path) -> None:
         model = ct.models.MLModel(str(mlp))
-        expected = small_models.mlp_result(np.ones((2, 8), np.float32))
+        expected = converted_models.mlp_result(np.ones((2, 8), np.float32))
         for value in (np.ones((2, 8)).tolist(), np.ones((2, 8)), np.ones((2, 8), np.float16)):
             np.testing.assert_allclose(model.predict({"x": value})["y"], expected, rtol=1e-5)
 
@@ -65,26 +64,28 @@ class TestPredict:
         model = ct.models.MLModel(str(mlp))
         results = model.predict([{"x": _X}, {"x": -_X}])
         assert len(results) == 2
-        np.testing.assert_allclose(results[1]["y"], small_models.mlp_result(-_X), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(results[1]["y"], converted_models.mlp_result(-_X), rtol=1e-5, atol=1e-6)
 
     def test_half_precision_comes_back_as_float32(self) -> None:
-        result = small_models.mlp(precision=ct.precision.FLOAT16).predict({"x": _X})["y"]
+        result = converted_models.mlp(precision=ct.precision.FLOAT16).predict({"x": _X})["y"]
         assert result.dtype == np.float32
-        np.testing.assert_allclose(result, small_models.mlp_result(_X), rtol=1e-2, atol=1e-2)
+        np.testing.assert_allclose(result, converted_models.mlp_result(_X), rtol=1e-2, atol=1e-2)
 
     def test_floats_for_integers_are_truncated(self) -> None:
-        result = small_models.counting().predict({"x": np.array([1.9, -1.9, 3.0], np.float32)})["y"]
+        result = converted_models.counting().predict({"x": np.array([1.9, -1.9, 3.0], np.float32)})["y"]
         assert result.dtype == np.int32
         assert result.tolist() == [2, 0, 4]
 
     def test_flexible_shapes(self) -> None:
-        model = small_models.mlp(flexible=ct.Shape((ct.RangeDim(1, 4, default=2), 8)))
+        model = converted_models.mlp(flexible=ct.Shape((ct.RangeDim(1, 4, default=2), 8)))
         for rows in (2, 1, 4, 2):
             x = np.full((rows, 8), 0.5, np.float32)
-            np.testing.assert_allclose(model.predict({"x": x})["y"], small_models.mlp_result(x), rtol=1e-5)
+            np.testing.assert_allclose(
+                model.predict({"x": x})["y"], converted_models.mlp_result(x), rtol=1e-5
+            )
 
     def test_a_default_shape_that_the_program_cannot_take(self) -> None:
-        model = small_models.last_of_three()
+        model = converted_models.last_of_three()
         x = np.arange(8, dtype=np.float32).reshape(2, 4)
         assert model.predict({"x": x})["y"].tolist() == [2, 6]
         with pytest.raises(RuntimeError):
@@ -96,12 +97,12 @@ class TestPredict:
         with ThreadPoolExecutor(4) as pool:
             results = list(pool.map(lambda x: model.predict({"x": x})["y"], inputs))
         for x, result in zip(inputs, results, strict=True):
-            np.testing.assert_allclose(result, small_models.mlp_result(x), rtol=1e-5)
+            np.testing.assert_allclose(result, converted_models.mlp_result(x), rtol=1e-5)
 
 
 class TestImages:
     def test_classifier(self) -> None:
-        model = small_models.classifier()
+        model = converted_models.classifier()
         label, probabilities = None, None
         for value in model.predict({"image": Image.new("RGB", (6, 4), (0, 255, 51))}).values():
             if isinstance(value, dict):
@@ -110,28 +111,30 @@ class TestImages:
                 label = value
         expected = np.exp([0, 1, 0.2]) / np.exp([0, 1, 0.2]).sum()
         assert label == "dog"
-        assert probabilities == pytest.approx(dict(zip(small_models.LABELS, expected, strict=True)), rel=1e-5)
+        assert probabilities == pytest.approx(
+            dict(zip(converted_models.LABELS, expected, strict=True)), rel=1e-5
+        )
 
     @pytest.mark.parametrize("color", ["RGB", "BGR"])
     def test_colour_out(self, color: str) -> None:
-        model = small_models.inverter(getattr(ct.colorlayout, color))
+        model = converted_models.inverter(getattr(ct.colorlayout, color))
         result = model.predict({"image": Image.new("RGB", (6, 4), (0, 100, 255))})["inverted"]
         assert (result.mode, result.size) == ("RGBA", (6, 4))
         assert result.getpixel((5, 3)) == (255, 155, 0, 255)
 
     def test_grey_out(self) -> None:
-        model = small_models.inverter(ct.colorlayout.GRAYSCALE)
+        model = converted_models.inverter(ct.colorlayout.GRAYSCALE)
         result = model.predict({"image": Image.new("L", (6, 4), 55)})["inverted"]
         assert (result.mode, result.size, result.getpixel((0, 0))) == ("L", (6, 4), 200)
 
     def test_wrong_size(self) -> None:
         with pytest.raises(RuntimeError, match="not 4×7"):
-            small_models.inverter(ct.colorlayout.RGB).predict({"image": Image.new("RGB", (7, 4))})
+            converted_models.inverter(ct.colorlayout.RGB).predict({"image": Image.new("RGB", (7, 4))})
 
 
 class TestStates:
     def test_predictions_update_the_state(self) -> None:
-        model = small_models.accumulator()
+        model = converted_models.accumulator()
         state, other = model.make_state(), model.make_state()
         ones = np.ones(3, np.float32)
         totals = [model.predict({"x": ones}, state=state)["sum"].tolist() for _ in range(3)]
@@ -141,21 +144,21 @@ class TestStates:
         assert other.read_state("total").tolist() == [0, 0, 0]
 
     def test_a_state_can_be_written(self) -> None:
-        model = small_models.accumulator()
+        model = converted_models.accumulator()
         state = model.make_state()
         state.write_state("total", np.array([1.0, 2.0, 1 / 3]))
         assert state.read_state("total").tolist() == [1, 2, float(np.float16(1 / 3))]
         assert model.predict({"x": np.ones(3)}, state=state)["sum"].tolist()[:2] == [2, 3]
 
     def test_bad_names_and_shapes(self) -> None:
-        state = small_models.accumulator().make_state()
+        state = converted_models.accumulator().make_state()
         with pytest.raises(RuntimeError, match="nothing"):
             state.read_state("nothing")
         with pytest.raises(RuntimeError, match="total"):
             state.write_state("total", np.ones(4))
 
     def test_threads_that_share_a_state_take_turns(self) -> None:
-        model = small_models.accumulator()
+        model = converted_models.accumulator()
         state = model.make_state()
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: model.predict({"x": np.ones(3)}, state=state), range(64)))
@@ -193,7 +196,7 @@ class TestCompiled:
         shutil.rmtree(package)
         assert first == str(tmp_path / "first.mlmodelc")
         assert Path(first).stat().st_mode == tmp_path.joinpath("elsewhere").stat().st_mode
-        expected = small_models.mlp_result(_X)
+        expected = converted_models.mlp_result(_X)
         np.testing.assert_allclose(
             ct.models.CompiledMLModel(first).predict({"x": _X})["y"], expected, rtol=1e-5, atol=1e-6
         )
@@ -223,7 +226,7 @@ class TestCompiled:
         compiled = ct.models.utils.compile_model(str(package), str(tmp_path / "m.mlmodelc"))
         next(package.rglob("weight.bin")).write_bytes(b"")
         result = ct.models.CompiledMLModel(compiled).predict({"x": _X})["y"]
-        np.testing.assert_allclose(result, small_models.mlp_result(_X), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result, converted_models.mlp_result(_X), rtol=1e-5, atol=1e-6)
 
     def test_a_loaded_model_has_one_as_long_as_it_lives(self, mlp: Path) -> None:
         model = ct.models.MLModel(str(mlp))
@@ -240,14 +243,14 @@ class TestCompiled:
         assert ct.models.CompiledMLModel(str(path)).predict({"x": _X})["y"].shape == (2, 5)
 
     def test_in_memory(self) -> None:
-        model = small_models.mlp()
+        model = converted_models.mlp()
         weights = Path(model.weights_dir, "weight.bin").read_bytes()
         asset = ct.models.model.MLModelAsset.from_memory(
             spec_data=model.get_spec().SerializeToString(), blob_mapping={"weights/weight.bin": weights}
         )
         loaded = ct.models.CompiledMLModel.from_asset(asset)
         np.testing.assert_allclose(
-            loaded.predict({"x": _X})["y"], small_models.mlp_result(_X), rtol=1e-5, atol=1e-6
+            loaded.predict({"x": _X})["y"], converted_models.mlp_result(_X), rtol=1e-5, atol=1e-6
         )
 
     def test_asset_from_path(self, mlp: Path, tmp_path: Path) -> None:
@@ -256,7 +259,7 @@ class TestCompiled:
         assert ct.models.CompiledMLModel.from_asset(asset).predict({"x": _X})["y"].shape == (2, 5)
 
     def test_names_of_weights_may_not_lead_outside(self) -> None:
-        spec = small_models.mlp().get_spec().SerializeToString()
+        spec = converted_models.mlp().get_spec().SerializeToString()
         with pytest.raises(RuntimeError, match="outside of the model"):
             ct.models.model.MLModelAsset.from_memory(spec, {"../../weight.bin": b""})
 
@@ -268,14 +271,14 @@ class TestRefusals:
             model.predict({"x": np.zeros((3, 8))})
 
     def test_a_range(self) -> None:
-        model = small_models.mlp(flexible=ct.Shape((ct.RangeDim(1, 4, default=2), 8)))
+        model = converted_models.mlp(flexible=ct.Shape((ct.RangeDim(1, 4, default=2), 8)))
         with pytest.raises(
             RuntimeError, match=r"Size \(5\) of dimension \(0\) is not in allowed range \(1\.\.4\)"
         ):
             model.predict({"x": np.zeros((5, 8))})
 
     def test_enumerated_shapes(self) -> None:
-        model = small_models.mlp(flexible=ct.EnumeratedShapes([(1, 8), (4, 8)], default=(1, 8)))
+        model = converted_models.mlp(flexible=ct.EnumeratedShapes([(1, 8), (4, 8)], default=(1, 8)))
         assert model.predict({"x": np.zeros((4, 8))})["y"].shape == (4, 5)
         with pytest.raises(
             RuntimeError, match=r"MultiArray Shape \(2 x 8\) was not in enumerated set of allowed shapes"
@@ -291,14 +294,14 @@ class TestRefusals:
             ct.models.MLModel(str(mlp)).predict({"x": _X, "z": _X})
 
     def test_failures_while_running(self) -> None:
-        model = small_models.strict_gather()
+        model = converted_models.strict_gather()
         x = np.arange(4, dtype=np.float32)
         assert model.predict({"x": x, "indices": np.array([3, 0])})["y"].tolist() == [3, 0]
         with pytest.raises(RuntimeError, match="Unable to compute the prediction using ML Program"):
             model.predict({"x": x, "indices": np.array([4, 0])})
 
     def test_kinds_that_cannot_be_run(self, tmp_path: Path) -> None:
-        spec = small_models.text_classifier()
+        spec = converted_models.text_classifier()
         with pytest.warns(RuntimeWarning, match="textClassifier cannot be run here"):
             model = ct.models.MLModel(spec)
         assert model.get_spec() == spec
@@ -327,7 +330,7 @@ class TestMeasures:
         from coremltools.models.ml_program.experimental.perf_utils import MLModelBenchmarker
 
         async def measure() -> tuple[Any, Any]:
-            benchmarker = MLModelBenchmarker(model=small_models.mlp())
+            benchmarker = MLModelBenchmarker(model=converted_models.mlp())
             return (
                 await benchmarker.benchmark_load(iterations=2),
                 await benchmarker.benchmark_predict(iterations=3, warmup=True),

@@ -13,12 +13,12 @@ from PIL import Image
 
 ct = pytest.importorskip("coremltools")
 
-import small_models  # noqa: E402
 from coremltools.converters.mil import Builder as mb  # noqa: E402
 
 from coremlscope import ir  # noqa: E402
 from coremlscope.dropin import install, uninstall  # noqa: E402
 from coremlscope.formats import container  # noqa: E402
+from tests.support import converted_models  # noqa: E402
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools drives Core ML by itself here")
 
@@ -42,13 +42,13 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         negated, compute_precision=ct.precision.FLOAT32, minimum_deployment_target=ct.target.iOS16
     )
     path = tmp_path_factory.mktemp("pipeline") / "pipeline.mlpackage"
-    ct.utils.make_pipeline(small_models.mlp(), second).save(str(path))
+    ct.utils.make_pipeline(converted_models.mlp(), second).save(str(path))
     return path
 
 
 def test_predictions(path: Path) -> None:
     result = ct.models.MLModel(str(path)).predict({"x": _X})
-    np.testing.assert_allclose(result["z"], -small_models.mlp_result(_X), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(result["z"], -converted_models.mlp_result(_X), rtol=1e-5, atol=1e-6)
 
 
 def test_stages_are_read_with_their_weights(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What every engine does."""
+"""The contract of all engines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coremlscope.errors import EngineError, MissingWeightsError, UsageError
 from coremlscope.execution.binding import bind_model
 from coremlscope.lower import lower
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
-from handmade import absent_weights, perceptron
+from tests.support.ir_models import absent_weights, perceptron
 
 _ENGINES = [ScriptedEngine(), *(engine(name) for name, *_ in ENGINES)]
 every_engine = pytest.mark.parametrize("tested", _ENGINES, ids=lambda e: e.name)
@@ -29,7 +29,7 @@ def program() -> OnnxProgram:
 
 
 @every_engine
-def test_build_writes_what_load_loads(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
+def test_built_programs_can_be_loaded(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
     built = tested.build(program, tmp_path, OPTIONS)
     assert (tmp_path / GRAPH_FILE).is_file()
     assert (tmp_path / WEIGHTS_FILE).stat().st_size == program.weights_bytes
@@ -40,7 +40,7 @@ def test_build_writes_what_load_loads(tested: Engine, program: OnnxProgram, tmp_
 
 
 @every_engine
-def test_what_was_built_can_be_moved(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
+def test_built_programs_can_be_moved(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     session = tested.build(program, tmp_path / "a", OPTIONS)
     expected = session.run(FEEDS)["y"]
@@ -62,25 +62,25 @@ def test_nodes_are_timed_for_every_run(tested: Engine, program: OnnxProgram, tmp
 
 
 @every_engine
-def test_a_folder_without_a_compiled_model(tested: Engine, tmp_path: Path) -> None:
+def test_folder_without_a_compiled_model(tested: Engine, tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="does not hold a compiled model"):
         tested.load(tmp_path, OPTIONS)
 
 
 @every_engine
-def test_a_folder_that_is_absent(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
+def test_missing_folder(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="cannot write the compiled model"):
         tested.build(program, tmp_path / "nowhere", OPTIONS)
 
 
 @every_engine
-def test_an_input_that_is_not_fed(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
+def test_missing_input(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
     with pytest.raises(EngineError):
         tested.build(program, tmp_path, OPTIONS).run({})
 
 
 @every_engine
-def test_weights_that_are_absent(tested: Engine, tmp_path: Path) -> None:
+def test_missing_weights(tested: Engine, tmp_path: Path) -> None:
     program = lower(bind_model(absent_weights(perceptron())))
     with pytest.raises(MissingWeightsError):
         tested.build(program, tmp_path, OPTIONS)
@@ -92,6 +92,6 @@ def test_engines_have_a_name_and_a_version(tested: Engine) -> None:
     assert tested.version
 
 
-def test_an_unknown_engine_is_a_usage_error() -> None:
+def test_unknown_engine_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="unknown engine 'abacus'"):
         engine("abacus")

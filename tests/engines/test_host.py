@@ -1,4 +1,4 @@
-"""Who does the work."""
+"""Properties of the host's processor."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _block(processor: int, core: int, package: int = 0) -> str:
     )
 
 
-def test_two_threads_of_a_core_count_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_hardware_threads_of_a_core_count_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     text = "".join(
         _block(p, core, package) for p, (core, package) in enumerate([(0, 0), (0, 0), (0, 1), (1, 1)])
     )
@@ -44,12 +44,12 @@ def test_two_threads_of_a_core_count_once(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert host.processor_name() == "Some CPU 9000"
 
 
-def test_only_cores_that_may_be_used_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_allowed_cores_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _linux(monkeypatch, tmp_path, "".join(_block(p, p) for p in range(8)), 2)
     assert host.physical_cores() == 2
 
 
-def test_processors_that_do_not_tell_their_cores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_processors_without_core_ids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _linux(monkeypatch, tmp_path, "processor\t: 0\nBogoMIPS\t: 50\n\nprocessor\t: 1\n\n", 2)
     monkeypatch.setattr("platform.processor", lambda: "")
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
@@ -76,14 +76,14 @@ Currently in use:
     ],
 )
 def test_power_modes_of_a_mac(monkeypatch: pytest.MonkeyPatch, name: str, value: str, mode: str) -> None:
-    def told(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
+    def pmset(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess([], 0, _PMSET.format(name, value), "")
 
     monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr(subprocess, "run", told)
+    monkeypatch.setattr(subprocess, "run", pmset)
     assert host.power_mode() == mode
 
 
-def test_elsewhere_no_power_mode_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_power_mode_is_empty_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     assert host.power_mode() == ""

@@ -1,4 +1,4 @@
-"""Joining the profiler's events with the saved graph."""
+"""The join of profiler events with the saved graph."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _graph(path: Path, nodes: list[onnx.NodeProto]) -> Path:
     return path
 
 
-def test_executions_go_to_their_run_and_node(tmp_path: Path) -> None:
+def test_executions_are_assigned_to_runs_and_nodes(tmp_path: Path) -> None:
     nodes = [helper.make_node("Relu", ["x"], ["a"], "one"), helper.make_node("Neg", ["a"], ["y"], "two")]
     one = [_node("one", "Relu", 7), _node("two", "Neg", 2), RUN]
     other = [_node("one", "Relu", 5), _node("two", "Neg", 3), RUN]
@@ -45,14 +45,14 @@ def test_executions_go_to_their_run_and_node(tmp_path: Path) -> None:
     assert (first.inputs, first.outputs, first.outer, first.runs) == (("x",), ("a",), None, 2)
 
 
-def test_warmups_are_dropped(tmp_path: Path) -> None:
+def test_warmups_are_discarded(tmp_path: Path) -> None:
     nodes = [helper.make_node("Relu", ["x"], ["y"], "one")]
     events = [_node("one", "Relu", 70), RUN, _node("one", "Relu", 5), RUN]
     (node,) = read_nodes(_graph(tmp_path / "g.onnx", nodes), _events(tmp_path / "p.json", events, warmups=1))
     assert node.seconds == pytest.approx((5e-6,))
 
 
-def test_nodes_of_one_name_take_executions_in_turn(tmp_path: Path) -> None:
+def test_nodes_with_the_same_name_share_executions_cyclically(tmp_path: Path) -> None:
     nodes = [helper.make_node("Relu", ["x"], ["a"], "same"), helper.make_node("Relu", ["a"], ["y"], "same")]
     run = [_node("same", "Relu", 7), _node("same", "Relu", 2), RUN]
     first, second = read_nodes(_graph(tmp_path / "g.onnx", nodes), _events(tmp_path / "p.json", run + run))
@@ -60,7 +60,7 @@ def test_nodes_of_one_name_take_executions_in_turn(tmp_path: Path) -> None:
     assert second.seconds == pytest.approx((2e-6, 2e-6))
 
 
-def test_nested_nodes_know_what_holds_them(tmp_path: Path) -> None:
+def test_nested_nodes_refer_to_their_outer_node(tmp_path: Path) -> None:
     inside = [helper.make_node("Relu", ["x"], ["r"], "in"), helper.make_node("Neg", ["r"], ["t"], "in2")]
     branch = helper.make_graph(inside, "b", [], [helper.make_tensor_value_info("t", 1, [])])
     nodes = [helper.make_node("If", ["c"], ["y"], "if", then_branch=branch, else_branch=branch)]
@@ -71,13 +71,13 @@ def test_nested_nodes_know_what_holds_them(tmp_path: Path) -> None:
     assert (inner.name, inner.outer) == ("in", 0)
 
 
-def test_an_execution_of_an_unknown_node_keeps_a_row(tmp_path: Path) -> None:
+def test_execution_of_an_unknown_node_gets_a_row(tmp_path: Path) -> None:
     events = _events(tmp_path / "p.json", [_node("ghost", "Cast", 4), RUN])
     (node,) = read_nodes(_graph(tmp_path / "g.onnx", []), events)
     assert (node.name, node.op_type, node.outputs) == ("ghost", "Cast", ())
     assert node.seconds == pytest.approx((4e-6,))
 
 
-def test_a_graph_that_was_not_saved(tmp_path: Path) -> None:
+def test_missing_graph(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="did not save"):
         read_nodes(tmp_path / "absent.onnx", NodeEvents(()))

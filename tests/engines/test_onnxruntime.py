@@ -1,4 +1,4 @@
-"""ONNX Runtime."""
+"""The ONNX Runtime engine."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from coremlscope.engines.onnxruntime import OnnxRuntimeEngine, OnnxRuntimeSessio
 from coremlscope.errors import EngineError, UsageError
 from coremlscope.execution.binding import bind_model
 from coremlscope.lower import lower
-from handmade import perceptron
+from tests.support.ir_models import perceptron
 
 OPTIONS = EngineOptions(threads=1)
 X = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
 
 
-def test_results_are_those_of_numpy(tmp_path: Path) -> None:
+def test_results_agree_with_numpy(tmp_path: Path) -> None:
     session = OnnxRuntimeEngine().build(lower(bind_model(perceptron(seed=3))), tmp_path, OPTIONS)
     weight = np.random.default_rng(3).standard_normal((64, 64)).astype(np.float32)
     expected = np.sqrt(np.maximum(X @ weight.T, 0))
     np.testing.assert_allclose(session.run({"x": X})["y"], expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_graph_that_is_damaged_is_one_sentence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / GRAPH_FILE).write_bytes(b"this is no graph")
+def test_damaged_graph_gives_a_one_sentence_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / GRAPH_FILE).write_bytes(b"not a graph")
     with pytest.raises(EngineError, match=r"^ONNX Runtime cannot load the model: ") as caught:
         OnnxRuntimeEngine().load(tmp_path, OPTIONS)
     assert "\n" not in caught.value.message
@@ -36,7 +36,7 @@ def test_a_graph_that_is_damaged_is_one_sentence(tmp_path: Path, capfd: pytest.C
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_run_that_fails_is_one_sentence(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_failed_run_gives_a_one_sentence_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     session = OnnxRuntimeEngine().build(lower(bind_model(perceptron())), tmp_path, OPTIONS)
     with pytest.raises(EngineError, match=r"^ONNX Runtime cannot run the model: .*x") as caught:
         session.run({"x": X[:, :5]})
@@ -45,14 +45,14 @@ def test_a_run_that_fails_is_one_sentence(tmp_path: Path, capfd: pytest.CaptureF
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_session_that_is_closed_says_so(tmp_path: Path) -> None:
+def test_closed_session_cannot_be_run(tmp_path: Path) -> None:
     session = OnnxRuntimeEngine().build(lower(bind_model(perceptron())), tmp_path, OPTIONS)
     session.close()
     with pytest.raises(EngineError, match="closed"):
         session.run({"x": X})
 
 
-def test_profiling_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiling_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scratch, built, work = tmp_path / "scratch", tmp_path / "built", tmp_path / "work"
     for folder in (scratch, built, work):
         folder.mkdir()
@@ -65,7 +65,7 @@ def test_profiling_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     assert not [*scratch.iterdir(), *work.iterdir()]
 
 
-def test_profiled_nodes_are_those_of_the_rewritten_graph(tmp_path: Path) -> None:
+def test_profiled_nodes_are_those_of_the_optimised_graph(tmp_path: Path) -> None:
     session = OnnxRuntimeEngine().build(lower(bind_model(perceptron())), tmp_path, OPTIONS)
     nodes = session.node_times({"x": X}, 3, 1).nodes
     assert [node.runs for node in nodes] == [3] * len(nodes)
@@ -74,7 +74,7 @@ def test_profiled_nodes_are_those_of_the_rewritten_graph(tmp_path: Path) -> None
 
 
 def _looping(tmp_path: Path, turns: int) -> OnnxRuntimeSession:
-    """A loop of one nested node but the condition."""
+    """Loads a loop with one nested node besides the condition."""
     inputs = [helper.make_tensor_value_info(n, t, []) for n, t in (("i", 7), ("c", 9), ("a", 1))]
     results = [helper.make_tensor_value_info(n, t, []) for n, t in (("c2", 9), ("b", 1))]
     nodes = [helper.make_node("Identity", ["c"], ["c2"]), helper.make_node("Exp", ["a"], ["b"], "inner")]
@@ -88,7 +88,7 @@ def _looping(tmp_path: Path, turns: int) -> OnnxRuntimeSession:
     return OnnxRuntimeEngine().load(tmp_path, OPTIONS)
 
 
-def test_nested_nodes_are_counted_and_inside(tmp_path: Path) -> None:
+def test_nested_nodes_are_counted_within_their_outer_node(tmp_path: Path) -> None:
     profile = _looping(tmp_path, 7).node_times({"x": np.zeros((), np.float32)}, 3, 1)
     by_name = {node.name: node for node in profile.nodes}
     assert by_name["loop"].runs == 3
@@ -101,11 +101,11 @@ def test_nested_nodes_are_counted_and_inside(tmp_path: Path) -> None:
 def test_long_loops_are_profiled_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coremlscope.engines.onnxruntime._MOST_EXECUTIONS", 40)
     profile = _looping(tmp_path, 7).node_times({"x": np.zeros((), np.float32)}, 30, 3)
-    assert len(profile.seconds) == 2  # 15 executions each: the loop, and two nodes seven times
+    assert len(profile.seconds) == 2  # 15 executions per run: the loop, and two nodes seven times
     assert all(len(node.seconds) == 2 for node in profile.nodes)
 
 
-def test_a_run_that_the_profiler_cannot_keep_has_no_nodes(
+def test_run_beyond_the_capacity_of_the_profiler_has_no_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = _looping(tmp_path, 7)
@@ -128,5 +128,5 @@ def test_more_threads_than_processors_do_not_spin(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("coremlscope.engines.onnxruntime.logical_processors", lambda: 2)
     entry = "session.intra_op.allow_spinning"
     assert _session_options(tmp_path, EngineOptions(threads=3)).get_session_config_entry(entry) == "0"
-    with pytest.raises(RuntimeError, match=entry):  # left as ONNX Runtime has it
+    with pytest.raises(RuntimeError, match=entry):  # ONNX Runtime's default
         _session_options(tmp_path, EngineOptions(threads=2)).get_session_config_entry(entry)

@@ -1,4 +1,4 @@
-"""Functions and shapes."""
+"""Selecting functions and binding them to shapes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from coremlscope import ir
 from coremlscope.errors import InputError, UnsupportedModelError, UsageError
 from coremlscope.execution.binding import bind_model, choose_function
-from handmade import adder, array_feature, model, perceptron
+from tests.support.ir_models import adder, array_feature, model, perceptron
 
 RANGE = ir.RangeShapes(((1, 4), (3, 3)))
 
@@ -24,13 +24,13 @@ def test_flexible_inputs_take_their_default_shape() -> None:
     assert bound.graph.outputs[0].type == ir.TensorType(ir.DType.FP32, (2, 3))
 
 
-def test_a_shape_that_is_allowed_is_taken() -> None:
+def test_an_allowed_shape_is_bound() -> None:
     bound = bind_model(adder(RANGE), shapes={"x": (4, 3)})
     assert bound.graph.outputs[0].type == ir.TensorType(ir.DType.FP32, (4, 3))
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (2, 2), (2,)])
-def test_a_shape_that_is_not_allowed_is_refused(shape: tuple[int, ...]) -> None:
+def test_a_disallowed_shape_is_an_error(shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="'x' does not allow the shape"):
         bind_model(adder(RANGE), shapes={"x": shape})
 
@@ -40,35 +40,37 @@ def test_a_fixed_shape_cannot_be_changed() -> None:
         bind_model(adder(), shapes={"x": (3, 3)})
 
 
-def test_the_program_stands_where_the_description_contradicts_it() -> None:
+def test_the_program_takes_precedence_over_the_description() -> None:
     given = perceptron()
     graph = choose_function(given).function.graph
     features = [array_feature("x", (64,))], [array_feature("y", (64,))]
     assert _shape(bind_model(model(*features, {"main": graph}))) == (1, 64)
 
 
-def test_functions_are_chosen_by_name() -> None:
+def test_functions_are_selected_by_name() -> None:
     assert choose_function(adder()).name == "plus"
     assert choose_function(adder(), "times").function.graph.name == "times"
 
 
 def test_an_unknown_function_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="no function 'time'") as caught:
+    with pytest.raises(UsageError, match="unknown function 'time'") as caught:
         choose_function(adder(), "time")
     assert "did you mean 'times'" in caught.value.hint
     assert "plus, times" in caught.value.hint
 
 
-def test_a_single_function_is_found_whatever_the_file_calls_it() -> None:
+def test_a_single_function_is_found_under_any_name() -> None:
     given = perceptron()
     assert isinstance(given.content, ir.Program)
     functions = {"other": given.content.functions["main"]}
-    renamed = ir.Model(9, given.description, ir.Program(functions))
+    renamed = ir.Model(spec_version=9, description=given.description, content=ir.Program(functions=functions))
     assert choose_function(renamed).function is functions["other"]
     assert choose_function(renamed).name == "main"
 
 
-def test_other_kinds_of_models_cannot_be_run() -> None:
-    tree = ir.Model(4, perceptron().description, ir.Opaque("treeEnsembleClassifier"))
+def test_other_types_of_models_cannot_be_run() -> None:
+    tree = ir.Model(
+        spec_version=4, description=perceptron().description, content=ir.Opaque("treeEnsembleClassifier")
+    )
     with pytest.raises(UnsupportedModelError, match="treeEnsembleClassifier"):
         choose_function(tree)

@@ -1,4 +1,4 @@
-"""Compiled functions kept between runs."""
+"""The cache of compiled functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _write(content: bytes) -> object:
     return lambda folder: (folder / "file").write_bytes(content)
 
 
-def test_what_is_added_is_found(tmp_path: Path) -> None:
+def test_an_added_folder_is_found(tmp_path: Path) -> None:
     cache = ArtefactCache(tmp_path / "cache")
     assert cache.find("k") is None
     folder = cache.add("k", _write(b"1"))  # type: ignore[arg-type]
@@ -25,7 +25,7 @@ def test_what_is_added_is_found(tmp_path: Path) -> None:
     assert (folder / "file").read_bytes() == b"1"
 
 
-def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     cache = ArtefactCache(tmp_path)
 
     def fail(folder: Path) -> None:
@@ -37,7 +37,7 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_first_of_two_makers_wins(tmp_path: Path) -> None:
+def test_the_first_of_two_writers_wins(tmp_path: Path) -> None:
     cache = ArtefactCache(tmp_path)
 
     def slow(folder: Path) -> None:
@@ -48,7 +48,7 @@ def test_the_first_of_two_makers_wins(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["k"]
 
 
-def test_many_makers_at_once(tmp_path: Path) -> None:
+def test_concurrent_writers(tmp_path: Path) -> None:
     def make(number: int) -> bytes:
         key = str(number % 3)
         return (ArtefactCache(tmp_path).add(key, _write(key.encode() * 1000)) / "file").read_bytes()  # type: ignore[arg-type]
@@ -59,7 +59,7 @@ def test_many_makers_at_once(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1", "2"]
 
 
-def test_what_was_unused_for_longest_goes_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_folder_is_removed_first(tmp_path: Path) -> None:
     cache = ArtefactCache(tmp_path, limit_bytes=250)
     for age, key in ((300, "a"), (200, "b")):
         folder = cache.add(key, _write(bytes(100)))  # type: ignore[arg-type]
@@ -69,14 +69,14 @@ def test_what_was_unused_for_longest_goes_first(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "c"]
 
 
-def test_one_that_is_too_large_alone_is_kept(tmp_path: Path) -> None:
+def test_a_single_folder_above_the_limit_is_kept(tmp_path: Path) -> None:
     cache = ArtefactCache(tmp_path, limit_bytes=10)
     cache.add("a", _write(bytes(100)))  # type: ignore[arg-type]
     cache.add("b", _write(bytes(100)))  # type: ignore[arg-type]
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
-def test_what_a_dead_process_left_behind_goes(tmp_path: Path) -> None:
+def test_leftovers_of_a_dead_process_are_removed(tmp_path: Path) -> None:
     old, new = tmp_path / ".making-old", tmp_path / ".making-new"
     old.mkdir()
     new.mkdir()
@@ -92,7 +92,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     assert "writable" in caught.value.hint
 
 
-def test_keys_follow_files_and_parts(tmp_path: Path) -> None:
+def test_keys_depend_on_files_and_parts(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     file = tmp_path / "sub" / "file"
     file.write_text("a")

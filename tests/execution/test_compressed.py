@@ -1,4 +1,4 @@
-"""Models with compressed weights give what the same models give with their weights decompressed."""
+"""Models with compressed weights predict the same as with decompressed weights."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ pytest.importorskip("coremltools")
 
 @pytest.mark.corpus
 @pytest.mark.parametrize(
-    "name",
-    ["unified_int8", "unified_pruned_int8", "unified_palette_8bit", "unified_256ms_palette_4bit"],
-)  # fmt: skip
-def test_coremltools_decompresses_to_the_same(name: str, corpus: Path, tmp_path: Path) -> None:
+    "name", ["unified_int8", "unified_pruned_int8", "unified_palette_8bit", "unified_256ms_palette_4bit"]
+)
+def test_decompression_by_coremltools_predicts_the_same(name: str, corpus: Path, tmp_path: Path) -> None:
     import coremltools as ct
 
     path = corpus / "models" / "FluidInference__mobius" / f"{name}.mlpackage"

@@ -1,4 +1,4 @@
-"""Custom layers are profiled around, and never predicted with."""
+"""Custom layers: profiles replace them, predictions are an error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _profile(model: ir.Model) -> Profile:
 
 
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "sequences"])
-def test_a_profile_runs_around_them(exact: bool) -> None:
+def test_a_profile_replaces_them(exact: bool) -> None:
     profile = _profile(_model(exact=exact))
     rows = {row.name: row for row in profile.ops}
     assert (rows["mine"].type, rows["mine"].status, rows["mine"].group) == ("custom", "not run", -1)
@@ -67,18 +67,18 @@ def test_a_profile_runs_around_them(exact: bool) -> None:
         (_model(exact=False, declared=(7,)), "[1, 7, 1, 1]", "what the file declares for the layer"),
     ],
 )
-def test_the_shape_of_what_they_give(model: ir.Model, shape: str, source: str) -> None:
+def test_the_shape_of_their_results(model: ir.Model, shape: str, source: str) -> None:
     profile = _profile(model)
     row = next(row for row in profile.ops if row.type == "custom")
     assert row.outputs == (f"tensor<fp32, {shape}>",)
     assert any(f"follows from {source}," in finding.text for finding in profile.findings)
 
 
-def test_a_prediction_is_refused() -> None:
+def test_a_prediction_is_an_error() -> None:
     with pytest.raises(UnsupportedOpError, match=r"custom .*its class Sharpener is a part of an app"):
         coremlscope.predict(_model(), {"x": np.zeros((1, 4, 6), np.float32)})
 
 
-def test_inspect_and_plan_tell_of_them() -> None:
+def test_inspect_counts_them() -> None:
     model = _model()
     assert coremlscope.inspect(model).main.ops["custom"] == 1

@@ -1,4 +1,4 @@
-"""Compiling, loading and predicting."""
+"""Compiling, loading and running executables."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import pytest
 
 from coremlscope import ir
 from coremlscope.engines.base import GRAPH_FILE
-from coremlscope.errors import EngineError, InputError, MissingWeightsError
+from coremlscope.errors import EngineError, InputError, MissingWeightsError, UsageError
 from coremlscope.execution.artefact import MANIFEST_FILE, read_artefact
-from coremlscope.execution.executable import compile_model, load_compiled
+from coremlscope.execution.executable import CompileOptions, compile_model, load_compiled
 from coremlscope.execution.state import State
 from coremlscope.formats.sample import sample_model
-from handmade import absent_weights, accumulator, adder, perceptron
+from tests.support.ir_models import absent_weights, accumulator, adder, perceptron
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def test_features_in_and_features_out(tmp_path: Path) -> None:
+def test_feature_values_in_and_out(tmp_path: Path) -> None:
     executable = compile_model(adder(), tmp_path, function="times")
     assert executable.function == "times"
     np.testing.assert_array_equal(executable.predict({"x": X.tolist()})["y"], X * 3)
 
 
-def test_what_was_compiled_loads_elsewhere_and_is_the_same(tmp_path: Path) -> None:
+def test_a_copied_folder_loads_the_same_function(tmp_path: Path) -> None:
     model = adder(ir.RangeShapes(((1, 4), (3, 3))))
     compiled = compile_model(model, tmp_path / "a", shapes={"x": (1, 3)})
     shutil.copytree(tmp_path / "a", tmp_path / "b")
@@ -44,7 +44,7 @@ def test_what_was_compiled_loads_elsewhere_and_is_the_same(tmp_path: Path) -> No
 def test_a_classifier_gives_its_label_and_probabilities(tmp_path: Path) -> None:
     model = sample_model(size=32, width=0.1, classes=5)
     compile_model(model, tmp_path).close()
-    executable = load_compiled(tmp_path, model)  # labels survive the folder
+    executable = load_compiled(tmp_path, model)  # The folder keeps the labels.
     image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)
     label, probabilities = executable.predict({"image": image}).values()
     assert len(probabilities) == 5
@@ -58,7 +58,7 @@ def test_wrong_inputs_are_input_errors(values: dict[str, np.ndarray], tmp_path: 
         compile_model(adder(), tmp_path).predict(values)
 
 
-def test_tensors_that_do_not_fit_are_input_errors(tmp_path: Path) -> None:
+def test_wrong_tensors_are_input_errors(tmp_path: Path) -> None:
     executable = compile_model(adder(), tmp_path)
     with pytest.raises(InputError, match="'x' is missing"):
         executable.run({})
@@ -67,7 +67,7 @@ def test_tensors_that_do_not_fit_are_input_errors(tmp_path: Path) -> None:
     np.testing.assert_array_equal(executable.run({"x": X.reshape(-1)})["y"], X + 2)
 
 
-def test_states_go_on_from_prediction_to_prediction(tmp_path: Path) -> None:
+def test_states_persist_between_predictions(tmp_path: Path) -> None:
     executable = compile_model(accumulator(), tmp_path)
     state, other = executable.new_state(), executable.new_state()
     for step in (1, 2, 3):
@@ -78,25 +78,25 @@ def test_states_go_on_from_prediction_to_prediction(tmp_path: Path) -> None:
     np.testing.assert_array_equal(executable.predict({"x": [1.0, 1.0]})["y"], [10, 10])
 
 
-def test_states_keep_what_fp16_can_hold(tmp_path: Path) -> None:
+def test_states_are_rounded_to_fp16(tmp_path: Path) -> None:
     executable = compile_model(accumulator(), tmp_path)
     state = executable.new_state()
     state.write("total", np.array([2048.0, 0.1]))
     assert state.read("total").tolist() == [2048.0, float(np.float16(0.1))]
     executable.predict({"x": [1.0, 0.0]}, state)
-    assert state.read("total")[0] == 2048.0  # 2049 is no fp16
+    assert state.read("total")[0] == 2048.0  # fp16 cannot represent 2049.
 
 
-def test_states_are_checked(tmp_path: Path) -> None:
+def test_state_names_and_shapes_are_checked(tmp_path: Path) -> None:
     state = compile_model(accumulator(), tmp_path).new_state()
     assert state.names == ("total",)
-    with pytest.raises(InputError, match="no state 'sum'"):
+    with pytest.raises(InputError, match="unknown state 'sum'"):
         state.read("sum")
     with pytest.raises(InputError, match=r"shape \[2\], but \[3\]"):
         state.write("total", np.zeros(3))
 
 
-def test_predictions_that_share_a_state_follow_one_another(tmp_path: Path) -> None:
+def test_predictions_that_share_a_state_are_serialised(tmp_path: Path) -> None:
     executable = compile_model(accumulator(), tmp_path)
     state = executable.new_state()
     with ThreadPoolExecutor(4) as pool:
@@ -110,25 +110,35 @@ def test_a_model_without_states_has_an_empty_state(tmp_path: Path) -> None:
     assert state.names == ()
 
 
-def test_weights_that_are_absent_stop_the_work(tmp_path: Path) -> None:
-    with pytest.raises(MissingWeightsError, match=r"1 weights .* weights/weight.bin is absent") as caught:
+def test_missing_weights_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(
+        MissingWeightsError, match=r"weights are missing: 1 constant .* weights/weight.bin is absent"
+    ) as caught:
         compile_model(absent_weights(perceptron()), tmp_path)
     assert "--random-weights" in caught.value.hint
 
 
-def test_weights_that_are_absent_are_made_up_on_request(tmp_path: Path) -> None:
+def test_missing_weights_are_replaced_on_request(tmp_path: Path) -> None:
     model, x = absent_weights(perceptron()), {"x": np.ones((1, 64), np.float32)}
-    first = compile_model(model, tmp_path / "a", random_weights=1)
-    again = compile_model(model, tmp_path / "b", random_weights=1)
-    other = compile_model(model, tmp_path / "c", random_weights=2)
+    first, again, other = (
+        compile_model(model, tmp_path / name, options=CompileOptions(random_weights=seed))
+        for name, seed in (("a", 1), ("b", 1), ("c", 2))
+    )
     assert first.manifest.random_weights == 1
     results = [executable.run(x)["y"] for executable in (first, again, other)]
     np.testing.assert_array_equal(results[0], results[1])
     assert not np.array_equal(results[0], results[2])
 
 
-def test_random_weights_are_not_noted_where_all_are_there(tmp_path: Path) -> None:
-    assert compile_model(perceptron(), tmp_path, random_weights=1).manifest.random_weights is None
+def test_the_manifest_omits_the_seed_if_no_weights_are_missing(tmp_path: Path) -> None:
+    executable = compile_model(perceptron(), tmp_path, options=CompileOptions(random_weights=1))
+    assert executable.manifest.random_weights is None
+
+
+def test_an_invalid_precision_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="invalid precision 'fp8'") as caught:
+        CompileOptions(precision="fp8")  # type: ignore[arg-type]
+    assert caught.value.hint == "use one of fp32, fp16"
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", '{"schema": "coremlscope.compiled/1"}'])
@@ -146,7 +156,7 @@ def test_a_damaged_graph_is_an_engine_error(tmp_path: Path) -> None:
         load_compiled(tmp_path, adder())
 
 
-def test_a_folder_of_another_version_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_version_is_an_engine_error(tmp_path: Path) -> None:
     compile_model(adder(), tmp_path).close()
     content = json.loads((tmp_path / MANIFEST_FILE).read_text())
     (tmp_path / MANIFEST_FILE).write_text(json.dumps({**content, "coremlscope": "0.0.0"}))

@@ -1,4 +1,4 @@
-"""Functions that contradict themselves or their description are refused, however they are used."""
+"""Lowering functions, and the errors of those that contradict themselves or their description."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coremlscope import ir
 from coremlscope.errors import CorruptModelError, MissingWeightsError
 from coremlscope.execution.export import export_onnx
 from coremlscope.execution.lowering import lower_function
-from handmade import absent_weights, accumulator, adder, array_feature, perceptron
+from tests.support.ir_models import absent_weights, accumulator, adder, array_feature, perceptron
 
 
 def _described(model: ir.Model, **parts: tuple[ir.Feature, ...]) -> ir.Model:
@@ -26,20 +26,20 @@ def test_functions_and_states() -> None:
     assert lower_function(accumulator()).random_weights is None
 
 
-def test_an_output_that_is_promised_and_not_given() -> None:
+def test_a_missing_output() -> None:
     model = _described(perceptron(), outputs=(array_feature("other", (1, 64)),))
-    with pytest.raises(CorruptModelError, match=r"does not give an output .* 'other'"):
+    with pytest.raises(CorruptModelError, match=r"lacks outputs of its description: 'other'"):
         lower_function(model)
 
 
-def test_an_input_that_is_taken_and_not_described(tmp_path: Path) -> None:
+def test_an_undescribed_input(tmp_path: Path) -> None:
     model = _described(perceptron(), inputs=(array_feature("other", (1, 64)),))
-    with pytest.raises(CorruptModelError, match=r"takes an input .* 'x'"):
+    with pytest.raises(CorruptModelError, match=r"has inputs that its description lacks: 'x'"):
         export_onnx(model, tmp_path / "x.onnx")
 
 
-def test_absent_weights(tmp_path: Path) -> None:
+def test_missing_weights(tmp_path: Path) -> None:
     model = absent_weights(perceptron())
-    with pytest.raises(MissingWeightsError, match="1 weights"):
+    with pytest.raises(MissingWeightsError, match="weights are missing: 1 constant"):
         export_onnx(model, tmp_path / "x.onnx")
     assert lower_function(model, random_weights=3).random_weights == 3

@@ -1,4 +1,4 @@
-"""Pipelines: predictions, what passes between stages, and what is compiled and loaded."""
+"""Pipelines: predictions, conversions between stages, compiling and loading."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from classical import classifier, read_spec, regressor
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, EngineError, InputError, UnsupportedModelError, UsageError
+from coremlscope.execution.executable import CompileOptions
 from coremlscope.execution.pipeline import (
     PipelineExecutable,
     PipelinePredictor,
@@ -23,9 +23,10 @@ from coremlscope.execution.pipeline import (
     load_whole,
     open_predictor,
 )
-from coremlscope.execution.predictor import Predictor
-from handmade import absent_weights, array_feature, model, perceptron
-from pipelines import arithmetic, external, image_feature, pipeline, scene_print, tripler
+from coremlscope.execution.predictor import FunctionPredictor
+from tests.support.classical_specs import classifier, read_spec, regressor
+from tests.support.ir_models import absent_weights, array_feature, model, perceptron
+from tests.support.pipelines import arithmetic, external, image_feature, pipeline, scene_print, tripler
 
 X = np.array([1, 2, 3], np.float32)
 A = [array_feature("a", (3,))]
@@ -40,7 +41,7 @@ def _predict(given: ir.Model, values: dict[str, Any]) -> dict[str, Any]:
         return predictor.predict(values)
 
 
-def test_each_model_takes_what_came_before() -> None:
+def test_each_stage_reads_earlier_features() -> None:
     stages = arithmetic("mul", "b", "a"), arithmetic("sub", "c", "b", "a"), arithmetic("add", "d", "c")
     with open_predictor(pipeline(A, _outputs("d", "b"), *stages)) as predictor:
         assert isinstance(predictor, PipelinePredictor)
@@ -50,28 +51,30 @@ def test_each_model_takes_what_came_before() -> None:
         np.testing.assert_allclose(results["d"], 9 * X + 10)
         np.testing.assert_allclose(results["b"], 10 * X)
         assert predictor.new_state().names == ()
+    with pytest.raises(UsageError, match="the predictor is closed"):
+        predictor.predict({"a": X})
 
 
-def test_a_pipeline_may_hold_a_pipeline() -> None:
+def test_a_nested_pipeline() -> None:
     inner = pipeline(A, _outputs("b"), arithmetic("mul", "b", "a"))
     result = _predict(pipeline(A, _outputs("c"), inner, arithmetic("add", "c", "b")), {"a": X})
     np.testing.assert_allclose(result["c"], 10 * X + 10)
 
 
-def test_features_inside_a_pipeline_are_not_seen_outside() -> None:
+def test_features_of_a_nested_pipeline_are_local() -> None:
     inner = pipeline(A, _outputs("c"), arithmetic("mul", "b", "a"), arithmetic("mul", "c", "b"))
-    with pytest.raises(CorruptModelError, match="takes 'b'"):
+    with pytest.raises(CorruptModelError, match="reads 'b'"):
         open_predictor(pipeline(A, _outputs("d"), inner, arithmetic("add", "d", "b")))
 
 
-def test_a_later_feature_stands_in_for_an_earlier_one_of_its_name() -> None:
+def test_a_later_feature_shadows_an_earlier_one() -> None:
     stages = arithmetic("mul", "b", "a"), arithmetic("add", "b", "b"), arithmetic("sub", "c", "b")
     result = _predict(pipeline(A, _outputs("b", "c"), *stages), {"a": X})
     np.testing.assert_allclose(result["b"], 10 * X + 10)
     np.testing.assert_allclose(result["c"], 10 * X)
 
 
-def test_wrong_inputs_are_refused_as_by_any_model() -> None:
+def test_wrong_inputs_are_input_errors() -> None:
     with open_predictor(pipeline(A, _outputs("b"), arithmetic("mul", "b", "a"))) as predictor:
         with pytest.raises(InputError, match="'a'"):
             predictor.predict({})
@@ -79,21 +82,21 @@ def test_wrong_inputs_are_refused_as_by_any_model() -> None:
             predictor.predict({"a": X, "z": X})
 
 
-def test_what_a_pipeline_cannot_do() -> None:
+def test_unknown_functions_and_unsupported_stages() -> None:
     good = pipeline(A, _outputs("b"), arithmetic("mul", "b", "a"))
-    with pytest.raises(UsageError, match="no function 'other'"):
+    with pytest.raises(UsageError, match="unknown function 'other'"):
         open_predictor(good, "other")
     unread = dataclasses.replace(arithmetic("mul", "b", "a"), content=ir.Opaque("somethingNew"))
     with pytest.raises(UnsupportedModelError, match=r"stage 'model0' of the pipeline, .* somethingNew"):
         open_predictor(pipeline(A, _outputs("b"), unread))
 
 
-def test_programs_are_opened_as_ever() -> None:
+def test_programs_have_a_function_predictor() -> None:
     with open_predictor(arithmetic("mul", "b", "a")) as predictor:
-        assert isinstance(predictor, Predictor)
+        assert isinstance(predictor, FunctionPredictor)
 
 
-def test_fp16_ranges_are_those_of_all_stages() -> None:
+def test_fp16_ranges_of_all_stages() -> None:
     feature = [array_feature(name, (3,), ir.DType.FP16) for name in "abc"]
     stages = [tripler(a, b, ir.DType.FP16) for a, b in itertools.pairwise(feature)]
     with open_predictor(pipeline(feature[:1], feature[2:], *stages), precision="fp16") as predictor:
@@ -102,7 +105,7 @@ def test_fp16_ranges_are_those_of_all_stages() -> None:
     np.testing.assert_array_equal(result["c"], [9, 18, np.inf])
 
 
-# What passes between stages
+# Conversions between stages
 
 
 def test_numbers_become_arrays_of_one_element_and_back() -> None:
@@ -115,7 +118,7 @@ def test_numbers_become_arrays_of_one_element_and_back() -> None:
 
 
 @pytest.mark.parametrize("labels", [["a", "b"], [7, 3]])
-def test_labels_and_probabilities_pass(labels: Any) -> None:
+def test_labels_and_probabilities_are_passed_on(labels: Any) -> None:
     stage = read_spec(classifier([[1, 0]], [0], labels))
     inner = pipeline(stage.description.main.inputs, stage.description.main.outputs, stage)
     result = _predict(
@@ -126,7 +129,7 @@ def test_labels_and_probabilities_pass(labels: Any) -> None:
     assert result["probabilities"] == pytest.approx({labels[0]: 1 - probability, labels[1]: probability})
 
 
-def test_images_are_rounded_between_stages_and_pass_unchanged_otherwise() -> None:
+def test_images_are_rounded_between_stages() -> None:
     image, middle, last = (image_feature(name) for name in ("image", "middle", "last"))
     given = pipeline([image], [middle, last], tripler(image, middle), tripler(middle, last))
     pixels = np.full((4, 6, 3), (1, 20, 100), np.uint8)
@@ -135,7 +138,7 @@ def test_images_are_rounded_between_stages_and_pass_unchanged_otherwise() -> Non
     assert np.asarray(result["last"])[0, 0, :3].tolist() == [9, 180, 255]
 
 
-def test_planes_of_an_image_are_those_that_each_stage_asks_for() -> None:
+def test_each_stage_gets_its_own_order_of_colour_planes() -> None:
     red_first, blue_first = image_feature("image"), image_feature("image", "BGR")
     out = array_feature("planes", (1, 3, 4, 6))
     picture = Image.fromarray(np.full((4, 6, 3), (1, 2, 3), np.uint8))
@@ -144,28 +147,28 @@ def test_planes_of_an_image_are_those_that_each_stage_asks_for() -> None:
         assert _predict(given, {"image": picture})["planes"][0, :, 0, 0].tolist() == expected
 
 
-def test_one_image_passes_to_two_stages() -> None:
+def test_two_stages_read_one_image() -> None:
     image, first, second = (image_feature(name) for name in ("image", "first", "second"))
     given = pipeline([image], [first, second], tripler(image, first), tripler(image, second))
     result = _predict(given, {"image": Image.new("RGB", (6, 4), (10, 10, 10))})
     assert np.array_equal(np.asarray(result["first"]), np.asarray(result["second"]))
 
 
-def test_an_optional_input_that_is_absent_is_absent_in_its_stage() -> None:
-    bias = ir.Feature("bias", ir.ArrayFeature(ir.DType.FP32, (3,), default=4.0), is_optional=True)
-    plain = dataclasses.replace(bias, type=ir.ArrayFeature(ir.DType.FP32, (3,)))
+def test_an_omitted_input_is_omitted_in_its_stage() -> None:
+    bias = ir.Feature("bias", ir.ArrayFeature(dtype=ir.DType.FP32, shape=(3,), default=4.0), is_optional=True)
+    plain = dataclasses.replace(bias, type=ir.ArrayFeature(dtype=ir.DType.FP32, shape=(3,)))
     stage = arithmetic("add", "c", "a", "bias")
-    interface = ir.FunctionDescription((*A, bias), tuple(_outputs("c")))
+    interface = ir.FunctionDescription(inputs=(*A, bias), outputs=tuple(_outputs("c")))
     stage = dataclasses.replace(stage, description=ir.Description({"main": interface}, "main"))
     given = pipeline([*A, plain], _outputs("c"), stage)
     np.testing.assert_array_equal(_predict(given, {"a": X})["c"], X + 4)
     np.testing.assert_array_equal(_predict(given, {"a": X, "bias": X})["c"], 2 * X)
 
 
-# Compiled and loaded
+# Compiling and loading
 
 
-def test_compiled_stages_give_what_predictions_give(tmp_path: Path) -> None:
+def test_executables_and_predictors_agree(tmp_path: Path) -> None:
     given = pipeline(A, _outputs("c"), arithmetic("mul", "b", "a"), arithmetic("add", "c", "b"))
     compile_whole(given, tmp_path).close()
     executable = load_whole(tmp_path, given)
@@ -181,7 +184,7 @@ def test_compiled_stages_give_what_predictions_give(tmp_path: Path) -> None:
         load_whole(tmp_path, given)
 
 
-def test_shapes_flow_from_stage_to_stage(tmp_path: Path) -> None:
+def test_shapes_propagate_from_stage_to_stage(tmp_path: Path) -> None:
     flexible = ir.RangeShapes(((4, 9), (6, 9)))
     image, middle, last = (image_feature(name, "RGB", flexible) for name in ("image", "middle", "last"))
     given = pipeline([image], [last], tripler(image, middle), tripler(middle, last))
@@ -193,16 +196,16 @@ def test_shapes_flow_from_stage_to_stage(tmp_path: Path) -> None:
         compile_whole(given, tmp_path, shapes={"image": (3, 8)})
 
 
-def test_weights_of_a_stage_may_be_made_up(tmp_path: Path) -> None:
+def test_weights_of_a_stage_may_be_random(tmp_path: Path) -> None:
     stage = absent_weights(perceptron())
     main = stage.description.main
     given = pipeline(main.inputs, main.outputs, stage)
-    executable = compile_whole(given, tmp_path, random_weights=1)
+    executable = compile_whole(given, tmp_path, options=CompileOptions(random_weights=1))
     assert isinstance(executable, PipelineExecutable)
     assert executable.run({"x": np.ones((1, 64), np.float32)})["y"].value().shape == (1, 64)
 
 
-# What stands in
+# Placeholders
 
 
 def _on_print(shape: tuple[int, ...] = (2048,)) -> ir.Model:
@@ -211,15 +214,15 @@ def _on_print(shape: tuple[int, ...] = (2048,)) -> ir.Model:
     return tripler(source, target)
 
 
-def _standing(first: ir.Model, second: ir.Model, folder: Path) -> PipelineExecutable:
+def _with_placeholder(first: ir.Model, second: ir.Model, folder: Path) -> PipelineExecutable:
     given = pipeline(first.description.main.inputs, second.description.main.outputs, first, second)
     executable = compile_whole(given, folder)
     assert isinstance(executable, PipelineExecutable)
     return executable
 
 
-def test_a_stage_of_the_system_is_stood_in_for(tmp_path: Path) -> None:
-    executable = _standing(scene_print(), _on_print(), tmp_path)
+def test_a_system_stage_gets_a_placeholder(tmp_path: Path) -> None:
+    executable = _with_placeholder(scene_print(), _on_print(), tmp_path)
     image = np.zeros((1, 3, 4, 6), np.float32)
     first, again = (executable.run({"image": image})["y"].value() for _ in range(2))
     assert first.shape == (2048,)
@@ -232,36 +235,34 @@ def test_a_stage_of_the_system_is_stood_in_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("version", "size"), [(1, 2048), (2, 768)])
-def test_shapes_are_those_of_the_specification_where_the_file_has_none(
-    tmp_path: Path, version: int, size: int
-) -> None:
-    source = ir.Feature("print", ir.ArrayFeature(ir.DType.FP64, ()))
+def test_shapes_from_the_specification(tmp_path: Path, version: int, size: int) -> None:
+    source = ir.Feature("print", ir.ArrayFeature(dtype=ir.DType.FP64, shape=()))
     target = array_feature("y", (size,), ir.DType.FP64)
     x, y = (ir.Value(f.name, ir.TensorType(ir.DType.FP64, (None,))) for f in (source, target))
-    row = ir.Op("main/0", "mul", {"x": (x,), "y": (ir.constant(np.float64(3)),)}, (y,))
-    second = model([source], [target], {"main": ir.Graph("main", (x,), (row,), (y,))})
-    executable = _standing(scene_print("print", (), version), second, tmp_path)
+    row = ir.Op(id="main/0", type="mul", inputs={"x": (x,), "y": (ir.constant(np.float64(3)),)}, outputs=(y,))
+    second = model([source], [target], {"main": ir.Graph(name="main", inputs=(x,), ops=(row,), outputs=(y,))})
+    executable = _with_placeholder(scene_print("print", (), version), second, tmp_path)
     assert executable.run({"image": np.zeros((1, 3, 4, 6), np.float32)})["y"].value().shape == (size,)
 
 
-def test_shapes_are_those_of_the_next_stage_where_nothing_else_tells(tmp_path: Path) -> None:
+def test_shapes_from_the_next_stage(tmp_path: Path) -> None:
     custom = ir.CustomModel("MyModel", {})
-    first = external(custom, A, [ir.Feature("print", ir.ArrayFeature(ir.DType.FP64, ()))])
-    executable = _standing(first, _on_print((2, 5)), tmp_path)
+    first = external(custom, A, [ir.Feature("print", ir.ArrayFeature(dtype=ir.DType.FP64, shape=()))])
+    executable = _with_placeholder(first, _on_print((2, 5)), tmp_path)
     assert executable.run({"a": X})["y"].value().shape == (2, 5)
 
 
 def test_two_outputs_of_the_network_for_objects(tmp_path: Path) -> None:
     content = ir.VisionFeaturePrint("objects", 1, ("high", "low"))
-    outputs = [ir.Feature(name, ir.ArrayFeature(ir.DType.FP32, ())) for name in ("low", "high")]
+    outputs = [ir.Feature(name, ir.ArrayFeature(dtype=ir.DType.FP32, shape=())) for name in ("low", "high")]
     first = external(content, [image_feature("image")], outputs)
     second = tripler(array_feature("high", (288, 35, 35)), array_feature("y", (288, 35, 35)))
-    executable = _standing(first, second, tmp_path)
+    executable = _with_placeholder(first, second, tmp_path)
     step = executable.steps[0]
     assert step.shapes == {"low": (768, 17, 17), "high": (288, 35, 35)}
 
 
-def test_labels_that_stand_in_are_labels(tmp_path: Path) -> None:
+def test_placeholders_of_labels_are_labels(tmp_path: Path) -> None:
     content = ir.TextClassifier(1, "en", 9, ("no", "yes"))
     features = [ir.Feature("label", ir.StringFeature()), ir.Feature("odds", ir.DictionaryFeature("string"))]
     first = external(content, [ir.Feature("text", ir.StringFeature())], features)
@@ -275,8 +276,8 @@ def test_labels_that_stand_in_are_labels(tmp_path: Path) -> None:
     assert result["odds"].value() == {"no": 0.5, "yes": 0.5}
 
 
-def test_a_pipeline_of_nothing_else_is_refused(tmp_path: Path) -> None:
+def test_a_pipeline_of_placeholders_is_an_error(tmp_path: Path) -> None:
     first = scene_print()
     given = pipeline(first.description.main.inputs, first.description.main.outputs, first)
-    with pytest.raises(UnsupportedModelError, match=r"nothing of this pipeline .* model0 \(visionFeature"):
+    with pytest.raises(UnsupportedModelError, match=r"no stage of this pipeline .* model0 \(visionFeature"):
         compile_whole(given, tmp_path)

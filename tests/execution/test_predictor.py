@@ -1,4 +1,4 @@
-"""Predictions with changing shapes."""
+"""Predictors of single functions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import pytest
 
 from coremlscope import ir
 from coremlscope.engines.scripted import ScriptedEngine
-from coremlscope.errors import InputError
+from coremlscope.errors import InputError, UsageError
 from coremlscope.execution.cache import ArtefactCache
-from coremlscope.execution.predictor import Predictor
+from coremlscope.execution.executable import CompileOptions
+from coremlscope.execution.predictor import FunctionPredictor
 from coremlscope.formats.container import read
 from coremlscope.formats.packaging import write_mlpackage
-from handmade import accumulator, adder
+from tests.support.ir_models import accumulator, adder
 
 FLEXIBLE = ir.RangeShapes(((1, 8), (3, 3)))
 
 
 @dataclasses.dataclass(slots=True)
 class _Counting(ScriptedEngine):
-    """Counts what is built and loaded."""
+    """Counts the functions that it builds and loads."""
 
     built: int = 0
     loaded: int = 0
@@ -41,21 +42,21 @@ def _x(rows: int) -> np.ndarray:
     return np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
 
 
-def test_every_shape_that_is_allowed_can_be_predicted() -> None:
-    with Predictor(adder(FLEXIBLE)) as predictor:
+def test_every_allowed_shape() -> None:
+    with FunctionPredictor(adder(FLEXIBLE)) as predictor:
         for rows in (1, 2, 8, 2):
             np.testing.assert_array_equal(predictor.predict({"x": _x(rows)})["y"], _x(rows) + 2)
         with pytest.raises(InputError):
             predictor.predict({"x": _x(9)})
 
 
-def test_each_shape_is_compiled_once_while_it_is_kept() -> None:
+def test_a_shape_is_compiled_once_while_it_is_loaded() -> None:
     engine = _Counting()
-    with Predictor(adder(FLEXIBLE), engine=engine, loaded=2) as predictor:
+    with FunctionPredictor(adder(FLEXIBLE), options=CompileOptions(engine=engine), max_loaded=2) as predictor:
         for rows in (1, 2, 1, 2):
             predictor.predict({"x": _x(rows)})
         assert engine.built == 2
-        predictor.predict({"x": _x(3)})  # 1 goes
+        predictor.predict({"x": _x(3)})  # Unloads 1.
         predictor.predict({"x": _x(2)})
         assert engine.built == 3
         predictor.predict({"x": _x(1)})
@@ -64,15 +65,15 @@ def test_each_shape_is_compiled_once_while_it_is_kept() -> None:
 
 def test_fixed_shapes_have_one_executable() -> None:
     engine = _Counting()
-    with Predictor(adder(), engine=engine) as predictor:
+    with FunctionPredictor(adder(), options=CompileOptions(engine=engine)) as predictor:
         predictor.predict({"x": _x(2)})
         assert predictor.executable() is predictor.executable()
         assert predictor.executable().shapes == {"x": (2, 3)}
     assert engine.built == 1
 
 
-def test_states_are_made_and_kept() -> None:
-    with Predictor(accumulator()) as predictor:
+def test_states_persist() -> None:
+    with FunctionPredictor(accumulator()) as predictor:
         state = predictor.new_state()
         for _ in range(3):
             result = predictor.predict({"x": [1.0, 2.0]}, state)
@@ -84,35 +85,48 @@ def test_many_threads(tmp_path: Path) -> None:
         rows = 1 + number % 5
         return np.array_equal(predictor.predict({"x": _x(rows)})["y"], _x(rows) + 2)
 
-    with Predictor(adder(FLEXIBLE), loaded=2) as predictor, ThreadPoolExecutor(4) as pool:
+    with FunctionPredictor(adder(FLEXIBLE), max_loaded=2) as predictor, ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(100)))
 
 
 def test_closing_removes_the_temporary_folder() -> None:
-    predictor = Predictor(adder())
+    predictor = FunctionPredictor(adder())
     folder = predictor.executable().folder
     assert folder.is_dir()
     predictor.close()
     assert not folder.exists()
 
 
+def test_a_closed_predictor_is_a_usage_error() -> None:
+    predictor = FunctionPredictor(adder())
+    predictor.predict({"x": _x(2)})
+    predictor.close()
+    predictor.close()
+    with pytest.raises(UsageError, match="the predictor is closed"):
+        predictor.predict({"x": _x(2)})
+    with pytest.raises(UsageError, match="the predictor is closed"):
+        predictor.new_state()
+
+
 def test_a_cache_outlives_the_predictor(tmp_path: Path) -> None:
     write_mlpackage(adder(), tmp_path / "m.mlpackage")
     model, cache, engine = read(tmp_path / "m.mlpackage"), ArtefactCache(tmp_path / "cache"), _Counting()
+    options = CompileOptions(engine=engine)
     for _ in range(3):
-        with Predictor(model, engine=engine, cache=cache) as predictor:
+        with FunctionPredictor(model, options=options, cache=cache) as predictor:
             predictor.predict({"x": _x(2)})
     assert (engine.built, engine.loaded) == (1, 3)
-    with Predictor(model, engine=engine, cache=cache, function="times") as predictor:
+    with FunctionPredictor(model, options=options, cache=cache, function="times") as predictor:
         predictor.predict({"x": _x(2)})
     assert (engine.built, engine.loaded) == (2, 4)
 
 
-def test_a_damaged_entry_of_the_cache_is_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_cache_entry_is_compiled_again(tmp_path: Path) -> None:
     write_mlpackage(adder(), tmp_path / "m.mlpackage")
     model, cache, engine = read(tmp_path / "m.mlpackage"), ArtefactCache(tmp_path / "cache"), _Counting()
-    with Predictor(model, engine=engine, cache=cache) as predictor:
+    options = CompileOptions(engine=engine)
+    with FunctionPredictor(model, options=options, cache=cache) as predictor:
         for file in predictor.executable().folder.iterdir():
             file.write_bytes(b"")
-    with Predictor(model, cache=cache) as predictor:
+    with FunctionPredictor(model, cache=cache) as predictor:
         np.testing.assert_array_equal(predictor.predict({"x": _x(2)})["y"], _x(2) + 2)

@@ -1,4 +1,4 @@
-"""Pipelines laid out: names, where features come from, and pipelines that contradict themselves."""
+"""Flattening pipelines: names, sources of features, and contradictory pipelines."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ import pytest
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
 from coremlscope.execution.wiring import bind_stages, stage_names, wire
-from handmade import array_feature
-from pipelines import arithmetic, described, image_feature, pipeline, scene_print, tripler
+from tests.support.ir_models import array_feature
+from tests.support.pipelines import arithmetic, described, image_feature, pipeline, scene_print, tripler
 
 A = [array_feature("a", (3,))]
 B = [array_feature("b", (3,))]
 
 
 def _one(source: ir.Feature, target: ir.Feature) -> ir.Model:
-    """A stage of which only the interface matters."""
+    """A stage with an interface and no content."""
     return described(ir.Opaque("identity"), [source], [target])
 
 
-def test_names_are_unique_and_apples_own_where_the_file_has_none() -> None:
+def test_names_are_unique_with_apples_defaults() -> None:
     stages = [arithmetic("mul", "a", "a") for _ in range(4)]
     inner = pipeline(A, A, *stages[:2])
     whole = pipeline(A, A, *stages, inner, names=("one", "", "same", "same", "inner"))
-    assert [stage.name for stage in wire(whole).stages] == [
-        "one", "model1", "same.2", "same.3", "inner/model0", "inner/model1",
-    ]  # fmt: skip
+    names = [stage.name for stage in wire(whole).stages]
+    assert names == ["one", "model1", "same.2", "same.3", "inner/model0", "inner/model1"]
 
 
-def test_names_that_look_like_apples_own_stay_unique() -> None:
+def test_names_like_apples_defaults_stay_unique() -> None:
     stages = [arithmetic("mul", "a", "a") for _ in range(4)]
     content = pipeline(A, A, *stages, names=("model1", "", "model1.1", "model3")).content
     assert isinstance(content, ir.Pipeline)
@@ -52,44 +51,45 @@ def test_a_single_model_is_one_stage() -> None:
     assert stage.wires["a"].is_outside
 
 
-def test_features_must_come_from_somewhere() -> None:
-    with pytest.raises(CorruptModelError, match="stage 'model1' takes 'q', which nothing before it gives"):
+def test_features_need_a_source() -> None:
+    with pytest.raises(CorruptModelError, match="stage 'model1' reads 'q', which no earlier stage computes"):
         wire(pipeline(A, B, arithmetic("mul", "b", "a"), arithmetic("add", "c", "q")))
-    with pytest.raises(CorruptModelError, match="the pipeline gives 'c', which nothing"):
+    with pytest.raises(CorruptModelError, match="the pipeline outputs 'c', which no earlier stage"):
         wire(pipeline(A, [array_feature("c", (3,))], arithmetic("mul", "b", "a")))
     inner = pipeline(A, [array_feature("c", (3,))], arithmetic("mul", "b", "a"))
-    with pytest.raises(CorruptModelError, match="the pipeline 'model0' gives 'c'"):
+    with pytest.raises(CorruptModelError, match="the pipeline 'model0' outputs 'c'"):
         wire(pipeline(A, B, inner))
 
 
 STRING, NUMBER = ir.Feature("b", ir.StringFeature()), ir.Feature("b", ir.DoubleFeature())
+STRING_KEYS, INTEGER_KEYS = (ir.Feature("b", ir.DictionaryFeature(key)) for key in ("string", "int64"))
+STRINGS, INTEGERS = (ir.Feature("b", ir.SequenceFeature(element)) for element in ("string", "int64"))
 
 
 @pytest.mark.parametrize(
-    ("given", "taken", "words"),
+    ("output", "input_", "words"),
     [
-        (STRING, NUMBER, "'b' as double, but 'model0' gives it as string"),
-        (B[0], STRING, "as string, but 'model0' gives it as float32 3"),
+        (STRING, NUMBER, "'b' as double, but the output of 'model0' is string"),
+        (B[0], STRING, "as string, but the output of 'model0' is float32 3"),
         (B[0], NUMBER, "as double"),
-        (B[0], array_feature("b", (4,)), "as float32 4, but 'model0' gives it as float32 3"),
-        (image_feature("b"), B[0], "gives it as image RGB 6×4"),
+        (B[0], array_feature("b", (4,)), "as float32 4, but the output of 'model0' is float32 3"),
+        (image_feature("b"), B[0], "the output of 'model0' is image RGB 6×4"),
         (image_feature("b"), ir.Feature("b", ir.ImageFeature("RGB", 5, 4)), "as image RGB 5×4"),
-        (ir.Feature("b", ir.DictionaryFeature("string")), ir.Feature("b", ir.DictionaryFeature("int64")),
-         "dictionary int64"),
-        (ir.Feature("b", ir.SequenceFeature("string")), ir.Feature("b", ir.SequenceFeature("int64")),
-         "sequence"),
+        (STRING_KEYS, INTEGER_KEYS, "dictionary int64"),
+        (STRINGS, INTEGERS, "sequence"),
     ],
-)  # fmt: skip
-def test_wrong_types_between_stages(given: ir.Feature, taken: ir.Feature, words: str) -> None:
-    whole = pipeline(A, [array_feature("c", (3,))], _one(A[0], given), _one(taken, array_feature("c", (3,))))
-    with pytest.raises(CorruptModelError, match="stage 'model1' takes") as caught:
+)
+def test_wrong_types_between_stages(output: ir.Feature, input_: ir.Feature, words: str) -> None:
+    end = array_feature("c", (3,))
+    whole = pipeline(A, [end], _one(A[0], output), _one(input_, end))
+    with pytest.raises(CorruptModelError, match="stage 'model1' reads") as caught:
         wire(whole)
     assert words in caught.value.message
     assert caught.value.hint
 
 
 @pytest.mark.parametrize(
-    ("given", "taken"),
+    ("output", "input_"),
     [
         (B[0], array_feature("b", (1, 3, 1), ir.DType.FP64)),
         (B[0], array_feature("b", (), ir.DType.FP16)),
@@ -99,15 +99,15 @@ def test_wrong_types_between_stages(given: ir.Feature, taken: ir.Feature, words:
         (image_feature("b"), ir.Feature("b", ir.ImageFeature("RGB", 5, 4, ir.RangeShapes(((1, 9), (1, 9)))))),
     ],
 )
-def test_types_that_can_pass(given: ir.Feature, taken: ir.Feature) -> None:
+def test_types_that_can_pass(output: ir.Feature, input_: ir.Feature) -> None:
     end = array_feature("c", (3,))
-    assert len(wire(pipeline(A, [end], _one(A[0], given), _one(taken, end))).stages) == 2
+    assert len(wire(pipeline(A, [end], _one(A[0], output), _one(input_, end))).stages) == 2
 
 
 def test_empty_and_deep_pipelines() -> None:
-    with pytest.raises(CorruptModelError, match="the pipeline holds no models"):
+    with pytest.raises(CorruptModelError, match="the pipeline has no models"):
         wire(pipeline(A, A))
-    with pytest.raises(CorruptModelError, match="the pipeline 'model0' holds no models"):
+    with pytest.raises(CorruptModelError, match="the pipeline 'model0' has no models"):
         wire(pipeline(A, A, pipeline(A, A)))
     deep = arithmetic("mul", "a", "a")
     for _ in range(1000):
@@ -116,18 +116,18 @@ def test_empty_and_deep_pipelines() -> None:
         wire(deep)
 
 
-def test_shapes_follow_from_those_asked_for() -> None:
+def test_shapes_follow_from_the_requested_ones() -> None:
     flexible = ir.RangeShapes(((4, 9), (6, 9)))
     image, middle = (image_feature(name, "RGB", flexible) for name in ("image", "middle"))
-    # The second stage is described for one size alone.
+    # The description of the second stage allows one size only.
     stages = tripler(image, middle), tripler(image_feature("middle"), image_feature("last"))
     found = bind_stages(pipeline([image], [image_feature("last")], *stages), {"image": (4, 6)})
-    assert [one.shapes for one in found] == [{"image": (4, 6)}, {}]
+    assert [bound.shapes for bound in found] == [{"image": (4, 6)}, {}]
     unread = bind_stages(pipeline([image_feature("image")], [array_feature("print", (2048,))], scene_print()))
-    assert [one.bound for one in unread] == [None]
+    assert [bound.bound for bound in unread] == [None]
 
 
-def test_the_model_itself_stays_as_it_is() -> None:
+def test_the_model_itself_is_unchanged() -> None:
     stage = arithmetic("mul", "b", "a")
     wire(pipeline(A, B, stage))
     assert stage.stage == ""

@@ -34,7 +34,7 @@ from coremlscope.ir import (
 
 EVERY_TYPE: dict[str, FeatureType] = {
     **{
-        dtype.value: ArrayFeature(dtype, (2, 3))
+        dtype.value: ArrayFeature(dtype=dtype, shape=(2, 3))
         for dtype in (DType.FP16, DType.FP32, DType.FP64, DType.INT32, DType.INT8)
     },
     **{space: ImageFeature(space, 5, 4) for space in ("RGB", "BGR", "GRAYSCALE", "GRAYSCALE_FLOAT16")},
@@ -45,47 +45,49 @@ EVERY_TYPE: dict[str, FeatureType] = {
     "counts": DictionaryFeature("int64"),
     "texts": SequenceFeature("string", (3, 9)),
     "ids": SequenceFeature("int64"),
-}  # fmt: skip
-DESCRIPTION = FunctionDescription(tuple(Feature(name, type_) for name, type_ in EVERY_TYPE.items()), ())
+}
+DESCRIPTION = FunctionDescription(
+    inputs=tuple(Feature(name, type_) for name, type_ in EVERY_TYPE.items()), outputs=()
+)
 
 
-def test_every_type_is_filled_and_accepted() -> None:
+def test_every_type_gets_a_valid_value() -> None:
     values = dummy_values(DESCRIPTION)
     assert list(values) == list(EVERY_TYPE)
     tensors = to_tensors(DESCRIPTION.inputs, values)
     assert tensors["fp16"].any()
     assert {name: values[name].dtype for name in ("fp16", "fp64", "int8")} == {
-        "fp16": np.float16, "fp64": np.float64, "int8": np.int8,
-    }  # fmt: skip
-    assert [values[s].mode for s in ("RGB", "BGR", "GRAYSCALE", "GRAYSCALE_FLOAT16")] == [
-        "RGB",
-        "RGB",
-        "L",
-        "F",
-    ]
+        "fp16": np.float16,
+        "fp64": np.float64,
+        "int8": np.int8,
+    }
+    modes = {"RGB": "RGB", "BGR": "RGB", "GRAYSCALE": "L", "GRAYSCALE_FLOAT16": "F"}
+    assert {space: values[space].mode for space in modes} == modes
     assert values["RGB"].size == (5, 4)
     assert tensors["RGB"].shape == (1, 3, 4, 5)
     assert tensors["RGB"].max() > 200
     assert len(values["texts"]) == 3
 
 
-def test_the_seed_decides() -> None:
+def test_values_depend_on_the_seed() -> None:
     one, again, other = (dummy_values(DESCRIPTION, seed=seed)["fp32"] for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, again)
     assert (one != other).any()
 
 
-def test_states_are_zero_and_defaults_are_kept() -> None:
+def test_states_are_zero_and_defaults_are_used() -> None:
     generator = np.random.default_rng(0)
-    state = dummy_value(StateFeature(ArrayFeature(DType.FP16, (2, 2))), generator)
+    state = dummy_value(StateFeature(ArrayFeature(dtype=DType.FP16, shape=(2, 2))), generator)
     assert (state.dtype, state.tolist()) == (np.float16, [[0, 0], [0, 0]])
-    default = ArrayFeature(DType.FP32, (2,), default=1.5)
+    default = ArrayFeature(dtype=DType.FP32, shape=(2,), default=1.5)
     assert dummy_value(default, generator, (2,)).tolist() == [1.5, 1.5]
 
 
 def test_flexible_shapes() -> None:
-    flexible = Feature("x", ArrayFeature(DType.FP32, (1, 4), RangeShapes(((1, 1), (1, 9)))))
-    description = FunctionDescription((flexible,), ())
+    flexible = Feature(
+        "x", ArrayFeature(dtype=DType.FP32, shape=(1, 4), flexibility=RangeShapes(((1, 1), (1, 9))))
+    )
+    description = FunctionDescription(inputs=(flexible,), outputs=())
     assert dummy_values(description)["x"].shape == (1, 4)
     assert dummy_values(description, shapes={"x": (1, 9)})["x"].shape == (1, 9)
     with pytest.raises(InputError, match="does not allow the shape 1×10"):
@@ -100,11 +102,15 @@ def op(type_: str, output: Value, blocks: tuple[Graph, ...] = (), **inputs: Argu
     arguments: Mapping[str, tuple[Argument, ...]] = {
         name: tuple(given) if isinstance(given, list) else (given,) for name, given in inputs.items()
     }
-    return Op(f"main/{output.name}", type_, arguments, (output,), blocks)
+    return Op(id=f"main/{output.name}", type=type_, inputs=arguments, outputs=(output,), blocks=blocks)
 
 
 def function(inputs: tuple[Value, ...], *ops: Op) -> Function:
-    return Function("main", "CoreML7", Graph("main", inputs, ops, ops[-1].outputs))
+    return Function(
+        name="main",
+        opset="CoreML7",
+        graph=Graph(name="main", inputs=inputs, ops=ops, outputs=ops[-1].outputs),
+    )
 
 
 TABLE = value("table", 30, 8, dtype=DType.FP16)
@@ -121,9 +127,16 @@ def test_limit_of_a_table() -> None:
     assert index_limits(function((IDS,), gather(IDS, axis=constant(-1)))) == {"ids": 8}
 
 
-def test_limit_along_an_axis_that_is_an_operation_of_its_own() -> None:
+def test_limit_along_an_axis_from_a_const_operation() -> None:
     axis = Value("axis", TensorType(DType.INT32, ()))
-    const = Op("main/axis", "const", {}, (axis,), (), {"val": constant(np.int32(1))})
+    const = Op(
+        id="main/axis",
+        type="const",
+        inputs={},
+        outputs=(axis,),
+        blocks=(),
+        attributes={"val": constant(np.int32(1))},
+    )
     assert index_limits(function((IDS,), const, gather(IDS, axis=axis))) == {"ids": 8}
 
 
@@ -143,7 +156,7 @@ def test_limit_through_other_operations() -> None:
 
 
 def test_limit_of_wrapped_negative_indices() -> None:
-    # What coremltools makes of an embedding: select(ids >= 0, ids, ids + 30).
+    # coremltools' conversion of an embedding: select(ids >= 0, ids, ids + 30).
     positive, added, chosen = (
         value("positive", 1, 4, dtype=DType.BOOL),
         value("added", 1, 4),
@@ -163,7 +176,7 @@ def test_arithmetic_is_not_followed() -> None:
     assert index_limits(function((IDS,), op("add", added, x=IDS, y=constant(29)), gather(added))) == {}
 
 
-def test_the_smallest_table_decides() -> None:
+def test_limit_is_that_of_the_smallest_table() -> None:
     small = value("small", 7, 8)
     second = op("gather", value("more", 1, 4, 8), x=small, indices=IDS)
     assert index_limits(function((IDS,), gather(IDS), second)) == {"ids": 7}
@@ -179,29 +192,33 @@ def test_limits_of_other_index_operations() -> None:
 
 def test_limit_inside_a_loop() -> None:
     inner, result = value("inner", 1, 4), value("result", 1, 4)
-    body = Graph("body", (inner,), (gather(inner),), (inner,))
-    condition = Graph("cond", (inner,), (), (value("go", dtype=DType.BOOL),))
+    body = Graph(name="body", inputs=(inner,), ops=(gather(inner),), outputs=(inner,))
+    condition = Graph(name="cond", inputs=(inner,), ops=(), outputs=(value("go", dtype=DType.BOOL),))
     loop = op("while_loop", result, (condition, body), loop_vars=[IDS])
     assert index_limits(function((IDS,), loop)) == {"ids": 30}
 
 
 @pytest.mark.parametrize("dtype", [DType.INT32, DType.FP32])
-def test_dummy_indices_stay_in_the_table(dtype: DType) -> None:
+def test_indices_are_within_the_table(dtype: DType) -> None:
     ids = value("ids", 1, 400, dtype=dtype)
     cast = value("cast", 1, 400)
-    description = FunctionDescription((Feature("ids", ArrayFeature(dtype, (1, 400))),), ())
+    description = FunctionDescription(
+        inputs=(Feature("ids", ArrayFeature(dtype=dtype, shape=(1, 400))),), outputs=()
+    )
     body = function((ids,), op("cast", cast, x=ids, dtype=constant("int32")), gather(cast))
     drawn = dummy_values(description, body)["ids"]
     assert (drawn.min(), drawn.max()) == (0, 29)
     np.testing.assert_array_equal(drawn, np.trunc(drawn))
 
 
-def test_cautious_integers() -> None:
-    description = FunctionDescription((Feature("mask", ArrayFeature(DType.INT32, (1, 100))),), ())
+def test_integers_without_a_known_table_are_0_or_1() -> None:
+    description = FunctionDescription(
+        inputs=(Feature("mask", ArrayFeature(dtype=DType.INT32, shape=(1, 100))),), outputs=()
+    )
     assert set(dummy_values(description)["mask"].ravel().tolist()) == {0, 1}
 
 
-def test_inputs_that_no_memory_holds() -> None:
-    huge = Feature("x", ArrayFeature(DType.FP32, (1 << 40, 1 << 40)))
+def test_inputs_that_do_not_fit_in_memory() -> None:
+    huge = Feature("x", ArrayFeature(dtype=DType.FP32, shape=(1 << 40, 1 << 40)))
     with pytest.raises(InputError, match="too large"):
-        dummy_values(FunctionDescription((huge,), ()))
+        dummy_values(FunctionDescription(inputs=(huge,), outputs=()))

@@ -23,7 +23,7 @@ from coremlscope.ir import (
     StringFeature,
 )
 
-ARRAY = ArrayFeature(DType.FP32, (2, 2))
+ARRAY = ArrayFeature(dtype=DType.FP32, shape=(2, 2))
 
 
 def read(type_: FeatureType, path: Path, resize: str | None = None, **more: Any) -> Any:
@@ -60,14 +60,14 @@ def test_arrays(tmp_path: Path) -> None:
         (DictionaryFeature("string"), "a.json", '{"a": 1}', {"a": 1}),
     ],
 )
-def test_texts(tmp_path: Path, type_: FeatureType, name: str, text: str, expected: Any) -> None:
+def test_text_and_json_files(tmp_path: Path, type_: FeatureType, name: str, text: str, expected: Any) -> None:
     (tmp_path / name).write_text(text)
     assert read(type_, tmp_path / name) == expected
 
 
 @pytest.fixture
 def striped(tmp_path: Path) -> Path:
-    """A picture of 8×4 pixels: left half red, right half green."""
+    """An image of 8×4 pixels: left half red, right half green."""
     pixels = np.zeros((4, 8, 3), np.uint8)
     pixels[:, :4, 0] = pixels[:, 4:, 1] = 255
     path = tmp_path / "striped.png"
@@ -92,7 +92,7 @@ def test_resizing(striped: Path) -> None:
     assert [row[0] + row[3] for row in filled] == ["rg"] * 4
 
 
-def test_flexible_images_keep_their_size_where_they_may(striped: Path) -> None:
+def test_flexible_images_keep_an_allowed_size(striped: Path) -> None:
     flexible = ImageFeature("RGB", 4, 4, RangeShapes(((4, 16), (4, 16))))
     assert read(flexible, striped, "scale-fill").size == (8, 4)
     assert read(flexible, striped, "scale-fill", shape=(1, 3, 6, 10)).size == (10, 6)
@@ -100,47 +100,48 @@ def test_flexible_images_keep_their_size_where_they_may(striped: Path) -> None:
     assert read(narrow, striped, "scale-fill").size == (4, 4)
 
 
-def test_turned_photographs_are_set_upright(tmp_path: Path, striped: Path) -> None:
+def test_exif_orientation_is_applied(tmp_path: Path, striped: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.open(striped).save(tmp_path / "turned.jpg", exif=exif)
     assert read(ImageFeature("RGB", 4, 4), tmp_path / "turned.jpg").size == (4, 8)
 
 
-def test_pixels_in_an_array(tmp_path: Path) -> None:
+def test_image_from_an_array_file(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", np.full((1, 3, 4, 8), 255, np.uint8))
     image = read(ImageFeature("RGB", 4, 4), tmp_path / "p.npy", "scale-fill")
     assert (image.size, image.getpixel((0, 0))) == ((4, 4), (255, 255, 255))
 
 
-def test_refusals(tmp_path: Path, striped: Path) -> None:
+def test_invalid_files(tmp_path: Path, striped: Path) -> None:
     (tmp_path / "bad.npy").write_bytes(b"nonsense")
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04nonsense")
     (tmp_path / "bad.json").write_text("{")
     (tmp_path / "bad.txt").write_text("one two")
     (tmp_path / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n0000")
-    (tmp_path / "none.png").write_text("no picture")
+    (tmp_path / "none.png").write_text("not an image")
     np.savez(tmp_path / "two.npz", a=np.zeros(1), b=np.zeros(1))
     np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
-    assert "no .npy file of plain arrays" in refusal(ARRAY, tmp_path / "bad.npy")[0]
-    assert "no .npy file of plain arrays" in refusal(ARRAY, tmp_path / "objects.npy")[0]
+    assert "is not a .npy file of plain arrays" in refusal(ARRAY, tmp_path / "bad.npy")[0]
+    assert "is not a .npy file of plain arrays" in refusal(ARRAY, tmp_path / "objects.npy")[0]
     assert "cannot be read" in refusal(ARRAY, tmp_path / "bad.npz")[0]
     assert "is damaged" in refusal(ARRAY, tmp_path / "bad.json")[0]
-    assert "does not hold numbers between blanks" in refusal(ARRAY, tmp_path / "bad.txt")[0]
+    assert "does not contain numbers separated by spaces" in refusal(ARRAY, tmp_path / "bad.txt")[0]
     assert refusal(ARRAY, tmp_path / "two.npz") == (
-        f"{tmp_path / 'two.npz'} holds no array 'x'",
-        "it holds: a, b",
+        f"{tmp_path / 'two.npz'} does not contain an array named 'x'",
+        "it contains: a, b",
     )
-    assert "which " + str(striped) + " cannot hold" in refusal(ARRAY, striped)[0]
+    assert f"which cannot be read from {striped}" in refusal(ARRAY, striped)[0]
     image = ImageFeature("RGB", 4, 4)
     assert "cannot be read as an image" in refusal(image, tmp_path / "bad.png")[0]
-    assert "of a format that is not known" in refusal(image, tmp_path / "none.png")[0]
+    assert "its format is not supported" in refusal(image, tmp_path / "none.png")[0]
     assert refusal(image, tmp_path / "stripped.png") == (
-        f"there is no file {tmp_path / 'stripped.png'} for the input 'x'", f"did you mean {striped}?",
-    )  # fmt: skip
+        f"the file {tmp_path / 'stripped.png'} for the input 'x' does not exist",
+        f"did you mean {striped}?",
+    )
     assert refusal(image, striped, "center-corp")[1] == "did you mean 'center-crop'?"
     (tmp_path / "many.txt").write_text("1 2")
-    assert "holds 2 numbers" in refusal(Int64Feature(), tmp_path / "many.txt")[0]
+    assert "contains 2 numbers" in refusal(Int64Feature(), tmp_path / "many.txt")[0]
 
 
 @pytest.mark.parametrize(
@@ -152,12 +153,12 @@ def test_refusals(tmp_path: Path, striped: Path) -> None:
         (ARRAY, "3", [[3, 3], [3, 3]]),
     ],
 )
-def test_typed_values(type_: FeatureType, text: str, expected: Any) -> None:
+def test_values_on_the_command_line(type_: FeatureType, text: str, expected: Any) -> None:
     np.testing.assert_array_equal(parse_input(Feature("x", type_), text), expected)
 
 
-def test_typed_paths(tmp_path: Path) -> None:
+def test_paths_on_the_command_line(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.zeros((2, 2)))
     assert parse_input(Feature("x", ARRAY), str(tmp_path / "a.npy")).shape == (2, 2)
-    with pytest.raises(InputError, match="there is no file b"):
+    with pytest.raises(InputError, match=r"the file b.* does not exist"):
         parse_input(Feature("x", ARRAY), "b.npy")

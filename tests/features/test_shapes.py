@@ -4,7 +4,7 @@ import pytest
 
 from coremlscope.errors import InputError
 from coremlscope.features import bind_shapes, check_shape, default_shape, describe_feature
-from coremlscope.features.words import describe_flexibility
+from coremlscope.features.description import describe_flexibility
 from coremlscope.ir import (
     ArrayFeature,
     DictionaryFeature,
@@ -19,9 +19,13 @@ from coremlscope.ir import (
     StateFeature,
 )
 
-FIXED = Feature("x", ArrayFeature(DType.FP16, (1, 3, 8, 8)))
-RANGE = Feature("x", ArrayFeature(DType.FP32, (1, 16), RangeShapes(((1, 1), (4, -1)))))
-LISTED = Feature("x", ArrayFeature(DType.INT32, (1, 8), EnumeratedShapes(((1, 8), (1, 32, 2)))))
+FIXED = Feature("x", ArrayFeature(dtype=DType.FP16, shape=(1, 3, 8, 8)))
+RANGE = Feature(
+    "x", ArrayFeature(dtype=DType.FP32, shape=(1, 16), flexibility=RangeShapes(((1, 1), (4, -1))))
+)
+LISTED = Feature(
+    "x", ArrayFeature(dtype=DType.INT32, shape=(1, 8), flexibility=EnumeratedShapes(((1, 8), (1, 32, 2))))
+)
 IMAGE = Feature("pic", ImageFeature("RGB", 6, 4, RangeShapes(((4, 8), (6, 12)))))
 
 
@@ -29,10 +33,14 @@ def test_default_shapes() -> None:
     assert default_shape(FIXED.type) == (1, 3, 8, 8)
     assert default_shape(IMAGE.type) == (1, 3, 4, 6)
     assert default_shape(ImageFeature("GRAYSCALE", 6, 4)) == (1, 1, 4, 6)
-    assert default_shape(ArrayFeature(DType.FP32, (), RangeShapes(((0, 3), (2, 5))))) == (1, 2)
-    assert default_shape(ArrayFeature(DType.FP32, (), EnumeratedShapes(((7,), (8,))))) == (7,)
-    assert default_shape(ArrayFeature(DType.FP32, ())) is None
-    assert default_shape(StateFeature(ArrayFeature(DType.FP16, (2, 2)))) == (2, 2)
+    assert default_shape(
+        ArrayFeature(dtype=DType.FP32, shape=(), flexibility=RangeShapes(((0, 3), (2, 5))))
+    ) == (1, 2)
+    assert default_shape(
+        ArrayFeature(dtype=DType.FP32, shape=(), flexibility=EnumeratedShapes(((7,), (8,))))
+    ) == (7,)
+    assert default_shape(ArrayFeature(dtype=DType.FP32, shape=())) is None
+    assert default_shape(StateFeature(ArrayFeature(dtype=DType.FP16, shape=(2, 2)))) == (2, 2)
     assert default_shape(Int64Feature()) is None
 
 
@@ -59,11 +67,13 @@ def test_allowed_shapes(feature: Feature, shape: tuple[int, ...], expected: tupl
         (RANGE, (4,), "'x' does not allow the shape 4", "allowed: 1×(4…∞)"),
         (LISTED, (1, 9), "'x' does not allow the shape 1×9", "allowed: 1×8 or 1×32×2"),
         (IMAGE, (3, 12), "'pic' does not allow the shape 3×12", "allowed: (4…8)×(6…12)"),
-        (IMAGE, (1, 4, 8, 8), "the image 'pic' cannot take the shape 1×4×8×8", "1x3x height x width"),
+        (IMAGE, (1, 4, 8, 8), "invalid shape 1×4×8×8 for the image 'pic'", "1x3x height x width"),
         (Feature("n", Int64Feature()), (1,), "the input 'n' has no shape", "only arrays and images"),
     ],
 )
-def test_refused_shapes(feature: Feature, shape: tuple[int, ...], message: str, hint: str) -> None:
+def test_shapes_that_are_not_allowed(
+    feature: Feature, shape: tuple[int, ...], message: str, hint: str
+) -> None:
     with pytest.raises(InputError) as caught:
         check_shape(feature, shape)
     assert caught.value.message == message
@@ -71,9 +81,9 @@ def test_refused_shapes(feature: Feature, shape: tuple[int, ...], message: str, 
 
 
 def test_bind_shapes() -> None:
-    state = Feature("cache", StateFeature(ArrayFeature(DType.FP16, (1, 4))))
-    free = Feature("free", ArrayFeature(DType.FP32, ()))
-    description = FunctionDescription((RANGE, IMAGE, free), (), (state,))
+    state = Feature("cache", StateFeature(ArrayFeature(dtype=DType.FP16, shape=(1, 4))))
+    free = Feature("free", ArrayFeature(dtype=DType.FP32, shape=()))
+    description = FunctionDescription(inputs=(RANGE, IMAGE, free), outputs=(), states=(state,))
     assert bind_shapes(description) == {"x": (1, 16), "pic": (1, 3, 4, 6), "cache": (1, 4)}
     asked = bind_shapes(description, {"pic": (8, 8), "free": (2,)})
     assert asked == {"x": (1, 16), "pic": (1, 3, 8, 8), "free": (2,), "cache": (1, 4)}
@@ -85,13 +95,13 @@ def test_bind_shapes() -> None:
     )
 
 
-def test_words() -> None:
+def test_descriptions() -> None:
     assert describe_feature(FIXED.type) == "float16 1×3×8×8"
     assert describe_feature(IMAGE.type) == "image RGB 6×4"
     assert describe_feature(ImageFeature("GRAYSCALE_FLOAT16", 2, 2)) == "image grayscale float16 2×2"
     assert describe_feature(DictionaryFeature("int64")) == "dictionary int64 → double"
-    assert describe_feature(SequenceFeature("string")) == "sequence of any length string"
-    assert describe_feature(SequenceFeature("int64", (1, -1))) == "sequence of 1…∞ int64"
-    assert describe_feature(StateFeature(ArrayFeature(DType.FP16, (2,)))) == "state float16 2"
+    assert describe_feature(SequenceFeature("string")) == "sequence of string, length any"
+    assert describe_feature(SequenceFeature("int64", (1, -1))) == "sequence of int64, length 1…∞"
+    assert describe_feature(StateFeature(ArrayFeature(dtype=DType.FP16, shape=(2,)))) == "state float16 2"
     many = EnumeratedShapes(tuple((n,) for n in range(1, 8)))
     assert describe_flexibility(many) == "1 or 2 or 3 or 4 or 3 more"

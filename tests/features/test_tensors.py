@@ -35,7 +35,7 @@ def refusal(type_: FeatureType, value: Any, shape: tuple[int | None, ...] | None
 
 
 def array(dtype: DType, *shape: int) -> ArrayFeature:
-    return ArrayFeature(dtype, shape)
+    return ArrayFeature(dtype=dtype, shape=shape)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_rank_zero_and_one_are_interchangeable() -> None:
     assert convert(array(DType.FP32, 1), np.float32([2.0]), ()).shape == ()
 
 
-def test_refused_arrays() -> None:
+def test_invalid_arrays() -> None:
     fixed = array(DType.FP32, 1, 2)
     assert refusal(fixed, np.zeros((2, 1))) == "'x' has the fixed shape 1×2, not 2×1"
     assert (
@@ -74,12 +74,14 @@ def test_refused_arrays() -> None:
     assert refusal(fixed, np.array(["a", "b"])) == "the input 'x' takes float32 1×2, not an array of <U1"
     assert refusal(fixed, [[1, 2], [3]]) == "the input 'x' takes float32 1×2, but its rows differ in length"
     assert refusal(fixed, Image.new("L", (2, 1))) == "the input 'x' takes float32 1×2, not Image"
-    assert refusal(array(DType.INT8, 1), [300]) == "the input 'x' is int8, which cannot hold 300"
-    assert refusal(array(DType.INT32, 1), [float("nan")]) == "the input 'x' is int32, which cannot hold nan"
+    assert refusal(array(DType.INT8, 1), [300]) == "the value 300 of the input 'x' is out of range for int8"
+    assert (
+        refusal(array(DType.INT32, 1), [np.nan]) == "the value nan of the input 'x' is out of range for int32"
+    )
 
 
-def test_bound_shape_wins_over_what_the_feature_allows() -> None:
-    flexible = ArrayFeature(DType.FP32, (1, 4), RangeShapes(((1, 1), (1, 9))))
+def test_bound_shape_takes_precedence_over_allowed_shapes() -> None:
+    flexible = ArrayFeature(dtype=DType.FP32, shape=(1, 4), flexibility=RangeShapes(((1, 1), (1, 9))))
     assert convert(flexible, np.zeros((1, 7))).shape == (1, 7)
     assert "has the shape 1×4" in refusal(flexible, np.zeros((1, 7)), (1, 4))
 
@@ -98,9 +100,9 @@ def test_missing_and_unknown_inputs() -> None:
     assert caught.value.hint == "the inputs are: tokens, mask"
 
 
-def test_absent_optional_inputs_take_their_default() -> None:
+def test_missing_optional_inputs_get_their_default() -> None:
     features = [
-        Feature("a", ArrayFeature(DType.FP16, (2,), default=0.1), is_optional=True),
+        Feature("a", ArrayFeature(dtype=DType.FP16, shape=(2,), default=0.1), is_optional=True),
         Feature("b", array(DType.INT32, 2), is_optional=True),
         Feature("c", ImageFeature("RGB", 2, 1), is_optional=True),
         Feature("d", StringFeature(), is_optional=True),
@@ -147,12 +149,11 @@ def test_images_from_arrays() -> None:
     feature = ImageFeature("RGB", 2, 1)
     expected = [[[[1, 4]], [[2, 5]], [[3, 6]]]]
     np.testing.assert_array_equal(convert(feature, PIXELS), expected)
-    assert "cannot be made from uint8 of shape [2, 2, 2, 2]" in refusal(
-        feature, np.zeros((2, 2, 2, 2), np.uint8)
-    )
+    message = refusal(feature, np.zeros((2, 2, 2, 2), np.uint8))
+    assert message == "cannot convert a uint8 array of shape [2, 2, 2, 2] to the image 'x'"
 
 
-def test_refused_images() -> None:
+def test_invalid_images() -> None:
     feature = ImageFeature("RGB", 4, 3)
     assert refusal(feature, "cat.png") == "the input 'x' takes image RGB 4×3, not str"
     assert refusal(feature, Image.new("RGB", (5, 3))) == "'x' has the fixed shape 3×4, not 3×5"
@@ -181,22 +182,29 @@ def test_other_types(type_: FeatureType, value: Any, expected: list[Any]) -> Non
 @pytest.mark.parametrize(
     ("type_", "value"),
     [
-        (Int64Feature(), "3"), (Int64Feature(), [1, 2]), (DoubleFeature(), None), (StringFeature(), 3),
-        (SequenceFeature("int64"), ["a"]), (SequenceFeature("string"), "abc"),
+        (Int64Feature(), "3"),
+        (Int64Feature(), [1, 2]),
+        (DoubleFeature(), None),
+        (StringFeature(), 3),
+        (SequenceFeature("int64"), ["a"]),
+        (SequenceFeature("string"), "abc"),
         (DictionaryFeature("string"), {1: 1, "a": 1}),
-        (DictionaryFeature("int64"), {1: "a"}), (DictionaryFeature("int64"), [1]),
+        (DictionaryFeature("int64"), {1: "a"}),
+        (DictionaryFeature("int64"), [1]),
     ],
-)  # fmt: skip
-def test_other_types_refused(type_: FeatureType, value: Any) -> None:
+)
+def test_invalid_values_of_other_types(type_: FeatureType, value: Any) -> None:
     assert refusal(type_, value).startswith("the input 'x' takes ")
 
 
 def test_limits_of_sequences_and_integers() -> None:
-    assert "takes sequence of 1…2 int64, not 3" in refusal(SequenceFeature("int64", (1, 2)), [1, 2, 3])
-    assert refusal(Int64Feature(), 1e30) == "the input 'x' is an int64, which cannot hold 1e+30"
+    assert "takes sequence of int64, length 1…2, not 3" in refusal(
+        SequenceFeature("int64", (1, 2)), [1, 2, 3]
+    )
+    assert refusal(Int64Feature(), 1e30) == "the value 1e+30 of the input 'x' is out of range for int64"
 
 
-def give(type_: FeatureType, tensor: Any, labels: tuple[str | int, ...] | None = None) -> Any:
+def output(type_: FeatureType, tensor: Any, labels: tuple[str | int, ...] | None = None) -> Any:
     tables = None if labels is None else {"y": labels}
     return from_tensors([Feature("y", type_)], {"y": np.asarray(tensor)}, tables)["y"]
 
@@ -211,32 +219,35 @@ def give(type_: FeatureType, tensor: Any, labels: tuple[str | int, ...] | None =
         (DType.INT8, np.int8),
     ],
 )
-def test_arrays_given(dtype: DType, expected: Any) -> None:
-    result = give(array(dtype), np.float32(3))
+def test_output_arrays(dtype: DType, expected: Any) -> None:
+    result = output(array(dtype), np.float32(3))
     assert (result.dtype, result.shape, result[0]) == (expected, (1,), 3)
 
 
-def test_images_given() -> None:
+def test_output_images() -> None:
     planes = np.float32([[[[1.4, 300]], [[-5, 2.6]], [[3, np.nan]]]])
-    colour = give(ImageFeature("RGB", 2, 1), planes)
+    colour = output(ImageFeature("RGB", 2, 1), planes)
     assert (colour.mode, np.asarray(colour).tolist()) == ("RGBA", [[[1, 0, 3, 255], [255, 3, 0, 255]]])
-    swapped = give(ImageFeature("BGR", 2, 1), planes)
+    swapped = output(ImageFeature("BGR", 2, 1), planes)
     assert np.asarray(swapped).tolist() == [[[3, 0, 1, 255], [0, 3, 255, 255]]]
-    grey = give(ImageFeature("GRAYSCALE", 2, 1), planes[:, :1])
+    grey = output(ImageFeature("GRAYSCALE", 2, 1), planes[:, :1])
     assert (grey.mode, np.asarray(grey).tolist()) == ("L", [[1, 255]])
-    floats = give(ImageFeature("GRAYSCALE_FLOAT16", 2, 1), np.float32([[[0.5, 2.0]]]))
+    floats = output(ImageFeature("GRAYSCALE_FLOAT16", 2, 1), np.float32([[[0.5, 2.0]]]))
     assert (floats.mode, np.asarray(floats).tolist()) == ("F", [[0.5, 2.0]])
 
 
-def test_classifier_results() -> None:
+def test_classifier_outputs() -> None:
     labels = ("cat", "dog")
-    assert give(StringFeature(), np.int32([1]), labels) == "dog"
-    assert give(Int64Feature(), np.int32([0]), (10, 20)) == 10
-    assert give(DictionaryFeature("string"), np.float32([[0.25, 0.75]]), labels) == {"cat": 0.25, "dog": 0.75}
+    assert output(StringFeature(), np.int32([1]), labels) == "dog"
+    assert output(Int64Feature(), np.int32([0]), (10, 20)) == 10
+    assert output(DictionaryFeature("string"), np.float32([[0.25, 0.75]]), labels) == {
+        "cat": 0.25,
+        "dog": 0.75,
+    }
 
 
-def test_plain_results() -> None:
-    assert give(Int64Feature(), np.int64([5])) == 5
-    assert give(DoubleFeature(), np.float64([0.5])) == 0.5
-    assert give(StringFeature(), np.array(["a"], dtype=object)) == "a"
-    assert give(SequenceFeature("int64"), np.int64([1, 2])) == [1, 2]
+def test_other_outputs() -> None:
+    assert output(Int64Feature(), np.int64([5])) == 5
+    assert output(DoubleFeature(), np.float64([0.5])) == 0.5
+    assert output(StringFeature(), np.array(["a"], dtype=object)) == "a"
+    assert output(SequenceFeature("int64"), np.int64([1, 2])) == [1, 2]

@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from coremlscope.forecast.estimating import estimate_model
 from coremltools.converters.mil import Builder as mb
 
-import handmade
-import programs
 from coremlscope import api, ir
 from coremlscope.devices import all_chips, find_device
 from coremlscope.errors import UnsupportedModelError, UsageError
-from coremlscope.forecast.estimating import estimate_model
 from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.results.profile import Profile
+from tests.support import ir_models, programs
 
 MAP = np.zeros((1, 64, 56, 56), np.float16)
 
@@ -44,7 +43,7 @@ def test_settings_decide_about_the_unit(deep: ir.Model) -> None:
 
 
 def test_small_models_stay_on_the_cpu() -> None:
-    found = api.estimate(handmade.perceptron(units=16), ["m1"])[0]
+    found = api.estimate(ir_models.perceptron(units=16), ["m1"])[0]
     assert found.estimate.placement == {"cpu": pytest.approx(1.0)}
     assert found.estimate.latency.value < 0.1e-3
 
@@ -69,14 +68,18 @@ def test_single_precision_at_the_edges_is_converted(deep: ir.Model) -> None:
 
 
 def test_weights_may_be_absent() -> None:
-    model = handmade.perceptron()
-    there, absent = (api.estimate(m, ["a15"])[0] for m in (model, handmade.absent_weights(model)))
+    model = ir_models.perceptron()
+    there, absent = (api.estimate(m, ["a15"])[0] for m in (model, ir_models.absent_weights(model)))
     assert there.estimate.latency == absent.estimate.latency
 
 
 def test_stages_of_a_pipeline_follow_each_other(deep: ir.Model) -> None:
     alone = api.estimate(deep, ["a14"])[0].estimate
-    twice = ir.Model(5, deep.description, ir.Pipeline("pipeline", ("one", "two"), (deep, deep)))
+    twice = ir.Model(
+        spec_version=5,
+        description=deep.description,
+        content=ir.Pipeline("pipeline", ("one", "two"), (deep, deep)),
+    )
     both = api.estimate(twice, ["a14"])[0].estimate
     assert len(both.kernels) == 2 * len(alone.kernels)
     assert len({id_ for kernel in both.kernels for id_ in kernel.ops}) == 2 * len(
@@ -87,18 +90,22 @@ def test_stages_of_a_pipeline_follow_each_other(deep: ir.Model) -> None:
 
 
 def test_other_kinds_are_refused() -> None:
-    model = ir.Model(1, handmade.perceptron().description, ir.Opaque("treeEnsembleClassifier"))
+    model = ir.Model(
+        spec_version=1,
+        description=ir_models.perceptron().description,
+        content=ir.Opaque("treeEnsembleClassifier"),
+    )
     with pytest.raises(UnsupportedModelError, match="treeEnsembleClassifier"):
         api.estimate(model, ["m1"])
 
 
 def test_unknown_devices_are_refused(deep: ir.Model) -> None:
-    with pytest.raises(UsageError, match="no device is called 'pixel'"):
+    with pytest.raises(UsageError, match="unknown device 'pixel'"):
         api.estimate(deep, ["pixel"])
 
 
 def test_a_profile_keeps_estimates_apart_from_what_was_measured() -> None:
-    model = handmade.perceptron(units=16)
+    model = ir_models.perceptron(units=16)
     profile = api.profile(
         model, devices=["iphone-12", "m1"], iterations=2, compile_iterations=1, load_iterations=1, warmups=0
     )
@@ -116,7 +123,7 @@ def test_a_profile_keeps_estimates_apart_from_what_was_measured() -> None:
 
 def test_a_profile_without_devices_estimates_nothing() -> None:
     profile = api.profile(
-        handmade.perceptron(units=16), iterations=2, compile_iterations=1, load_iterations=1, warmups=0
+        ir_models.perceptron(units=16), iterations=2, compile_iterations=1, load_iterations=1, warmups=0
     )
     assert profile.estimates == ()
     assert "On Apple devices" not in render_console(profile)

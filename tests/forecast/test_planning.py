@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from coremlscope.forecast.planning import plan_model
 
-import graphs
 from coremlscope import ir
 from coremlscope.devices import find_device
 from coremlscope.errors import UnsupportedModelError
-from coremlscope.forecast.planning import plan_model
+from tests.support import graphs
 
 TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)
 M1 = find_device("m1", "15")
@@ -15,26 +15,32 @@ M1 = find_device("m1", "15")
 def program(*functions: str) -> ir.Model:
     def built(name: str) -> ir.Function:
         x, y = graphs.value("x", TYPE), graphs.value("y", TYPE)
-        op = ir.Op(f"{name}/0", "relu", {"x": (x,)}, (y,))
-        return ir.Function(name, "CoreML8", graphs.graph(name, (x,), (op,), (y,)))
+        op = ir.Op(id=f"{name}/0", type="relu", inputs={"x": (x,)}, outputs=(y,))
+        return ir.Function(name=name, opset="CoreML8", graph=graphs.graph(name, (x,), (op,), (y,)))
 
-    array = ir.ArrayFeature(ir.DType.FP16, (1, 8))
-    interface = ir.FunctionDescription((ir.Feature("x", array),), (ir.Feature("y", array),))
+    array = ir.ArrayFeature(dtype=ir.DType.FP16, shape=(1, 8))
+    interface = ir.FunctionDescription(inputs=(ir.Feature("x", array),), outputs=(ir.Feature("y", array),))
     description = ir.Description(dict.fromkeys(functions, interface), functions[0])
-    return ir.Model(9, description, ir.Program({name: built(name) for name in functions}))
+    return ir.Model(
+        spec_version=9,
+        description=description,
+        content=ir.Program(functions={name: built(name) for name in functions}),
+    )
 
 
 def opaque() -> ir.Model:
     return ir.Model(
-        1, ir.Description({"main": ir.FunctionDescription((), ())}, "main"), ir.Opaque("glmRegressor")
+        spec_version=1,
+        description=ir.Description({"main": ir.FunctionDescription(inputs=(), outputs=())}, "main"),
+        content=ir.Opaque("glmRegressor"),
     )
 
 
 def pipeline(*stages: tuple[str, ir.Model]) -> ir.Model:
     names, models = zip(*stages, strict=True)
     content = ir.Pipeline("pipeline", names, models)
-    interface = ir.FunctionDescription(program("main").description.main.inputs, ())
-    return ir.Model(2, ir.Description({"main": interface}, "main"), content)
+    interface = ir.FunctionDescription(inputs=program("main").description.main.inputs, outputs=())
+    return ir.Model(spec_version=2, description=ir.Description({"main": interface}, "main"), content=content)
 
 
 def test_every_function_is_planned() -> None:

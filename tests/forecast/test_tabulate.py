@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-import programs
 from coremlscope import api, ir
 from coremlscope.devices import SETTINGS, UNITS
 from coremlscope.render.json import plain
 from coremlscope.results.plan import DevicePlan
 from coremlscope.results.profile import Profile
+from tests.support import programs
 
 QUICK = {"iterations": 2, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
 
@@ -124,7 +124,7 @@ def test_without_devices_there_are_no_plans(model: ir.Model) -> None:
 
 def test_plans_of_a_large_model_stay_small() -> None:
     """Columns of numbers, reasons once: a few hundred bytes an operation, for one device."""
-    from browser.large import large_profile
+    from tests.support.large_profiles import large_profile
 
     text = json.dumps(plain(large_profile(2000).to_json()), separators=(",", ":"))
     assert len(text) < 2000 * 450

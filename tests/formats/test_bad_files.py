@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import constants_of, linear_model
 
-from coremlscope import ir
+from coremlscope import ir, schema
 from coremlscope.errors import (
     CorruptModelError,
     MissingWeightsError,
@@ -21,9 +20,10 @@ from coremlscope.errors import (
     NotAModelError,
     UnsupportedModelError,
 )
-from coremlscope.formats import container, packaging, schema
+from coremlscope.formats import container, packaging
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
+from tests.support.constant_programs import constants_of, linear_model
 
 _SPEC = write_spec(linear_model(), write_immediate)
 _SPEC_PATH = "Data/com.apple.CoreML/model.mlmodel"

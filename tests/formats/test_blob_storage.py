@@ -74,6 +74,30 @@ def test_small_floats_agree_with_ml_dtypes(dtype: ir.DType) -> None:
     assert pack(found, dtype) == codes.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "largest", "infinity"),
+    [
+        (ir.DType.BF16, float.fromhex("0x1.FEp127"), np.inf),
+        (ir.DType.FP8_E4M3, 448.0, 448.0),
+        (ir.DType.FP8_E5M2, 57344.0, np.inf),
+    ],
+    ids=lambda value: value.value if isinstance(value, ir.DType) else "",
+)
+def test_small_floats_round_towards_zero(dtype: ir.DType, largest: float, infinity: float) -> None:
+    float32_max = np.finfo(np.float32).max
+    just_below_two = np.nextafter(np.float32(2), np.float32(0))
+    low_payload_nan = np.uint32(0x7F800001).view(np.float32)
+    array = np.array([float32_max, np.inf, just_below_two, 1e-30, low_payload_nan], np.float32)
+    type_ = ir.TensorType(dtype, array.shape)
+    for sign in np.float32([1, -1]):
+        found = sign * unpack(pack(np.copysign(array, sign), dtype), type_)
+        assert found[0] == largest
+        assert found[1] == infinity
+        assert 1.5 < found[2] < 2.0
+        assert 0 <= found[3] <= np.float32(1e-30)
+        assert np.isnan(found[4])
+
+
 @pytest.mark.parametrize("name", _NATIVE)
 def test_coremltools_reads_what_is_written(tmp_path: Path, name: str) -> None:
     from coremltools.libmilstoragepython import _BlobStorageReader

@@ -6,11 +6,11 @@ import json
 from pathlib import Path, PurePosixPath
 
 import pytest
-from tiny import linear_model
 
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.formats import container, packaging
 from coremlscope.formats.compiled import MARKER, is_own_compiled, locate_source, write_marker
+from tests.support.constant_programs import linear_model
 
 
 @pytest.fixture

@@ -9,9 +9,11 @@ import pytest
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.execution.binding import choose_function
+from coremlscope.execution.pipeline import open_predictor
 from coremlscope.formats import container
 from coremlscope.formats.external import EXTERNAL_READERS
-from coremlscope.formats.schema import message_class
+from coremlscope.schema import message_class
+from tests.support.classical_specs import array_type, dictionary_type, model_spec
 
 _LANGUAGE = {"revision": 2, "language": "en-US", "modelParameterData": b"1234567"}
 _LABELS = {"vector": ["no", "yes"]}
@@ -113,3 +115,22 @@ def _varint(number: int) -> bytes:
         data.append(number & 0x7F | 0x80)
         number >>= 7
     return bytes([*data, number])
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "content", "sentence"),
+    [
+        ("linkedModel",
+         {"linkedModelFile": {"linkedModelFileName": {"defaultValue": "A.mlmodelc"},
+                              "linkedModelSearchPath": {"defaultValue": ".:models"}}},
+         ir.LinkedModel("A.mlmodelc", ".:models"), "only a link to the file of another model"),
+        ("serializedModel", {"identifier": "some.framework", "model": b"abc"},
+         ir.SerializedModel("some.framework", 3), "only the framework reads which wrote it"),
+    ],
+)  # fmt: skip
+def test_models_that_are_elsewhere(kind: str, parameters: Any, content: Any, sentence: str) -> None:
+    spec = model_spec(kind, parameters, {"x": array_type(1)}, {"y": dictionary_type()})
+    model = container.read(spec.SerializeToString())
+    assert model.content == content
+    with pytest.raises(UnsupportedModelError, match=sentence):
+        open_predictor(model)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import linear_model, model_of
 
 from coremlscope import ir
 from coremlscope.formats import container, miltext, packaging
+from tests.support.constant_programs import linear_model, model_of
 
 _COMPILED = (
     "FluidInference__FluidAudio/streaming_encoder",
@@ -100,12 +100,14 @@ def test_states_and_unknown_sizes() -> None:
     assert isinstance(model.content, ir.Program)
     main = model.content.functions["main"]
     state = ir.Value("s", ir.StateType(ir.TensorType(ir.DType.FP16, (1, None))))
-    write = ir.Op("main/0", "write_state", {"input": (state,), "data": main.graph.inputs}, ())
+    write = ir.Op(
+        id="main/0", type="write_state", inputs={"input": (state,), "data": main.graph.inputs}, outputs=()
+    )
     join = ir.Op(
-        "main/1",
-        "concat",
-        {"values": main.graph.inputs * 2},
-        (ir.Value("y", ir.TensorType(ir.DType.FP32, None)),),
+        id="main/1",
+        type="concat",
+        inputs={"values": main.graph.inputs * 2},
+        outputs=(ir.Value("y", ir.TensorType(ir.DType.FP32, None)),),
     )
     graph = dataclasses.replace(main.graph, inputs=(*main.graph.inputs, state), ops=(write, join))
     program = dataclasses.replace(model.content, functions={"main": dataclasses.replace(main, graph=graph)})

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny import constants_of
 
 from coremlscope import errors, ir
 from coremlscope.formats import container, packaging
 from coremlscope.formats.weights import BlobData
+from tests.support.constant_programs import constants_of
 
 _ROWS = tomllib.loads((Path(__file__).parents[1] / "corpus.toml").read_text())["model"]
 _READABLE = [row for row in _ROWS if "error" not in row]

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import constants_of, linear_model, model_of
 
 from coremlscope import ir
 from coremlscope.errors import MissingWeightsError, OutputError
@@ -20,6 +19,7 @@ from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.packing import unpack
 from coremlscope.formats.values import write_immediate
 from coremlscope.formats.weights import BlobData
+from tests.support.constant_programs import constants_of, linear_model, model_of
 
 _WEIGHTS = "Data/com.apple.CoreML/weights"
 
@@ -41,8 +41,10 @@ def _tensors(draw: st.DrawFn) -> ir.Constant:
         return ir.Constant(type_, ir.Immediate(bools.reshape(type_.shape)))  # type: ignore[arg-type]
     packed = draw(st.binary(min_size=type_.nbytes, max_size=type_.nbytes))
     array = unpack(packed, type_)
-    # Bit patterns of NaN need not survive the way through a double.
-    return ir.Constant(type_, ir.Immediate(np.nan_to_num(array) if dtype.is_float else array))
+    if dtype.is_float:
+        # The conversion to double and back may change the bit pattern of NaN.
+        array = np.where(np.isnan(array), array.dtype.type(0), array)
+    return ir.Constant(type_, ir.Immediate(array))
 
 
 def _strings() -> st.SearchStrategy[ir.Constant]:
@@ -80,9 +82,9 @@ def test_constants_read_back_equal(
 
 _ARRAYS = st.builds(
     ir.ArrayFeature,
-    st.sampled_from([ir.DType.FP16, ir.DType.FP32, ir.DType.FP64, ir.DType.INT32, ir.DType.INT8]),
-    st.lists(st.integers(0, 9), max_size=4).map(tuple),
-    st.sampled_from(
+    dtype=st.sampled_from([ir.DType.FP16, ir.DType.FP32, ir.DType.FP64, ir.DType.INT32, ir.DType.INT8]),
+    shape=st.lists(st.integers(0, 9), max_size=4).map(tuple),
+    flexibility=st.sampled_from(
         [
             None,
             ir.EnumeratedShapes(((1, 2), (3, 4))),
@@ -90,7 +92,7 @@ _ARRAYS = st.builds(
             ir.EnumeratedShapes(()),
         ]
     ),
-    st.sampled_from([None, 0.0, 1.0, -3.0, 0.1, 1e300, math.inf, float(2**31)]),
+    default=st.sampled_from([None, 0.0, 1.0, -3.0, 0.1, 1e300, math.inf, float(2**31)]),
 )
 _FEATURES = st.builds(
     ir.Feature,
@@ -116,9 +118,11 @@ _FEATURES = st.builds(
 )
 _FUNCTIONS = st.builds(
     ir.FunctionDescription,
-    *[st.lists(_FEATURES, max_size=2).map(tuple)] * 3,
-    st.sampled_from(["", "label"]),
-    st.sampled_from(["", "probabilities"]),
+    inputs=st.lists(_FEATURES, max_size=2).map(tuple),
+    outputs=st.lists(_FEATURES, max_size=2).map(tuple),
+    states=st.lists(_FEATURES, max_size=2).map(tuple),
+    predicted_feature=st.sampled_from(["", "label"]),
+    predicted_probabilities=st.sampled_from(["", "probabilities"]),
 )
 
 
@@ -136,7 +140,9 @@ def test_descriptions_read_back_equal(
     model = dataclasses.replace(
         model_of({}),
         description=ir.Description(described, names[-1]),
-        metadata=ir.Metadata("what", "1.2", "who", "MIT", {"b": "1", "a": "2"}),
+        metadata=ir.Metadata(
+            description="what", version="1.2", author="who", licence="MIT", user_defined={"b": "1", "a": "2"}
+        ),
         is_updatable=bool(training),
     )
     again = container.read(write_spec(model, write_immediate))
@@ -204,7 +210,9 @@ def test_references_to_an_absent_file_are_kept(tmp_path: Path) -> None:
     first = main.graph.ops[0]
     grown = dataclasses.replace(first, attributes={**first.attributes, "extra": more})
     graph = dataclasses.replace(main.graph, ops=(grown, *main.graph.ops[1:]))
-    model = dataclasses.replace(model, content=ir.Program({"main": dataclasses.replace(main, graph=graph)}))
+    model = dataclasses.replace(
+        model, content=ir.Program(functions={"main": dataclasses.replace(main, graph=graph)})
+    )
 
     again = _round_trip(model, tmp_path)
     assert again == model

@@ -9,8 +9,8 @@ from coremltools.converters.mil import Builder as mb
 import coremlscope
 from coremlscope.execution.binding import bind_model
 from coremlscope.lower import lower
-from networks import network, random, read
-from programs import bind_main, build, run
+from tests.support.networks import network, random, read
+from tests.support.programs import bind_main, build, run
 
 X = np.linspace(-9, 9, 24, dtype=np.float32).reshape(1, 2, 3, 4)
 

@@ -14,7 +14,7 @@ from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.ops.view import BoundGraph, OpView
-from programs import run_onnx
+from tests.support.programs import run_onnx
 
 pytestmark = pytest.mark.corpus
 

@@ -8,8 +8,8 @@ from coremltools.converters.mil import Builder as mb
 
 from coremlscope.execution.binding import bind_model
 from coremlscope.lower import lower
-from networks import network, predict, random, read
-from programs import bind_main, build, run
+from tests.support.networks import network, predict, random, read
+from tests.support.programs import bind_main, build, run
 
 X = random(2, 3, 5)
 

@@ -15,8 +15,8 @@ from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
-from graphs import const, function, graph, op, tensor, value
-from programs import run_onnx
+from tests.support.graphs import const, function, graph, op, tensor, value
+from tests.support.programs import run_onnx
 
 VECTOR = tensor(3)
 FLAG = tensor(dtype=ir.DType.BOOL)

@@ -5,7 +5,7 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.lower import lower
-from programs import bind_main, build, run
+from tests.support.programs import bind_main, build, run
 
 X = np.linspace(-6, 6, 24, dtype=np.float32).reshape(1, 2, 3, 4)
 

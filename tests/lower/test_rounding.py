@@ -14,8 +14,8 @@ from coremltools.converters.mil import Builder as mb
 from coremlscope import ir
 from coremlscope.execution.ranges import OpRange, read_ranges
 from coremlscope.lower import lower
-from handmade import accumulator
-from programs import bind_main, build, run_onnx
+from tests.support.ir_models import accumulator
+from tests.support.programs import bind_main, build, run_onnx
 
 HALF = np.float16
 

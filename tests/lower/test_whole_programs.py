@@ -15,7 +15,7 @@ from coremlscope.formats import container
 from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from programs import bind_main, run, run_onnx
+from tests.support.programs import bind_main, run, run_onnx
 
 RANDOM = np.random.default_rng(11)
 

@@ -19,7 +19,7 @@ from coremlscope.formats import container
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.attribution import Attribution, attribute
 from coremlscope.ops.program import MERGED, OnnxProgram
-from handmade import accumulator, perceptron
+from tests.support.ir_models import accumulator, perceptron
 
 # A graph by hand: lowered nodes with their owners, and what an engine made of them.
 
@@ -37,12 +37,23 @@ def _program(nodes: Iterable[Lowered], constants: str = "", owned: Iterable[str]
 
 
 def _graph(*ids: str) -> ir.Graph:
-    return ir.Graph("main", (), tuple(ir.Op(op_id, "op", {}, ()) for op_id in ids), ())
+    return ir.Graph(
+        name="main",
+        inputs=(),
+        ops=tuple(ir.Op(id=op_id, type="op", inputs={}, outputs=()) for op_id in ids),
+        outputs=(),
+    )
 
 
 def _ran(op_type: str, inputs: str, outputs: str, name: str = "") -> EngineNode:
     return EngineNode(
-        name or outputs, op_type, tuple(inputs.split()), tuple(outputs.split()), (1e-6,), None, 1
+        name=name or outputs,
+        op_type=op_type,
+        inputs=tuple(inputs.split()),
+        outputs=tuple(outputs.split()),
+        seconds=(1e-6,),
+        outer=None,
+        runs=1,
     )
 
 
@@ -182,15 +193,28 @@ def _branches() -> tuple[ir.Graph, OnnxProgram]:
     model = helper.make_model(helper.make_graph([node], "main", [], []))
     owners = {"y": "m/0", "t": "m/0/true/0", "e": "m/0/false/0"}
     blocks = tuple(
-        ir.Graph(name, (), (ir.Op(f"m/0/{name}/0", "op", {}, ()),), ()) for name in ("true", "false")
+        ir.Graph(
+            name=name,
+            inputs=(),
+            ops=(ir.Op(id=f"m/0/{name}/0", type="op", inputs={}, outputs=()),),
+            outputs=(),
+        )
+        for name in ("true", "false")
     )
-    graph = ir.Graph("main", (), (ir.Op("m/0", "cond", {}, (), blocks),), ())
+    graph = ir.Graph(
+        name="main",
+        inputs=(),
+        ops=(ir.Op(id="m/0", type="cond", inputs={}, outputs=(), blocks=blocks),),
+        outputs=(),
+    )
     return graph, OnnxProgram(model, (), 0, owners, frozenset(), (), ())
 
 
 def test_nested_operations_are_inside_and_not_counted_twice() -> None:
     graph, program = _branches()
-    inner = EngineNode("t", "Relu", ("x",), ("t",), (1e-6,), 0, 1)
+    inner = EngineNode(
+        name="t", op_type="Relu", inputs=("x",), outputs=("t",), seconds=(1e-6,), outer=0, runs=1
+    )
     found = attribute(graph, program, [_ran("If", "c x", "y"), inner])
     assert _groups(found) == [(("m/0",), (0,))]
     assert found.status == {"m/0": "timed", "m/0/true/0": "inside", "m/0/false/0": "inside"}
@@ -290,7 +314,7 @@ def test_programs_of_coremltools(body: Callable[[Any, Any], Any], inside: int, t
     pytest.importorskip("coremltools")
     from coremltools.converters.mil import Builder as mb
 
-    from programs import build
+    from tests.support.programs import build
 
     x = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
     found = check_partition(build(lambda x: body(mb, x), {"x": x}), tmp_path)

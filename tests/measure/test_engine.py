@@ -16,7 +16,7 @@ from coremlscope.errors import EngineError, InputError, MissingWeightsError, Usa
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.engine import measure
 from coremlscope.results.profile import Profile, Request
-from handmade import absent_weights, accumulator, adder, perceptron
+from tests.support.ir_models import absent_weights, accumulator, adder, perceptron
 
 #: Durations that binary floating point adds and subtracts without error.
 BUILD_S, LOAD_S, RUN_S = 0.5, 0.25, 0.125
@@ -24,7 +24,7 @@ BUILD_S, LOAD_S, RUN_S = 0.5, 0.25, 0.125
 
 def _engine(**script: Any) -> ScriptedEngine:
     return ScriptedEngine(
-        ScriptedClock(), **{"build_s": BUILD_S, "load_s": LOAD_S, "run_s": (RUN_S,), **script}
+        clock=ScriptedClock(), **{"build_s": BUILD_S, "load_s": LOAD_S, "run_s": (RUN_S,), **script}
     )
 
 

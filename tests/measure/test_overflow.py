@@ -19,9 +19,9 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.measure.engine import measure
 from coremlscope.measure.overflow import note_ranges
 from coremlscope.results.profile import Profile, Request
-from graphs import graph, op, tensor, value
-from handmade import accumulator, perceptron
-from programs import build
+from tests.support.graphs import graph, op, tensor, value
+from tests.support.ir_models import accumulator, perceptron
+from tests.support.programs import build
 
 HALF = np.float16
 ONCE = Request(iterations=1, compile_iterations=1, load_iterations=1, warmups=0, precision="fp16")
@@ -172,7 +172,7 @@ def _values(names: str) -> list[ir.Value]:
 
 
 def _infinite(op_id: str, count: int = 1) -> OpRange:
-    return OpRange(op_id, 1.0, 0, count, 0)
+    return OpRange(id=op_id, largest=1.0, overflows=0, infinities=count, nans=0)
 
 
 def _origins(body: ir.Graph, ranges: list[OpRange], **more: Any) -> list[str]:
@@ -222,7 +222,10 @@ def test_operations_that_feed_each_other_have_one_origin() -> None:
 def test_many_operations_share_a_finding_and_the_worst_come_first() -> None:
     x, *results = _values("xabcdefg")
     ops = tuple(op("exp", result, x=x) for result in results)
-    rows = [OpRange(v.name, 1e5 + index, 1, 0, 0) for index, v in enumerate(results)]
+    rows = [
+        OpRange(id=v.name, largest=1e5 + index, overflows=1, infinities=0, nans=0)
+        for index, v in enumerate(results)
+    ]
     found = [f for f in note_ranges([graph("main", (x,), ops, ())], rows) if f.id == "fp16-overflow"]
     assert [f.ops for f in found] == [("g",), ("f",), ("e",), ("d",), ("c",), ("b", "a")]
     assert "2 more operations" in found[-1].text

@@ -5,11 +5,11 @@ import math
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.lower import lower
-from programs import bind_main, build
+from tests.support.op_cases import check, works
+from tests.support.programs import bind_main, build
 
 X = np.array([-8.0, -3.0, -1.0, -0.5, 0.0, 0.5, 1.0, 3.0, 8.0, 40.0], np.float32).reshape(1, 2, 5)
 WIDE = np.linspace(-4, 4, 48, dtype=np.float32).reshape(1, 3, 4, 4)

@@ -6,7 +6,7 @@ from coremlscope import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind, join
 from coremlscope.ops.view import OpView
-from graphs import const, function, graph, op, tensor, value
+from tests.support.graphs import const, function, graph, op, tensor, value
 
 X = value("x", tensor(None, 4))
 

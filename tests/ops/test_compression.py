@@ -3,7 +3,6 @@ from __future__ import annotations
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import ir
@@ -11,7 +10,8 @@ from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.ops.spec import Work
-from programs import bind_main, build
+from tests.support.op_cases import check
+from tests.support.programs import bind_main, build
 
 DType = ir.DType
 RNG = np.random.default_rng(23)
@@ -25,8 +25,20 @@ def bound_op(name, results=1, *, as_attributes=False, **given):
     """One `constexpr_*`, bound: its arguments as attributes, as up to iOS 17, or as inputs."""
     outputs = tuple(ir.Value(f"y{i}", ir.TensorType(DType.FP32, None)) for i in range(results))
     inputs = {} if as_attributes else {key: (value,) for key, value in given.items()}
-    op = ir.Op("main/0", name, inputs, outputs, (), given if as_attributes else {})
-    bound = bind(ir.Function("main", "CoreML8", ir.Graph("main", (), (op,), outputs)), OPS)
+    op = ir.Op(
+        id="main/0",
+        type=name,
+        inputs=inputs,
+        outputs=outputs,
+        blocks=(),
+        attributes=given if as_attributes else {},
+    )
+    bound = bind(
+        ir.Function(
+            name="main", opset="CoreML8", graph=ir.Graph(name="main", inputs=(), ops=(op,), outputs=outputs)
+        ),
+        OPS,
+    )
     assert not bound.problems, bound.problems
     return bound
 
@@ -204,8 +216,13 @@ def test_a_damaged_table_is_a_problem():
         "lut": (known(np.zeros((2, 1, 2, 1)), DType.FP16),),
     }
     outputs = (ir.Value("y", ir.TensorType(DType.FP16, (5, 2))),)
-    graph = ir.Graph("main", (), (ir.Op("main/0", "constexpr_lut_to_dense", given, outputs),), outputs)
-    [(place, problem)] = bind(ir.Function("main", "CoreML8", graph), OPS).problems
+    graph = ir.Graph(
+        name="main",
+        inputs=(),
+        ops=(ir.Op(id="main/0", type="constexpr_lut_to_dense", inputs=given, outputs=outputs),),
+        outputs=outputs,
+    )
+    [(place, problem)] = bind(ir.Function(name="main", opset="CoreML8", graph=graph), OPS).problems
     assert place == "main/0"
     assert "does not divide" in problem
 

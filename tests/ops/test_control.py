@@ -14,7 +14,7 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.control import trip_count
 from coremlscope.ops.view import OpView
-from programs import bind_main, build, run
+from tests.support.programs import bind_main, build, run
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
-from windows import convolve, spread
 
 from coremlscope.lower import lower
-from programs import bind_main, build, run_onnx
+from tests.support.op_cases import check, works
+from tests.support.programs import bind_main, build, run_onnx
+from tests.support.sliding_windows import convolve, spread
 
 RANDOM = np.random.default_rng(5)
 SIZES = (9, 8, 7)

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import ir
 from coremlscope.ops.elementwise import promoted
-from programs import bind_main, build
+from tests.support.op_cases import check, works
+from tests.support.programs import bind_main, build
 
 X = np.array([[-7.5, -2.0, -0.25], [0.0, 3.0, 7.5]], np.float32)
 Y = np.array([[2.0], [-3.0]], np.float32)

@@ -4,13 +4,13 @@ import coremltools as ct
 import numpy as np
 import onnxruntime.capi.onnxruntime_pybind11_state as ort_errors
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import ir
 from coremlscope.lower import lower
 from coremlscope.ops.spec import Work
-from programs import bind_main, build, run, run_onnx
+from tests.support.op_cases import check, works
+from tests.support.programs import bind_main, build, run, run_onnx
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(3, 4, 5)).astype(np.float32)

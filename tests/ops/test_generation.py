@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.ops.spec import Work
+from tests.support.op_cases import check, works
 
 X = np.random.default_rng(3).integers(-4, 5, (2, 4, 5)).astype(np.float32)
 N = np.array([3, -2, 0, 5], np.int32)

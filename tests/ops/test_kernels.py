@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from probes import PROBES, has_kernel
 
 from coremlscope import ops
 from coremlscope.ir import DType
@@ -14,6 +13,7 @@ from coremlscope.ops import kernels
 from coremlscope.ops.emit import BOOL, F32, I32, I64, Emitter, Tensor, carry
 from coremlscope.ops.kernels import LACKING, detour
 from coremlscope.ops.view import CannotLower
+from tests.support.onnx_probes import PROBES, has_kernel
 
 DTYPES = "float16 float32 float64 int8 uint8 int16 uint16 int32 int64 bool".split()  # noqa: SIM905
 #: What is probed elsewhere: graphs within graphs, casts, and what makes tensors from nothing.

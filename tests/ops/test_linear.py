@@ -5,11 +5,11 @@ from functools import partial
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.lower import lower
-from programs import bind_main, build
+from tests.support.op_cases import check, works
+from tests.support.programs import bind_main, build
 
 RANDOM = np.random.default_rng(8)
 

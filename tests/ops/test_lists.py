@@ -9,7 +9,7 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.ir import DType, ListType, TensorType
-from programs import bind_main, build, lower, run, run_onnx
+from tests.support.programs import bind_main, build, lower, run, run_onnx
 
 A, B = np.array([1, 3], np.float32), np.array([2, 4], np.float32)
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.lower import lower
-from programs import bind_main, build
+from tests.support.op_cases import check, works
+from tests.support.programs import bind_main, build
 
 RANDOM = np.random.default_rng(6)
 SHAPES = [(2, 3, 4), (2, 3, 4, 5), (1, 3, 2, 4, 2)]

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
-from windows import counts_of, padded, windows
 
-from programs import run
+from tests.support.op_cases import check, works
+from tests.support.programs import run
+from tests.support.sliding_windows import counts_of, padded, windows
 
 SIZES = (7, 6, 5)
 KERNEL = (3, 2, 3)

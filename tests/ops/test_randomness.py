@@ -4,7 +4,7 @@ import numpy as np
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.lower import lower
-from programs import bind_main, build, run, run_onnx
+from tests.support.programs import bind_main, build, run, run_onnx
 
 ONE = np.ones(1, np.float32)
 SHAPE = np.array([40, 500], np.int32)

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.ops.spec import Work
+from tests.support.op_cases import check, works
 
 X = np.arange(2 * 8 * 4 * 6, dtype=np.float32).reshape(2, 8, 4, 6)
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import ir
 from coremlscope.lower import lower
-from programs import bind_main, build
+from tests.support.op_cases import check, works
+from tests.support.programs import bind_main, build
 
 X = np.random.default_rng(7).uniform(0.5, 2.0, (2, 3, 4, 2)).astype(np.float32)
 WHOLE = np.arange(-6, 18, dtype=np.int32).reshape(2, 3, 4)

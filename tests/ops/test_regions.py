@@ -3,10 +3,10 @@ from __future__ import annotations
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
-from programs import run
+from tests.support.op_cases import check, works
+from tests.support.programs import run
 
 RNG = np.random.default_rng(13)
 X = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)

@@ -3,14 +3,14 @@ from __future__ import annotations
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import ir
 from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from programs import run, run_onnx
+from tests.support.op_cases import check, works
+from tests.support.programs import run, run_onnx
 
 RNG = np.random.default_rng(17)
 X = RNG.permutation(60).astype(np.float32).reshape(3, 4, 5)
@@ -119,8 +119,17 @@ def test_classify(labels):
     classes = ir.Constant(ir.ListType(label, 3), items)
     taken = ir.Value("p", ir.TensorType(ir.DType.FP32, (1, 3)))
     given = ir.Value("label", label), ir.Value("scores", ir.DictType(label, ir.TensorType(ir.DType.FP64, ())))
-    op = ir.Op("main/0", "classify", {"probabilities": (taken,), "classes": (classes,)}, given)
-    bound = bind(ir.Function("main", "CoreML5", ir.Graph("main", (taken,), (op,), given)), OPS)
+    op = ir.Op(
+        id="main/0", type="classify", inputs={"probabilities": (taken,), "classes": (classes,)}, outputs=given
+    )
+    bound = bind(
+        ir.Function(
+            name="main",
+            opset="CoreML5",
+            graph=ir.Graph(name="main", inputs=(taken,), ops=(op,), outputs=given),
+        ),
+        OPS,
+    )
     assert [out.type for out in bound.graph.outputs] == [value.type for value in given]
     program = lower(bound)
     probabilities = np.array([[0.2, 0.5, 0.3]], np.float32)

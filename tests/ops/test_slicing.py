@@ -3,10 +3,10 @@ from __future__ import annotations
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.ops.spec import Work
+from tests.support.op_cases import check, works
 
 X = np.arange(120, dtype=np.float32).reshape(4, 5, 6)
 #: Arguments of slice_by_index, and the same in Python.

@@ -10,7 +10,7 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.ops.program import OnnxProgram
-from programs import bind_main, build, lower, run_onnx
+from tests.support.programs import bind_main, build, lower, run_onnx
 
 ONES = np.ones((2,), np.float16)
 STATES = {"total": np.zeros((2,), np.float16)}

@@ -3,15 +3,15 @@ from __future__ import annotations
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.ops.spec import Work
-from graphs import function, op, tensor, value
-from programs import bind_main, build
+from tests.support.graphs import function, op, tensor, value
+from tests.support.op_cases import check, works
+from tests.support.programs import bind_main, build
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 5
 Y = X[:, :2] * 10

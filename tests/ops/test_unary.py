@@ -5,8 +5,9 @@ import math
 import coremltools as ct
 import numpy as np
 import pytest
-from cases import check, works
 from coremltools.converters.mil import Builder as mb
+
+from tests.support.op_cases import check, works
 
 X = np.array([[-2.5, -1.5, -0.75, -0.5], [0.0, 0.5, 1.5, 2.7]], np.float32)
 UNIT = np.array([-0.9, -0.25, 0.0, 0.5], np.float32)

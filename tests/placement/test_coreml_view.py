@@ -1,18 +1,18 @@
 from __future__ import annotations
 
-import graphs
 from coremlscope import ir
 from coremlscope.devices import ios, macos
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.placement.coreml_view import program_facts, view_function
+from tests.support import graphs
 
 HALF = graphs.tensor(1, 8, dtype=ir.DType.FP16)
 FULL = graphs.tensor(1, 8)
 
 
 def function(*ops: ir.Op, inputs=(), outputs=(), name: str = "main") -> ir.Function:
-    return ir.Function(name, "CoreML8", graphs.graph(name, inputs, ops, outputs))
+    return ir.Function(name=name, opset="CoreML8", graph=graphs.graph(name, inputs, ops, outputs))
 
 
 NEW = macos(26)
@@ -24,7 +24,8 @@ def viewed(built: ir.Function, os=NEW, description=None):
 
 def interface(dtype: ir.DType) -> ir.FunctionDescription:
     return ir.FunctionDescription(
-        (ir.Feature("x", ir.ArrayFeature(dtype, (1, 8))),), (ir.Feature("y", ir.ArrayFeature(dtype, (1, 8))),)
+        inputs=(ir.Feature("x", ir.ArrayFeature(dtype=dtype, shape=(1, 8))),),
+        outputs=(ir.Feature("y", ir.ArrayFeature(dtype=dtype, shape=(1, 8))),),
     )
 
 
@@ -102,12 +103,17 @@ def test_facts_of_a_program() -> None:
         "d": None,
     }
     features = tuple(
-        ir.Feature(name, ir.ArrayFeature(ir.DType.FP16, (1, 8), flexibility))
+        ir.Feature(name, ir.ArrayFeature(dtype=ir.DType.FP16, shape=(1, 8), flexibility=flexibility))
         for name, flexibility in kinds.items()
     )
-    description = ir.FunctionDescription(features, ())
+    description = ir.FunctionDescription(inputs=features, outputs=())
     weights = (ir.WeightFile("a.bin", 100), ir.WeightFile("b.bin", None))
-    model = ir.Model(9, ir.Description({"main": description}, "main"), ir.Program({}), weight_files=weights)
+    model = ir.Model(
+        spec_version=9,
+        description=ir.Description({"main": description}, "main"),
+        content=ir.Program(functions={}),
+        weight_files=weights,
+    )
     facts = program_facts(model, bound, description)
     assert facts.flexible_inputs == {"a": "enumerated", "b": "range", "c": "unbounded"}
     assert (facts.opset, facts.spec_version, facts.weights_bytes, facts.states) == (8, 9, 100, 0)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-import graphs
 from coremlscope import ir
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, find_device
 from coremlscope.ops import OPS
@@ -21,6 +20,7 @@ from coremlscope.placement.rule import (
     example_view,
     fp16,
 )
+from tests.support import graphs
 
 DEVICE = find_device("m1", "15")
 RELU = example_view(Example("relu", {"x": fp16(1, 8)}))
@@ -120,7 +120,7 @@ def chain() -> CoreMLGraph:
     type_ = graphs.tensor(1, 8, dtype=ir.DType.FP16)
     x, y, z = (graphs.value(name, type_) for name in "xyz")
     ops = (graphs.op("relu", y, x=x), graphs.op("abs", z, x=y))
-    function = ir.Function("main", "CoreML8", graphs.graph("main", (x,), ops, (z,)))
+    function = ir.Function(name="main", opset="CoreML8", graph=graphs.graph("main", (x,), ops, (z,)))
     return view_function(bind(function, OPS, None), DEVICE.os)
 
 

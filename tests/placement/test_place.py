@@ -1,15 +1,16 @@
 from __future__ import annotations
 
-import graphs
+from coremlscope.placement.plan import COST_RULE, PlannedCost, place
+
 from coremlscope import ir
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, macos
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.placement.backend import BACKENDS
 from coremlscope.placement.coreml_view import view_function
-from coremlscope.placement.plan import COST_RULE, PlannedCost, place
 from coremlscope.placement.search import Tolls
 from coremlscope.placement.verdict import Reason, Verdict
+from tests.support import graphs
 
 TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)
 TOLLS = Tolls({"ane": 1.0, "mps_graph": 1.0}, 1.0, {"ane": 1.0})
@@ -24,7 +25,9 @@ def planned(*kinds: str, refused=(), unknown=(), setting="cpu_and_ne", settings=
         y = graphs.value(f"v{index}", TYPE)
         ops.append(graphs.op(kind, y, x=x))
         x = y
-    function = ir.Function("main", "CoreML8", graphs.graph("main", (given,), tuple(ops), (x,)))
+    function = ir.Function(
+        name="main", opset="CoreML8", graph=graphs.graph("main", (given,), tuple(ops), (x,))
+    )
     graph = view_function(bind(function, OPS, None), macos(26))
 
     def of(node):
@@ -122,7 +125,7 @@ def test_nested_graphs_are_searched_by_themselves() -> None:
         for name in ("true", "false")
     )
     ops = (graphs.op("cond", y, pred=pred, blocks=blocks),)
-    function = ir.Function("main", "CoreML8", graphs.graph("main", (pred, x), ops, (y,)))
+    function = ir.Function(name="main", opset="CoreML8", graph=graphs.graph("main", (pred, x), ops, (y,)))
     graph = view_function(bind(function, OPS, None), macos(14))
     verdicts = {node.id: {unit: Verdict(unit, "yes") for unit in UNITS} for node in graph.walk()}
     plan = place(

@@ -14,7 +14,7 @@ from coremlscope.ir import DType, TensorType
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts, judge
 from coremlscope.placement.rule import Example, ProgramFacts, example_view, fp16, fp32
-from placement.single_operations import MODELS
+from tests.support.published_ops import MODELS
 
 _SWEEPS = {
     "conv_groups_2..32": [name for name in MODELS if name.startswith("conv_groups_")],

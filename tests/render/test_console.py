@@ -6,13 +6,13 @@ import re
 import pytest
 from rich.cells import cell_len
 
-import golden
 from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.terminal.page import Column, Page
-from render.made import made_profile, made_summary
+from tests.support import golden
+from tests.support.profiles import small_profile, small_summary
 
-SUBJECTS = {"inspect": made_summary, "profile": made_profile}
+SUBJECTS = {"inspect": small_summary, "profile": small_profile}
 
 
 @pytest.mark.parametrize("width", [80, 140])
@@ -23,7 +23,7 @@ def test_screens(name: str, width: int) -> None:
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_operations(width: int) -> None:
-    text = render_console(made_summary(list_ops=True), width=width)
+    text = render_console(small_summary(list_ops=True), width=width)
     lines = text[text.index("All operations") :].splitlines(keepends=True)
     golden.check(f"inspect_ops_{width}.txt", "".join([*lines[:6], *lines[-4:]]))
 
@@ -36,8 +36,8 @@ def test_nothing_is_wider_than_the_terminal(name: str, width: int) -> None:
 
 
 def test_colour_changes_no_text() -> None:
-    plain = render_console(made_profile(), width=100)
-    coloured = render_console(made_profile(), width=100, color=True)
+    plain = render_console(small_profile(), width=100)
+    coloured = render_console(small_profile(), width=100, color=True)
     assert "\x1b[" in coloured
     assert "\x1b" not in plain
     bare = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
@@ -45,7 +45,7 @@ def test_colour_changes_no_text() -> None:
 
 
 def test_times_are_never_cut_by_long_names() -> None:
-    profile = made_profile()
+    profile = small_profile()
     names = tuple(f"{name}_{'x' * 80}" for name in profile.ops.name)
     groups = tuple(dataclasses.replace(g, label=f"{g.label} and {'more ' * 12}") for g in profile.groups)
     long = dataclasses.replace(profile, ops=dataclasses.replace(profile.ops, name=names), groups=groups)
@@ -68,7 +68,7 @@ def test_wide_characters_take_two_columns() -> None:
 
 def test_foreign_text_steers_no_terminal() -> None:
     evil = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202eright\n[bold]markup[/bold]"
-    summary = dataclasses.replace(made_summary(list_ops=True), author=evil, user_defined={evil: evil})
+    summary = dataclasses.replace(small_summary(list_ops=True), author=evil, user_defined={evil: evil})
     ops = tuple(dataclasses.replace(op, name=evil) for op in summary.op_list)
     for text in (
         render_console(dataclasses.replace(summary, op_list=ops), width=140),

@@ -10,14 +10,14 @@ import re
 from importlib import resources
 from typing import Any
 
-import golden
-from browser.large import large_profile
 from coremlscope.describe.model import ModelSummary
 from coremlscope.findings import Finding
 from coremlscope.render.json import plain
 from coremlscope.render.page import render_html
 from coremlscope.results.profile import Profile
-from render.made import made_profile, made_summary
+from tests.support import golden
+from tests.support.large_profiles import large_profile
+from tests.support.profiles import small_profile, small_summary
 
 HOSTILE = "</script><!-- <script>\u2028 & \" ' \ud83d\ude00".encode("utf-16", "surrogatepass").decode(
     "utf-16"
@@ -31,11 +31,11 @@ def payload(page: str) -> Any:
 
 
 def test_the_page_holds_the_json() -> None:
-    for profile in (made_profile(), large_profile(4)):
+    for profile in (small_profile(), large_profile(4)):
         held = payload(render_html(profile))["result"]
         assert held == plain(profile.to_json())
         assert Profile.from_json(held) == profile
-    summary = made_summary(list_ops=True)
+    summary = small_summary(list_ops=True)
     assert ModelSummary.from_json(payload(render_html(summary))["result"]) == summary
 
 
@@ -47,7 +47,7 @@ def test_payload_with_plans() -> None:
 def test_hostile_names_end_nothing() -> None:
     profile = large_profile(4, name=HOSTILE + "{index}")
     model = dataclasses.replace(profile.model, path=f"a/{HOSTILE}", description=HOSTILE, author=HOSTILE)
-    findings = (Finding(HOSTILE, "info", HOSTILE, HOSTILE),)
+    findings = (Finding(id=HOSTILE, severity="info", text=HOSTILE, hint=HOSTILE),)
     page = render_html(dataclasses.replace(profile, model=model, findings=findings))
     assert page.count("</script") == page.count("<script") == 2
     assert "<!--" not in page
@@ -59,7 +59,7 @@ def test_hostile_names_end_nothing() -> None:
 
 
 def test_the_policy_allows_this_script_and_this_style_alone() -> None:
-    page = render_html(made_profile())
+    page = render_html(small_profile())
     policy = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)[0]
     assert policy.startswith("default-src 'none'")
     assert "unsafe" not in policy

@@ -5,8 +5,8 @@ import json
 import numpy as np
 from PIL import Image
 
-import golden
 from coremlscope.render.terminal.prediction import render_prediction, render_prediction_json
+from tests.support import golden
 
 RESULTS = {
     "label": "cat",

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import golden
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.describe.model import ModelSummary
 from coremlscope.errors import UsageError
@@ -15,13 +14,14 @@ from coremlscope.render import COMPARISON_RENDERERS, RENDERERS, SUMMARY_RENDERER
 from coremlscope.render.markdown.comparison import render_markdown_comparison
 from coremlscope.render.words import compact_type, plural, shorten
 from coremlscope.results.profile import Profile
-from render.made import made_profile, made_summary
-from render.made_comparison import made_comparison
+from tests.support import golden
+from tests.support.comparisons import small_comparison
+from tests.support.profiles import small_profile, small_summary
 
 
 @pytest.mark.parametrize("renderer", SUMMARY_RENDERERS, ids=lambda renderer: renderer.suffix)
 def test_every_renderer_of_summaries(renderer: Renderer[Profile | ModelSummary]) -> None:
-    text = renderer.render(made_summary(list_ops=True))
+    text = renderer.render(small_summary(list_ops=True))
     assert text.endswith("\n")
     assert "main/542" in text
     assert renderer in RENDERERS
@@ -29,7 +29,7 @@ def test_every_renderer_of_summaries(renderer: Renderer[Profile | ModelSummary])
 
 @pytest.mark.parametrize("renderer", RENDERERS, ids=lambda renderer: renderer.suffix)
 def test_every_renderer_of_profiles(renderer: Renderer[Profile]) -> None:
-    text = renderer.render(made_profile())
+    text = renderer.render(small_profile())
     assert text.endswith("\n")
     assert "main/542" in text
     assert find_renderer(Path(f"out{renderer.suffix.upper()}")) is renderer
@@ -37,7 +37,7 @@ def test_every_renderer_of_profiles(renderer: Renderer[Profile]) -> None:
 
 @pytest.mark.parametrize("renderer", COMPARISON_RENDERERS, ids=lambda renderer: renderer.suffix)
 def test_every_renderer_of_comparisons(renderer: Renderer[Comparison]) -> None:
-    text = renderer.render(made_comparison())
+    text = renderer.render(small_comparison())
     assert text.endswith("\n")
     assert "main/600" in text
     assert find_renderer(Path(f"out{renderer.suffix.upper()}"), COMPARISON_RENDERERS) is renderer
@@ -58,15 +58,15 @@ def test_suffixes() -> None:
 
 
 def test_markdown() -> None:
-    golden.check("profile.md", find_renderer(Path("x.md")).render(made_profile()))
+    golden.check("profile.md", find_renderer(Path("x.md")).render(small_profile()))
 
 
 def test_markdown_of_a_comparison() -> None:
-    golden.check("compare.md", render_markdown_comparison(made_comparison()))
+    golden.check("compare.md", render_markdown_comparison(small_comparison()))
 
 
 def test_csv() -> None:
-    text = find_renderer(Path("x.csv")).render(made_profile())
+    text = find_renderer(Path("x.csv")).render(small_profile())
     golden.check("profile.csv", text)
     rows = list(csv.DictReader(io.StringIO(text)))
     fused = [row for row in rows if row["group"] == "1"]
@@ -80,8 +80,8 @@ def test_csv() -> None:
 
 def test_json_reads_back() -> None:
     render = find_renderer(Path("x.json")).render
-    assert Profile.from_json(json.loads(render(made_profile()))) == made_profile()
-    summary = made_summary(list_ops=True)
+    assert Profile.from_json(json.loads(render(small_profile()))) == small_profile()
+    summary = small_summary(list_ops=True)
     assert ModelSummary.from_json(json.loads(render(summary))) == summary
 
 

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from coremlscope.render.trace import render_trace
-from render.made import made_profile
-from render.made_placement import placed_profile
+from tests.support.planned_profiles import planned_profile
+from tests.support.profiles import small_profile
 
 Event = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def events() -> list[Event]:
-    trace = json.loads(render_trace(placed_profile()))
+    trace = json.loads(render_trace(planned_profile()))
     assert trace["displayTimeUnit"] == "ms"
     found: list[Event] = trace["traceEvents"]
     return found
@@ -103,8 +103,8 @@ def test_arrows_where_the_unit_changes(events: list[Event]) -> None:
 
 def test_without_plans_there_is_what_was_measured() -> None:
     evil = "</script>\x1b[31m"
-    ops = made_profile().ops
-    named = dataclasses.replace(made_profile(), ops=dataclasses.replace(ops, name=(evil,) * len(ops)))
+    ops = small_profile().ops
+    named = dataclasses.replace(small_profile(), ops=dataclasses.replace(ops, name=(evil,) * len(ops)))
     text = render_trace(named)
     assert {e["pid"] for e in json.loads(text)["traceEvents"]} == {1}
     assert "\\x1b" in text

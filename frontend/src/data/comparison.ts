@@ -76,11 +76,11 @@ export interface Comparison {
   schema: "coremlscope.comparison/1";
   subjects: Subject[];
   differences: Difference[];
-  /** The facts in which the subjects differ. */
+  /** The names of the facts in which the subjects differ. */
   differing: string[];
 }
 
-/** `+5.0 %`, `−27.3 %`, `×3.2` where it is more than twice: as in `difference.py`. */
+/** `+5.0 %`, `−27.3 %`, `×3.2` for a ratio of two or more, as in `difference.py`. */
 export function ratioText(ratio: number | null): string {
   if (ratio === null) return "–";
   if (ratio >= 2) return `×${Number(ratio.toPrecision(3))}`;

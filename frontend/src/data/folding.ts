@@ -1,6 +1,6 @@
 import type { Row } from "./rows";
 
-/** Operations that stand for each other in the graph: a scope of the author's names, or a block that repeats. */
+/** Operations that the graph can show as one part: a scope of the author's names, or a repeated block. */
 export interface Fold {
   id: string;
   title: string;
@@ -13,14 +13,14 @@ export type Part = Fold | Row;
 
 export const isFold = (part: Part): part is Fold => "parts" in part;
 
-/** The longest block that is looked for, and the fewest operations that are worth a fold. */
+/** The longest repeated block searched for, and the fewest operations in a fold. */
 const [LONGEST, FEWEST] = [160, 3];
-/** Scopes in so many parts are looked through for blocks that repeat, too. */
+/** Lists of more parts than this are also searched for repeated blocks. */
 const MANY = 40;
-/** How many parts a graph begins with at most; longer ones are cut into pieces. */
+/** The most top-level parts of a graph; longer lists are cut into pieces. */
 const MOST = 240;
 
-/** Folds a list of operations: by scopes where names have them, else by blocks of types that repeat. */
+/** Folds a list of operations by the scopes of their names, or by repeated blocks of types. */
 export function fold(rows: readonly Row[]): Part[] {
   const scoped = rows.filter((row) => scopes(row).length > 1).length;
   const scopesOrRows = scoped > rows.length * 0.6 ? byScope(rows, 0, "") : rows;
@@ -35,7 +35,7 @@ export function folds(parts: readonly Part[]): Fold[] {
 
 const scopes = (row: Row): string[] => (row.layer || row.name).split(/[/.]/).filter(Boolean);
 
-/** Neighbours whose names begin alike. */
+/** Folds neighbours with the same scope. */
 function byScope(rows: readonly Row[], depth: number, path: string): Part[] {
   const parts: Part[] = [];
   for (let start = 0; start < rows.length; ) {
@@ -49,7 +49,7 @@ function byScope(rows: readonly Row[], depth: number, path: string): Part[] {
     if (isScope && run.length >= FEWEST) {
       const inner = byScope(run, depth + 1, `${path}/${scope}`);
       const only = inner.length === 1 ? inner[0] : undefined;
-      // A scope with nothing but one scope in it says no more than that one.
+      // A scope that contains only another scope is merged with it.
       if (only && isFold(only)) parts.push({ ...only, title: `${scope}/${only.title}` });
       else parts.push({ id: `${path}/${scope}@${first.id}`, title: scope, rows: run, parts: inner });
     } else parts.push(...run);
@@ -58,7 +58,7 @@ function byScope(rows: readonly Row[], depth: number, path: string): Part[] {
   return parts;
 }
 
-/** Blocks that follow each other twice or more: the layers of a transformer, the stages of a network. */
+/** Folds consecutive repetitions of a block, such as the layers of a transformer. */
 function byRepetition(all: readonly Part[], path: string): Part[] {
   const runs = runLengths(all.map(signature));
   const parts: Part[] = [];
@@ -92,10 +92,10 @@ function byRepetition(all: readonly Part[], path: string): Part[] {
 
 const rowsOf = (parts: readonly Part[]): Row[] => parts.flatMap((part) => (isFold(part) ? part.rows : [part]));
 
-/** What two parts have in common that do the same. */
+/** Equal for two parts with the same operation types. */
 const signature = (part: Part): string => (isFold(part) ? part.rows.map((row) => row.type).join(" ") : part.type);
 
-/** `runs[p - 1][i]`: how many types from `i` on equal the one `p` places later. */
+/** `runs[p - 1][i]`: how many consecutive types from `i` on equal the type `p` places later. */
 function runLengths(types: readonly string[]): Uint32Array[] {
   const most = Math.min(LONGEST, types.length >> 1);
   return Array.from({ length: most }, (_, index) => {
@@ -106,7 +106,7 @@ function runLengths(types: readonly string[]): Uint32Array[] {
   });
 }
 
-/** The block at `start` that covers most; of those that cover alike, the shortest. */
+/** The block at `start` whose repetitions cover the most parts; the shortest of equals. */
 function bestBlock(runs: readonly Uint32Array[], start: number, end: number): { period: number; times: number } {
   let best = { period: 1, times: 1 };
   for (let period = 1; period <= runs.length && start + 2 * period <= end; period++) {
@@ -116,7 +116,7 @@ function bestBlock(runs: readonly Uint32Array[], start: number, end: number): { 
   return best;
 }
 
-/** Neighbours in pieces, so that no more than `MOST` parts are left. */
+/** Groups neighbours into pieces so that at most `MOST` parts remain. */
 function inPieces(parts: readonly Part[]): Part[] {
   const size = Math.ceil(parts.length / (MOST / 4));
   const pieces: Part[] = [];

@@ -2,9 +2,9 @@ import type { Placement } from "./placement";
 import type { Group, OpTable, Origin, Unit } from "./profile";
 import type { Row } from "./rows";
 
-/** A stretch of time in a lane. */
+/** A time span in a lane. */
 export interface Span {
-  /** The operation that it leads to. */
+  /** The operation that a click selects. */
   id: string;
   label: string;
   start: number;
@@ -17,18 +17,18 @@ export interface Lane {
   spans: Span[];
 }
 
-/** What happens one after the other in one prediction. */
+/** The sequence of events in one prediction. */
 export interface Timeline {
   origin: Origin;
   lanes: Lane[];
   seconds: number;
-  /** When the unit changes, and from which to which. */
+  /** The changes of unit. */
   switches: { at: number; from: Unit; to: Unit }[];
-  /** What the spans leave out. */
+  /** A note on what the spans do not include. */
   omitted: string;
 }
 
-/** The groups that were measured, in the order of execution. */
+/** The measured groups in the order of execution. */
 export function measuredTimeline(groups: readonly Group[], host: string): Timeline {
   let now = 0;
   const spans = groups.map((group) => {
@@ -41,24 +41,24 @@ export function measuredTimeline(groups: readonly Group[], host: string): Timeli
     lanes: [{ title: host, unit: "measured", spans }],
     seconds: now,
     switches: [],
-    omitted: "Groups stand in the order of execution, each with the median of its own times: gaps between them are not shown.",
+    omitted: "Groups are in the order of execution, each with the median of its times. Gaps between them are not shown.",
   };
 }
 
-/** Planned costs, one after the other, each in the lane of the unit that is planned to run it. */
+/** Planned costs in sequence, each in the lane of its planned unit. */
 export function plannedTimeline(rows: readonly Row[], placement: Placement): Timeline {
   const lanes = emptyLanes(placement.plan.units);
   const steps = rows.flatMap((row) => {
     const unit = row.column < 0 ? null : placement.unit(row.column);
-    // What is nested is planned apart: its owner's cost stands for it.
+    // Nested operations are planned separately; the cost of their owner includes them.
     const cost = row.depth === 0 && unit ? placement.costMs(row.column) : null;
     return unit && cost ? [{ id: row.id, label: row.type, unit, seconds: cost / 1e3 }] : [];
   });
-  const omitted = "Launches and changes of unit cost besides; they are in the plan's total, not in the lanes. What is nested in loops and branches is left out.";
+  const omitted = "The plan's total also includes launches and changes of unit. Operations nested in loops and branches are left out.";
   return { ...inLanes(steps, lanes), origin: "planned", omitted };
 }
 
-/** Estimated times of kernels, one after the other. */
+/** Estimated kernel times in sequence. */
 export function estimatedTimeline(table: OpTable, placement: Placement): Timeline | null {
   const estimate = placement.setting.estimate;
   if (!estimate || !table.kernel) return null;
@@ -74,7 +74,7 @@ export function estimatedTimeline(table: OpTable, placement: Placement): Timelin
     const seconds = estimate.kernel_s[kernel] ?? 0;
     return unit && seconds > 0 ? [{ id: table.id[index] ?? "", label: (types.get(kernel) ?? []).join(" + "), unit, seconds }] : [];
   });
-  const omitted = "What a prediction takes besides its kernels (starting it, conversions, changes of unit) is in the estimate's total, not in the lanes.";
+  const omitted = "The estimate's total also includes dispatch, conversions and changes of unit.";
   return { ...inLanes(steps, emptyLanes(placement.plan.units)), origin: "estimated", omitted };
 }
 
@@ -85,7 +85,10 @@ function emptyLanes(units: readonly Unit[]): Map<Unit, Lane> {
   return new Map(order.filter((unit) => units.includes(unit)).map((unit) => [unit, { title: TITLES[unit], unit, spans: [] }]));
 }
 
-function inLanes(steps: readonly { id: string; label: string; unit: Unit; seconds: number }[], lanes: Map<Unit, Lane>): Pick<Timeline, "lanes" | "seconds" | "switches"> {
+function inLanes(
+  steps: readonly { id: string; label: string; unit: Unit; seconds: number }[],
+  lanes: Map<Unit, Lane>,
+): Pick<Timeline, "lanes" | "seconds" | "switches"> {
   const switches: Timeline["switches"] = [];
   let now = 0;
   let last: Unit | null = null;

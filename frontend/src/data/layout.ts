@@ -1,10 +1,10 @@
-import { isFold, type Fold, type Part } from "./folding";
+import { type Fold, isFold, type Part } from "./folding";
 import type { Row } from "./rows";
 
 export const [WIDTH, HEIGHT] = [196, 46];
 const [GAP_X, GAP_Y, MARGIN] = [26, 34, 14];
 
-/** A part of the graph, and where it stands; lengths are in units of the drawing. */
+/** A part of the graph and its position; lengths are in units of the drawing. */
 export interface Box {
   part: Part;
   x: number;
@@ -17,7 +17,7 @@ export interface Edge {
   to: Box;
 }
 
-/** A fold that is open: the frame around what is in it. */
+/** The frame around the parts of an open fold. */
 export interface Frame {
   fold: Fold;
   x: number;
@@ -34,7 +34,7 @@ export interface Layout {
   height: number;
 }
 
-/** Lays the graph out from top to bottom: what reads stands below what it reads from. */
+/** Lays the graph out from top to bottom: consumers are below their producers. */
 export function layOut(parts: readonly Part[], isOpen: (fold: Fold) => boolean, inputsOf: (row: Row) => Row[]): Layout {
   const boxes: Box[] = [];
   const boxOf = new Map<Row, Box>();
@@ -79,12 +79,14 @@ function sourcesOf(box: Box, boxOf: Map<Row, Box>, inputsOf: (row: Row) => Row[]
   return found;
 }
 
-/** Ranks by the longest way from a source; within a rank, beneath what is read. Folds hold neighbours only: no cycles. */
+/** Ranks boxes by the longest path from a source and centres them below their inputs. Folds of neighbours form no cycles. */
 function place(boxes: readonly Box[], sources: Map<Box, Set<Box>>): void {
   const ranks: Box[][] = [];
   for (const box of boxes) {
     box.rank = Math.max(-1, ...[...(sources.get(box) ?? [])].map((source) => source.rank)) + 1;
-    (ranks[box.rank] ??= []).push(box);
+    const rank = ranks[box.rank];
+    if (rank) rank.push(box);
+    else ranks[box.rank] = [box];
   }
   ranks.forEach((rank, index) => {
     const wanted = new Map(rank.map((box) => [box, middleOf([...(sources.get(box) ?? [])])]));
@@ -104,7 +106,7 @@ function place(boxes: readonly Box[], sources: Map<Box, Set<Box>>): void {
 }
 
 function middleOf(boxes: readonly Box[]): number {
-  // What was made last matters most: long ways past other operations pull less.
+  // Only the inputs of the highest rank count: edges that skip ranks do not pull.
   const near = boxes.filter((box) => box.rank === Math.max(...boxes.map((one) => one.rank)));
   return near.length ? near.reduce((sum, box) => sum + box.x, 0) / near.length : 0;
 }

@@ -2,7 +2,7 @@ import { duration } from "../format";
 import type { DevicePlan, PlanReason, Setting, SettingPlan, Unit } from "./profile";
 import { ALLOWED, UNIT_NAMES } from "./words";
 
-/** `runs` there; `can` but does not; `cannot`; `unknown`: no rule speaks of it; `barred`: the setting forbids it. */
+/** `runs` there; `can` but does not; `cannot`; `unknown`: no rule covers it; `barred`: the setting forbids the unit. */
 export type Mark = "runs" | "can" | "cannot" | "unknown" | "barred";
 
 /** Why an operation does not run on a unit, or what would help where it runs. */
@@ -13,11 +13,11 @@ export interface Reason {
   fix: string;
 }
 
-/** The rule id under which a plan gives the cost of a detour as a reason. */
+/** The rule id of a reason that states the cost of a detour. */
 export const COST_RULE = "plan-cost";
 const TIE_MS = 1e-9;
 
-/** A plan under one setting, asked column by column. */
+/** A plan under one setting, queried by column. */
 export class Placement {
   readonly setting: SettingPlan;
   private readonly backendNames: string[];
@@ -40,7 +40,7 @@ export class Placement {
     });
   }
 
-  /** The unit that runs it; null where none is known to. */
+  /** The unit that runs it; null where it is unknown. */
   unit(column: number): Unit | null {
     const backend = this.backendName(column);
     return backend === null ? null : (this.plan.backends[backend] ?? null);
@@ -50,13 +50,13 @@ export class Placement {
     return this.backendNames[this.setting.backend[column] ?? -1] ?? null;
   }
 
-  /** Planned milliseconds where it runs. */
+  /** Planned cost in milliseconds where it runs. */
   costMs(column: number): number | null {
     const backend = this.backendName(column);
     return backend === null ? null : (this.plan.cost_ms[backend]?.[column] ?? null);
   }
 
-  /** Its part of the planned cost of its graph, as Core ML's own plans give it. */
+  /** Its share of the planned cost of its graph, as in Core ML's own plans. */
   weight(column: number): number | null {
     const cost = this.costMs(column);
     const total = this.totals.get(graphOf(this.ids[column] ?? "", column >= this.ids.length - this.plan.inserted.length));
@@ -70,7 +70,7 @@ export class Placement {
     return supported === 1 ? "can" : supported === 0 ? "cannot" : "unknown";
   }
 
-  /** The rules that keep it from units that the setting allows and that were not chosen. */
+  /** The rules that keep it from allowed units other than the chosen one. */
   rules(column: number): PlanReason[] {
     const chosen = this.unit(column);
     return (this.plan.why[column] ?? [])
@@ -78,7 +78,7 @@ export class Placement {
       .filter((reason): reason is PlanReason => !!reason && reason.unit !== chosen && ALLOWED[this.name].includes(reason.unit));
   }
 
-  /** Why it does not run on the units that the setting allows; the Neural Engine first. */
+  /** Why it does not run on the other allowed units; the Neural Engine first. */
   reasons(column: number): Reason[] {
     const chosen = this.unit(column);
     const allowed = ALLOWED[this.name].filter((unit) => unit !== chosen);
@@ -90,7 +90,7 @@ export class Placement {
     return found.sort((a, b) => rank(a.unit) - rank(b.unit));
   }
 
-  /** Those of them that speak of a unit which is mostly faster than the one that was chosen. */
+  /** The reasons that concern a unit that is usually faster than the chosen one. */
   obstacles(column: number): Reason[] {
     const chosen = this.unit(column);
     return this.reasons(column).filter((reason) => chosen === null || rank(reason.unit) < rank(chosen));
@@ -117,7 +117,7 @@ export class Placement {
 
 const rank = (unit: Unit): number => ["neural_engine", "gpu", "cpu"].indexOf(unit);
 
-/** The graph that an operation is planned in: `main/7/body` for `main/7/body/3`; inserted ones are their function's. */
+/** The graph that an operation is planned in: `main/7/body` for `main/7/body/3`; inserted operations belong to their function. */
 function graphOf(id: string, isInserted: boolean): string {
   return isInserted ? id.slice(0, id.indexOf("/")) : id.slice(0, id.lastIndexOf("/"));
 }

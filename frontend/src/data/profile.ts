@@ -70,7 +70,7 @@ export interface Finding {
   ops: string[];
 }
 
-/** Columns of equal length, one entry an operation, in the program's order. */
+/** Columns of equal length, one entry per operation, in the program's order. */
 export interface OpTable {
   id: string[];
   type: string[];
@@ -88,21 +88,21 @@ export interface OpTable {
   /** The author's layer of a neural network. */
   layer?: (string | null)[];
   layer_type?: (string | null)[];
-  /** Which operations make what it reads: indices into this table. */
+  /** The producers of its inputs: indices into this table. */
   inputs?: (number[] | null)[];
-  /** Bytes of the values that are alive while it runs, weights apart; null where a size is not known. */
+  /** Bytes of the values that are live while it runs, without weights; null where a size is unknown. */
   live_bytes?: (number | null)[];
-  /** Index of the kernel that a device is assumed to run it in; null where none is known. */
+  /** Index of the kernel that a device is assumed to run it in; null where it is unknown. */
   kernel?: (number | null)[];
 }
 
-/** An operation that Core ML adds to what the file holds. */
+/** An operation that Core ML adds to those of the file. */
 export interface InsertedOp {
   id: string;
   type: string;
   function: string;
   outputs: string[];
-  /** It stands before this index of the op table. */
+  /** The index of the op table that it precedes. */
   before: number;
 }
 
@@ -120,11 +120,11 @@ export interface SettingEstimate {
   latency: Figure;
   basis: string;
   bound: string;
-  /** Seconds by what they go into. */
+  /** Seconds by cause. */
   parts: Record<string, number>;
   placement: Partial<Record<Unit, number>>;
   switches: number;
-  /** Columns of equal length, one entry a kernel; see `OpTable.kernel`. */
+  /** Columns of equal length, one entry per kernel; see `OpTable.kernel`. */
   kernel_s: number[];
   /** Index into the plan's `units`. */
   kernel_unit: number[];
@@ -137,7 +137,7 @@ export interface SettingPlan {
   switches: number;
   /** Index into the keys of the plan's `backends`; -1 where no unit is known to run it. */
   backend: number[];
-  /** How much more the cheapest plan costs that runs it on a unit that could but was not chosen. */
+  /** The extra cost of the cheapest plan that runs it on a supported unit other than the chosen one. */
   detour_ms: Partial<Record<Unit, (number | null)[]>>;
   estimate: SettingEstimate | null;
 }
@@ -153,11 +153,11 @@ export interface DevicePlan {
   /** The unit of each backend. */
   backends: Record<string, Unit>;
   inserted: InsertedOp[];
-  /** 1 yes, 0 no, -1 not known; null for operations that plans do not list. */
+  /** 1 yes, 0 no, -1 unknown; null for operations that plans do not list. */
   supported: Record<Unit, (number | null)[]>;
   cost_ms: Record<string, (number | null)[]>;
   reasons: PlanReason[];
-  /** Indices into `reasons`: why it does not run on units. */
+  /** Indices into `reasons`: why it does not run on a unit. */
   why: number[][];
   /** Indices into `reasons`: what would make it faster where it runs. */
   advice: number[][];
@@ -225,7 +225,7 @@ export interface StageSummary {
   parameters: number;
 }
 
-/** What a model of a pipeline took: medians, in seconds; null where it was not run. */
+/** Median times of a model of a pipeline in seconds; null where it was not run. */
 export interface StageTiming {
   name: string;
   kind: string;
@@ -249,7 +249,7 @@ export interface ModelSummary {
   author: string;
   licence: string;
   stages: StageSummary[];
-  /** What else the file tells: pairs of what and how. */
+  /** Other facts of the file: pairs of name and value. */
   facts?: [string, string][];
   weights: WeightGroup[];
   missing_weights: string[];

@@ -1,7 +1,7 @@
 import { compactType } from "../format";
 import type { DevicePlan, Group, ModelSummary, OpTable, Profile } from "./profile";
 
-/** `op`: of the file; `inserted`: by Core ML's compiler, by the plan; `engine`: by the engine that measured. */
+/** `op`: from the file; `inserted`: by Core ML's compiler, according to the plan; `engine`: by the measuring engine. */
 export type RowKind = "op" | "inserted" | "engine";
 
 /** One line of the layer table. */
@@ -9,9 +9,9 @@ export interface Row {
   kind: RowKind;
   /** Its place in the program. */
   order: number;
-  /** Index into the op table; -1 for rows that it does not hold. */
+  /** Index into the op table; -1 for rows that are not in it. */
   op: number;
-  /** Index into the columns of a plan; -1 where no plan speaks of it. */
+  /** Index into the columns of a plan; -1 where no plan covers it. */
   column: number;
   id: string;
   type: string;
@@ -40,7 +40,7 @@ export interface Rows {
   kernels: Map<number, string[]>;
 }
 
-/** The op table of a result; a model that was only looked at has one without times. */
+/** The op table of a result; that of a model without a profile has no times. */
 export function tableOf(result: Profile | ModelSummary): OpTable {
   if (result.schema === "coremlscope.profile/1") return result.ops;
   const list = result.op_list;
@@ -60,7 +60,7 @@ export function tableOf(result: Profile | ModelSummary): OpTable {
   };
 }
 
-/** All rows in the program's order, with what is nested joined to its owner. */
+/** All rows in the program's order, with nested rows linked to their owners. */
 export function buildRows(table: OpTable, groups: Group[], plan: DevicePlan | null): Rows {
   const ops = table.id.map((_, index) => opRow(table, index, plan));
   const inserted = plan?.inserted ?? [];
@@ -107,7 +107,7 @@ function kernelsOf(rows: Row[]): Map<number, string[]> {
   return kernels;
 }
 
-/** `main/7/body/3` lies in `main/7`. */
+/** The innermost row that contains this one: `main/7` for `main/7/body/3`. */
 function ownerOf(row: Row, byId: Map<string, Row>): Row | null {
   if (row.kind === "engine") return null;
   for (let end = row.id.lastIndexOf("/"); end > 0; end = row.id.lastIndexOf("/", end - 1)) {
@@ -118,8 +118,23 @@ function ownerOf(row: Row, byId: Map<string, Row>): Row | null {
 }
 
 const BLANK: Row = {
-  kind: "op", order: 0, op: -1, column: -1, id: "", type: "", name: "", layer: "", layerType: "", function: "",
-  output: "", group: -1, kernel: -1, status: "", depth: 0, parent: null, hasChildren: false,
+  kind: "op",
+  order: 0,
+  op: -1,
+  column: -1,
+  id: "",
+  type: "",
+  name: "",
+  layer: "",
+  layerType: "",
+  function: "",
+  output: "",
+  group: -1,
+  kernel: -1,
+  status: "",
+  depth: 0,
+  parent: null,
+  hasChildren: false,
 };
 
 function opRow(table: OpTable, index: number, plan: DevicePlan | null): Row {

@@ -7,7 +7,7 @@ export interface ServerState {
   jobs: Job[];
 }
 
-/** A saved profile; `problem` says why one cannot be shown. */
+/** A saved profile; `problem` says why it cannot be shown. */
 export interface Entry {
   id: string;
   /** Seconds since 1970. */
@@ -43,7 +43,7 @@ export interface History {
   entries: Entry[];
 }
 
-/** What can be compared over time: times of one model on one host. The newest comes first. */
+/** Groups profiles by model and host; the history with the newest profile is first. */
 export function histories(entries: readonly Entry[]): History[] {
   const found = new Map<string, History>();
   for (const entry of [...entries].sort((a, b) => a.saved - b.saved)) {

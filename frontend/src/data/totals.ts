@@ -2,7 +2,7 @@ import type { Placement } from "./placement";
 import type { PlanReason, Unit } from "./profile";
 import type { Rows } from "./rows";
 
-/** What a plan puts on each unit. */
+/** The operations and the cost that a plan assigns to a unit. */
 export interface UnitShare {
   unit: Unit | null;
   ops: number;
@@ -11,7 +11,7 @@ export interface UnitShare {
 
 const UNITS: readonly (Unit | null)[] = ["neural_engine", "gpu", "cpu", null];
 
-/** Operations and planned cost by unit; null counts those without a known one. */
+/** Operations and planned cost by unit; null counts operations without a known unit. */
 export function unitShares(placement: Placement, columns: Iterable<number>): UnitShare[] {
   const shares = new Map<Unit | null, UnitShare>(UNITS.map((unit) => [unit, { unit, ops: 0, costMs: 0 }]));
   for (const column of columns) {
@@ -23,7 +23,7 @@ export function unitShares(placement: Placement, columns: Iterable<number>): Uni
   return [...shares.values()].filter((share) => share.ops > 0);
 }
 
-/** The columns of a plan that it speaks of. */
+/** The columns of the rows that the plan covers. */
 export const plannedColumns = (rows: Rows): number[] => rows.all.filter((row) => row.column >= 0).map((row) => row.column);
 
 export interface TypeTotal {
@@ -31,13 +31,13 @@ export interface TypeTotal {
   ops: number;
   columns: number[];
   flops: number;
-  /** False where the FLOPs of one are not known, or a lower bound. */
+  /** False where the FLOPs of an operation are unknown or a lower bound. */
   isComplete: boolean;
   weightBytes: number;
   costMs: number;
 }
 
-/** Sums by type of operation, those with the largest planned cost (else FLOPs) first. */
+/** Sums by type of operation, ordered by planned cost, then FLOPs, largest first. */
 export function byType(
   rows: Rows,
   table: { flops: (number | null)[]; weight_bytes: (number | null)[]; work_is_complete: boolean[] },
@@ -63,17 +63,17 @@ export function byType(
   return [...totals.values()].sort((a, b) => b.costMs - a.costMs || b.flops - a.flops || b.ops - a.ops);
 }
 
-/** A rule that keeps operations from a unit, and what they cost where they are. */
+/** A rule that keeps operations from a unit, and their planned cost where they run. */
 export interface Obstacle {
   reason: PlanReason;
   /** Ids of the operations, in the program's order. */
   ids: string[];
   costMs: number;
-  /** Its part of the planned cost of all operations. */
+  /** Its share of the planned cost of all operations. */
   share: number;
 }
 
-/** What keeps operations from units that the setting allows, the costliest first; one entry a rule and remedy. */
+/** The rules that keep operations from allowed units, costliest first; one entry per unit, rule and remedy. */
 export function obstacles(placement: Placement, rows: Rows): Obstacle[] {
   const found = new Map<string, Obstacle>();
   let total = 0;

@@ -1,6 +1,6 @@
 import type { Setting, Unit } from "./profile";
 
-/** Apple's names of model types, for people. */
+/** Readable names of Apple's model types. */
 const KINDS: Record<string, string> = {
   mlProgram: "ML Program",
   neuralNetwork: "neural network",
@@ -31,17 +31,17 @@ export const ALLOWED: Record<Setting, Unit[]> = {
   cpu_only: ["cpu"],
 };
 
-/** What became of an operation in the engine that measured. */
+/** The status of an operation in the measuring engine. */
 export const STATUS_WORDS: Record<string, string> = {
   timed: "timed alone",
   fused: "timed together with others",
-  inside: "ran inside a loop or branch: its time is in its owner's",
-  folded: "folded away before run time",
+  inside: "ran inside a loop or branch, whose time includes it",
+  folded: "folded before run time",
   "not run": "not run",
   unattributed: "not found in the engine's graph",
 };
 
-/** What an estimated time waits for. */
+/** What bounds an estimated time. */
 export const BOUND_WORDS: Record<string, string> = {
   compute: "arithmetic",
   weights: "weights",

@@ -1,10 +1,10 @@
 import type { Placement } from "./placement";
 import type { Group, OpTable, Unit } from "./profile";
 
-/** Work that took a known time: a point of the roofline. Times of groups are never split among operations. */
+/** Work with a known time: a point of the roofline. Times of groups are never split among operations. */
 export interface Timed {
   label: string;
-  /** Its operations, by id; the first one stands for it. */
+  /** The ids of its operations; the first one represents it. */
   ids: string[];
   seconds: number;
   flops: number;
@@ -17,7 +17,7 @@ export const intensity = (timed: Timed): number => timed.flops / timed.bytes;
 /** Floating-point operations per second. */
 export const rate = (timed: Timed): number => timed.flops / timed.seconds;
 
-/** The groups that were measured. */
+/** The measured groups. */
 export function measuredWork(table: OpTable, groups: readonly Group[]): Timed[] {
   const column = new Map(table.id.map((id, index) => [id, index]));
   return groups.flatMap((group) => {
@@ -26,7 +26,7 @@ export function measuredWork(table: OpTable, groups: readonly Group[]): Timed[] 
   });
 }
 
-/** The kernels that a device is estimated to run. */
+/** The kernels that the estimate assumes. */
 export function estimatedWork(table: OpTable, placement: Placement): Timed[] {
   const estimate = placement.setting.estimate;
   if (!estimate || !table.kernel) return [];

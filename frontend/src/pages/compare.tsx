@@ -1,8 +1,9 @@
 import type { Comparison } from "../data/comparison";
 import { ThemeSwitch } from "../theme";
+import { ScrollRegion } from "../ui/scroll";
 import { DifferenceSection } from "../views/compare/difference";
 
-/** The page of a comparison: what differs in the subjects, then each against the first. */
+/** The page of a comparison: the differing facts, then each subject against the first. */
 export function ComparePage(props: { result: Comparison }) {
   const { subjects, differences, differing } = props.result;
   return (
@@ -23,9 +24,9 @@ export function ComparePage(props: { result: Comparison }) {
       <main class="compare">
         <header class="report-head" id="top">
           <h1>{subjects.map((subject) => subject.label).join(" · ")}</h1>
-          {differing.length === 0 && <p class="lead">The same model, run in the same way.</p>}
+          {differing.length === 0 && <p class="lead">The same model under the same conditions.</p>}
           {differing.length > 0 && (
-            <div class="scroll-x" tabIndex={0} role="region" aria-label="What differs">
+            <ScrollRegion label="What differs">
               <table class="plain">
                 <thead>
                   <tr>
@@ -48,7 +49,7 @@ export function ComparePage(props: { result: Comparison }) {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </ScrollRegion>
           )}
         </header>
         {differences.map((difference) => (

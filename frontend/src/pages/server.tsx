@@ -1,22 +1,22 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { ServerState } from "../data/server";
 import { ThemeSwitch } from "../theme";
 import { Histories } from "../views/server/histories";
 import { Jobs } from "../views/server/jobs";
 import { Upload } from "../views/server/upload";
 
-/** How often the page asks how far jobs are, in milliseconds; and how often where none is at work. */
+/** Polling intervals in milliseconds, with and without unfinished jobs. */
 const [BUSY_MS, IDLE_MS] = [500, 5000];
 
-/** The page of `coremlscope serve`: models to profile, and those that were profiled. */
+/** The page of `coremlscope serve`: upload, jobs and saved profiles. */
 export function ServerPage(props: { result: ServerState }) {
   const [state, setState] = useState(props.result);
   const [isLost, setLost] = useState(false);
   const isBusy = state.jobs.some((job) => job.status === "waiting" || job.status === "running");
-  const busy = useRef(isBusy);
-  busy.current = isBusy;
+  const interval = isBusy ? BUSY_MS : IDLE_MS;
   useEffect(() => {
     let timer = 0;
+    let isStopped = false;
     const ask = async () => {
       try {
         const response = await fetch("state");
@@ -26,11 +26,14 @@ export function ServerPage(props: { result: ServerState }) {
       } catch {
         setLost(true);
       }
-      timer = window.setTimeout(() => void ask(), busy.current ? BUSY_MS : IDLE_MS);
+      if (!isStopped) timer = window.setTimeout(() => void ask(), interval);
     };
-    timer = window.setTimeout(() => void ask(), busy.current ? BUSY_MS : IDLE_MS);
-    return () => clearTimeout(timer);
-  }, [isBusy]);
+    timer = window.setTimeout(() => void ask(), interval);
+    return () => {
+      isStopped = true;
+      clearTimeout(timer);
+    };
+  }, [interval]);
   return (
     <>
       <div class="topbar">
@@ -46,7 +49,7 @@ export function ServerPage(props: { result: ServerState }) {
       <main>
         {isLost && (
           <p class="banner" role="alert">
-            The server does not answer: it may have been ended. What is shown may be old.
+            The server does not respond. It may have been stopped, and the page may be out of date.
           </p>
         )}
         <Upload limit={state.max_upload_bytes} onState={setState} />

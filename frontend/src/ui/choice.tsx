@@ -1,4 +1,4 @@
-/** A few ways to look at the same thing: one is chosen. */
+/** A group of buttons of which one is selected. */
 export function Choice<T extends string>(props: {
   label: string;
   options: readonly (readonly [T, string])[];
@@ -9,7 +9,13 @@ export function Choice<T extends string>(props: {
   return (
     <div class="choice" role="group" aria-label={props.label}>
       {props.options.map(([value, text]) => (
-        <button key={value} type="button" class={value === props.value ? "chosen" : ""} aria-pressed={value === props.value} onClick={() => props.onChange(value)}>
+        <button
+          key={value}
+          type="button"
+          class={value === props.value ? "chosen" : ""}
+          aria-pressed={value === props.value}
+          onClick={() => props.onChange(value)}
+        >
           {text}
         </button>
       ))}

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** Copies a text; says for a moment that it did. */
+/** Copies a text and confirms it for a moment. */
 export function CopyButton(props: { text: () => string; label: string; children?: string }) {
   const [done, setDone] = useState<"" | "Copied" | "Failed">("");
   useEffect(() => {
@@ -21,7 +21,7 @@ export function CopyButton(props: { text: () => string; label: string; children?
   );
 }
 
-/** The clipboard is not there on pages that were opened from a file in some browsers: then through a selection. */
+/** Some browsers provide no clipboard to pages opened from a file: the fallback copies a selection. */
 async function copy(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,7 +1,7 @@
 import type { Payload } from "../payload";
 import { CopyButton } from "./copy";
 
-/** Who wrote the page, and the data that it holds. */
+/** The version that wrote the page, and buttons to save or copy its data. */
 export function Footer(props: { payload: Payload }) {
   const { result, version } = props.payload;
   const text = () => `${JSON.stringify(result, null, 1)}\n`;

@@ -11,7 +11,7 @@ const WORDS: Record<Mark, string> = {
   barred: "the setting forbids the",
 };
 
-/** ● runs there, ○ could, ◇ cannot: as in Xcode's performance reports. */
+/** A placement mark: ● runs there, ○ could, ◇ cannot, as in Xcode's performance reports. */
 export function UnitMark(props: { unit: Unit; mark: Mark }) {
   const text = `${WORDS[props.mark]} ${UNIT_NAMES[props.unit]}`;
   return (

@@ -1,6 +1,6 @@
 import type { Origin } from "../data/profile";
 
-/** Says where numbers come from. Stands beside every group of them. */
+/** The origin of the numbers beside it. */
 export function OriginTag(props: { origin: Origin; on?: string | undefined }) {
   return (
     <span class={`origin origin-${props.origin}`}>

@@ -1,10 +1,10 @@
 import type { ComponentChildren } from "preact";
 
-/** A part of the page with a heading that others link to. */
+/** A section of the page with a heading that links can target. */
 export function Section(props: {
   id: string;
   title: string;
-  /** Where the numbers come from, and the like. */
+  /** Origin tags and other remarks beside the heading. */
   note?: ComponentChildren;
   actions?: ComponentChildren;
   children: ComponentChildren;

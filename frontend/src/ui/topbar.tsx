@@ -4,7 +4,7 @@ import { fileName } from "../format";
 import { useReport } from "../report";
 import { ThemeSwitch } from "../theme";
 
-/** Stays in view: where to go, and for which device and setting the page speaks. */
+/** The bar that stays in view: links to the sections, and menus for the device and the setting. */
 export function TopBar(props: { views: readonly { id: string; title: string }[] }) {
   const { model, plans, placement, device, setting, chooseDevice, chooseSetting } = useReport();
   return (
@@ -25,7 +25,7 @@ export function TopBar(props: { views: readonly { id: string; title: string }[] 
             <span>Device</span>
             <select value={device} onChange={(event) => chooseDevice(Number(event.currentTarget.value))}>
               {plans.map((plan, index) => (
-                <option key={index} value={index}>
+                <option key={`${plan.device} ${plan.os}`} value={index}>
                   {plan.device}, {plan.os}
                 </option>
               ))}

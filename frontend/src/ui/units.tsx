@@ -2,15 +2,21 @@ import type { Unit } from "../data/profile";
 import { UNIT_NAMES } from "../data/words";
 import { share } from "../format";
 
-/** A bar divided among compute units, with its parts named in words for those who cannot see it. */
+/** A bar divided among compute units, with a text alternative. */
 export function UnitBar(props: { parts: { unit: Unit | null; amount: number; text: string }[]; most?: number }) {
   const total = props.parts.reduce((sum, part) => sum + part.amount, 0);
   const scale = props.most ?? total;
-  const words = props.parts.map((part) => `${part.unit ? UNIT_NAMES[part.unit] : "unknown"} ${total ? share(part.amount / total) : ""} (${part.text})`).join(", ");
+  const words = props.parts
+    .map((part) => `${part.unit ? UNIT_NAMES[part.unit] : "unknown"} ${total ? share(part.amount / total) : ""} (${part.text})`)
+    .join(", ");
   return (
     <span class="unit-bar" role="img" aria-label={words} title={words}>
       {props.parts.map((part) => (
-        <span key={part.unit ?? "none"} class={`unit-part fill-${part.unit ?? "none"}`} style={{ width: `${scale ? (part.amount / scale) * 100 : 0}%` }} />
+        <span
+          key={part.unit ?? "none"}
+          class={`unit-part fill-${part.unit ?? "none"}`}
+          style={{ width: `${scale ? (part.amount / scale) * 100 : 0}%` }}
+        />
       ))}
     </span>
   );

@@ -1,8 +1,8 @@
 import { useCallback, useLayoutEffect, useRef, useState } from "preact/hooks";
 
-/** Which rows of a long list lie in view, a few more on either side. Rows are all of one height.
+/** The range of rows of a long list that is in view, plus a few on either side. All rows have the same height.
  *
- * The list is drawn anew only when scrolling leaves the rows that are there: between, the browser just moves them.
+ * The list is rendered again only when scrolling leaves the rendered rows; until then the browser moves them.
  */
 export function useWindow(total: number, rowHeight: number, overscan = 12) {
   const ref = useRef<HTMLDivElement>(null);

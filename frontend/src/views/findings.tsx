@@ -1,5 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
-import { obstacles, type Obstacle } from "../data/totals";
+import { type Obstacle, obstacles } from "../data/totals";
 import { SETTING_NAMES, UNIT_NAMES } from "../data/words";
 import { duration, plural, share } from "../format";
 import { useReport } from "../report";
@@ -9,7 +9,7 @@ import { Section } from "../ui/section";
 
 const LISTED = 6;
 
-/** What a person should know, what to change, and how much it is about. */
+/** Findings, and the rules that keep operations from faster units with the cost at stake. */
 export function Findings() {
   const { profile, placement, rows } = useReport();
   const found = useMemo(() => (placement ? obstacles(placement, rows) : []), [placement, rows]);
@@ -18,8 +18,8 @@ export function Findings() {
   return (
     <Section id="findings" title="Findings" actions={<CopyButton label="Copy the findings as text" text={() => toText(findings, found)} />}>
       <ul class="findings">
-        {findings.map((finding, index) => (
-          <li key={index} class={`finding finding-${finding.severity}`}>
+        {findings.map((finding) => (
+          <li key={`${finding.id} ${finding.text}`} class={`finding finding-${finding.severity}`}>
             <span class="severity">{finding.severity === "warning" ? "Warning" : "Note"}</span>
             <div>
               {finding.text}
@@ -32,7 +32,8 @@ export function Findings() {
       {placement && (
         <>
           <h3 class="findings-title">
-            What keeps operations from faster units on {placement.plan.device}, {SETTING_NAMES[placement.name]} <OriginTag origin="planned" />
+            What keeps operations from faster units on {placement.plan.device}, {SETTING_NAMES[placement.name]}{" "}
+            <OriginTag origin="planned" />
           </h3>
           {found.length === 0 && <p class="dim">No rule keeps an operation from a unit that the setting allows.</p>}
           <ul class="findings">
@@ -60,8 +61,11 @@ function ObstacleItem(props: { obstacle: Obstacle }) {
         {reason.text}
         {reason.fix && <div class="fix">→ {reason.fix}</div>}
         <div class="dim">
-          {plural(ids.length, "operation")}, planned at {duration(costMs / 1e3)} where {ids.length === 1 ? "it runs" : "they run"} now ({share(props.obstacle.share)} of all): no change
-          there can save more. <span class="faint">Rule {reason.rule}, known by: {reason.confidence}</span>
+          {plural(ids.length, "operation")}, planned at {duration(costMs / 1e3)} where {ids.length === 1 ? "it runs" : "they run"} now (
+          {share(props.obstacle.share)} of all): no change there can save more.{" "}
+          <span class="faint">
+            Rule {reason.rule}, known by: {reason.confidence}
+          </span>
         </div>
         <Operations ids={ids} />
       </div>
@@ -69,7 +73,7 @@ function ObstacleItem(props: { obstacle: Obstacle }) {
   );
 }
 
-/** The first few operations, as links into the layer table. */
+/** Links to the first few operations in the layer table. */
 function Operations(props: { ids: string[] }) {
   const { rows, select } = useReport();
   const known = props.ids.filter((id) => rows.byId.has(id));
@@ -80,11 +84,8 @@ function Operations(props: { ids: string[] }) {
       {shown.map((id) => {
         const row = rows.byId.get(id);
         return (
-          <a
-            key={id}
-            href="#layers"
-            onClick={() => select(id)}
-          >
+          // biome-ignore lint/a11y/useValidAnchor: the link targets the layer table; the click also selects the row there.
+          <a key={id} href="#layers" onClick={() => select(id)}>
             {row?.layer || row?.name}
           </a>
         );
@@ -97,7 +98,8 @@ function Operations(props: { ids: string[] }) {
 function toText(findings: { severity: string; text: string; hint: string }[], found: Obstacle[]): string {
   const first = findings.map((one) => `${one.severity}: ${one.text}${one.hint ? ` → ${one.hint}` : ""}`);
   const second = found.map(
-    (one) => `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")}, planned ${duration(one.costMs / 1e3)})`,
+    (one) =>
+      `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")}, planned ${duration(one.costMs / 1e3)})`,
   );
   return [...first, ...second].join("\n");
 }

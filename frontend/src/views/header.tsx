@@ -1,11 +1,11 @@
 import type { ComponentChildren } from "preact";
-import type { DeviceLatency } from "../data/profile";
+import type { DeviceLatency, Profile } from "../data/profile";
 import { kindName, UNIT_NAMES } from "../data/words";
 import { bytes, count, duration, fileName, plural, rateInWords } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
 
-/** What the model is, and the numbers that people look for first. */
+/** The model, its main figures and its facts. */
 export function Header() {
   const { model, profile, plans } = useReport();
   const main = model.functions[0];
@@ -16,7 +16,7 @@ export function Header() {
       {profile && <Tiles />}
       {profile && plans.length === 0 && isPlanned(model.kind) && (
         <p class="caption dim">
-          Where Apple's devices would run this model, and how fast, is shown when it is profiled for them: <code>--device m1,iphone-15-pro</code>
+          To see where Apple's devices would run this model and how fast, profile it with <code>--device m1,iphone-15-pro</code>
         </p>
       )}
       <dl class="facts">
@@ -30,35 +30,39 @@ export function Header() {
         </Fact>
         {model.parameters > 0 && (
           <Fact name="Parameters">
-            {count(model.parameters)} in {bytes(model.weights_bytes)}: {model.weights.map((group) => group.storage).slice(0, 4).join(", ")}
+            {count(model.parameters)} in {bytes(model.weights_bytes)}:{" "}
+            {model.weights
+              .map((group) => group.storage)
+              .slice(0, 4)
+              .join(", ")}
           </Fact>
         )}
-        {main && Object.keys(main.compute).length > 0 && (
-          <Fact name="Computes in">{precisions(main.compute)}</Fact>
-        )}
+        {main && Object.keys(main.compute).length > 0 && <Fact name="Computes in">{precisions(main.compute)}</Fact>}
         {main?.work && (
           <Fact name="Work">
             {main.work.is_complete ? "" : "at least "}
-            {count(main.work.flops)} FLOPs a prediction <OriginTag origin="declared" />
+            {count(main.work.flops)} FLOPs per prediction <OriginTag origin="declared" />
           </Fact>
         )}
         <Interface title="Inputs" features={main?.inputs ?? []} />
         <Interface title="Outputs" features={main?.outputs ?? []} />
         <Interface title="States" features={main?.states ?? []} />
-        {model.stages.length > 0 && <Fact name="Stages">{model.stages.map((stage) => `${stage.name} (${kindName(stage.kind)})`).join(" → ")}</Fact>}
+        {model.stages.length > 0 && (
+          <Fact name="Stages">{model.stages.map((stage) => `${stage.name} (${kindName(stage.kind)})`).join(" → ")}</Fact>
+        )}
         {model.facts?.map(([what, how]) => (
           <Fact name={`${what.charAt(0).toUpperCase()}${what.slice(1)}`} key={what}>
             {how}
           </Fact>
         ))}
-        {profile && <HostFacts />}
+        {profile && <HostFacts profile={profile} />}
         {(model.author || model.licence) && <Fact name="By">{[model.author, model.licence].filter(Boolean).join(", ")}</Fact>}
       </dl>
     </header>
   );
 }
 
-/** Whether devices have plans for this kind of model. */
+/** Whether plans exist for this kind of model. */
 const isPlanned = (kind: string): boolean => kind === "mlProgram" || kind.startsWith("neuralNetwork");
 
 function Fact(props: { name: string; children: ComponentChildren }) {
@@ -84,8 +88,8 @@ function Interface(props: { title: string; features: { name: string; type: strin
   );
 }
 
-function HostFacts() {
-  const { host, request } = useReport().profile!;
+function HostFacts(props: { profile: Profile }) {
+  const { host, request } = props.profile;
   const many = request.function && request.function !== "main";
   return (
     <>
@@ -108,7 +112,7 @@ function precisions(compute: Record<string, number>): string {
     .join(", ");
 }
 
-/** Measured on the host, then estimated on devices: never in one number. */
+/** Times measured on the host and estimated for devices, kept apart. */
 function Tiles() {
   const { profile, plans, placement } = useReport();
   if (!profile) return null;
@@ -129,7 +133,7 @@ function Tiles() {
         <Tile
           title={`Prediction on ${placement.plan.device}`}
           value={duration(estimate.latency.value)}
-          text={`${duration(estimate.latency.low)} – ${duration(estimate.latency.high)} in 80 % of cases; ${rateInWords(1 / estimate.latency.value, "prediction")}`}
+          text={`${duration(estimate.latency.low)} – ${duration(estimate.latency.high)} (80 % interval); ${rateInWords(1 / estimate.latency.value, "prediction")}`}
           tag={<OriginTag origin="estimated" />}
           hint={`${placement.plan.os}, ${placement.name}; ${estimate.basis}`}
           main
@@ -140,13 +144,25 @@ function Tiles() {
           key={one.device}
           title={`Prediction on ${one.device}`}
           value={duration(one.latency.value)}
-          text={`${duration(one.latency.low)} – ${duration(one.latency.high)} in 80 % of cases; mostly on the ${UNIT_NAMES[mainUnit(one)]}`}
+          text={`${duration(one.latency.low)} – ${duration(one.latency.high)} (80 % interval); mostly on the ${UNIT_NAMES[mainUnit(one)]}`}
           tag={<OriginTag origin="estimated" />}
           hint={`${one.os}, ${one.compute_units}; ${one.basis}`}
         />
       ))}
-      <Tile title="Load" value={duration(load.statistics.median)} text={`median of ${load.statistics.count}`} tag={<OriginTag origin="measured" on="the host" />} hint={host.label} />
-      <Tile title="Compile" value={duration(compile.statistics.median)} text={`median of ${compile.statistics.count}, cold`} tag={<OriginTag origin="measured" on="the host" />} hint={host.label} />
+      <Tile
+        title="Load"
+        value={duration(load.statistics.median)}
+        text={`median of ${load.statistics.count}`}
+        tag={<OriginTag origin="measured" on="the host" />}
+        hint={host.label}
+      />
+      <Tile
+        title="Compile"
+        value={duration(compile.statistics.median)}
+        text={`median of ${compile.statistics.count}, cold`}
+        tag={<OriginTag origin="measured" on="the host" />}
+        hint={host.label}
+      />
     </div>
   );
 }

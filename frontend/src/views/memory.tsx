@@ -1,6 +1,6 @@
 import { scaleLinear } from "d3-scale";
 import { useMemo, useState } from "preact/hooks";
-import { bytes } from "../format";
+import { bytes, plural } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
 import { Section } from "../ui/section";
@@ -9,7 +9,7 @@ import { useWidth } from "../ui/width";
 const HEIGHT = 190;
 const EDGE = { left: 70, right: 18, top: 22, bottom: 26 };
 
-/** How many bytes of values are alive while each operation runs. */
+/** The bytes of live values at each operation. */
 export function Memory() {
   const { table, model } = useReport();
   const live = table.live_bytes ?? [];
@@ -20,13 +20,15 @@ export function Memory() {
   return (
     <Section id="memory" title="Memory of values" note={<OriginTag origin="declared" />}>
       <p class="dim">
-        At most <b>{bytes(live[peak] ?? 0)}</b> of values are alive at once, at <Operation index={peak} />; weights take {bytes(model.weights_bytes)} besides.
-        {unknown > 0 && ` For ${unknown} operations a size is not known before run time.`}
+        At most <b>{bytes(live[peak] ?? 0)}</b> of values are live at once, at <Operation index={peak} />, in addition to{" "}
+        {bytes(model.weights_bytes)} of weights.
+        {unknown > 0 && ` Sizes are unknown before run time for ${plural(unknown, "operation")}.`}
       </p>
       <Curve live={live} shown={shown} onPoint={setAt} />
       <p class="dim caption">
-        {at === null ? "Highest" : "Here"}: {bytes(live[shown] ?? 0)} while <Operation index={shown} /> runs. Every value is counted from the operation that makes
-        it to the last one that reads it, at the file's own precision; a runtime that works in place or splits values needs less.
+        {at === null ? "Highest" : "Here"}: {bytes(live[shown] ?? 0)} while <Operation index={shown} /> runs. A value is live from the
+        operation that produces it to the last one that reads it, at the file's own precision. A runtime that works in place or splits
+        values needs less.
       </p>
     </Section>
   );
@@ -45,10 +47,12 @@ function Operation(props: { index: number }) {
 function Curve(props: { live: readonly (number | null)[]; shown: number; onPoint: (index: number | null) => void }) {
   const { live, shown } = props;
   const [ref, width] = useWidth<HTMLDivElement>();
-  const highest = Math.max(...live.map((value) => value ?? 0), 1);
-  const x = scaleLinear([0, Math.max(live.length, 1)], [EDGE.left, width - EDGE.right]);
-  const y = scaleLinear([0, highest * 1.05], [HEIGHT - EDGE.bottom, EDGE.top]);
-  const path = useMemo(() => area(steps(live, Math.floor(width)), x, y), [live, width, highest]);
+  const { highest, x, y, path } = useMemo(() => {
+    const highest = live.reduce<number>((most, value) => Math.max(most, value ?? 0), 1);
+    const x = scaleLinear([0, Math.max(live.length, 1)], [EDGE.left, width - EDGE.right]);
+    const y = scaleLinear([0, highest * 1.05], [HEIGHT - EDGE.bottom, EDGE.top]);
+    return { highest, x, y, path: area(steps(live, Math.floor(width)), x, y) };
+  }, [live, width]);
   const point = (event: PointerEvent) => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
     const index = Math.floor(x.invert(event.clientX - box.left));
@@ -56,7 +60,15 @@ function Curve(props: { live: readonly (number | null)[]; shown: number; onPoint
   };
   return (
     <div ref={ref}>
-      <svg width={width} height={HEIGHT} class="memory" role="img" aria-label={`Bytes alive over ${live.length} operations, at most ${bytes(highest)}`} onPointerMove={point} onPointerLeave={() => props.onPoint(null)}>
+      <svg
+        width={width}
+        height={HEIGHT}
+        class="memory"
+        role="img"
+        aria-label={`Live bytes over ${live.length} operations, at most ${bytes(highest)}`}
+        onPointerMove={point}
+        onPointerLeave={() => props.onPoint(null)}
+      >
         {y.ticks(4).map((tick) => (
           <g key={tick}>
             <line class="grid" x1={EDGE.left} x2={width - EDGE.right} y1={y(tick)} y2={y(tick)} />
@@ -76,7 +88,7 @@ function Curve(props: { live: readonly (number | null)[]; shown: number; onPoint
   );
 }
 
-/** `[from, to, bytes]`: as many steps as pixels at most, each as high as the highest operation in it. */
+/** `[from, to, bytes]`: at most one step per pixel, each as high as its highest operation. */
 function steps(live: readonly (number | null)[], most: number): [number, number, number][] {
   const size = Math.max(1, Math.ceil(live.length / Math.max(most, 1)));
   const found: [number, number, number][] = [];

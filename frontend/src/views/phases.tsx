@@ -4,10 +4,11 @@ import { kindName } from "../data/words";
 import { duration, share } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
+import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 import { useWidth } from "../ui/width";
 
-/** Compile, load and predict: every sample in the order in which it was taken, and what they amount to. */
+/** Compile, load and predict: summary statistics, and every sample in order. */
 export function Phases() {
   const profile = useReport().profile;
   if (!profile) return null;
@@ -18,7 +19,7 @@ export function Phases() {
   ];
   return (
     <Section id="times" title="Times" note={<OriginTag origin="measured" on={profile.host.label} />}>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="Statistics of compile, load and predict">
+      <ScrollRegion label="Statistics of compile, load and predict">
         <table class="plain numbers">
           <thead>
             <tr>
@@ -36,7 +37,7 @@ export function Phases() {
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
       <div class="phases">
         {phases.map(([name, phase]) => (
           <PhaseChart key={name} name={name} phase={phase} />
@@ -47,12 +48,12 @@ export function Phases() {
   );
 }
 
-/** The models of a pipeline, one after the other. */
+/** The times of the models of a pipeline. */
 function Stages(props: { stages: StageTiming[] }) {
   if (props.stages.length === 0) return null;
   const cell = (seconds: number | null) => <td>{seconds === null ? "–" : duration(seconds)}</td>;
   return (
-    <div class="scroll-x" tabIndex={0} role="region" aria-label="Times of the models of the pipeline">
+    <ScrollRegion label="Times of the models of the pipeline">
       <table class="plain numbers stages">
         <thead>
           <tr>
@@ -60,8 +61,8 @@ function Stages(props: { stages: StageTiming[] }) {
             <th scope="col" title="Median of a prediction, without the engine's profiler">
               Prediction
             </th>
-            <th scope="col" title="What goes into making its inputs from what the models before it gave">
-              Inputs made
+            <th scope="col" title="Conversion of its inputs from the outputs of the models before it">
+              Input conversion
             </th>
             <th scope="col" title="The sum over its operations, from profiled runs">
               Operations
@@ -82,11 +83,11 @@ function Stages(props: { stages: StageTiming[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </ScrollRegion>
   );
 }
 
-const DRIFT = "Median of the last third of the samples against that of the first third";
+const DRIFT = "Median of the last third of the samples relative to that of the first third";
 
 function StatisticsRow(props: { name: string; phase: Phase }) {
   const s = props.phase.statistics;
@@ -94,9 +95,9 @@ function StatisticsRow(props: { name: string; phase: Phase }) {
     <tr>
       <th scope="row">{props.name}</th>
       <td>{s.count}</td>
-      {[s.min, s.median, s.mean, s.p95, s.p99, s.max].map((value, index) => (
-        <td key={index} class={index === 1 ? "strong" : ""}>
-          {duration(value)}
+      {(["min", "median", "mean", "p95", "p99", "max"] as const).map((name) => (
+        <td key={name} class={name === "median" ? "strong" : ""}>
+          {duration(s[name])}
         </td>
       ))}
       <td>{s.count > 1 ? duration(s.std) : "–"}</td>
@@ -105,7 +106,7 @@ function StatisticsRow(props: { name: string; phase: Phase }) {
   );
 }
 
-/** `+1.2 %`; a dash where thirds would hold fewer than three samples. */
+/** `+1.2 %`; a dash where a third has fewer than three samples. */
 function drift(samples: number[]): string {
   const third = Math.floor(samples.length / 3);
   if (third < 3) return "–";
@@ -125,27 +126,32 @@ const HEIGHT = 150;
 const EDGE = { left: 58, right: 64, top: 10, bottom: 22 };
 const BINS = 24;
 
-/** Samples over their number, their histogram beside them on the same scale. */
+/** Samples in order, with their histogram on the same scale. */
 function PhaseChart(props: { name: string; phase: Phase }) {
   const [ref, width] = useWidth<HTMLDivElement>();
   const { samples_s: samples, warmups_s: warmups, statistics: s } = props.phase;
   const spread = Math.max(s.max - s.min, s.median * 0.02);
-  // Warm-ups may be many times slower: the scale is the samples', and slower ones stand at its end.
+  // Warm-ups may be many times slower: the scale is that of the samples, and slower ones are drawn at its end.
   const low = Math.min(s.min, ...warmups);
   const y = scaleLinear([Math.max(0, low - spread * 0.08), s.max + spread * 0.08], [HEIGHT - EDGE.bottom, EDGE.top]);
   const total = warmups.length + samples.length;
   const x = scaleLinear([-0.5, Math.max(total - 0.5, 0.5)], [EDGE.left, width - EDGE.right]);
   const top = y.domain()[1] ?? s.max;
   const seam = x(warmups.length - 0.5);
-  // Samples that lie close together would repeat a label.
+  // The labels of close ticks can be equal.
   const ticks = y.ticks(4).filter((tick, index, all) => index === 0 || duration(tick) !== duration(all[index - 1] ?? tick));
   return (
     <figure class="chart" ref={ref}>
       <figcaption>
         <b>{props.name}</b> every sample in order
-        {warmups.length > 0 && `, after ${warmups.length} warm-up${warmups.length > 1 ? "s" : ""} that do not count`}
+        {warmups.length > 0 && `, after ${warmups.length} warm-up${warmups.length > 1 ? "s" : ""} that are not counted`}
       </figcaption>
-      <svg width={width} height={HEIGHT} role="img" aria-label={`${props.name}: ${s.count} samples from ${duration(s.min)} to ${duration(s.max)}, median ${duration(s.median)}`}>
+      <svg
+        width={width}
+        height={HEIGHT}
+        role="img"
+        aria-label={`${props.name}: ${s.count} samples from ${duration(s.min)} to ${duration(s.max)}, median ${duration(s.median)}`}
+      >
         {ticks.map((tick) => (
           <g key={tick}>
             <line class="grid" x1={EDGE.left} x2={width - EDGE.right} y1={y(tick)} y2={y(tick)} />
@@ -154,7 +160,15 @@ function PhaseChart(props: { name: string; phase: Phase }) {
             </text>
           </g>
         ))}
-        {warmups.length > 0 && <rect class="warm-zone" x={EDGE.left} width={Math.max(seam - EDGE.left, 0)} y={EDGE.top} height={HEIGHT - EDGE.top - EDGE.bottom} />}
+        {warmups.length > 0 && (
+          <rect
+            class="warm-zone"
+            x={EDGE.left}
+            width={Math.max(seam - EDGE.left, 0)}
+            y={EDGE.top}
+            height={HEIGHT - EDGE.top - EDGE.bottom}
+          />
+        )}
         <line class="median" x1={seam} x2={width - EDGE.right} y1={y(s.median)} y2={y(s.median)} />
         <path class="dots warm" d={dots(warmups.map((value, index) => [x(index), y(Math.min(value, top))]))} />
         <path class="dots" d={dots(samples.map((value, index) => [x(index + warmups.length), y(value)]))} />
@@ -172,7 +186,7 @@ function PhaseChart(props: { name: string; phase: Phase }) {
   );
 }
 
-/** One path for all points: thousands of them cost no more than a few. */
+/** One path for all points, which stays fast for thousands of them. */
 const dots = (points: [number, number][]): string => points.map(([x, y]) => `M${x.toFixed(1)},${y.toFixed(1)}h0`).join("");
 
 function Histogram(props: { samples: number[]; y: (value: number) => number; x: number; width: number }) {
@@ -189,7 +203,9 @@ function Histogram(props: { samples: number[]; y: (value: number) => number; x: 
     <g class="histogram">
       {bins.map((number, bin) => {
         const [upper, lower] = [props.y(low + (bin + 1) * step), props.y(low + bin * step)];
-        return number ? <rect key={bin} x={props.x} y={upper} width={(number / most) * props.width} height={Math.max(lower - upper - 0.5, 0.5)} /> : null;
+        return number ? (
+          <rect key={upper} x={props.x} y={upper} width={(number / most) * props.width} height={Math.max(lower - upper - 0.5, 0.5)} />
+        ) : null;
       })}
     </g>
   );

@@ -1,7 +1,7 @@
 import { scaleLog } from "d3-scale";
 import { useMemo, useState } from "preact/hooks";
-import { estimatedWork, intensity, measuredWork, rate, type Timed } from "../data/work";
 import { UNIT_NAMES } from "../data/words";
+import { estimatedWork, intensity, measuredWork, rate, type Timed } from "../data/work";
 import { count, duration } from "../format";
 import { useReport } from "../report";
 import { Choice } from "../ui/choice";
@@ -13,14 +13,17 @@ type Source = "measured" | "estimated";
 const HEIGHT = 340;
 const EDGE = { left: 76, right: 18, top: 14, bottom: 44 };
 
-/** Arithmetic per byte against arithmetic per second: what is bound by memory lies on the slope. */
+/** Arithmetic intensity against throughput: memory-bound work lies on the slope. */
 export function Roofline() {
   const { profile, table, groups, placement } = useReport();
   const measured = useMemo(() => measuredWork(table, groups), [table, groups]);
   const estimated = useMemo(() => (placement ? estimatedWork(table, placement) : []), [table, placement]);
-  const sources = ([["measured", "This host"], ["estimated", placement?.plan.device ?? ""]] as const).filter(([source]) =>
-    source === "measured" ? measured.length : estimated.length,
-  );
+  const sources = (
+    [
+      ["measured", "This host"],
+      ["estimated", placement?.plan.device ?? ""],
+    ] as const
+  ).filter(([source]) => (source === "measured" ? measured.length : estimated.length));
   const [wanted, choose] = useState<Source>("measured");
   const source = sources.some(([one]) => one === wanted) ? wanted : (sources[0]?.[0] ?? "measured");
   const points = source === "measured" ? measured : estimated;
@@ -34,8 +37,8 @@ export function Roofline() {
     >
       <Plot points={points} />
       <p class="dim caption">
-        A point is what was timed together; its size is its time. Work and bytes are those of the file, caches not counted. The lines are the
-        highest rates that any point here reaches, not limits of the machine.
+        Each point is one timed group or kernel; its size is its time. FLOPs and bytes are those of the file, without caches. The lines are
+        the highest rates that any point here reaches, not limits of the machine.
       </p>
     </Section>
   );
@@ -54,14 +57,24 @@ function Plot(props: { points: readonly Timed[] }) {
   const knee = Math.min(Math.max(top / slope, start), right);
   const roof = `M${x(start)},${y(Math.max(start * slope, lowest))}L${x(knee)},${y(Math.min(top, knee * slope))}H${x(right)}`;
   const longest = Math.max(...points.map((point) => point.seconds));
-  // The quickest last, so that none is hidden.
-  const ordered = thinned([...points].sort((a, b) => b.seconds - a.seconds), (point) => `${Math.round(x(intensity(point)) / 3)},${Math.round(y(rate(point)) / 3)}`);
+  // The shortest last, so that none is hidden.
+  const ordered = thinned(
+    [...points].sort((a, b) => b.seconds - a.seconds),
+    (point) => `${Math.round(x(intensity(point)) / 3)},${Math.round(y(rate(point)) / 3)}`,
+  );
   return (
     <div ref={ref}>
-      <svg width={width} height={HEIGHT} class="roofline" role="img" aria-label={`Roofline of ${points.length} points; the highest rate is ${count(top)} FLOP/s, the widest traffic ${count(slope)} B/s`}>
+      <svg
+        width={width}
+        height={HEIGHT}
+        class="roofline"
+        role="img"
+        aria-label={`Roofline of ${points.length} points; the highest rate is ${count(top)} FLOP/s, the highest bandwidth ${count(slope)} B/s`}
+      >
         <Axes x={x} y={y} width={width} />
         <path class="roof" d={roof} />
         {ordered.map((point) => (
+          // biome-ignore lint/a11y/noStaticElementInteractions: the layer table gives the keyboard the same selection.
           <circle
             key={point.ids[0]}
             class={`point ${point.unit ? `fill-${point.unit}` : "fill-measured"}`}
@@ -78,7 +91,7 @@ function Plot(props: { points: readonly Timed[] }) {
   );
 }
 
-/** So many points are drawn one by one; of more, those in one place are drawn once. */
+/** Up to this many points are all drawn; beyond it, overlapping points are drawn once. */
 const MANY = 1500;
 
 function thinned(points: readonly Timed[], place: (point: Timed) => string): readonly Timed[] {
@@ -135,5 +148,5 @@ function powers(scale: Scale): number[] {
 
 function describe(point: Timed): string {
   const where = point.unit ? `, ${UNIT_NAMES[point.unit]}` : "";
-  return `${point.label}\n${point.ids[0]}${where}\n${duration(point.seconds)}: ${count(rate(point))} FLOP/s at ${intensity(point).toPrecision(3)} FLOPs a byte`;
+  return `${point.label}\n${point.ids[0]}${where}\n${duration(point.seconds)}: ${count(rate(point))} FLOP/s at ${intensity(point).toPrecision(3)} FLOPs per byte`;
 }

@@ -7,10 +7,11 @@ import { BOUND_WORDS, SETTING_NAMES } from "../data/words";
 import { duration, plural } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
+import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 import { UnitBar, UnitLegend } from "../ui/units";
 
-/** The settings of compute units side by side, for every device that was asked for. */
+/** The compute-unit settings side by side, for every planned device. */
 export function Settings() {
   const { plans, placement } = useReport();
   return (
@@ -25,7 +26,7 @@ export function Settings() {
         </>
       }
     >
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="Compute-unit settings side by side">
+      <ScrollRegion label="Compute-unit settings side by side">
         <table class="plain settings">
           <thead>
             <tr>
@@ -33,33 +34,35 @@ export function Settings() {
               <th scope="col" title="planned: how the operations divide among units">
                 Operations by unit
               </th>
-              <th scope="col" class="number" title="planned: how often the path changes its unit">
+              <th scope="col" class="number" title="planned: how often execution changes the unit">
                 Switches
               </th>
               <th scope="col" title="planned: cost of the cheapest path, launches and switches included">
                 Planned cost
               </th>
-              <th scope="col" title="estimated: how long a prediction takes; the line is the interval of 80 % of cases">
+              <th scope="col" title="estimated: how long a prediction takes; the line is the 80 % interval">
                 Estimated prediction
               </th>
-              <th scope="col">Waits for</th>
+              <th scope="col">Bound by</th>
               <th scope="col">
                 <span class="hidden">Choose</span>
               </th>
             </tr>
           </thead>
           {plans.map((plan, index) => (
-            <DeviceSettings key={index} plan={plan} index={index} />
+            <DeviceSettings key={`${plan.device} ${plan.os}`} plan={plan} index={index} />
           ))}
         </table>
-      </div>
+      </ScrollRegion>
       {placement && <UnitLegend units={["neural_engine", "gpu", "cpu"]} />}
       {[...new Set(plans.flatMap((plan) => plan.notes))].map((note) => (
         <p class="dim caption" key={note}>
           {note}
         </p>
       ))}
-      <p class="dim caption">Costs are planned by Core ML's cost model, as of {[...new Set(plans.map((plan) => plan.cost_model))].join(" and ")}.</p>
+      <p class="dim caption">
+        Planned costs follow Core ML's cost model, as of {[...new Set(plans.map((plan) => plan.cost_model))].join(" and ")}.
+      </p>
     </Section>
   );
 }
@@ -88,7 +91,10 @@ function DeviceSettings(props: { plan: DevicePlan; index: number }) {
             </td>
             <td class="number">{one.switches}</td>
             <td class="wide">
-              <UnitBar most={worst} parts={shares.map((part) => ({ unit: part.unit, amount: part.costMs, text: duration(part.costMs / 1e3) }))} />
+              <UnitBar
+                most={worst}
+                parts={shares.map((part) => ({ unit: part.unit, amount: part.costMs, text: duration(part.costMs / 1e3) }))}
+              />
               <span class="bar-label">{duration(one.total_ms / 1e3)}</span>
             </td>
             <EstimateCells setting={one} slowest={slowest} />
@@ -124,7 +130,7 @@ function EstimateCells(props: { setting: SettingPlan; slowest: number }) {
   return (
     <>
       <td class="wide">
-        <span class="range" title={`${duration(low)} – ${duration(high)} in 80 % of cases; ${estimate.basis}`}>
+        <span class="range" title={`${duration(low)} – ${duration(high)} (80 % interval); ${estimate.basis}`}>
           <span class="range-line" style={{ left: percent(low), width: percent(high - low) }} />
           <span class="range-point" style={{ left: percent(value) }} />
         </span>

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { estimatedTimeline, measuredTimeline, plannedTimeline, type Span, type Timeline as Lanes } from "../data/lanes";
+import { estimatedTimeline, type Timeline as Lanes, measuredTimeline, plannedTimeline, type Span } from "../data/lanes";
 import type { Origin } from "../data/profile";
 import { UNIT_SHORT } from "../data/words";
 import { duration, plural } from "../format";
@@ -10,13 +10,13 @@ import { Section } from "../ui/section";
 import { useWidth } from "../ui/width";
 
 const [LANE, GAP, AXIS, LABELS] = [34, 8, 24, 112];
-/** Spans narrower than this many pixels are drawn as one with their neighbours. */
+/** Spans narrower than this many pixels are merged with their neighbours. */
 const LEAST = 0.6;
 
 /** One prediction over time, a lane for each compute unit. */
 export function Timeline() {
   const { profile, rows, table, groups, placement } = useReport();
-  const measured = useMemo(() => (profile && groups.length ? measuredTimeline(groups, "Host") : null), [profile]);
+  const measured = useMemo(() => (profile && groups.length ? measuredTimeline(groups, "Host") : null), [profile, groups]);
   const planned = useMemo(() => (placement ? plannedTimeline(rows.all, placement) : null), [rows, placement]);
   const estimated = useMemo(() => (placement ? estimatedTimeline(table, placement) : null), [table, placement]);
   const known = [planned, estimated, measured].filter((one): one is Lanes => one !== null && one.seconds > 0);
@@ -34,7 +34,9 @@ export function Timeline() {
           {lanes.switches.length > 0 && <span>{plural(lanes.switches.length, "change")} of unit</span>}
         </>
       }
-      actions={<Choice label="Times" options={known.map((one) => [one.origin, one.origin] as const)} value={lanes.origin} onChange={choose} />}
+      actions={
+        <Choice label="Times" options={known.map((one) => [one.origin, one.origin] as const)} value={lanes.origin} onChange={choose} />
+      }
     >
       <Drawing key={lanes.origin} lanes={lanes} />
       <p class="dim caption">{lanes.omitted}</p>
@@ -42,7 +44,7 @@ export function Timeline() {
   );
 }
 
-/** What is in view: from a start, so many seconds. */
+/** The visible time range. */
 interface Window {
   start: number;
   seconds: number;
@@ -61,6 +63,7 @@ function Drawing(props: { lanes: Lanes }) {
   const drawn = width - LABELS;
 
   const theme = useTheme();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the drawing takes its colours from the theme.
   useEffect(() => {
     if (canvas.current) draw(canvas.current, lanes, view, width, height);
   }, [lanes, view, width, height, theme]);
@@ -101,7 +104,8 @@ function Drawing(props: { lanes: Lanes }) {
           const held = drag.current;
           if (held) {
             held.moved ||= Math.abs(event.clientX - held.x) > 3;
-            if (held.moved) setView((old) => clamp({ ...old, start: held.start - ((event.clientX - held.x) / drawn) * old.seconds }, lanes.seconds));
+            if (held.moved)
+              setView((old) => clamp({ ...old, start: held.start - ((event.clientX - held.x) / drawn) * old.seconds }, lanes.seconds));
             return;
           }
           const span = spanAt(event);
@@ -135,7 +139,7 @@ function Drawing(props: { lanes: Lanes }) {
   );
 }
 
-/** The wheel zooms only while a key is held or the pointer pinches: else it scrolls the page, as everywhere. */
+/** The wheel zooms only with Ctrl or ⌘ held, or on a pinch; otherwise it scrolls the page. */
 function useWheel(target: { current: HTMLElement | null }, onZoom: (event: WheelEvent) => void) {
   const latest = useRef(onZoom);
   latest.current = onZoom;
@@ -148,10 +152,10 @@ function useWheel(target: { current: HTMLElement | null }, onZoom: (event: Wheel
     };
     element?.addEventListener("wheel", listen, { passive: false });
     return () => element?.removeEventListener("wheel", listen);
-  }, []);
+  }, [target]);
 }
 
-/** Changes whenever the colours of the page do. */
+/** A number that changes with the colours of the page. */
 function useTheme(): number {
   const [version, setVersion] = useState(0);
   useEffect(() => {
@@ -178,7 +182,7 @@ function clamp(view: Window, most: number): Window {
   return { seconds, start: Math.min(Math.max(view.start, 0), most - seconds) };
 }
 
-/** The span at a time, or the nearest one that is no further than `reach`. */
+/** The span at a time, or the one before it if it ended within `reach`. */
 function spanIn(spans: readonly Span[], time: number, reach: number): Span | null {
   let [low, high] = [0, spans.length];
   while (low < high) {
@@ -233,7 +237,15 @@ function draw(canvas: HTMLCanvasElement, lanes: Lanes, view: Window, width: numb
   });
 }
 
-function drawSpans(context: CanvasRenderingContext2D, spans: readonly Span[], view: Window, x: (time: number) => number, top: number, fill: string, edge: string) {
+function drawSpans(
+  context: CanvasRenderingContext2D,
+  spans: readonly Span[],
+  view: Window,
+  x: (time: number) => number,
+  top: number,
+  fill: string,
+  edge: string,
+) {
   const end = view.start + view.seconds;
   let [from, to] = [-1, -1];
   context.fillStyle = fill;
@@ -269,7 +281,14 @@ function drawSpans(context: CanvasRenderingContext2D, spans: readonly Span[], vi
   flush();
 }
 
-function drawAxis(context: CanvasRenderingContext2D, view: Window, x: (time: number) => number, width: number, height: number, colour: (name: string) => string) {
+function drawAxis(
+  context: CanvasRenderingContext2D,
+  view: Window,
+  x: (time: number) => number,
+  width: number,
+  height: number,
+  colour: (name: string) => string,
+) {
   const wanted = view.seconds / Math.max(2, (width - LABELS) / 110);
   const power = 10 ** Math.floor(Math.log10(wanted));
   const step = ([1, 2, 5, 10].find((one) => one * power >= wanted) ?? 10) * power;

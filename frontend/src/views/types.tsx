@@ -1,18 +1,19 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Group } from "../data/profile";
-import { byType, unitShares, type TypeTotal } from "../data/totals";
+import { byType, type TypeTotal, unitShares } from "../data/totals";
 import { bytes, count, duration, plural, share } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
+import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 import { UnitBar, UnitLegend } from "../ui/units";
 
 const LISTED = 12;
 
-/** Where the time goes by type: measured by what ran together, planned by type of operation. */
+/** Time by type: measured for groups of operations, planned for types of operations. */
 export function Types() {
   const { rows, table, placement, groups, profile } = useReport();
-  const totals = useMemo(() => byType(rows, table, placement), [rows, placement]);
+  const totals = useMemo(() => byType(rows, table, placement), [rows, table, placement]);
   const kinds = useMemo(() => byLabel(groups), [groups]);
   return (
     <Section id="types" title="Types of operations">
@@ -20,7 +21,7 @@ export function Types() {
         {kinds.length > 0 && (
           <div>
             <h3>
-              By what ran together <OriginTag origin="measured" on={profile?.host.engine} />
+              By group of operations <OriginTag origin="measured" on={profile?.host.engine} />
             </h3>
             <Kinds kinds={kinds} />
           </div>
@@ -61,7 +62,7 @@ function Kinds(props: { kinds: Kind[] }) {
   const most = props.kinds[0]?.seconds ?? 0;
   return (
     <>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="Measured time by what ran together">
+      <ScrollRegion label="Measured time by group of operations">
         <table class="plain">
           <thead>
             <tr>
@@ -96,7 +97,7 @@ function Kinds(props: { kinds: Kind[] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
       <More total={props.kinds.length} isOpen={isOpen} open={open} />
     </>
   );
@@ -109,7 +110,7 @@ function TypeTable(props: { totals: TypeTotal[] }) {
   const heads = ["Operations", "FLOPs", "Weights", ...(placement ? ["Planned"] : [])];
   return (
     <>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="Operations by type">
+      <ScrollRegion label="Operations by type">
         <table class="plain">
           <thead>
             <tr>
@@ -143,7 +144,11 @@ function TypeTable(props: { totals: TypeTotal[] }) {
                   <td class="wide">
                     <UnitBar
                       most={most}
-                      parts={unitShares(placement, total.columns).map((part) => ({ unit: part.unit, amount: part.costMs, text: plural(part.ops, "operation") }))}
+                      parts={unitShares(placement, total.columns).map((part) => ({
+                        unit: part.unit,
+                        amount: part.costMs,
+                        text: plural(part.ops, "operation"),
+                      }))}
                     />
                   </td>
                 )}
@@ -151,7 +156,7 @@ function TypeTable(props: { totals: TypeTotal[] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
       <More total={props.totals.length} isOpen={isOpen} open={open} />
     </>
   );

@@ -1,20 +1,21 @@
 import { bytes, count, share } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
+import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 
-/** Parameters by how they are kept. */
+/** Parameters by storage. */
 export function Weights() {
   const { model } = useReport();
   const { weights, weights_bytes: total } = model;
   return (
     <Section id="weights" title="Weights" note={<OriginTag origin="declared" />}>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="Weights by how they are kept">
+      <ScrollRegion label="Weights by storage">
         <table class="plain">
           <thead>
             <tr>
               <th scope="col">Kept as</th>
-              <th scope="col">Seen as</th>
+              <th scope="col">Used as</th>
               {["Tensors", "Parameters", "Bits each", "Size", "Share"].map((head) => (
                 <th scope="col" class="number" key={head}>
                   {head}
@@ -42,8 +43,8 @@ export function Weights() {
             ))}
           </tbody>
         </table>
-      </div>
-      {model.missing_weights.length > 0 && <p class="caption">Absent: {model.missing_weights.join(", ")}</p>}
+      </ScrollRegion>
+      {model.missing_weights.length > 0 && <p class="caption">Missing: {model.missing_weights.join(", ")}</p>}
     </Section>
   );
 }

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from coremlscope.classical import CLASSICAL_TYPES
 from coremlscope.describe.dataflow import Flow, trace_dataflow
 from coremlscope.describe.labels import find_labels
 from coremlscope.describe.platforms import describe_opset, describe_platforms
@@ -22,10 +23,9 @@ from coremlscope.describe.stages import (
 from coremlscope.describe.weights import group_weights
 from coremlscope.errors import UsageError
 from coremlscope.execution.binding import bind_model, choose_function, program_of
-from coremlscope.execution.classical import CLASSICAL_WORK
 from coremlscope.execution.wiring import BoundStage, bind_stages, stage_key
 from coremlscope.features import bind_shapes, default_shape, describe_feature
-from coremlscope.features.words import describe_flexibility
+from coremlscope.features.description import describe_flexibility
 from coremlscope.ir import (
     ArrayFeature,
     DType,
@@ -153,7 +153,7 @@ def _first_function(model: Model, function: str | None) -> str:
     if program_of(model) is not None:
         return choose_function(model, function).name
     if first not in described:
-        raise UsageError(f"the model has no function {first!r}", f"functions: {', '.join(described)}")
+        raise UsageError(f"unknown function {first!r}", f"functions: {', '.join(described)}")
     return first
 
 
@@ -303,12 +303,12 @@ def _work_of(view: OpView) -> Work | None:
     spec = OPS.get(view.op.type)
     if spec is not None:
         return work_of(spec, view)
-    count = CLASSICAL_WORK.get(view.op.type)
-    return None if count is None else count(view)
+    row = CLASSICAL_TYPES.get(view.op.type)
+    return None if row is None else row.work(view)
 
 
 def _is_unknown(op_type: str) -> bool:
-    return op_type not in OPS and op_type not in CLASSICAL_WORK and op_type != "const"
+    return op_type not in OPS and op_type not in CLASSICAL_TYPES and op_type != "const"
 
 
 def _list_ops(graph: BoundGraph, function: str, flows: Mapping[str, Flow] | None = None) -> Iterator[_Listed]:

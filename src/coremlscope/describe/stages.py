@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from coremlscope.describe.classical import describe_classical
+from coremlscope.classical import CLASSICAL_TYPES
 from coremlscope.describe.weights import group_weights
 from coremlscope.execution.binding import program_of
 from coremlscope.execution.wiring import BoundStage, Stage, stage_key
@@ -134,7 +134,7 @@ def describe_external(model: Model) -> _Pairs:
     of others.
     """
     if isinstance(model.content, Classical):
-        return tuple(describe_classical(model.content))
+        return tuple(CLASSICAL_TYPES[model.kind].describe(model.content))
     outputs = model.description.main.outputs
     is_shaped = all(default_shape(feature.type) is not None for feature in outputs)
     names = () if is_shaped else tuple(feature.name for feature in outputs)

@@ -1,4 +1,4 @@
-"""Apple's chips and the devices they are in, from one file a chip."""
+"""Apple chips and the devices that contain them. Each chip has one data file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All chips, read from `chips/*.toml`, and how a device is found by name."""
+"""Reading of all chips from `chips/*.toml`, and lookup of devices by name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from coremlscope.errors import UsageError
 __all__ = ["all_chips", "find_device"]
 
 _SUGGESTIONS = 3
-#: Below this likeness a name is not suggested.
-_LIKENESS = 0.5
+#: Names with a lower similarity are not suggested.
+_SIMILARITY = 0.5
 
 
 @functools.cache
 def all_chips() -> Mapping[str, Chip]:
-    """Every chip by its id, older ones first, A before M."""
+    """Returns every chip by id, older chips first, A before M."""
     folder = resources.files("coremlscope.devices") / "chips"
     chips = [
         _chip(tomllib.loads(file.read_text(encoding="utf-8")))
@@ -40,14 +40,14 @@ def _age(chip: Chip) -> tuple[str, int, int]:
 
 
 def find_device(name: str, os: str | None = None) -> Device:
-    """A device by its name or its chip's, with the version of the system on it.
+    """Finds a device by its name or by its chip's name, and sets its operating system version.
 
     Args:
-        name: `m1`, `M1 Max`, `iphone-15-pro`, `MacBook Air 13-inch (M3)`: case and punctuation do not count.
-        os: The version, as `parse_release` takes it; the newest known one that the device runs by default.
+        name: `m1`, `M1 Max`, `iphone-15-pro`, `MacBook Air 13-inch (M3)`; case and punctuation are ignored.
+        os: The version, as `parse_release` accepts it; by default the newest one that the device supports.
 
     Raises:
-        UsageError: There is no such device, or the version does not run on it.
+        UsageError: The device is unknown, or it does not support the version.
     """
     chip, product = _find(name)
     platform = product.platform if product else _platform(chip, os)
@@ -56,15 +56,16 @@ def find_device(name: str, os: str | None = None) -> Device:
     first = chip.releases[platform]
     shown = product.name if product else chip.name
     if release.major < first:
-        raise UsageError(f"{shown} never ran {release}", f"the first version for it is {platform} {first}")
+        hint = f"the first supported version is {platform} {first}"
+        raise UsageError(f"{shown} does not support {release}", hint)
     if last is not None and release.major > last:
-        hint = f"the last version for it is {platform} {last}"
-        raise UsageError(f"{shown} does not run {release}", hint)
+        hint = f"the last supported version is {platform} {last}"
+        raise UsageError(f"{shown} does not support {release}", hint)
     return Device(chip, release, shown)
 
 
 def _platform(chip: Chip, os: str | None) -> Platform:
-    """The system that is meant with a chip: that of Macs, unless iPads have it and the version is iOS's."""
+    """Chooses the platform of a chip: iOS if the chip is also in iPads and the version is one of iOS."""
     named = re.match(r"\s*(ios|ipados|macos)?\s*(\d+)", os or "", re.IGNORECASE)
     if named is None or "iOS" not in chip.releases or chip.platform == "iOS":
         return chip.platform
@@ -78,20 +79,20 @@ def _find(name: str) -> tuple[Chip, Product | None]:
     shown: dict[str, str] = {}
     for chip in all_chips().values():
         for product in chip.products:
-            known[_folded(product.name)] = chip, product
-            shown[_folded(product.name)] = product.name
-        known[_folded(chip.name)] = chip, None
-        shown[_folded(chip.name)] = chip.id
-    wanted = _folded(name).removeprefix("apple").removesuffix("bionic")
+            known[_normalized(product.name)] = chip, product
+            shown[_normalized(product.name)] = product.name
+        known[_normalized(chip.name)] = chip, None
+        shown[_normalized(chip.name)] = chip.id
+    wanted = _normalized(name).removeprefix("apple").removesuffix("bionic")
     if wanted in known:
         return known[wanted]
-    near = difflib.get_close_matches(wanted, known, n=_SUGGESTIONS, cutoff=_LIKENESS)
+    near = difflib.get_close_matches(wanted, known, n=_SUGGESTIONS, cutoff=_SIMILARITY)
     suggestions = " or ".join(shown[key] for key in near)
     hint = "`coremlscope devices` lists them"
-    raise UsageError(f"no device is called {name!r}", f"did you mean {suggestions}? {hint}" if near else hint)
+    raise UsageError(f"unknown device {name!r}", f"did you mean {suggestions}? {hint}" if near else hint)
 
 
-def _folded(name: str) -> str:
+def _normalized(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.casefold())
 
 

@@ -1,4 +1,4 @@
-"""A chip: what it has, and where each number comes from."""
+"""Chips: their compute units and memory, and the source of each number."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from coremlscope.devices.unit import ComputeUnit
 __all__ = ["Chip", "Device", "Fact", "Facts", "Product"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A number and where it was published.
+    """A published number and its source.
 
     Attributes:
-        value: In the SI unit that its name ends with: `bandwidth_Bps` is bytes a second, `clock_Hz` hertz.
-        source: Who published it.
-        url: Where; may be empty.
-        note: What to know about it.
+        value: In the SI unit at the end of its name: `bandwidth_Bps` in bytes per second, `clock_Hz` in Hz.
+        source: The publisher.
+        url: The address of the publication; may be empty.
+        note: Remarks, such as the conditions of a measurement.
         kind: `marketed` by Apple, `measured` by the source, `theoretical` (from clocks and widths), `derived`
-            from another number, `published` without saying how it is known, `press`, or `static analysis`.
+            from another number, `published` without a stated method, `press`, or `static analysis`.
     """
 
     value: float
@@ -33,12 +33,12 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A device that people buy.
+    """A device model that Apple sells or sold.
 
     Attributes:
         name: Apple's name: `iPhone 15 Pro`.
-        platform: What it runs.
-        last_release: The last major version that it runs, where support has ended.
+        platform: Its operating system.
+        last_release: The last major version that it supports, if support has ended.
     """
 
     name: str
@@ -46,23 +46,24 @@ class Product:
     last_release: int | None = None
 
 
-#: Published numbers of a part of a chip by name. What is not published is absent; the first counts.
+#: Published numbers of a part of a chip, by name. Unpublished numbers are missing. If there are several
+#: numbers of one name, the first one is used.
 Facts = Mapping[str, tuple[Fact, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
     """A chip.
 
     Attributes:
         id: `m1`, `m1-max`, `a17-pro`.
-        name: As Apple writes it: `M1 Max`.
-        family: The chip that variants are made from: `m1` for M1, M1 Pro, M1 Max and M1 Ultra; `a18`.
-        platform: What a plan is made for unless a device says otherwise: `iOS` for A chips, else `macOS`.
+        name: Apple's name: `M1 Max`.
+        family: The base chip of its variants: `m1` for M1, M1 Pro, M1 Max and M1 Ultra; `a18`.
+        platform: The default platform of plans: `iOS` for A chips, `macOS` for M chips.
         units: Numbers of each compute unit.
         memory: Numbers of the memory that the units share.
-        releases: The first major version that runs on it, by platform.
-        products: The devices that have it.
+        releases: The first supported major version, by platform.
+        products: The devices that contain it.
     """
 
     id: str
@@ -75,24 +76,24 @@ class Chip:
     products: tuple[Product, ...]
 
     def value(self, unit: ComputeUnit, name: str) -> float | None:
-        """A number of a compute unit; None where it is not published."""
+        """Returns a number of a compute unit, or None if it is not published."""
         facts = self.units[unit].get(name)
         return facts[0].value if facts else None
 
     @property
     def neural_engine_generation(self) -> int:
-        """As the architecture's names count: H11 in A12, H13 in A14 and M1, H16 in A17 Pro and M4."""
+        """The number in the architecture's name: 11 for A12 (H11), 13 for A14 and M1, 16 for A17 Pro, M4."""
         return int(self.units["neural_engine"]["generation"][0].value)
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What a plan is made for: a chip and the operating system on it.
+    """The target of a plan: a chip and an operating system version.
 
     Attributes:
         chip: The chip.
-        os: The version of the system.
-        name: What was asked for, in full: `iPhone 15 Pro`; the chip's name where a chip was asked for.
+        os: The operating system version.
+        name: The full name of the requested device, such as `iPhone 15 Pro`, or of the requested chip.
     """
 
     chip: Chip

@@ -1,4 +1,4 @@
-"""Versions of operating systems, on one scale."""
+"""Versions of iOS and macOS, and their common scale."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["NEWEST", "ONLY_IOS", "OSRelease", "Platform", "ios", "macos", "parse
 
 Platform = Literal["iOS", "macOS"]
 
-#: The iOS that came out with each macOS up to 15; from 26 on both have the same number.
+#: The iOS version released together with each macOS version up to 15. From 26 on the numbers are equal.
 _IOS_OF_MACOS = {11: 14, 12: 15, 13: 16, 14: 17, 15: 18}
-#: One number for both platforms since this one.
+#: The first version with the same number on both platforms.
 _UNIFIED = 26
-#: The newest version for which anything is published.
+#: The newest version about which anything is published.
 NEWEST = 27
-#: Versions that iOS had and macOS never had.
+#: Major versions that exist for iOS but not for macOS.
 ONLY_IOS = (16, 17, 18)
-#: The first iOS with Core ML.
+#: The first iOS version with Core ML.
 _OLDEST = 11
 
 
@@ -30,8 +30,8 @@ class OSRelease:
 
     Attributes:
         platform: `iOS` or `macOS`.
-        major: As people say it: macOS 14.5 has 14.
-        minor: The second number.
+        major: The first number: 14 for macOS 14.5.
+        minor: The second number: 5 for macOS 14.5.
     """
 
     platform: Platform
@@ -40,7 +40,7 @@ class OSRelease:
 
     @property
     def core_ml(self) -> tuple[int, int]:
-        """The version on iOS's scale, by which versions of Core ML compare: macOS 14.5 is (17, 5)."""
+        """The equivalent iOS version, by which versions of Core ML are compared: (17, 5) for macOS 14.5."""
         if self.platform == "macOS":
             return _IOS_OF_MACOS.get(self.major, self.major), self.minor
         return self.major, self.minor
@@ -50,42 +50,46 @@ class OSRelease:
 
 
 def ios(major: int, minor: int = 0) -> OSRelease:
-    """A version of iOS."""
+    """Creates a version of iOS."""
     return OSRelease("iOS", major, minor)
 
 
 def macos(major: int, minor: int = 0) -> OSRelease:
-    """A version of macOS."""
+    """Creates a version of macOS."""
     return OSRelease("macOS", major, minor)
 
 
 def parse_release(text: str, platform: Platform) -> OSRelease:
-    """A version as it is typed: `18`, `15.2`, `macOS 14.5`, `ios17`.
+    """Parses a version: `18`, `15.2`, `macOS 14.5`, `ios17`.
 
     Args:
-        text: What was typed.
-        platform: The platform of the device, meant where the text names none. A name of the other platform
-            is taken at its word where the numbers agree from 26 on, and refused before.
+        text: The text.
+        platform: The platform of the device. The text may name it or not. It may name the other platform only
+            from version 26 on, where the numbers are the same.
 
     Raises:
-        UsageError: It is no version of this platform.
+        UsageError: The text is not a version of this platform, or the version is unknown.
     """
     match = re.fullmatch(
         r"\s*(ios|ipados|macos)?\s*-?v?(\d{1,3})(?:\.(\d{1,3}))?(?:\.\d{1,3})?\s*", text, re.I
     )
     if match is None:
-        raise UsageError(f"{text!r} is not a version of {platform}", f"write it as {_example(platform)}")
+        raise UsageError(
+            f"invalid {platform} version {text!r}", f"use a version such as {_example(platform)}"
+        )
     named, major, minor = match.group(1), int(match.group(2)), int(match.group(3) or 0)
     given: Platform = platform if named is None else "macOS" if named.lower() == "macos" else "iOS"
     if given != platform and major < _UNIFIED:
-        raise UsageError(f"the device runs {platform}, not {given}", f"write it as {_example(platform)}")
+        raise UsageError(
+            f"the device runs {platform}, not {given}", f"use a version such as {_example(platform)}"
+        )
     known = _known(platform)
     if major not in known:
         mac = {ios: macos for macos, ios in _IOS_OF_MACOS.items()}.get(major)
         near = mac if platform == "macOS" and mac else min(known, key=lambda one: abs(one - major))
         raise UsageError(
-            f"there is no {platform} {major} with Core ML that is known",
-            f"did you mean {platform} {near}? known are {', '.join(map(str, known))}",
+            f"unknown {platform} version {major}",
+            f"did you mean {platform} {near}? known versions: {', '.join(map(str, known))}",
         )
     return OSRelease(platform, major, minor)
 

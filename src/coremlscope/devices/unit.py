@@ -1,4 +1,4 @@
-"""The compute units of a chip, and which of them an app may allow."""
+"""The compute units of a chip, and the settings by which an app allows them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 __all__ = ["CPU", "GPU", "NEURAL_ENGINE", "SETTINGS", "UNITS", "ComputeUnit", "ComputeUnits"]
 
-#: A part of a chip that runs operations.
+#: A compute unit: a part of a chip that runs operations.
 ComputeUnit = Literal["cpu", "gpu", "neural_engine"]
 
 CPU: Final = "cpu"
@@ -15,10 +15,10 @@ NEURAL_ENGINE: Final = "neural_engine"
 
 UNITS: tuple[ComputeUnit, ...] = (CPU, GPU, NEURAL_ENGINE)
 
-#: What an app sets as `MLModelConfiguration.computeUnits`, in coremltools' spelling.
+#: A value of `MLModelConfiguration.computeUnits`, in coremltools' spelling.
 ComputeUnits = Literal["all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"]
 
-#: The units that each setting allows. The CPU is always among them.
+#: The units that each setting allows. The CPU is always allowed.
 SETTINGS: dict[ComputeUnits, tuple[ComputeUnit, ...]] = {
     "all": (CPU, GPU, NEURAL_ENGINE),
     "cpu_and_ne": (CPU, NEURAL_ENGINE),

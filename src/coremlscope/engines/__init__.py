@@ -1,6 +1,6 @@
-"""Engines: what runs lowered programs and times them.
+"""Engines, which run lowered programs and time them.
 
-Importing this package is cheap; an engine's own library is loaded when it is used.
+Importing this package is cheap. An engine's library is loaded on first use.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 __all__ = ["ENGINES", "engine"]
 
-#: Every engine that a person can ask for: its name, its module in this package and its class. The first is
+#: Every engine that a user can select: its name, its module in this package and its class. The first one is
 #: the default.
 ENGINES: tuple[tuple[str, str, str], ...] = (("onnxruntime", "onnxruntime", "OnnxRuntimeEngine"),)
 
 
 def engine(name: str = ENGINES[0][0]) -> Engine:
-    """The engine of that name.
+    """Creates the engine with this name.
 
     Raises:
-        UsageError: There is none.
+        UsageError: The name is unknown.
     """
     for known, module, class_name in ENGINES:
         if known == name:
-            made: Engine = getattr(importlib.import_module(f"{__name__}.{module}"), class_name)()
-            return made
+            created: Engine = getattr(importlib.import_module(f"{__name__}.{module}"), class_name)()
+            return created
     names = ", ".join(known for known, *_ in ENGINES)
-    raise UsageError(f"unknown engine {name!r}", f"engines: {names}")
+    raise UsageError(f"unknown engine {name!r}", f"use one of {names}")

@@ -1,4 +1,4 @@
-"""What an engine is: it builds a session from a lowered program, runs it, and times its nodes."""
+"""The engine interface. An engine builds a session from a lowered program, runs it and times its nodes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from coremlscope.ops.program import OnnxProgram
 
 __all__ = ["GRAPH_FILE", "Engine", "EngineNode", "EngineOptions", "NodeProfile", "Session"]
 
-#: The name of the graph in the folder that an engine builds into; the weights lie beside it.
+#: The file name of the graph in an engine's build folder; the weights are next to it.
 GRAPH_FILE = "graph.onnx"
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What a person may set on an engine.
+    """User settings of an engine.
 
     Attributes:
-        threads: Threads that work on one operation; None for one per physical core.
+        threads: Number of threads per operation; None for one per physical core.
 
     Raises:
         UsageError: The number of threads is not positive.
@@ -37,23 +37,23 @@ class EngineOptions:
 
     @property
     def thread_count(self) -> int:
-        """The number of threads meant."""
+        """The number of threads, with the default resolved."""
         return self.threads or physical_cores()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineNode:
-    """A node of the graph as the engine runs it, after its own rewriting.
+    """A node of the graph as the engine runs it, after the engine's own optimisations.
 
     Attributes:
-        name: The engine's name of it.
-        op_type: The engine's name of its operator.
-        inputs: Names of the values that it reads, those read inside its nested graphs included.
-        outputs: Names of the values that it makes.
-        seconds: Time spent in it during each profiled run, nested nodes included. A node that a run did
-            not reach has 0 there.
-        outer: For a node of a nested graph: index of the node that holds the graph. None at the top.
-        runs: How often it was executed over all profiled runs.
+        name: The engine's name for it.
+        op_type: The engine's name for its operator.
+        inputs: Names of the values that it reads, including those read inside its nested graphs.
+        outputs: Names of the values that it produces.
+        seconds: Time spent in it during each profiled run, nested nodes included; 0 for a run that did not
+            execute it.
+        outer: For a node of a nested graph, the index of the node that contains the graph; otherwise None.
+        runs: Number of its executions in all profiled runs.
     """
 
     name: str
@@ -67,13 +67,13 @@ class EngineNode:
 
 @dataclass(frozen=True, slots=True)
 class NodeProfile:
-    """What the engine's own profiler saw.
+    """The results of the engine's own profiler.
 
     Attributes:
-        nodes: Every node, in the order of execution, each before the nodes of its nested graphs. Empty
-            where a single run is more than the profiler can keep.
-        seconds: Time of each profiled run as a whole, taken around the call like any prediction's.
-        warmups: How many runs came before and were dropped.
+        nodes: Every node, in execution order, each before the nodes of its nested graphs. Empty if a single
+            run exceeds the profiler's capacity.
+        seconds: Total time of each profiled run, measured around the call as for any prediction.
+        warmups: Number of preceding runs that were discarded.
     """
 
     nodes: tuple[EngineNode, ...]
@@ -82,41 +82,41 @@ class NodeProfile:
 
 
 class Session(Protocol):
-    """A graph that is loaded and can be run."""
+    """A loaded graph that can be run."""
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Runs the graph.
 
         Args:
-            feeds: An array for each input, by the name of its ONNX value.
+            feeds: An array for each input, by the name of the ONNX value.
 
         Returns:
-            Every output, by the name of its ONNX value.
+            Every output, by the name of the ONNX value.
 
         Raises:
             EngineError: The engine failed.
         """
 
     def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
-        """Times every node, in a session of its own whose profiler is on.
+        """Times every node, in a separate session with the profiler enabled.
 
-        Works on a closed session too, so that one model need not be in memory twice. Where a run executes
-        very many nodes (a loop), fewer runs are profiled than asked for.
+        Also works after `close`, so that a model need not be in memory twice. If a run executes very many
+        nodes (a loop), fewer runs are profiled than requested.
 
         Raises:
             EngineError: The engine failed.
         """
 
     def close(self) -> None:
-        """Lets go of the engine's memory; the session cannot be run afterwards."""
+        """Releases the engine's memory. The session cannot be run afterwards."""
 
 
 class Engine(Protocol):
-    """Something that runs lowered programs."""
+    """A library that runs lowered programs."""
 
     @property
     def name(self) -> str:
-        """What it is called: `onnxruntime`."""
+        """The name of the engine: `onnxruntime`."""
 
     @property
     def title(self) -> str:
@@ -124,19 +124,19 @@ class Engine(Protocol):
 
     @property
     def version(self) -> str:
-        """Its version."""
+        """The version of the engine."""
 
     def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> Session:
-        """Writes the program into a folder that exists, and loads it.
+        """Writes the program into an existing folder and loads it.
 
         Raises:
-            EngineError: The engine refused the graph, or the folder cannot be written.
-            MissingWeightsError: A weight lies in a file that is absent.
+            EngineError: The engine rejected the graph, or the folder cannot be written.
+            MissingWeightsError: A weight file is missing.
         """
 
     def load(self, folder: Path, options: EngineOptions) -> Session:
-        """Loads what `build` wrote.
+        """Loads the program that `build` wrote.
 
         Raises:
-            EngineError: The folder does not hold what `build` writes, or the engine refused it.
+            EngineError: The folder does not contain a built program, or the engine rejected the program.
         """

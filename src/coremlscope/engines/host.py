@@ -1,4 +1,4 @@
-"""The processor that does the work."""
+"""Properties of the host's processor."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from coremlscope.results.measurement import Machine
 
 __all__ = ["logical_processors", "physical_cores", "power_mode", "processor_name", "this_machine"]
 
-#: macOS' names for the values of `powermode` in `pmset -g`; older systems tell `lowpowermode` alone.
+#: macOS's names for the values of `powermode` in `pmset -g`. Older systems report only `lowpowermode`.
 _POWER_MODES = {"0": "normal", "1": "low power", "2": "high power"}
 
 _CPUINFO = Path("/proc/cpuinfo")
 
 
 def _cpuinfo() -> list[dict[str, str]]:
-    """The blocks of Linux' `/proc/cpuinfo`, one a logical processor; empty elsewhere."""
+    """Returns the blocks of Linux's `/proc/cpuinfo`, one per logical processor; empty on other systems."""
     try:
         text = _CPUINFO.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -36,7 +36,7 @@ def _cpuinfo() -> list[dict[str, str]]:
 
 
 def _sysctl(name: str) -> str:
-    """A value of macOS' `sysctl`; empty where it cannot be had."""
+    """Returns a value of macOS's `sysctl`, or an empty string if it is not available."""
     try:
         done = subprocess.run(["/usr/sbin/sysctl", "-n", name], capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.SubprocessError):
@@ -45,7 +45,7 @@ def _sysctl(name: str) -> str:
 
 
 def _registry_name() -> str:
-    """The processor's name in Windows' registry; empty elsewhere."""
+    """Returns the processor's name from the Windows registry, or an empty string on other systems."""
     if sys.platform != "win32":
         return ""
     import winreg
@@ -60,7 +60,7 @@ def _registry_name() -> str:
 
 @functools.cache
 def processor_name() -> str:
-    """What the processor calls itself: `AMD EPYC 9654`, `Apple M2`; else the architecture."""
+    """Returns the processor's name, such as `AMD EPYC 9654` or `Apple M2`; if unknown, the architecture."""
     name = ""
     if sys.platform == "darwin":
         name = _sysctl("machdep.cpu.brand_string")
@@ -69,11 +69,11 @@ def processor_name() -> str:
     else:
         for key in ("model name", "Model", "cpu model", "Hardware"):
             name = name or next((block[key] for block in _cpuinfo() if block.get(key)), "")
-    return " ".join(name.split()) or platform.processor() or platform.machine() or "an unknown processor"
+    return " ".join(name.split()) or platform.processor() or platform.machine() or "unknown processor"
 
 
 def power_mode() -> str:
-    """A Mac's power mode now, as `pmset -g` tells it: `low power`, `normal`, `high power`; else empty."""
+    """Returns a Mac's current power mode: `low power`, `normal` or `high power`; empty on other systems."""
     if sys.platform != "darwin":
         return ""
     try:
@@ -85,12 +85,12 @@ def power_mode() -> str:
 
 def _parse_power_mode(text: str) -> str:
     rows = (line.split() for line in text.splitlines())
-    told = {row[0]: row[1] for row in rows if len(row) > 1}
-    return _POWER_MODES.get(told.get("powermode", told.get("lowpowermode", "")), "")
+    settings = {row[0]: row[1] for row in rows if len(row) > 1}
+    return _POWER_MODES.get(settings.get("powermode", settings.get("lowpowermode", "")), "")
 
 
 def logical_processors() -> int:
-    """Logical processors that this process may use."""
+    """Returns the number of logical processors that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -98,7 +98,7 @@ def logical_processors() -> int:
 
 @functools.cache
 def physical_cores() -> int:
-    """Physical cores that this process may use: two hardware threads of one core count once."""
+    """Returns the number of physical cores that this process may use; hardware threads do not count."""
     available = logical_processors()
     cores = 0
     if sys.platform == "darwin":
@@ -111,7 +111,7 @@ def physical_cores() -> int:
         ]
         if blocks and all("core id" in b for b in blocks):
             cores = len({(b.get("physical id", ""), b["core id"]) for b in blocks})
-    elif sys.platform == "win32":  # no interface without a dependency; two threads a core is the usual case
+    elif sys.platform == "win32":  # there is no API without a dependency; two threads per core are usual
         cores = (available + 1) // 2
     return max(1, min(cores or available, available))
 

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's profiler writes, joined with the graph that it ran."""
+"""Reading of ONNX Runtime's profiler output, and its join with the optimised graph."""
 
 from __future__ import annotations
 
@@ -17,23 +17,27 @@ __all__ = ["NodeEvents", "read_nodes"]
 _SUFFIX = "_kernel_time"
 _MICROSECOND = 1e-6
 
-#: A node as the profiler names it: its name and its operator.
+#: The profiler's key of a node: its name and its operator.
 Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEvents:
-    """Executions of nodes, one list a run, each execution with its duration in seconds."""
+    """Node executions, one tuple per run, each with its duration in seconds."""
 
     runs: tuple[tuple[tuple[Key, float], ...], ...]
 
     @classmethod
     def read(cls, path: Path, warmups: int) -> NodeEvents:
-        """Reads a profile: one event a line, each written when it ends; the first runs are dropped.
+        """Reads a profile. It has one event per line, written when the event ends.
+
+        Args:
+            path: The profile.
+            warmups: Number of runs at the start that are discarded.
 
         Raises:
             OSError: The file cannot be read.
-            ValueError: The file is no profile.
+            ValueError: The file is not a profile.
         """
         runs: list[tuple[tuple[Key, float], ...]] = []
         current: list[tuple[Key, float]] = []
@@ -52,9 +56,9 @@ class NodeEvents:
         return cls(tuple(runs[warmups:]))
 
 
-@dataclass(slots=True)
-class _Seen:
-    """A node of the saved graph while its executions are counted."""
+@dataclass(slots=True, kw_only=True)
+class _NodeCounter:
+    """A node of the saved graph, with its executions so far."""
 
     key: Key
     inputs: tuple[str, ...]
@@ -63,22 +67,45 @@ class _Seen:
     seconds: list[float]
     runs: int = 0
 
-    def frozen(self) -> EngineNode:
-        return EngineNode(*self.key, self.inputs, self.outputs, tuple(self.seconds), self.outer, self.runs)
+    def result(self) -> EngineNode:
+        name, op_type = self.key
+        return EngineNode(
+            name=name,
+            op_type=op_type,
+            inputs=self.inputs,
+            outputs=self.outputs,
+            seconds=tuple(self.seconds),
+            outer=self.outer,
+            runs=self.runs,
+        )
 
 
 @dataclass(slots=True)
 class _Table:
-    """The nodes of the saved graph, and where to find one by the profiler's name for it."""
+    """The nodes of the saved graph, with an index by the profiler's key.
 
-    count: int
-    rows: list[_Seen] = field(default_factory=list)
-    places: dict[Key, list[int]] = field(default_factory=dict)
+    Attributes:
+        run_count: Number of profiled runs.
+        rows: The nodes.
+        indices: Indices into `rows`; several if nodes share a key.
+    """
+
+    run_count: int
+    rows: list[_NodeCounter] = field(default_factory=list)
+    indices: dict[Key, list[int]] = field(default_factory=dict)
 
     def add(self, key: Key, inputs: Sequence[str], outputs: Sequence[str], outer: int | None) -> int:
         index = len(self.rows)
-        self.rows.append(_Seen(key, tuple(inputs), tuple(outputs), outer, [0.0] * self.count))
-        self.places.setdefault(key, []).append(index)
+        self.rows.append(
+            _NodeCounter(
+                key=key,
+                inputs=tuple(inputs),
+                outputs=tuple(outputs),
+                outer=outer,
+                seconds=[0.0] * self.run_count,
+            )
+        )
+        self.indices.setdefault(key, []).append(index)
         return index
 
     def walk(self, graph: Any, outer: int | None) -> None:
@@ -91,11 +118,11 @@ class _Table:
 
 
 def read_nodes(graph: Path, events: NodeEvents) -> tuple[EngineNode, ...]:
-    """The nodes of a saved graph with their times.
+    """Returns the nodes of a saved graph with their times.
 
-    The profiler names nodes; names are unique wherever the lowering or ONNX Runtime made them. Should two
-    nodes share one, their executions go to them in turn, as nodes are run in the order in which they are
-    saved. An execution of a node that the graph does not have keeps a row of its own.
+    The profiler identifies nodes by name. Names are unique if the lowering or ONNX Runtime created them. If
+    nodes share a name, the executions are assigned to them cyclically in graph order, because nodes run in
+    the order in which they are saved. An execution of a node that is not in the graph gets its own row.
 
     Raises:
         EngineError: The graph was not saved.
@@ -105,18 +132,18 @@ def read_nodes(graph: Path, events: NodeEvents) -> tuple[EngineNode, ...]:
     try:
         model = onnx.load(str(graph), load_external_data=False)
     except OSError as error:
-        raise EngineError(f"ONNX Runtime did not save the graph that it profiled: {error}") from error
+        raise EngineError(f"ONNX Runtime did not save the profiled graph: {error}") from error
     table = _Table(len(events.runs))
     table.walk(model.graph, None)
     for number, run in enumerate(events.runs):
-        turns: Counter[Key] = Counter()
+        executions: Counter[Key] = Counter()
         for key, seconds in run:
-            indices = table.places.get(key) or [table.add(key, (), (), None)]
-            row = table.rows[indices[turns[key] % len(indices)]]
-            turns[key] += 1
+            indices = table.indices.get(key) or [table.add(key, (), (), None)]
+            row = table.rows[indices[executions[key] % len(indices)]]
+            executions[key] += 1
             row.seconds[number] += seconds
             row.runs += 1
-    return tuple(row.frozen() for row in table.rows)
+    return tuple(row.result() for row in table.rows)
 
 
 def _nested(node: Any) -> Iterator[Any]:
@@ -127,7 +154,7 @@ def _nested(node: Any) -> Iterator[Any]:
 
 
 def _outside_reads(graph: Any) -> set[str]:
-    """Names that a nested graph reads and does not make."""
+    """Returns the names of values that a nested graph reads but does not define."""
     made = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     reads: set[str] = {output.name for output in graph.output}
     for node in graph.node:

@@ -1,4 +1,4 @@
-"""ONNX Runtime on the host's processor."""
+"""The ONNX Runtime engine, on the host's CPU."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
 
 __all__ = ["OnnxRuntimeEngine"]
 
-#: ONNX Runtime's own log goes to standard error; every failure also arrives as an exception.
+#: ONNX Runtime logs to standard error; every failure is also raised as an exception.
 _FATAL_ONLY = 4
-#: Executions of nodes in one profile. The profiler stops at a million, and writes half a kilobyte for each.
+#: Limit of node executions in one profile. The profiler stops at a million, and writes 0.5 kB for each.
 _MOST_EXECUTIONS = 200_000
 _OPTIMISED_GRAPH = "optimised.onnx"
 _OPTIMISED_WEIGHTS = "optimised.bin"
@@ -34,12 +34,12 @@ _OPTIMISED_WEIGHTS = "optimised.bin"
 
 @functools.cache
 def _installed_version() -> str:
-    """Looked up once: it takes as long as compiling a small model."""
+    """Returns the installed version. The lookup takes as long as compiling a small model, so it is cached."""
     return importlib.metadata.version("onnxruntime")
 
 
 class OnnxRuntimeEngine:
-    """Runs lowered programs with ONNX Runtime's kernels for the host's processor."""
+    """Runs lowered programs with ONNX Runtime's CPU kernels."""
 
     name = "onnxruntime"
     title = "ONNX Runtime"
@@ -59,12 +59,12 @@ class OnnxRuntimeEngine:
             reason = error.strerror or str(error)
             raise EngineError(
                 f"cannot write the compiled model into {folder}: {reason}",
-                "free some space there, or choose another folder",
+                "free some disk space, or choose another folder",
             ) from error
         return OnnxRuntimeSession(graph, folder, options)
 
     def load(self, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
-        """Loads what `build` wrote; see `Engine.load`."""
+        """Loads the program that `build` wrote; see `Engine.load`."""
         try:
             graph = (folder / GRAPH_FILE).read_bytes()
         except OSError as error:
@@ -97,7 +97,8 @@ class OnnxRuntimeSession:
 
         graph = onnx.ModelProto.FromString(self._graph).graph
         if any(attribute.HasField("g") for node in graph.node for attribute in node.attribute):
-            # How often nested nodes are executed shows only when they are. The profiler's log has an end.
+            # The number of executions of nested nodes is known only after a run, and the profiler's log is
+            # limited.
             pilot = self._profile(feeds, 1, 0)
             executions = sum(node.runs for node in pilot.nodes)
             if not executions:
@@ -107,7 +108,7 @@ class OnnxRuntimeSession:
         return self._profile(feeds, iterations, warmups)
 
     def _profile(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
-        """Runs the graph with the profiler on; without nodes where the profiler did not keep all of it."""
+        """Runs the graph with the profiler enabled; `nodes` is empty if the profile is incomplete."""
         with tempfile.TemporaryDirectory(prefix="coremlscope-") as name:
             scratch = Path(name)
             options = _session_options(self._folder, self._options)
@@ -129,15 +130,15 @@ class OnnxRuntimeSession:
         return NodeProfile(nodes if is_complete else (), tuple(seconds[warmups:]), warmups)
 
     def close(self) -> None:
-        """Lets go of ONNX Runtime's memory; see `Session.close`. The session is in no cycle of references."""
+        """Releases ONNX Runtime's memory; see `Session.close`. The session is not in a reference cycle."""
         self._session = None
         _return_memory()
 
 
 def _return_memory() -> None:
-    """Gives freed memory back to the system; glibc keeps it otherwise, twice the weights of a large model."""
+    """Returns freed memory to the system. glibc would keep it: twice the weights of a large model."""
     if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl has none
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl does not have it
         if trim is not None:
             trim(0)
 
@@ -150,17 +151,17 @@ def _session_options(folder: Path, options: EngineOptions) -> Any:
     settings.log_severity_level = _FATAL_ONLY
     settings.intra_op_num_threads = options.thread_count
     if options.thread_count > logical_processors():
-        # Threads that wait in a loop would keep those that work from their processor.
+        # Spinning threads would take processors from working threads.
         settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
     settings.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
     return settings
 
 
 def _save_structure(settings: Any, scratch: Path) -> None:
-    """Has the graph saved as ONNX Runtime rewrote it, without its weights where the system allows that.
+    """Makes ONNX Runtime save the optimised graph, without its weights if the system allows that.
 
-    ONNX Runtime insists on writing the weights to a file beside the graph. Where there is a null device,
-    that file is a link to it.
+    ONNX Runtime always writes the weights to a file next to the graph. On systems with a null device, that
+    file is a link to it.
     """
     settings.optimized_model_filepath = str(scratch / _OPTIMISED_GRAPH)
     entry = settings.add_session_config_entry
@@ -190,12 +191,12 @@ _LONGEST = 400
 
 @contextmanager
 def _failures(action: str) -> Iterator[None]:
-    """Turns whatever ONNX Runtime raises into one sentence."""
+    """Converts exceptions of ONNX Runtime to `EngineError` with a one-sentence message."""
     try:
         yield
     except EngineError:
         raise
-    except Exception as error:  # ONNX Runtime's exceptions have no common base but this
+    except Exception as error:  # ONNX Runtime's exceptions have no other common base class
         text = _PREFIX.sub("", " ".join(str(error).split()))
         text = _SOURCE.sub("", text).strip().rstrip(".")
         text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

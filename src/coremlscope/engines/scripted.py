@@ -1,4 +1,4 @@
-"""An engine whose results and times are given, for tests of everything above engines."""
+"""An engine with scripted results and times, for tests of the layers above engines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ScriptedClock", "ScriptedEngine", "ScriptedSession"]
 
 @dataclass(slots=True)
 class ScriptedClock:
-    """A clock that stands still unless something moves it on."""
+    """A clock that advances only on request."""
 
     now: float = 0.0
 
@@ -26,21 +26,21 @@ class ScriptedClock:
         return self.now
 
     def advance(self, seconds: float) -> None:
-        """Moves the clock on."""
+        """Advances the clock."""
         self.now += seconds
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ScriptedEngine:
-    """Runs nothing: outputs are zeros of the declared shape (unknown dimensions are one).
+    """Runs nothing. Outputs are zeros of the declared shape, with unknown dimensions set to 1.
 
     Attributes:
-        clock: Moved on by each of the durations below.
-        build_s: How long a build takes.
-        load_s: How long a load takes.
-        run_s: How long each run takes, in turn; the last one for ever.
-        node_s: How long each node of the graph takes in each profiled run, by name; others take 1 µs.
-        outputs: From feeds to outputs, in place of zeros.
+        clock: Advanced by each of the durations below.
+        build_s: Duration of a build.
+        load_s: Duration of a load.
+        run_s: Durations of successive runs; the last one repeats.
+        node_s: Durations of each node in successive profiled runs, by node name; 1 µs for other nodes.
+        outputs: Computes outputs from feeds, instead of zeros.
     """
 
     clock: ScriptedClock = field(default_factory=ScriptedClock)
@@ -84,10 +84,10 @@ class ScriptedSession:
         self._runs = 0
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Zeros, or what the script says; see `Session.run`."""
+        """Returns zeros or scripted outputs; see `Session.run`."""
         missing = [value.name for value in self._graph.input if value.name not in feeds]
         if missing:
-            raise EngineError(f"the scripted engine was not fed {', '.join(missing)}")
+            raise EngineError(f"inputs of the scripted engine are missing: {', '.join(missing)}")
         durations = self._engine.run_s
         self._engine.clock.advance(durations[min(self._runs, len(durations) - 1)])
         self._runs += 1
@@ -96,18 +96,28 @@ class ScriptedSession:
         return {value.name: _zeros(value.type.tensor_type) for value in self._graph.output}
 
     def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
-        """The scripted times of the lowered nodes, none fused; see `Session.node_times`."""
+        """Returns the scripted times of the lowered nodes, without fusion; see `Session.node_times`."""
         nodes = []
         for node in self._graph.node:
             given = self._engine.node_s.get(node.name, (1e-6,))
             seconds = tuple(given[min(index, len(given) - 1)] for index in range(iterations))
             reads, made = tuple(n for n in node.input if n), tuple(n for n in node.output if n)
-            nodes.append(EngineNode(node.name, node.op_type, reads, made, seconds, None, iterations))
+            nodes.append(
+                EngineNode(
+                    name=node.name,
+                    op_type=node.op_type,
+                    inputs=reads,
+                    outputs=made,
+                    seconds=seconds,
+                    outer=None,
+                    runs=iterations,
+                )
+            )
         runs = tuple(sum(node.seconds[index] for node in nodes) for index in range(iterations))
         return NodeProfile(tuple(nodes), runs, warmups)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing; there are no resources to release."""
 
 
 def _zeros(type_: object) -> Array:

@@ -1,1 +1,1 @@
-"""From a model to predictions: which function, which shapes, compiled, loaded and run."""
+"""Execution: selects, binds, compiles, loads and runs the functions of a model."""

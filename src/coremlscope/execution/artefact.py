@@ -1,4 +1,4 @@
-"""What a compiled function leaves in its folder, beside the engine's own files."""
+"""The manifest of a compiled function, stored beside the engine's files."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ __all__ = ["MANIFEST_FILE", "Manifest", "read_artefact", "write_manifest"]
 
 MANIFEST_FILE = "compiled.json"
 _SCHEMA = "coremlscope.compiled/1"
+_HINT = "compile the model again"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """Which function was compiled, how, and by what.
+    """What was compiled, with which options and by which engine.
 
     Attributes:
-        function: The name by which the model's description knows the function.
-        shapes: The shapes that were asked for.
+        function: The function's name in the model's description.
+        shapes: The requested input shapes by name.
         engine: The engine's name.
-        engine_version: Its version.
-        random_weights: The seed of made-up weights; None where the model's own were used.
-        precision: How results that are declared as fp16 are carried.
+        engine_version: The engine's version.
+        random_weights: The seed of random weights; None if the model's own weights were used.
+        precision: The precision of results that the program declares as fp16.
     """
 
     function: str
@@ -44,7 +45,7 @@ class Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest, program: OnnxProgram) -> None:
-    """Writes everything about a compiled function that the engine's files do not say.
+    """Writes the parts of a compiled function that the engine's files do not hold.
 
     Raises:
         EngineError: The folder cannot be written.
@@ -73,46 +74,51 @@ def write_manifest(folder: Path, manifest: Manifest, program: OnnxProgram) -> No
 
 
 def read_artefact(folder: Path) -> tuple[Manifest, OnnxProgram]:
-    """What was compiled into a folder. The program's weights stay in their file.
+    """Reads a compiled function; the weights stay in their file.
 
     Raises:
-        EngineError: The folder does not hold a compiled function, or one of another version of this program.
+        EngineError: The folder does not hold a compiled function, or another version of coremlscope wrote it.
     """
     import onnx
 
     try:
         content = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
         if content["schema"] != _SCHEMA or content["coremlscope"] != __version__:
-            raise EngineError(
-                f"{folder} was compiled by another version of coremlscope", "compile the model again"
-            )
+            raise EngineError(f"{folder} was compiled by another version of coremlscope", _HINT)
         model = onnx.load(str(folder / GRAPH_FILE), load_external_data=False)
-        shapes = {name: tuple(shape) for name, shape in content["shapes"].items()}
-        manifest = Manifest(
-            content["function"],
-            shapes,
-            content["engine"],
-            content["engine_version"],
-            content["random_weights"],
-            content["precision"],
-        )
-        program = OnnxProgram(
-            model, (), content["weights_bytes"], content["owners"], frozenset(content["folded"]),
-            tuple(map(_port_from_json, content["inputs"])),
-            tuple(map(_port_from_json, content["outputs"])),
-            tuple(map(_state_from_json, content["states"])),
-            _ranges_from_json(content["ranges"]),
-        )  # fmt: skip
+        return _manifest_from_json(content), _program_from_json(content, model)
     except EngineError:
         raise
     except OSError as error:
         reason = error.strerror or error
-        raise EngineError(
-            f"{folder} does not hold a compiled model: {reason}", "compile the model again"
-        ) from error
-    except Exception as error:  # JSON, protobuf and missing keys: all mean a damaged folder
-        raise EngineError(f"the compiled model in {folder} is damaged", "compile the model again") from error
-    return manifest, program
+        raise EngineError(f"{folder} does not hold a compiled model: {reason}", _HINT) from error
+    except Exception as error:  # JSON errors, protobuf errors and missing keys all mean a damaged folder.
+        raise EngineError(f"the compiled model in {folder} is damaged", _HINT) from error
+
+
+def _manifest_from_json(content: Mapping[str, Any]) -> Manifest:
+    return Manifest(
+        function=content["function"],
+        shapes={name: tuple(shape) for name, shape in content["shapes"].items()},
+        engine=content["engine"],
+        engine_version=content["engine_version"],
+        random_weights=content["random_weights"],
+        precision=content["precision"],
+    )
+
+
+def _program_from_json(content: Mapping[str, Any], model: Any) -> OnnxProgram:
+    return OnnxProgram(
+        model=model,
+        weights=(),
+        weights_bytes=content["weights_bytes"],
+        owners=content["owners"],
+        folded=frozenset(content["folded"]),
+        inputs=tuple(map(_port_from_json, content["inputs"])),
+        outputs=tuple(map(_port_from_json, content["outputs"])),
+        states=tuple(map(_state_from_json, content["states"])),
+        ranges=_ranges_from_json(content["ranges"]),
+    )
 
 
 def _port_to_json(port: Port | StatePort) -> dict[str, Any]:
@@ -141,16 +147,25 @@ def _type(content: Mapping[str, Any]) -> TensorType:
 def _port_from_json(content: Mapping[str, Any]) -> Port:
     labels = content["labels"]
     return Port(
-        content["name"], content["value"], _type(content), np.dtype(content["dtype"]),
-        None if labels is None else tuple(labels), content["holds_keys"], content["is_closed"],
-    )  # fmt: skip
-
-
-def _ranges_from_json(content: list[str] | None) -> RangePort | None:
-    return None if content is None else RangePort(content[0], tuple(content[1:]))
+        name=content["name"],
+        value=content["value"],
+        type=_type(content),
+        dtype=np.dtype(content["dtype"]),
+        labels=None if labels is None else tuple(labels),
+        holds_keys=content["holds_keys"],
+        is_closed=content["is_closed"],
+    )
 
 
 def _state_from_json(content: Mapping[str, Any]) -> StatePort:
     return StatePort(
-        content["name"], content["value"], _type(content), np.dtype(content["dtype"]), content["updated"]
+        name=content["name"],
+        value=content["value"],
+        type=_type(content),
+        dtype=np.dtype(content["dtype"]),
+        updated=content["updated"],
     )
+
+
+def _ranges_from_json(content: list[str] | None) -> RangePort | None:
+    return None if content is None else RangePort(content[0], tuple(content[1:]))

@@ -1,12 +1,12 @@
-"""Which function of a model is meant, and the shapes that it is bound to."""
+"""Selects a function of a model and binds it to input shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from coremlscope.classical.function import as_function
 from coremlscope.errors import CorruptModelError, UnsupportedModelError, UsageError
-from coremlscope.execution.classical import as_function
 from coremlscope.features import bind_shapes, nearest
 from coremlscope.ir import (
     Classical,
@@ -33,9 +33,9 @@ class Chosen:
     """A function of a model and its interface.
 
     Attributes:
-        name: The name by which the description knows it.
-        function: Its body.
-        description: Its interface.
+        name: The function's name in the model's description.
+        function: The function's body.
+        description: The function's inputs, outputs and states.
     """
 
     name: str
@@ -44,27 +44,33 @@ class Chosen:
 
 
 def program_of(model: Model) -> Program | None:
-    """The model as a program: a classical one is a function of one operation. None for other kinds.
+    """The model as a program, or None if it is neither a program nor a classical model.
+
+    A classical model becomes a program with one function of one operation.
 
     Raises:
-        ModelError: A classical model is described to take or give what it cannot.
+        ModelError: The description of a classical model does not match its content.
     """
     content = model.content
     if isinstance(content, Program):
         return content
     if isinstance(content, Classical):
         name = model.description.default
-        return Program({name: as_function(content, name, model.description.main)})
+        return Program(functions={name: as_function(content, name, model.description.main)})
     return None
 
 
 def choose_function(model: Model, name: str | None = None) -> Chosen:
-    """The function called `name`, or the default one.
+    """Selects a function of a model.
+
+    Args:
+        model: The model.
+        name: The function's name; None selects the default function.
 
     Raises:
-        UsageError: The model has no such function.
-        UnsupportedModelError: The model is of a kind that cannot be run.
-        CorruptModelError: The model describes a function that it does not hold.
+        UsageError: The function is unknown.
+        UnsupportedModelError: Models of this kind cannot be run.
+        CorruptModelError: The model describes the function but does not hold it.
     """
     program = program_of(model)
     if program is None:
@@ -75,7 +81,7 @@ def choose_function(model: Model, name: str | None = None) -> Chosen:
         known = ", ".join(described)
         near = nearest(wanted, described)
         hint = f"did you mean {near!r}? " if near else ""
-        raise UsageError(f"the model has no function {wanted!r}", f"{hint}functions: {known}")
+        raise UsageError(f"unknown function {wanted!r}", f"{hint}functions: {known}")
     body = functions.get(wanted)
     if body is None and len(functions) == 1:
         body = next(iter(functions.values()))
@@ -89,16 +95,17 @@ def _cannot_run(model: Model) -> UnsupportedModelError:
     if isinstance(model.content, External):
         return UnsupportedModelError(
             f"a {model.kind} cannot be run here: {model.content.absent}",
-            "`coremlscope inspect` tells what the file holds; of a pipeline, `profile` runs the other stages",
+            "`coremlscope inspect` shows what the file holds; "
+            "`coremlscope profile` runs the other stages of a pipeline",
         )
     return UnsupportedModelError(
-        f"a model of the kind {model.kind} cannot be run here",
-        "`coremlscope inspect` works on every kind",
+        f"models of type {model.kind} cannot be run here",
+        "`coremlscope inspect` works on every type of model",
     )
 
 
 def _of_stage(function: Function, stage: str) -> Function:
-    """The function with names that begin with the stage: its own and the ids of its operations."""
+    """Prefixes the name of a function and the ids of its operations with the name of a stage."""
 
     def of_graph(graph: Graph) -> Graph:
         return replace(graph, ops=tuple(map(of_op, graph.ops)))
@@ -106,29 +113,29 @@ def _of_stage(function: Function, stage: str) -> Function:
     def of_op(op: Op) -> Op:
         return replace(op, id=f"{stage}/{op.id}", blocks=tuple(map(of_graph, op.blocks)))
 
-    again = function.specialise
+    specialise = function.specialise
     return replace(
         function,
         name=f"{stage}/{function.name}",
         graph=of_graph(function.graph),
-        specialise=None if again is None else lambda shapes: _of_stage(again(shapes), stage),
+        specialise=None if specialise is None else lambda shapes: _of_stage(specialise(shapes), stage),
     )
 
 
 def bind_model(
     model: Model, function: str | None = None, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> BoundFunction:
-    """Binds a function of a model to shapes: those asked for, else the defaults of its description.
+    """Binds a function of a model to input shapes.
 
     Args:
         model: The model.
-        function: The function's name; None for the default one.
-        shapes: Shapes of inputs and states by name.
+        function: The function's name; None selects the default function.
+        shapes: Shapes of inputs and states by name. The others get the defaults of the description.
 
     Raises:
         InputError: A name is unknown, or a shape is not allowed.
-        UsageError: The model has no such function.
-        UnsupportedModelError: The model is of a kind that cannot be run.
+        UsageError: The function is unknown.
+        UnsupportedModelError: Models of this kind cannot be run.
     """
     chosen = choose_function(model, function)
     wanted = bind_shapes(chosen.description, shapes)
@@ -139,7 +146,7 @@ def bind_model(
 
 
 def _specialised(function: Function, wanted: Mapping[str, Shape]) -> Function:
-    """The function as it is for these shapes of its inputs."""
+    """Specialises a function for input shapes, if it supports that and a shape differs from its own."""
     types = [(value.type, wanted.get(value.name)) for value in function.graph.inputs]
     if function.specialise is None or all(
         shape is None or (isinstance(type_, TensorType) and type_.shape == tuple(shape))
@@ -150,7 +157,10 @@ def _specialised(function: Function, wanted: Mapping[str, Shape]) -> Function:
 
 
 def _fits(type_: ValueType | None, shape: Shape) -> bool:
-    """True where the program leaves a shape open that this one fits; a shape it declares in full stands."""
+    """True if the program leaves dimensions unknown and the shape matches the known ones.
+
+    A shape that the program declares completely takes precedence over the description.
+    """
     if isinstance(type_, StateType):
         type_ = type_.wrapped
     if not isinstance(type_, TensorType) or type_.is_static:

@@ -1,4 +1,4 @@
-"""Compiled functions kept from one run of the program to the next."""
+"""A cache of compiled functions on disk, shared by processes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ __all__ = ["ArtefactCache", "key_of_files"]
 
 _LIMIT_BYTES = 4 << 30
 _UNFINISHED = ".making-"
-#: Unfinished folders older than this were left behind by a process that died.
+#: Older unfinished folders are leftovers of a process that died.
 _STALE_S = 24 * 3600.0
 
 
 def key_of_files(root: Path, parts: Iterable[str]) -> str:
-    """A key for what is made from a file or folder: changes when any file below it is replaced or written.
+    """A cache key that changes when a file below `root` is replaced or written.
 
     Args:
-        root: The file or folder; names, sizes and times of change count, contents are not read.
-        parts: What else the result depends on.
+        root: The file or folder. The key depends on names, sizes and modification times; contents are not
+            read.
+        parts: Other values that the key depends on.
 
     Raises:
-        OSError: A file cannot be looked at.
+        OSError: A file's status cannot be read.
     """
     digest = hashlib.sha256(str(root.resolve()).encode())
     files = sorted(path for path in root.rglob("*") if path.is_file()) if root.is_dir() else [root]
@@ -42,14 +43,14 @@ def key_of_files(root: Path, parts: Iterable[str]) -> str:
 
 
 class ArtefactCache:
-    """A folder of folders, each made once and found again by its key.
+    """Cached folders, each created once and found by its key.
 
-    Several processes may use one cache: a folder appears under its key in one step, when it is complete. The
-    ones unused for longest go when the limit is passed.
+    Several processes may share a cache: a complete folder is renamed to its key atomically. When the cache
+    exceeds its limit, the least recently used folders are removed.
 
     Args:
-        root: Where.
-        limit_bytes: How much may be kept.
+        root: The folder of the cache.
+        limit_bytes: The maximum size of the cache.
     """
 
     def __init__(self, root: Path, limit_bytes: int = _LIMIT_BYTES) -> None:
@@ -57,11 +58,11 @@ class ArtefactCache:
         self.limit_bytes = limit_bytes
 
     def key(self, source: Path, parts: Iterable[str]) -> str:
-        """The key of what is made from a model; see `key_of_files`."""
+        """The cache key for a source; see `key_of_files`."""
         return key_of_files(source, parts)
 
     def find(self, key: str) -> Path | None:
-        """The folder kept under a key, if there is one; counts as a use of it."""
+        """Finds the folder of a key and marks it as used; None if the key is not cached."""
         folder = self.root / key
         if not folder.is_dir():
             return None
@@ -70,11 +71,14 @@ class ArtefactCache:
         return folder
 
     def add(self, key: str, make: Callable[[Path], None]) -> Path:
-        """Makes what is to be kept under a key; where another process was faster, its result stands.
+        """Creates the folder of a key, unless another process creates it first.
 
         Args:
             key: The key.
-            make: Fills the empty folder that it is given.
+            make: Called with the path of an empty folder, which it fills.
+
+        Returns:
+            The cached folder.
 
         Raises:
             OutputError: The cache cannot be written.
@@ -101,7 +105,7 @@ class ArtefactCache:
         return target
 
     def remove(self, key: str) -> None:
-        """Drops what is kept under a key, if anything is."""
+        """Removes the folder of a key, if it is cached."""
         shutil.rmtree(self.root / key, ignore_errors=True)
 
     def _shrink(self, keep: Path) -> None:
@@ -110,7 +114,7 @@ class ArtefactCache:
             try:
                 changed = folder.stat().st_mtime
                 size = sum(path.stat().st_size for path in folder.iterdir())
-            except OSError:  # another process took it away
+            except OSError:  # Another process removed it.
                 continue
             if not folder.name.startswith("."):
                 kept.append((changed, size, folder))

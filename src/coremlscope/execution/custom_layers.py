@@ -1,4 +1,4 @@
-"""What stands in for custom layers of neural networks, so that the rest of a network can be timed."""
+"""Replaces custom layers of neural networks, so that the rest of a network can be timed."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 
 from coremlscope.ir import Function, Graph, Model, Op, Pipeline, Program, Shape, TensorType, Value, constant
 
-__all__ = ["CustomLayer", "around_custom_layers", "custom_layers"]
+__all__ = ["CustomLayer", "custom_layers", "replace_custom_layers"]
 
-_CUSTOM, _STAND_IN = "custom", "random_uniform"
+_CUSTOM, _REPLACEMENT = "custom", "random_uniform"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CustomLayer:
-    """A layer that a class of an app computes.
+    """A layer that a class in an app implements.
 
     Attributes:
         id: The operation's id.
-        name: The author's name of the layer.
-        class_name: The class.
-        shape_from: Where the shapes of its results are taken from.
-        reason: Why it cannot be run; goes on from its name.
+        name: The layer's name in the model.
+        class_name: The name of the class.
+        shape_from: The source of the shapes of its results.
+        reason: Why it cannot be run: a clause that follows the layer's name.
     """
 
     id: str
@@ -32,34 +32,34 @@ class CustomLayer:
 
 
 def custom_layers(function: Function) -> Iterator[CustomLayer]:
-    """The custom layers of a function, be it before or behind `around_custom_layers`."""
+    """The custom layers of a function, before or after `replace_custom_layers`."""
     for op in function.graph.walk():
-        if _is_custom(op) and op.type in (_CUSTOM, _STAND_IN) and "." not in op.id:
+        if _is_custom(op) and op.type in (_CUSTOM, _REPLACEMENT) and "." not in op.id:
             yield CustomLayer(
-                op.id,
-                op.name,
-                str(op.attributes["class"].item()),
-                str(op.attributes["shape_from"].item()),
-                str(op.attributes["reason"].item()),
+                id=op.id,
+                name=op.name,
+                class_name=str(op.attributes["class"].item()),
+                shape_from=str(op.attributes["shape_from"].item()),
+                reason=str(op.attributes["reason"].item()),
             )
 
 
-def around_custom_layers(model: Model) -> Model:
-    """The model with random numbers in place of the results of custom layers.
+def replace_custom_layers(model: Model) -> Model:
+    """Replaces the results of custom layers by random numbers.
 
-    Numbers that were constant would let an engine compute all that follows ahead of time. A layer of which
-    not even a shape is known stays as it is.
+    The numbers are random because an engine would fold constants and everything computed from them. A layer
+    whose result shapes are unknown stays unchanged.
     """
     if isinstance(model.content, Pipeline):
-        stages = tuple(map(around_custom_layers, model.content.models))
+        stages = tuple(map(replace_custom_layers, model.content.models))
         return replace(model, content=replace(model.content, models=stages))
     if not isinstance(model.content, Program) or model.content.kind == "mlProgram":
         return model
-    functions = {name: _around(function) for name, function in model.content.functions.items()}
+    functions = {name: _replace_in(function) for name, function in model.content.functions.items()}
     return replace(model, content=replace(model.content, functions=functions))
 
 
-def _around(function: Function) -> Function:
+def _replace_in(function: Function) -> Function:
     if not any(map(_is_custom, function.graph.walk())):
         return function
     graph = _graph(function.graph)
@@ -71,15 +71,15 @@ def _around(function: Function) -> Function:
         for value in op.inputs.get("x", ())
         if isinstance(value, Value) and value.name not in known
     }
-    # What these layers read goes out of the graph, so that it is computed though nothing reads it any more.
+    # The inputs of these layers become graph outputs, so that they are still computed.
     graph = replace(graph, outputs=(*graph.outputs, *read.values()))
     return replace(function, graph=graph, specialise=_specialising(function.specialise))
 
 
 def _specialising(
-    again: Callable[[Mapping[str, Shape]], Function] | None,
+    specialise: Callable[[Mapping[str, Shape]], Function] | None,
 ) -> Callable[[Mapping[str, Shape]], Function] | None:
-    return None if again is None else lambda shapes: _around(again(shapes))
+    return None if specialise is None else lambda shapes: _replace_in(specialise(shapes))
 
 
 def _graph(graph: Graph) -> Graph:
@@ -87,7 +87,7 @@ def _graph(graph: Graph) -> Graph:
 
 
 def _parts(op: Op) -> Iterator[Op]:
-    """One operation for each result of a custom layer; the first has the layer's id."""
+    """One operation per result of a custom layer; the first keeps the layer's id."""
     if not _is_custom(op) or not all(_is_static(value.type) for value in op.outputs):
         yield replace(op, blocks=tuple(map(_graph, op.blocks)))
         return
@@ -102,7 +102,14 @@ def _parts(op: Op) -> Iterator[Op]:
         }
         inputs = {name: (argument,) for name, argument in given.items()}
         op_id = op.id if index == 0 else f"{op.id}.{index}"
-        yield Op(op_id, _STAND_IN, inputs, (value,), (), op.attributes, layer)
+        yield Op(
+            id=op_id,
+            type=_REPLACEMENT,
+            inputs=inputs,
+            outputs=(value,),
+            attributes=op.attributes,
+            layer=layer,
+        )
 
 
 def _is_static(type_: object) -> bool:

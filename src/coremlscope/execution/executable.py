@@ -1,19 +1,20 @@
-"""A function of a model, compiled and loaded."""
+"""One function of a model, compiled for one set of input shapes and loaded into an engine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict, get_args
+from typing import Any, get_args
 
+from coremlscope.classical.function import with_absent_values
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, Session
 from coremlscope.errors import UsageError
 from coremlscope.execution.artefact import Manifest, read_artefact, write_manifest
 from coremlscope.execution.binding import bind_model, choose_function
-from coremlscope.execution.border import Border
-from coremlscope.execution.classical import with_absent_values
+from coremlscope.execution.codec import FeatureCodec
 from coremlscope.execution.lowering import lower_function
 from coremlscope.execution.ranges import OpRange, read_ranges
 from coremlscope.execution.state import State
@@ -22,23 +23,71 @@ from coremlscope.ir import Array, FunctionDescription, Model
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.program import OnnxProgram, Precision
 
-__all__ = ["CompileOptions", "Executable", "check_precision", "compile_model", "load_compiled"]
+__all__ = [
+    "DEFAULT_OPTIONS",
+    "CompileOptions",
+    "Executable",
+    "check_precision",
+    "compile_model",
+    "load_compiled",
+]
 
-_OPTIONS = EngineOptions()
+
+def check_precision(precision: str) -> None:
+    """Checks the name of a precision.
+
+    Raises:
+        UsageError: It is neither `fp32` nor `fp16`.
+    """
+    if precision not in get_args(Precision):
+        raise UsageError(f"invalid precision {precision!r}", f"use one of {', '.join(get_args(Precision))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileOptions:
+    """Options for compiling and loading a function.
+
+    Attributes:
+        engine: The engine; None selects the default engine.
+        engine_options: The engine's options.
+        random_weights: The seed of the random weights that replace missing weights; None makes missing
+            weights an error.
+        precision: `fp16` rounds every result that the program declares as fp16, as a device does, and records
+            its range. `fp32` keeps float32 results.
+
+    Raises:
+        UsageError: The precision is invalid.
+    """
+
+    engine: Engine | None = None
+    engine_options: EngineOptions = field(default_factory=EngineOptions)
+    random_weights: int | None = None
+    precision: Precision = "fp32"
+
+    def __post_init__(self) -> None:
+        check_precision(self.precision)
+
+    @property
+    def chosen_engine(self) -> Engine:
+        """The engine, or the default engine."""
+        return self.engine or default_engine()
+
+
+DEFAULT_OPTIONS = CompileOptions()
 
 
 class Executable:
-    """One function of a model, bound to one set of input shapes, loaded into an engine.
+    """One function of a model, bound to one set of input shapes and loaded into an engine.
 
-    Predictions may be made from several threads at once.
+    It is safe to predict from several threads at once.
 
     Attributes:
-        model: The model, as it was read.
-        manifest: Which function, which shapes, by which engine.
-        description: The function's interface.
+        model: The model as it was read.
+        manifest: The function, the shapes and the options that it was compiled with.
+        description: The function's inputs, outputs and states.
         program: The lowered program.
         session: The engine's session.
-        folder: Where the compiled function lies.
+        folder: The folder of the compiled function.
     """
 
     def __init__(
@@ -50,7 +99,7 @@ class Executable:
         self.program = program
         self.session = session
         self.folder = folder
-        self._border = Border(program.inputs, program.outputs)
+        self._codec = FeatureCodec(program.inputs, program.outputs)
 
     @property
     def function(self) -> str:
@@ -64,22 +113,25 @@ class Executable:
 
     @property
     def shapes(self) -> dict[str, tuple[int | None, ...]]:
-        """The shape of each input of the program."""
+        """The shape of each input of the program, where it is known; unknown dimensions are None."""
         return {port.name: port.type.shape for port in self.program.inputs if port.type.shape is not None}
 
     def new_state(self) -> State:
-        """States filled with zeros."""
+        """Creates states filled with zeros."""
         return State(self.program.states)
 
     def predict(self, values: Mapping[str, Any], state: State | None = None) -> dict[str, Any]:
-        """Predicts from feature values to feature values, as coremltools takes and gives them.
+        """Predicts from feature values; see `Predictor.predict`.
 
         Args:
-            values: By name of the input.
-            state: What to go on from and to update; None for one that begins with zeros and is not kept.
+            values: By input name.
+            state: The state to read and update; None uses a temporary state filled with zeros.
+
+        Returns:
+            Feature values by output name.
 
         Raises:
-            InputError: A value is missing, unknown, or has the wrong type or shape.
+            InputError: A value is missing or unknown, or has the wrong type or shape.
             EngineError: The engine failed.
         """
         values = with_absent_values(self.model.content, self.description, values)
@@ -88,40 +140,47 @@ class Executable:
 
     @property
     def labels(self) -> dict[str, tuple[str | int, ...]]:
-        """By name of the output: what the indices and numbers that `run` gives stand for."""
-        return self._border.labels()
+        """The labels that the indices and numbers in the results of `run` refer to, by output name."""
+        return self._codec.labels()
 
     def features(self, tensors: Mapping[str, Array]) -> dict[str, Any]:
-        """Feature values from the tensors that `run` gives."""
+        """Converts the results of `run` into feature values."""
         return from_tensors(self.description.outputs, tensors, self.labels)
 
     def feeds(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
-        """What the engine is fed, states excluded, from tensors by feature name.
+        """Encodes tensors by feature name as inputs of the engine, states excluded.
 
         Raises:
             InputError: A tensor is missing, has the wrong number of elements, or holds an unknown category.
         """
-        return self._border.feeds(tensors)
+        return self._codec.encode(tensors)
 
     def run(self, tensors: Mapping[str, Array], state: State | None = None) -> dict[str, Array]:
-        """Predicts from tensors to tensors, by feature name and in the dtypes that the program carries.
+        """Predicts from tensors, in the dtypes of the lowered program.
+
+        Args:
+            tensors: By input name, as `to_tensors` returns them.
+            state: The state to read and update; None uses a temporary state filled with zeros.
+
+        Returns:
+            Tensors by output name.
 
         Raises:
             InputError: A tensor is missing or has the wrong number of elements.
             EngineError: The engine failed.
         """
-        return self._outputs(self._run(tensors, state))
+        return self._codec.decode(self._run(tensors, state))
 
     def run_with_ranges(
         self, tensors: Mapping[str, Array], state: State | None = None
     ) -> tuple[dict[str, Array], tuple[OpRange, ...]]:
-        """Like `run`, and tells the range of every operation's fp16 results.
+        """Predicts like `run` and also returns the range of every operation's fp16 results.
 
-        There are ranges where the function was compiled with the precision `fp16`, and none otherwise.
+        The ranges are empty unless the function was compiled with the precision `fp16`.
         """
         results = self._run(tensors, state)
         port = self.program.ranges
-        return self._outputs(results), () if port is None else read_ranges(port, results)
+        return self._codec.decode(results), () if port is None else read_ranges(port, results)
 
     def _run(self, tensors: Mapping[str, Array], state: State | None) -> dict[str, Array]:
         feeds = self.feeds(tensors)
@@ -133,33 +192,9 @@ class Executable:
             state.update(results)
         return results
 
-    def _outputs(self, results: Mapping[str, Array]) -> dict[str, Array]:
-        return self._border.results(results)
-
     def close(self) -> None:
-        """Lets go of the engine's memory. The folder stays."""
+        """Releases engine resources. The folder stays."""
         self.session.close()
-
-
-def check_precision(precision: str) -> None:
-    """Refuses a precision that there is none of.
-
-    Raises:
-        UsageError: It is neither `fp32` nor `fp16`.
-    """
-    if precision not in get_args(Precision):
-        raise UsageError(
-            f"there is no precision {precision!r}", f"use one of {', '.join(get_args(Precision))}"
-        )
-
-
-class CompileOptions(TypedDict, total=False):
-    """How `compile_model` compiles, as keywords."""
-
-    engine: Engine | None
-    options: EngineOptions
-    random_weights: int | None
-    precision: Precision
 
 
 def compile_model(
@@ -168,61 +203,57 @@ def compile_model(
     *,
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    engine: Engine | None = None,
-    options: EngineOptions = _OPTIONS,
-    random_weights: int | None = None,
-    precision: Precision = "fp32",
+    options: CompileOptions = DEFAULT_OPTIONS,
 ) -> Executable:
-    """Compiles a function of a model: binds, lowers, writes weights, and loads it into an engine.
+    """Compiles one function: binds and lowers it, writes its weights and loads it into an engine.
 
     Args:
         model: The model.
-        folder: Where the compiled function goes; made if absent.
-        function: The function's name; None for the default one.
-        shapes: Shapes of inputs, for those that are flexible.
-        engine: The engine; None for the default one.
-        options: What to set on the engine.
-        random_weights: A seed: weights whose file is absent are made up. None: they are an error.
-        precision: `fp16` rounds every result that is declared as fp16, as a device does, and tells its range.
+        folder: The folder to write into; created if it does not exist.
+        function: The function's name; None selects the default function.
+        shapes: Shapes of flexible inputs by name. The others get their default shapes.
+        options: The engine, its options, random weights and the precision.
 
     Raises:
-        MissingWeightsError: Weights are absent and `random_weights` is not given.
-        UnsupportedOpError: Names every operation that cannot be lowered.
-        UsageError: There is no such function or precision.
+        MissingWeightsError: Weights are missing and `options.random_weights` is None.
+        UnsupportedOpError: Operations cannot be lowered. The error lists all of them.
+        UsageError: The function is unknown.
         InputError: A shape is not allowed.
         CorruptModelError: The function contradicts itself or its description.
-        EngineError: The engine refused the program, or the folder cannot be written.
+        EngineError: The engine rejects the program, or the folder cannot be written.
     """
-    check_precision(precision)
-    engine = engine or default_engine()
-    asked = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    lowered = lower_function(model, function, asked, random_weights=random_weights, precision=precision)
+    engine = options.chosen_engine
+    requested = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    lowered = lower_function(
+        model, function, requested, random_weights=options.random_weights, precision=options.precision
+    )
     folder.mkdir(parents=True, exist_ok=True)
-    session = engine.build(lowered.program, folder, options)
+    session = engine.build(lowered.program, folder, options.engine_options)
     manifest = Manifest(
-        lowered.function, asked, engine.name, engine.version, lowered.random_weights, precision
+        function=lowered.function,
+        shapes=requested,
+        engine=engine.name,
+        engine_version=engine.version,
+        random_weights=lowered.random_weights,
+        precision=options.precision,
     )
     write_manifest(folder, manifest, lowered.program)
     executable = Executable(model, manifest, lowered.program, session, folder)
-    executable.__dict__["bound"] = lowered.bound  # what `bound` would otherwise work out anew
+    executable.__dict__["bound"] = lowered.bound  # fills the cached property, which would bind again
     return executable
 
 
-def load_compiled(
-    folder: Path, model: Model, *, engine: Engine | None = None, options: EngineOptions = _OPTIONS
-) -> Executable:
-    """Loads what `compile_model` wrote.
+def load_compiled(folder: Path, model: Model, *, options: CompileOptions = DEFAULT_OPTIONS) -> Executable:
+    """Loads a function that `compile_model` wrote.
 
     Args:
-        folder: Where it lies; may have been moved or copied.
+        folder: The folder of the compiled function. It may have been moved or copied.
         model: The model that was compiled.
-        engine: The engine; None for the default one.
-        options: What to set on the engine.
+        options: The engine and its options. The precision and the random weights are those of the folder.
 
     Raises:
-        EngineError: The folder does not hold a compiled function, or the engine refused it.
+        EngineError: The folder does not hold a compiled function, or the engine rejects it.
     """
-    engine = engine or default_engine()
     manifest, program = read_artefact(folder)
-    session = engine.load(folder, options)
+    session = options.chosen_engine.load(folder, options.engine_options)
     return Executable(model, manifest, program, session, folder)

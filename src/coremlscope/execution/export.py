@@ -1,4 +1,4 @@
-"""A lowered function as an ONNX file that stands on its own."""
+"""Exports a lowered function as a self-contained ONNX file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coremlscope.version import __version__
 
 __all__ = ["export_onnx"]
 
-#: protobuf cannot hold more in one message; a little is left for the graph itself.
+#: The limit of one protobuf message (2 GiB), less a reserve for the graph itself.
 _LARGEST_EMBEDDED = 2**31 - 2**26
 
 
@@ -30,27 +30,28 @@ def export_onnx(
     shapes: Mapping[str, Sequence[int]] | None = None,
     largest_embedded: int = _LARGEST_EMBEDDED,
 ) -> tuple[Path, ...]:
-    """Writes a function of a model as ONNX, weights included, and checks what was written.
+    """Writes a function of a model as ONNX, with its weights, and checks the file.
 
-    Inputs, outputs and states keep their names. A classifier gives the index of its label and the
-    probabilities, and categories are taken as indices, dictionaries as numbers in the order of their keys;
-    the labels, categories and keys are in the file's metadata, as JSON under `coremlscope.labels`.
+    Inputs, outputs and states keep their names. A classifier returns the index of its label and the
+    probabilities. Categories are encoded as indices, and dictionaries as numbers in the order of their keys.
+    The file's metadata holds the labels, categories and keys as JSON under `coremlscope.labels`.
 
     Args:
         model: The model.
         path: The file to write.
-        function: The function's name; None for the default one.
-        shapes: Shapes of flexible inputs, instead of the defaults.
-        largest_embedded: Weights of more bytes go into a file beside `path`.
+        function: The function's name; None selects the default function.
+        shapes: Shapes of flexible inputs by name. The others get their default shapes.
+        largest_embedded: The maximum size of embedded weights, in bytes. Larger weights go into a file beside
+            `path`.
 
     Returns:
         The files that were written.
 
     Raises:
-        MissingWeightsError: A weight file is absent.
-        UnsupportedOpError: Names every operation that cannot be lowered.
+        MissingWeightsError: Weights are missing.
+        UnsupportedOpError: Operations cannot be lowered. The error lists all of them.
         OutputError: A file cannot be written.
-        EngineError: The checker of ONNX refuses the result.
+        EngineError: ONNX's checker rejects the file.
     """
     lowered = lower_function(model, function, shapes)
     program = lowered.program
@@ -78,14 +79,14 @@ def _write(graph: onnx.ModelProto, program: OnnxProgram, path: Path, is_embedded
         ) from None
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, EncodeError) as error:
         raise EngineError(
-            f"ONNX refuses the exported graph: {str(error).strip().splitlines()[0]}",
-            "please report the model that it came from",
+            f"ONNX rejects the exported graph: {str(error).strip().splitlines()[0]}",
+            "please report this with the model",
         ) from None
     return (path,) if is_embedded else (path, beside)
 
 
 def _keep_names(graph: onnx.ModelProto, program: OnnxProgram) -> None:
-    """Renames values at the border that the lowering had to call otherwise, where the name is free."""
+    """Gives inputs and outputs the names of their features, where no other value has the name."""
     taken = {name for node in graph.graph.node for name in (*node.input, *node.output)}
     wanted = {
         port.value: f"{port.name}.keys" if port.holds_keys else port.name
@@ -103,7 +104,7 @@ def _keep_names(graph: onnx.ModelProto, program: OnnxProgram) -> None:
 
 
 def _infer_shapes(graph: onnx.ModelProto) -> None:
-    """Gives the outputs their shapes, which the lowering leaves to the engine."""
+    """Adds the shapes of the outputs, which the lowering leaves to the engine."""
     inferred = onnx.shape_inference.infer_shapes(graph, data_prop=True)
     shapes = {info.name: info for info in inferred.graph.output}
     for info in graph.graph.output:

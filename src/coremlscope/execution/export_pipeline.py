@@ -1,4 +1,4 @@
-"""A pipeline as a folder of ONNX files, and what passes between them."""
+"""Exports a pipeline as a folder of ONNX files and a description of their connections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from coremlscope.errors import OutputError
 from coremlscope.execution.export import export_onnx
-from coremlscope.execution.pipeline import refuse_empty
+from coremlscope.execution.pipeline import check_runnable
 from coremlscope.execution.wiring import Stage, Wire, Wiring, bind_stages, in_stage, is_external, wire
 from coremlscope.features import describe_feature
 from coremlscope.ir import External, Feature, Model
@@ -17,7 +17,7 @@ from coremlscope.version import __version__
 
 __all__ = ["SCHEMA", "WIRING_FILE", "export_pipeline"]
 
-#: Name and version of the form of `pipeline.json`.
+#: Name and version of the schema of `pipeline.json`.
 SCHEMA = "coremlscope.pipeline/1"
 WIRING_FILE = "pipeline.json"
 
@@ -25,45 +25,45 @@ WIRING_FILE = "pipeline.json"
 def export_pipeline(
     model: Model, folder: Path, *, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> tuple[Path, ...]:
-    """Writes every stage of a pipeline as ONNX, and `pipeline.json`, which tells what passes between them.
+    """Writes every stage of a pipeline as ONNX, and `pipeline.json`, which describes the connections.
 
-    Labels, dictionaries and images pass from stage to stage as Core ML passes them, which ONNX cannot say;
-    so a pipeline does not become one graph.
+    A pipeline does not become one graph, because Core ML passes labels, dictionaries and images between
+    stages, which ONNX cannot express.
 
     Args:
         model: The pipeline.
-        folder: Where to; made if absent.
-        shapes: Shapes of flexible inputs of the whole, instead of the defaults.
+        folder: The folder to write into; created if it does not exist.
+        shapes: Shapes of flexible inputs of the pipeline by name. The others get their default shapes.
 
     Returns:
-        The files that were written, `pipeline.json` last. Stages whose file does not hold what computes them
-        have none.
+        The files that were written, `pipeline.json` last. Stages that the model's file does not contain have
+        no file.
 
     Raises:
-        UnsupportedModelError: Nothing of the pipeline can be run here.
-        CorruptModelError: The stages do not fit each other.
+        UnsupportedModelError: No stage of the pipeline can be run.
+        CorruptModelError: The stages do not match each other.
         OutputError: A file cannot be written.
     """
     wiring = wire(model)
-    refuse_empty(wiring)
+    check_runnable(wiring)
     files: list[Path] = []
     described = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for index, one in enumerate(bind_stages(model, shapes)):
+        for index, bound in enumerate(bind_stages(model, shapes)):
             name = None
-            if not is_external(one.stage.model):
-                name = f"{index:02}-{_stem(one.stage.name)}.onnx"
-                with in_stage(one.stage):
-                    files += export_onnx(one.stage.model, folder / name, shapes=one.shapes)
-            described.append(_describe(one.stage, name, wiring))
+            if not is_external(bound.stage.model):
+                name = f"{index:02}-{_stem(bound.stage.name)}.onnx"
+                with in_stage(bound.stage):
+                    files += export_onnx(bound.stage.model, folder / name, shapes=bound.shapes)
+            described.append(_describe(bound.stage, name, wiring))
         files.append(folder / WIRING_FILE)
         content = {
             "schema": SCHEMA,
             "coremlscope": __version__,
             "inputs": _features(model.description.main.inputs),
             "stages": described,
-            "outputs": {name: _source(found, wiring) for name, found in wiring.outputs.items()},
+            "outputs": {name: _source(source, wiring) for name, source in wiring.outputs.items()},
         }
         text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
         files[-1].write_text(text, encoding="utf-8")
@@ -75,7 +75,7 @@ def export_pipeline(
 
 
 def _stem(name: str) -> str:
-    """A file name for a stage, without its ending."""
+    """A file name for a stage, without the suffix."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:100]
 
 
@@ -86,7 +86,7 @@ def _describe(stage: Stage, file: str | None, wiring: Wiring) -> dict[str, Any]:
         "type": stage.model.kind,
         "file": file,
         "left_out": content.absent if isinstance(content, External) else "",
-        "inputs": {name: _source(found, wiring) for name, found in stage.wires.items()},
+        "inputs": {name: _source(source, wiring) for name, source in stage.wires.items()},
         "outputs": _features(stage.description.outputs),
     }
 
@@ -95,9 +95,9 @@ def _features(features: Sequence[Feature]) -> dict[str, str]:
     return {feature.name: describe_feature(feature.type) for feature in features}
 
 
-def _source(found: Wire, wiring: Wiring) -> dict[str, str | None]:
-    """Where a feature comes from; no stage for an input of the whole."""
+def _source(source: Wire, wiring: Wiring) -> dict[str, str | None]:
+    """The source of a feature; the stage is None for an input of the pipeline."""
     return {
-        "stage": None if found.is_outside else wiring.stages[found.stage].name,
-        "feature": found.feature.name,
+        "stage": None if source.is_outside else wiring.stages[source.stage].name,
+        "feature": source.feature.name,
     }

@@ -1,4 +1,4 @@
-"""From a function of a model to its ONNX program: chosen, checked, bound and lowered."""
+"""Lowers a function of a model to ONNX: selects, checks, binds and lowers it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Lowered", "lower_function"]
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A function, ready for an engine.
+    """A lowered function.
 
     Attributes:
-        function: The name by which the description knows it.
+        function: The function's name in the model's description.
         bound: The function with bound shapes.
-        program: What it was lowered to.
-        random_weights: The seed of made-up weights; None where the model's own are used.
+        program: The ONNX program.
+        random_weights: The seed of random weights; None if the model's own weights are used.
     """
 
     function: str
@@ -45,16 +45,17 @@ def lower_function(
 
     Args:
         model: The model.
-        function: The function's name; None for the default one.
-        shapes: Shapes of flexible inputs, instead of the defaults.
-        random_weights: A seed: weights whose file is absent are made up. None: they are an error.
-        precision: `fp16` rounds every result that is declared as fp16.
+        function: The function's name; None selects the default function.
+        shapes: Shapes of flexible inputs by name. The others get their default shapes.
+        random_weights: The seed of the random weights that replace missing weights; None makes missing
+            weights an error.
+        precision: `fp16` rounds every result that the program declares as fp16.
 
     Raises:
-        MissingWeightsError: Weights are absent and `random_weights` is not given.
-        UnsupportedOpError: Names every operation that cannot be lowered.
-        UnsupportedModelError: The model is of a kind that cannot be run.
-        UsageError: There is no such function.
+        MissingWeightsError: Weights are missing and `random_weights` is None.
+        UnsupportedOpError: Operations cannot be lowered. The error lists all of them.
+        UnsupportedModelError: Models of this kind cannot be run.
+        UsageError: The function is unknown.
         InputError: A shape is not allowed.
         CorruptModelError: The function contradicts itself or its description.
     """
@@ -62,11 +63,7 @@ def lower_function(
     _check_interface(chosen)
     missing = missing_weights(chosen.function)
     if missing and random_weights is None:
-        files = ", ".join(w.name for w in model.weight_files if w.size is None) or "its weight file"
-        raise MissingWeightsError(
-            f"{missing} weights of the model cannot be read: {files} is absent or too short",
-            "fetch the weights (with Git LFS: `git lfs pull`), or time the structure with --random-weights",
-        )
+        raise _missing_weights_error(model, missing)
     if missing and random_weights is not None:
         model = with_random_weights(model, random_weights)
     bound = bind_model(model, chosen.name, shapes)
@@ -80,25 +77,35 @@ def lower_function(
     return Lowered(chosen.name, bound, program, random_weights if missing else None)
 
 
+def _missing_weights_error(model: Model, count: int) -> MissingWeightsError:
+    files = ", ".join(file.name for file in model.weight_files if file.size is None) or "its weight file"
+    noun = "constant" if count == 1 else "constants"
+    return MissingWeightsError(
+        f"weights are missing: {count} {noun} cannot be read, because {files} is absent or truncated",
+        "fetch the weights (with Git LFS: `git lfs pull`), or time the structure with --random-weights",
+    )
+
+
 def _lower(model: Model, bound: BoundFunction, precision: Precision) -> OnnxProgram:
-    if isinstance(
-        model.content, Classical
-    ):  # in doubles, whatever the precision: nothing is declared as fp16
+    if isinstance(model.content, Classical):
+        # Classical models compute in float64 at any precision: they declare no fp16 results.
         return lower_classical(model.content, bound)
     return lower(bound, precision)
 
 
 def _check_interface(chosen: Chosen) -> None:
-    """Holds what the description promises against what the function takes and gives."""
+    """Checks that the description and the function have the same inputs and outputs."""
     graph, interface = chosen.function.graph, chosen.description
     described = {feature.name for feature in (*interface.inputs, *interface.states)}
-    given = {value.name for value in graph.outputs}
-    unfed = [value.name for value in graph.inputs if value.name not in described]
-    unmade = [feature.name for feature in interface.outputs if feature.name not in given]
-    for name, what in ((unfed, "takes an input that its description lacks"),
-                       (unmade, "does not give an output that its description promises")):  # fmt: skip
-        if name:
+    computed = {value.name for value in graph.outputs}
+    inputs = [value.name for value in graph.inputs if value.name not in described]
+    outputs = [feature.name for feature in interface.outputs if feature.name not in computed]
+    for names, problem in (
+        (inputs, "has inputs that its description lacks"),
+        (outputs, "lacks outputs of its description"),
+    ):
+        if names:
             raise CorruptModelError(
-                f"the function {chosen.name!r} {what}: {', '.join(map(repr, name))}",
+                f"the function {chosen.name!r} {problem}: {', '.join(map(repr, names))}",
                 "the file is damaged; export or download the model again",
             )

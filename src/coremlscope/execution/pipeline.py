@@ -1,4 +1,4 @@
-"""Pipelines: models that follow one another, compiled, timed and predicted with as one."""
+"""Pipelines: compiles, runs and predicts with models that follow one another."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Unpack
+from typing import Any
 
-from coremlscope.engines.base import Engine, EngineOptions
+from coremlscope.classical.function import with_absent_values
 from coremlscope.errors import EngineError, OutputError, UnsupportedModelError
 from coremlscope.execution.cache import ArtefactCache
-from coremlscope.execution.classical import with_absent_values
-from coremlscope.execution.executable import CompileOptions, Executable, compile_model, load_compiled
-from coremlscope.execution.predictor import Predictor
+from coremlscope.execution.executable import (
+    DEFAULT_OPTIONS,
+    CompileOptions,
+    Executable,
+    compile_model,
+    load_compiled,
+)
+from coremlscope.execution.placeholder import Placeholder
+from coremlscope.execution.predictor import FunctionPredictor, Predictor
 from coremlscope.execution.ranges import OpRange
-from coremlscope.execution.standin import StandIn
 from coremlscope.execution.state import State
 from coremlscope.execution.wiring import (
     ShapeFlow,
@@ -29,8 +34,8 @@ from coremlscope.execution.wiring import (
     output_shapes,
     wire,
 )
-from coremlscope.features import Held, bind_shapes, take, to_tensors
-from coremlscope.ir import Array, Model, Pipeline, Shape
+from coremlscope.features import FeatureValue, bind_shapes, input_tensors, to_tensors
+from coremlscope.ir import Array, Feature, Model, Pipeline, Shape
 from coremlscope.ops.program import Precision
 
 __all__ = [
@@ -38,15 +43,18 @@ __all__ = [
     "PipelinePredictor",
     "Runnable",
     "StageRun",
+    "check_runnable",
     "compile_whole",
     "load_whole",
     "open_predictor",
-    "refuse_empty",
 ]
 
-_OPTIONS = EngineOptions()
-#: Which shapes a pipeline was compiled for, in its folder.
+#: The file that holds the input shapes of a compiled pipeline.
 _MANIFEST = "pipeline.json"
+
+#: Feature values by name, as one stage computes them and later stages read them.
+_Values = Mapping[str, FeatureValue]
+_Step = Executable | Placeholder
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +62,10 @@ class StageRun:
     """One run of one stage of a pipeline.
 
     Attributes:
-        index: Which stage.
-        tensors: What it was fed, by name of the input.
-        convert_s: Seconds that went into making them from what the stages before it gave.
-        run_s: Seconds that the stage itself took.
+        index: The index of the stage.
+        tensors: The stage's inputs by name.
+        convert_s: The time for converting the results of earlier stages into these inputs, in seconds.
+        run_s: The time for running the stage, in seconds.
     """
 
     index: int
@@ -67,22 +75,22 @@ class StageRun:
 
 
 class PipelineExecutable:
-    """A pipeline whose stages are bound to shapes and loaded, with the same face as `Executable`.
+    """A pipeline whose stages are bound to shapes and loaded, with the interface of `Executable`.
 
     Attributes:
-        model: The pipeline, as it was read.
-        wiring: Its stages.
-        steps: What runs each of them, or stands in for it.
-        description: The interface of the whole.
-        shapes: The tensor shape of each input of the whole that has one.
-        folder: Where the compiled stages lie.
+        model: The pipeline as it was read.
+        wiring: The stages and their connections.
+        steps: The executable of each stage, or its placeholder.
+        description: The inputs and outputs of the pipeline.
+        shapes: Tensor shapes of the pipeline's inputs by name, for inputs that have a shape.
+        folder: The folder of the compiled stages.
     """
 
     def __init__(
         self,
         model: Model,
         wiring: Wiring,
-        steps: Sequence[Executable | StandIn],
+        steps: Sequence[_Step],
         shapes: Mapping[str, Shape],
         folder: Path,
     ) -> None:
@@ -99,7 +107,7 @@ class PipelineExecutable:
         return self.model.description.default
 
     def new_state(self) -> State:
-        """A state without values: models with a state cannot be part of a pipeline."""
+        """Creates an empty state: models with states cannot be part of a pipeline."""
         return State(())
 
     def run(
@@ -109,60 +117,67 @@ class PipelineExecutable:
         *,
         watch: Callable[[StageRun], None] | None = None,
         clock: Callable[[], float] = perf_counter,
-    ) -> dict[str, Held]:
-        """Predicts from the tensors of the inputs of the whole; conversions between stages are part of it.
+    ) -> dict[str, FeatureValue]:
+        """Predicts from tensors, converting features between stages.
 
         Args:
-            tensors: By name of the input, as `to_tensors` makes them.
+            tensors: By input name, as `to_tensors` returns them.
             state: Not used.
-            watch: Told of each stage that ran.
-            clock: What the stages are timed with.
+            watch: Called after each stage that runs.
+            clock: Returns the time in seconds.
+
+        Returns:
+            Features by output name.
 
         Raises:
-            InputError: A stage does not take what those before it gave.
+            InputError: A stage does not accept the results of earlier stages.
             EngineError: The engine failed.
         """
 
-        def run_step(index: int, held: Mapping[str, Held]) -> Mapping[str, Held]:
-            step = self.steps[index]
-            if isinstance(step, StandIn):
-                return step.results
+        def run_step(index: int, executable: Executable, values: _Values) -> _Values:
             start = clock()
-            fed = _take(self.wiring.stages[index], held, step.shapes)
-            taken = clock()
-            results = _held(step, step.run(fed))
+            inputs = _take(self.wiring.stages[index], values, executable.shapes)
+            converted = clock()
+            results = _held(executable, executable.run(inputs))
             if watch is not None:
-                watch(StageRun(index, fed, taken - start, clock() - taken))
+                watch(StageRun(index, inputs, converted - start, clock() - converted))
             return results
 
-        return _run(self.wiring, self._given(tensors), run_step)
+        return self._run(tensors, run_step)
 
-    def run_with_ranges(self, tensors: Mapping[str, Array]) -> tuple[dict[str, Held], tuple[OpRange, ...]]:
-        """Like `run`, and tells the range of every operation's fp16 results; see `Executable`."""
+    def run_with_ranges(
+        self, tensors: Mapping[str, Array]
+    ) -> tuple[dict[str, FeatureValue], tuple[OpRange, ...]]:
+        """Predicts like `run` and also returns ranges; see `Executable.run_with_ranges`."""
         ranges: list[OpRange] = []
 
-        def run_step(index: int, held: Mapping[str, Held]) -> Mapping[str, Held]:
-            step = self.steps[index]
-            if isinstance(step, StandIn):
-                return step.results
-            results, found = step.run_with_ranges(_take(self.wiring.stages[index], held, step.shapes))
+        def run_step(index: int, executable: Executable, values: _Values) -> _Values:
+            inputs = _take(self.wiring.stages[index], values, executable.shapes)
+            results, found = executable.run_with_ranges(inputs)
             ranges.extend(found)
-            return _held(step, results)
+            return _held(executable, results)
 
-        return _run(self.wiring, self._given(tensors), run_step), tuple(ranges)
+        return self._run(tensors, run_step), tuple(ranges)
 
-    def _given(self, tensors: Mapping[str, Array]) -> dict[str, Held]:
-        features = {feature.name: feature for feature in self.description.inputs}
-        return {name: Held(features[name], tensor, is_fed=True) for name, tensor in tensors.items()}
+    def _run(
+        self, tensors: Mapping[str, Array], run_step: Callable[[int, Executable, _Values], _Values]
+    ) -> dict[str, FeatureValue]:
+        """Runs the executables; placeholders return their synthetic values."""
+
+        def run_stage(index: int, values: _Values) -> _Values:
+            step = self.steps[index]
+            return step.results if isinstance(step, Placeholder) else run_step(index, step, values)
+
+        return _run_stages(self.wiring, _pipeline_inputs(self.description.inputs, tensors), run_stage)
 
     def close(self) -> None:
-        """Lets go of the engine's memory. The folder stays."""
+        """Releases engine resources. The folder stays."""
         for step in self.steps:
             if isinstance(step, Executable):
                 step.close()
 
 
-#: A loaded model, whatever it consists of.
+#: A compiled and loaded model of any kind.
 Runnable = Executable | PipelineExecutable
 
 
@@ -172,71 +187,93 @@ def compile_whole(
     *,
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    **options: Unpack[CompileOptions],
+    options: CompileOptions = DEFAULT_OPTIONS,
 ) -> Runnable:
     """Compiles a function of a model, or every stage of a pipeline; see `compile_model`.
 
     Raises:
-        UnsupportedModelError: Nothing of a pipeline can be run here.
-        CorruptModelError: The stages of a pipeline do not fit each other.
+        UnsupportedModelError: No stage of a pipeline can be run.
+        CorruptModelError: The stages of a pipeline do not match each other.
     """
     if not isinstance(model.content, Pipeline):
-        return compile_model(model, folder, function=function, shapes=shapes, **options)
+        return compile_model(model, folder, function=function, shapes=shapes, options=options)
     interface_of(model, function)
     wiring = wire(model)
-    refuse_empty(wiring)
+    check_runnable(wiring)
     bound = bind_shapes(model.description.main, shapes)
     flow = ShapeFlow(wiring, bound)
-    steps: list[Executable | StandIn] = []
-    with ExitStack() as opened:
-        for index, stage in enumerate(wiring.stages):
-            if is_external(stage.model):
-                steps.append(StandIn(wiring, index))
-                flow.give(steps[-1].shapes)
-                continue
-            with in_stage(stage):
-                step = compile_model(stage.model, folder / str(index), shapes=flow.asked(index), **options)
-            opened.callback(step.close)
-            steps.append(step)
-            flow.give(output_shapes(step.bound))
+
+    def compile_stage(index: int, stage: Stage) -> Executable:
+        return compile_model(
+            stage.model, folder / str(index), shapes=flow.stage_inputs(index), options=options
+        )
+
+    def add_shapes(step: _Step) -> None:
+        flow.add_outputs(step.shapes if isinstance(step, Placeholder) else output_shapes(step.bound))
+
+    with ExitStack() as stack:
+        steps = _open_steps(wiring, stack, compile_stage, add_shapes)
         _write_manifest(folder, bound)
-        opened.pop_all()
+        stack.pop_all()
     return PipelineExecutable(model, wiring, steps, bound, folder)
 
 
-def load_whole(
-    folder: Path, model: Model, *, engine: Engine | None = None, options: EngineOptions = _OPTIONS
-) -> Runnable:
-    """Loads what `compile_whole` wrote; see `load_compiled`."""
+def load_whole(folder: Path, model: Model, *, options: CompileOptions = DEFAULT_OPTIONS) -> Runnable:
+    """Loads a model that `compile_whole` wrote; see `load_compiled`."""
     if not isinstance(model.content, Pipeline):
-        return load_compiled(folder, model, engine=engine, options=options)
+        return load_compiled(folder, model, options=options)
     wiring = wire(model)
-    steps: list[Executable | StandIn] = []
-    with ExitStack() as opened:
-        for index, stage in enumerate(wiring.stages):
-            if is_external(stage.model):
-                steps.append(StandIn(wiring, index))
-                continue
-            step = load_compiled(folder / str(index), stage.model, engine=engine, options=options)
-            opened.callback(step.close)
-            steps.append(step)
+
+    def load_stage(index: int, stage: Stage) -> Executable:
+        return load_compiled(folder / str(index), stage.model, options=options)
+
+    with ExitStack() as stack:
+        steps = _open_steps(wiring, stack, load_stage)
         shapes = _read_manifest(folder)
-        opened.pop_all()
+        stack.pop_all()
     return PipelineExecutable(model, wiring, steps, shapes, folder)
 
 
-def refuse_empty(wiring: Wiring) -> None:
-    """Refuses a pipeline of which nothing can be run.
+def _open_steps(
+    wiring: Wiring,
+    stack: ExitStack,
+    open_stage: Callable[[int, Stage], Executable],
+    opened: Callable[[_Step], None] = lambda step: None,
+) -> list[_Step]:
+    """Opens every stage in order; `stack` closes the executables that are open when an error occurs.
+
+    Args:
+        wiring: The pipeline.
+        stack: Gets the `close` of every executable.
+        open_stage: Compiles or loads a stage.
+        opened: Called with each step.
+    """
+    steps: list[_Step] = []
+    for index, stage in enumerate(wiring.stages):
+        if is_external(stage.model):
+            steps.append(Placeholder(wiring, index))
+        else:
+            with in_stage(stage):
+                executable = open_stage(index, stage)
+            stack.callback(executable.close)
+            steps.append(executable)
+        opened(steps[-1])
+    return steps
+
+
+def check_runnable(wiring: Wiring) -> None:
+    """Checks that at least one stage of a pipeline can be run.
 
     Raises:
-        UnsupportedModelError: It is one.
+        UnsupportedModelError: The file does not contain any of the stages.
     """
     stages = wiring.stages
     if all(is_external(stage.model) for stage in stages):
         names = ", ".join(f"{stage.name} ({stage.model.kind})" for stage in stages)
         raise UnsupportedModelError(
-            f"nothing of this pipeline can be run here: {names}",
-            "its parts are in Apple's systems or in an app; `coremlscope inspect` tells what the file holds",
+            f"no stage of this pipeline can be run here: {names}",
+            "the stages are part of Apple's systems or of an app; "
+            "`coremlscope inspect` shows what the file holds",
         )
 
 
@@ -256,119 +293,116 @@ def _read_manifest(folder: Path) -> dict[str, Shape]:
         raise EngineError(f"{folder} does not hold a compiled pipeline", "compile the model again") from error
 
 
-def _run(
-    wiring: Wiring,
-    given: Mapping[str, Held],
-    run_step: Callable[[int, Mapping[str, Held]], Mapping[str, Held]],
-) -> dict[str, Held]:
-    """Runs the stages in order; inputs of the whole that are absent are absent in its stages, too."""
-    results: list[Mapping[str, Held]] = []
+def _run_stages(
+    wiring: Wiring, inputs: _Values, run_stage: Callable[[int, _Values], _Values]
+) -> dict[str, FeatureValue]:
+    """Runs the stages in order. Omitted inputs of the pipeline are also omitted in its stages."""
+    results: list[_Values] = []
     for index, stage in enumerate(wiring.stages):
-        held = {}
+        values = {}
         for name, found in stage.wires.items():
-            source = given if found.is_outside else results[found.stage]
+            source = inputs if found.is_outside else results[found.stage]
             if found.feature.name in source:
-                held[name] = source[found.feature.name]
+                values[name] = source[found.feature.name]
         with in_stage(stage):
-            results.append(run_step(index, held))
+            results.append(run_stage(index, values))
     return {
-        name: (given if found.is_outside else results[found.stage])[found.feature.name]
+        name: (inputs if found.is_outside else results[found.stage])[found.feature.name]
         for name, found in wiring.outputs.items()
     }
 
 
-def _take(stage: Stage, held: Mapping[str, Held], shapes: Mapping[str, Shape] | None) -> dict[str, Array]:
+def _pipeline_inputs(features: Sequence[Feature], tensors: Mapping[str, Array]) -> dict[str, FeatureValue]:
+    named = {feature.name: feature for feature in features}
+    return {name: FeatureValue(named[name], tensor, is_input=True) for name, tensor in tensors.items()}
+
+
+def _take(stage: Stage, values: _Values, shapes: Mapping[str, Shape] | None) -> dict[str, Array]:
+    """Converts feature values into the tensors that a stage reads."""
     inputs = stage.description.inputs
-    values: Mapping[str, Any] = {}
-    if any(feature.name not in held for feature in inputs):
-        known = {name: one.value() for name, one in held.items()}
-        values = with_absent_values(stage.model.content, stage.description, known)
-    return take(inputs, held, shapes, values)
+    absent: Mapping[str, Any] = {}
+    if any(feature.name not in values for feature in inputs):
+        known = {name: held.value() for name, held in values.items()}
+        absent = with_absent_values(stage.model.content, stage.description, known)
+    return input_tensors(inputs, values, shapes, absent)
 
 
-def _held(executable: Executable, results: Mapping[str, Array]) -> dict[str, Held]:
-    """What a stage gave, with the labels that its numbers stand for."""
+def _held(executable: Executable, results: Mapping[str, Array]) -> dict[str, FeatureValue]:
+    """The results of a stage with the labels that their numbers refer to."""
     features = {feature.name: feature for feature in executable.description.outputs}
     return {
-        name: Held(features[name], tensor, executable.labels.get(name))
+        name: FeatureValue(features[name], tensor, executable.labels.get(name))
         for name, tensor in results.items()
         if name in features
     }
 
 
-class PipelinePredictor:
-    """Predicts with the models of a pipeline in order; safe to use from several threads.
+class PipelinePredictor(Predictor):
+    """Predicts with the stages of a pipeline in order.
 
     Args:
-        model: A pipeline. Each of its models takes features of the pipeline and of the models before it.
-        precision: `fp16` rounds every result that is declared as fp16, as a device does, and tells its range.
+        model: The pipeline.
+        options: The engine, its options, random weights and the precision.
+
+    Attributes:
+        wiring: The stages and their connections.
 
     Raises:
-        UnsupportedModelError: A model of the pipeline is of a kind that cannot be run.
-        CorruptModelError: The models do not fit each other; see `wire`.
+        UnsupportedModelError: A stage is of a kind that cannot be run.
+        CorruptModelError: The stages do not match each other; see `wire`.
     """
 
-    def __init__(self, model: Model, *, precision: Precision = "fp32") -> None:
+    def __init__(self, model: Model, *, options: CompileOptions = DEFAULT_OPTIONS) -> None:
         assert isinstance(model.content, Pipeline)
-        self.model = model
-        self.description = model.description.main
+        super().__init__(model, model.description.main)
         self.wiring = wire(model)
-        self._predictors: list[Predictor] = []
-        with ExitStack() as opened:
+        self._predictors: list[FunctionPredictor] = []
+        with ExitStack() as stack:
             for stage in self.wiring.stages:
                 with in_stage(stage):
-                    self._predictors.append(Predictor(stage.model, precision=precision))
-                opened.callback(self._predictors[-1].close)
-            self._opened = opened.pop_all()
+                    self._predictors.append(FunctionPredictor(stage.model, options=options))
+                stack.callback(self._predictors[-1].close)
+            self._stack = stack.pop_all()
 
     def prepare(self) -> None:
-        """Compiles every model for its default shapes."""
+        """Compiles every stage for its default shapes; see `Predictor.prepare`."""
+        self._require_open()
         for stage, predictor in zip(self.wiring.stages, self._predictors, strict=True):
             with in_stage(stage):
                 predictor.prepare()
 
-    def predict(self, values: Mapping[str, Any], state: State | None = None) -> dict[str, Any]:
-        """Predicts from feature values to feature values; see `Predictor.predict`.
-
-        Args:
-            values: By name of the feature.
-            state: Not used: models with a state cannot be part of a pipeline.
-        """
-        return self.predict_with_ranges(values, state)[0]
-
     def predict_with_ranges(
         self, values: Mapping[str, Any], state: State | None = None
     ) -> tuple[dict[str, Any], tuple[OpRange, ...]]:
-        """Like `predict`, and tells the range of every operation's fp16 results, of all models."""
+        """Predicts like `predict` and also returns the ranges of all stages.
+
+        Args:
+            values: By input name. Optional inputs may be omitted.
+            state: Not used: models with states cannot be part of a pipeline.
+        """
+        self._require_open()
         ranges: list[OpRange] = []
 
-        def run_step(index: int, held: Mapping[str, Held]) -> Mapping[str, Held]:
+        def run_stage(index: int, held: _Values) -> _Values:
             tensors = _take(self.wiring.stages[index], held, None)
             executable, results, found = self._predictors[index].run(tensors)
             ranges.extend(found)
             return _held(executable, results)
 
-        # Raises where a value is missing or of another type.
+        # `to_tensors` checks the values and fills in omitted ones, but the stages have defaults of their own.
         tensors = to_tensors(self.description.inputs, values)
-        features = {feature.name: feature for feature in self.description.inputs}
-        given = {name: Held(features[name], tensors[name], is_fed=True) for name in values}
-        results = _run(self.wiring, given, run_step)
-        named = {feature.name: feature for feature in self.description.outputs}
-        return {name: held.value_for(named[name]) for name, held in results.items()}, tuple(ranges)
+        inputs = _pipeline_inputs(self.description.inputs, {name: tensors[name] for name in values})
+        results = _run_stages(self.wiring, inputs, run_stage)
+        outputs = {feature.name: feature for feature in self.description.outputs}
+        return {name: held.value_for(outputs[name]) for name, held in results.items()}, tuple(ranges)
 
     def new_state(self) -> State:
-        """A state without values."""
+        """Creates an empty state: models with states cannot be part of a pipeline."""
+        self._require_open()
         return State(())
 
-    def close(self) -> None:
-        """Lets go of the models."""
-        self._opened.close()
-
-    def __enter__(self) -> PipelinePredictor:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def _release(self) -> None:
+        self._stack.close()
 
 
 def open_predictor(
@@ -377,20 +411,27 @@ def open_predictor(
     cache: ArtefactCache | None = None,
     *,
     precision: Precision = "fp32",
-) -> Predictor | PipelinePredictor:
-    """A predictor for a single model, or for a pipeline.
+) -> Predictor:
+    """Opens a predictor for a model or a pipeline.
+
+    Nothing is compiled until the first prediction, `Predictor.new_state` or `Predictor.prepare`.
 
     Args:
         model: The model.
-        function: A function of a program; None for its default one.
-        cache: Where a program's compiled functions are kept; see `Predictor`.
-        precision: As in `Predictor`.
+        function: The function's name; None selects the default function. A pipeline has only one.
+        cache: The cache of compiled functions, for models that were read from a path; None uses a temporary
+            folder, which `Predictor.close` removes. Pipelines do not use a cache.
+        precision: `fp16` rounds every result that the program declares as fp16, as a device does, and records
+            its range. `fp32` keeps float32 results.
 
     Raises:
-        UsageError: The model has no such function.
-        UnsupportedModelError: The model is of a kind that cannot be run.
+        UsageError: The function is unknown, or the precision is invalid.
+        UnsupportedModelError: The model, or a stage of a pipeline, is of a kind that cannot be run.
+        CorruptModelError: The model describes the function but does not hold it, or the stages of a pipeline
+            do not match each other.
     """
+    options = CompileOptions(precision=precision)
     if not isinstance(model.content, Pipeline):
-        return Predictor(model, function=function, cache=cache, precision=precision)
+        return FunctionPredictor(model, function=function, options=options, cache=cache)
     interface_of(model, function)
-    return PipelinePredictor(model, precision=precision)
+    return PipelinePredictor(model, options=options)

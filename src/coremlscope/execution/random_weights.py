@@ -1,4 +1,4 @@
-"""Made-up weights, so that a model whose weight file is absent can still be timed."""
+"""Random weights, which let a model without its weight file be timed."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from coremlscope.ir import (
     Value,
 )
 
-__all__ = ["MadeUp", "missing_weights", "with_random_weights"]
+__all__ = ["RandomData", "missing_weights", "with_random_weights"]
 
-#: A mask and the elements that it places: as many bits are set as there are elements.
+#: The parameter of a mask and that of its elements: the mask has as many bits set as there are elements.
 _MASKS = {"mask": "nonzero_data", "indices_mask": "indices_nonzero_data"}
-#: Integers wider than this are indices and sizes rather than quantised weights.
+#: Wider integers are indices and sizes rather than quantised weights.
 _QUANTISED_BITS = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MadeUp:
-    """Elements drawn from a seeded generator; the same each time.
+class RandomData:
+    """Random elements of a constant; the same seed always draws the same elements.
 
     Attributes:
-        type: The tensor's type; its shape is fully known.
-        seed: Seeds the generator.
-        ones: For a mask: how many of its bits are set.
+        type: The tensor's type, with a known shape.
+        seed: The seed of the random number generator.
+        ones: The number of bits set in a mask; None for other constants.
     """
 
     type: TensorType
@@ -48,7 +48,7 @@ class MadeUp:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes that the real data would take in its file."""
+        """The size of the real data in its file, in bytes."""
         return self.type.nbytes or 0
 
     @property
@@ -59,10 +59,10 @@ class MadeUp:
     def numpy(self) -> Array:
         """Draws the elements.
 
-        Floats of rank 2 and more are normal, scaled so that a product with them keeps its size (variance
-        one over the elements of each row: LeCun's initialisation). Those of rank 0 and 1, which may be
-        variances, are even between 0.5 and 1.5. Integers of up to 8 bits take their whole range; wider
-        ones, which may index something, are 0 or 1.
+        Floats of rank 2 and higher are normal with a variance of one over the elements of each row (LeCun's
+        initialisation), so that products keep their magnitude. Floats of rank 0 and 1, which may be
+        variances, are uniform between 0.5 and 1.5. Integers of up to 8 bits span their whole range. Wider
+        integers, which may be indices, are 0 or 1.
         """
         generator = np.random.default_rng(self.seed)
         shape = tuple(d or 0 for d in self.type.shape or ())
@@ -83,7 +83,7 @@ class MadeUp:
         return generator.integers(0, 2, shape).astype(dtype.numpy)
 
     def _mask(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        """A mask with `ones` bits set; bytes hold eight bits each, in the oldest form of the operation."""
+        """A mask with `ones` bits set. A uint8 mask, of the oldest opset, holds eight bits per byte."""
         packed = self.type.dtype is DType.UINT8
         count = math.prod(shape) * (8 if packed else 1)
         bits = np.zeros(count, dtype=np.uint8)
@@ -99,16 +99,16 @@ def _constants(op: Op) -> list[Constant]:
 
 
 def missing_weights(function: Function) -> int:
-    """How many constants of a function lie in files that are absent."""
+    """The number of constants of a function whose data is missing from the weight files."""
     return sum(not c.is_available for op in function.graph.walk() for c in _constants(op))
 
 
 def with_random_weights(model: Model, seed: int) -> Model:
-    """The model with every constant that cannot be read replaced by a made-up one.
+    """Replaces every missing constant of a model by random data.
 
     Args:
-        model: An ML Program.
-        seed: Seeds what is made up; each constant's content depends on its place alone.
+        model: The model. Only programs have constants to replace.
+        seed: The seed. A constant's data depends on the seed and on its place in the program.
     """
     if not isinstance(model.content, Program):
         return model
@@ -120,6 +120,8 @@ def with_random_weights(model: Model, seed: int) -> Model:
 
 
 class _Replacer:
+    """Replaces the missing constants of a graph and its nested graphs."""
+
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.consts: dict[str, Op] = {}
@@ -130,7 +132,7 @@ class _Replacer:
         return replace(graph, ops=tuple(self.op(op, masks) for op in graph.ops))
 
     def masks(self, graph: Graph) -> Mapping[str, int]:
-        """How many bits are set in each mask that is a `const` of its own, by the value's name."""
+        """The number of bits set in each mask that is a separate `const`, by the value's name."""
         found = {}
         for op in graph.ops:
             for mask, data in _MASKS.items():
@@ -175,8 +177,8 @@ class _Replacer:
             return constant
         if isinstance(constant.data, Nested):
             items = constant.data.items
-            made = tuple(self.constant(item, f"{place}.{index}", None) for index, item in enumerate(items))
-            return Constant(constant.type, Nested(made))
-        assert isinstance(constant.type, TensorType)  # lists, tuples and dictionaries are nested
+            drawn = tuple(self.constant(item, f"{place}.{index}", None) for index, item in enumerate(items))
+            return Constant(constant.type, Nested(drawn))
+        assert isinstance(constant.type, TensorType)  # Lists, tuples and dictionaries are nested.
         seed = (self.seed, zlib.crc32(place.encode()))
-        return Constant(constant.type, MadeUp(constant.type, seed, ones))
+        return Constant(constant.type, RandomData(constant.type, seed, ones))

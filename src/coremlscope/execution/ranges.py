@@ -1,4 +1,4 @@
-"""What the results of a program that rounds to fp16 were like."""
+"""The ranges of fp16 results, recorded by programs that round to fp16."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from coremlscope.ops.program import RangePort
 __all__ = ["OpRange", "read_ranges"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpRange:
-    """The fp16 results of one operation, over all elements and all times that it ran.
+    """The range of one operation's fp16 results, over all elements and all executions in a run.
 
     Attributes:
-        id: The operation.
-        largest: The largest finite magnitude before rounding; None where there was no finite element.
-        overflows: Elements that were finite and that rounding made infinite.
-        infinities: Elements that were infinite before rounding.
-        nans: Elements that were no number.
+        id: The operation's id.
+        largest: The largest finite magnitude before rounding; None if no element was finite.
+        overflows: The number of finite elements that rounding made infinite.
+        infinities: The number of elements that were infinite before rounding.
+        nans: The number of NaN elements.
     """
 
     id: str
@@ -31,14 +31,20 @@ class OpRange:
 
 
 def read_ranges(port: RangePort, results: Mapping[str, Array]) -> tuple[OpRange, ...]:
-    """The ranges that a run gave.
+    """Reads the ranges from the results of a run.
 
     Args:
-        port: Where the program gives them.
-        results: The outputs of the run, by the names of their values.
+        port: The port of the ranges.
+        results: The outputs of the run by the names of their ONNX values.
     """
     columns = results[port.value].T.tolist()
     return tuple(
-        OpRange(op_id, largest if largest >= 0 else None, int(after - before), int(before), int(nans))
+        OpRange(
+            id=op_id,
+            largest=largest if largest >= 0 else None,
+            overflows=int(after - before),
+            infinities=int(before),
+            nans=int(nans),
+        )
         for op_id, (largest, after, before, nans) in zip(port.ops, columns, strict=True)
     )

@@ -1,4 +1,4 @@
-"""States: what a model remembers from one prediction to the next."""
+"""Model states, which persist from one prediction to the next."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ __all__ = ["State"]
 
 
 class State:
-    """The content of all states of one function, zero to begin with.
+    """The content of all states of one function, initially zero.
 
-    Content of fp16 states is rounded to fp16 whenever it is written, as it would be on a device. A lock is
-    held while a prediction reads and updates it, so that predictions that share a state follow one another.
+    The content of fp16 states is rounded to fp16 on every write, as on a device. A prediction holds the lock
+    while it reads and updates the content, so predictions that share a state run one after another.
+
+    Args:
+        ports: The states of the lowered program.
     """
 
     def __init__(self, ports: Sequence[StatePort]) -> None:
@@ -34,10 +37,10 @@ class State:
         return tuple(self._ports)
 
     def read(self, name: str) -> Array:
-        """A copy of one state's content, in the dtype in which the program carries it.
+        """Copies one state's content, in the dtype of the lowered program: float32 for fp16 states.
 
         Raises:
-            InputError: There is no such state.
+            InputError: The state is unknown.
         """
         self._port(name)
         with self.lock:
@@ -46,8 +49,12 @@ class State:
     def write(self, name: str, value: Array) -> None:
         """Replaces one state's content.
 
+        Args:
+            name: The state's name.
+            value: The new content, of the state's shape. It is converted to the state's type.
+
         Raises:
-            InputError: There is no such state, or it has another shape.
+            InputError: The state is unknown, or its shape differs.
         """
         port = self._port(name)
         array = np.asarray(value)
@@ -55,7 +62,7 @@ class State:
         if array.shape != expected:
             raise InputError(
                 f"the state {name!r} has the shape {list(expected)}, but {list(array.shape)} was given",
-                "give an array of that shape",
+                "use an array of that shape",
             )
         if port.type.dtype is DType.FP16:
             with np.errstate(over="ignore"):
@@ -64,11 +71,11 @@ class State:
             self._content[name] = np.array(array, dtype=port.dtype, order="C")
 
     def feeds(self) -> dict[str, Array]:
-        """What the graph is fed, by the names of its values."""
+        """The engine's inputs for the states, by the names of their ONNX values."""
         return {port.value: self._content[port.name] for port in self._ports.values()}
 
     def update(self, results: Mapping[str, Array]) -> None:
-        """Takes over what the graph gave, by the names of its values."""
+        """Stores the updated states from the engine's results, by the names of their ONNX values."""
         for port in self._ports.values():
             if port.updated is not None:
                 self.write(port.name, results[port.updated])
@@ -76,5 +83,5 @@ class State:
     def _port(self, name: str) -> StatePort:
         if name not in self._ports:
             known = ", ".join(self._ports) or "none"
-            raise InputError(f"the model has no state {name!r}", f"states: {known}")
+            raise InputError(f"unknown state {name!r}", f"states: {known}")
         return self._ports[name]

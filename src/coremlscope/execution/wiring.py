@@ -1,4 +1,4 @@
-"""A pipeline laid out flat: its models in order, and where each takes its features from."""
+"""Flattens a pipeline: its stages in order, and the sources of their inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from coremlscope.errors import CoremlscopeError, CorruptModelError, UnsupportedModelError, UsageError
 from coremlscope.execution.binding import bind_model, choose_function
-from coremlscope.features import bind_shapes, can_pass, default_shape, describe_feature
+from coremlscope.features import bind_shapes, default_shape, describe_feature, is_compatible
 from coremlscope.ir import (
     ArrayFeature,
     External,
@@ -44,20 +44,20 @@ __all__ = [
     "wire",
 ]
 
-#: What `Wire.stage` is for an input of the whole.
+#: `Wire.stage` of an input of the pipeline.
 _OUTSIDE = -1
-#: protobuf nests no deeper than 100 messages; a pipeline takes at least two of them.
+#: Protobuf limits the nesting to 100 messages, and a pipeline needs at least two of them.
 _DEEPEST = 64
-_DAMAGED = "the file is damaged or was put together wrongly; export or download the model again"
+_DAMAGED = "the file is damaged or was assembled incorrectly; export or download the model again"
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """Where a feature comes from.
+    """The source of a feature.
 
     Attributes:
-        stage: Index of the model that gives it; -1 for an input of the whole.
-        feature: The feature, as it is described there.
+        stage: The index of the stage that computes it; -1 for an input of the pipeline.
+        feature: The feature as its source describes it.
     """
 
     stage: int
@@ -65,18 +65,18 @@ class Wire:
 
     @property
     def is_outside(self) -> bool:
-        """True where the feature is an input of the whole."""
+        """True if the feature is an input of the pipeline."""
         return self.stage == _OUTSIDE
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A model of a pipeline that is no pipeline itself.
+    """A model of a pipeline, other than a nested pipeline.
 
     Attributes:
-        name: Where it stands: `model0`, `encoder/model1`; empty where the whole is a single model.
-        model: The model; it knows its name, so that the ids of its operations begin with it.
-        wires: Where its inputs come from, by name. Optional ones may come from nowhere.
+        name: The path in the pipeline: `model0`, `encoder/model1`; empty for a single model.
+        model: The model. Its `stage` is the name, so the ids of its operations begin with it.
+        wires: The sources of its inputs by name. Optional inputs may have none.
     """
 
     name: str
@@ -85,16 +85,17 @@ class Stage:
 
     @property
     def description(self) -> FunctionDescription:
-        """Its interface."""
+        """The inputs and outputs of the stage."""
         return self.model.description.main
 
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """The models of a pipeline, those of pipelines within it included, in order.
+    """A flattened pipeline.
 
     Attributes:
-        outputs: Where the outputs of the whole come from, by name.
+        stages: The stages in order, including those of nested pipelines.
+        outputs: The sources of the pipeline's outputs by name.
     """
 
     stages: tuple[Stage, ...]
@@ -102,58 +103,58 @@ class Wiring:
 
 
 def wire(model: Model) -> Wiring:
-    """Lays a pipeline out; any other model becomes a single stage without a name.
+    """Flattens a pipeline. Any other model becomes a single stage without a name.
 
     Raises:
-        CorruptModelError: A model takes what nothing before it gives, or something of another type, or a
-            pipeline is empty or nested too deeply.
+        CorruptModelError: The input of a stage has no source or a source of another type, or a pipeline is
+            empty or nested too deeply.
     """
-    described = model.description.main
-    outside = {feature.name: Wire(_OUTSIDE, feature) for feature in described.inputs}
+    interface = model.description.main
+    inputs = {feature.name: Wire(_OUTSIDE, feature) for feature in interface.inputs}
     if not isinstance(model.content, Pipeline):
-        outputs = {feature.name: Wire(0, feature) for feature in described.outputs}
-        return Wiring((Stage("", model, outside),), outputs)
+        outputs = {feature.name: Wire(0, feature) for feature in interface.outputs}
+        return Wiring((Stage("", model, inputs),), outputs)
     stages: list[Stage] = []
-    outputs = _lay_out(model, "", outside, stages)
+    outputs = _flatten(model, "", inputs, stages)
     return Wiring(tuple(stages), outputs)
 
 
-def _lay_out(
-    model: Model, path: str, given: Mapping[str, Wire], stages: list[Stage], depth: int = 1
+def _flatten(
+    model: Model, path: str, inputs: Mapping[str, Wire], stages: list[Stage], depth: int = 1
 ) -> dict[str, Wire]:
-    """Appends the models of a pipeline to `stages`; returns where its outputs come from."""
+    """Appends the stages of a pipeline to `stages`; returns the sources of its outputs."""
     content = model.content
     assert isinstance(content, Pipeline)
-    whole = f"the pipeline {path!r}" if path else "the pipeline"
+    subject = f"the pipeline {path!r}" if path else "the pipeline"
     if not content.models:
-        raise CorruptModelError(f"{whole} holds no models", _DAMAGED)
+        raise CorruptModelError(f"{subject} has no models", _DAMAGED)
     if depth > _DEEPEST:
         raise CorruptModelError(f"pipelines are nested more than {_DEEPEST} deep", _DAMAGED)
-    scope = dict(given)
+    scope = dict(inputs)
     for name, stage in zip(stage_names(content), content.models, strict=True):
         where = f"{path}/{name}" if path else name
         interface = stage.description.main
-        taken = {}
+        wires = {}
         for feature in interface.inputs:
             if feature.name in scope:
-                taken[feature.name] = _checked(f"the stage {where!r} takes", feature, scope, stages)
+                wires[feature.name] = _checked(f"the stage {where!r} reads", feature, scope, stages)
             elif not feature.is_optional:
-                raise _from_nowhere(f"the stage {where!r} takes", feature)
+                raise _without_source(f"the stage {where!r} reads", feature)
         if isinstance(stage.content, Pipeline):
-            scope.update(_lay_out(stage, where, taken, stages, depth + 1))
+            scope.update(_flatten(stage, where, wires, stages, depth + 1))
         else:
             scope.update((feature.name, Wire(len(stages), feature)) for feature in interface.outputs)
-            stages.append(Stage(where, replace(stage, stage=where), taken))
+            stages.append(Stage(where, replace(stage, stage=where), wires))
     outputs = {}
     for feature in model.description.main.outputs:
         if feature.name not in scope:
-            raise _from_nowhere(f"{whole} gives", feature)
-        outputs[feature.name] = _checked(f"{whole} gives", feature, scope, stages)
+            raise _without_source(f"{subject} outputs", feature)
+        outputs[feature.name] = _checked(f"{subject} outputs", feature, scope, stages)
     return outputs
 
 
 def stage_names(pipeline: Pipeline) -> list[str]:
-    """What the models are called, each differently; those without a name as Apple's specification has it."""
+    """Unique names of the models. Models without a name get those of Apple's specification: `model0`, …"""
     counts = Counter(name or f"model{index}" for index, name in enumerate(pipeline.names))
     taken: set[str] = set()
     names = []
@@ -166,47 +167,48 @@ def stage_names(pipeline: Pipeline) -> list[str]:
     return names
 
 
-def _checked(who: str, feature: Feature, scope: Mapping[str, Wire], stages: Sequence[Stage]) -> Wire:
-    found = scope[feature.name]
-    if can_pass(found.feature.type, feature.type):
-        return found
-    giver = "the pipeline takes it in" if found.is_outside else f"{stages[found.stage].name!r} gives it"
-    wanted, given = describe_feature(feature.type), describe_feature(found.feature.type)
-    raise CorruptModelError(f"{who} {feature.name!r} as {wanted}, but {giver} as {given}", _DAMAGED)
+def _checked(subject: str, feature: Feature, scope: Mapping[str, Wire], stages: Sequence[Stage]) -> Wire:
+    """The source of a feature, whose type must match."""
+    source = scope[feature.name]
+    if is_compatible(source.feature.type, feature.type):
+        return source
+    origin = "the pipeline's input" if source.is_outside else f"the output of {stages[source.stage].name!r}"
+    expected, found = describe_feature(feature.type), describe_feature(source.feature.type)
+    raise CorruptModelError(f"{subject} {feature.name!r} as {expected}, but {origin} is {found}", _DAMAGED)
 
 
-def _from_nowhere(who: str, feature: Feature) -> CorruptModelError:
-    return CorruptModelError(f"{who} {feature.name!r}, which nothing before it gives", _DAMAGED)
+def _without_source(subject: str, feature: Feature) -> CorruptModelError:
+    return CorruptModelError(f"{subject} {feature.name!r}, which no earlier stage computes", _DAMAGED)
 
 
 def stage_key(stage: str, name: str) -> str:
-    """A name that is unique in the whole model: of a function, or the id of an operation."""
+    """A function's name or an operation's id, made unique in a pipeline by the stage's name."""
     return f"{stage}/{name}" if stage else name
 
 
 def is_external(model: Model) -> bool:
-    """True where the file does not hold what computes the model."""
+    """True if the file does not contain the model's parameters, as they are part of a system or an app."""
     return isinstance(model.content, External)
 
 
 def interface_of(model: Model, function: str | None = None) -> tuple[str, FunctionDescription]:
-    """The name and the interface of a function of a model; a pipeline has only its default one.
+    """The name and the interface of a function of a model. A pipeline has only its default function.
 
     Raises:
-        UsageError: The model has no such function.
-        UnsupportedModelError: The model is of a kind that cannot be run.
+        UsageError: The function is unknown.
+        UnsupportedModelError: Models of this kind cannot be run.
     """
     if not isinstance(model.content, Pipeline):
         chosen = choose_function(model, function)
         return chosen.name, chosen.description
     if function not in (None, "", model.description.default):
-        raise UsageError(f"a pipeline has no function {function!r}", "leave the function out")
+        raise UsageError(f"unknown function {function!r}", "omit the function: pipelines have only one")
     return model.description.default, model.description.main
 
 
 @contextmanager
 def in_stage(stage: Stage) -> Iterator[None]:
-    """Errors about a model of a pipeline say which one it is."""
+    """Adds the stage's name to the errors that are raised inside."""
     try:
         yield
     except CoremlscopeError as error:
@@ -217,43 +219,43 @@ def in_stage(stage: Stage) -> Iterator[None]:
 
 
 class ShapeFlow:
-    """The shapes that follow from those of the inputs of the whole, from stage to stage.
+    """Propagates the shapes of a pipeline's inputs from stage to stage.
 
     Args:
-        wiring: The stages.
-        inputs: Tensor shapes of the inputs of the whole.
+        wiring: The pipeline.
+        inputs: Tensor shapes of the pipeline's inputs by name.
     """
 
     def __init__(self, wiring: Wiring, inputs: Mapping[str, Shape]) -> None:
         self._wiring = wiring
         self._inputs = inputs
-        self._given: list[Mapping[str, Shape]] = []
+        self._outputs: list[Mapping[str, Shape]] = []
 
-    def asked(self, index: int) -> dict[str, tuple[int, ...]]:
-        """The shapes to bind a stage to: of those inputs whose description leaves them open."""
+    def stage_inputs(self, index: int) -> dict[str, tuple[int, ...]]:
+        """The shapes to bind a stage to, of its flexible inputs. All earlier stages must have been added."""
         stage = self._wiring.stages[index]
         shapes = {}
         for feature in stage.description.inputs:
             shape = self._shape(stage.wires.get(feature.name))
-            if shape is None or not _is_open(feature):
+            if shape is None or not _is_flexible(feature):
                 continue
             is_image = isinstance(feature.type, ImageFeature)
             shapes[feature.name] = tuple(size or 1 for size in (shape[-2:] if is_image else shape))
         return shapes
 
-    def give(self, shapes: Mapping[str, Shape]) -> None:
-        """Takes down the shapes of the outputs of the next stage."""
-        self._given.append(shapes)
+    def add_outputs(self, shapes: Mapping[str, Shape]) -> None:
+        """Adds the output shapes of the next stage."""
+        self._outputs.append(shapes)
 
-    def _shape(self, found: Wire | None) -> Shape | None:
-        if found is None:
+    def _shape(self, source: Wire | None) -> Shape | None:
+        if source is None:
             return None
-        known = self._inputs if found.is_outside else self._given[found.stage]
-        shape = known.get(found.feature.name)
+        known = self._inputs if source.is_outside else self._outputs[source.stage]
+        shape = known.get(source.feature.name)
         return None if shape is None or None in shape else shape
 
 
-def _is_open(feature: Feature) -> bool:
+def _is_flexible(feature: Feature) -> bool:
     type_ = feature.type
     if not isinstance(type_, (ArrayFeature, ImageFeature)):
         return False
@@ -261,12 +263,12 @@ def _is_open(feature: Feature) -> bool:
 
 
 def output_shapes(bound: BoundFunction) -> dict[str, Shape]:
-    """The shapes of the results of a function, where they are known."""
-    values = zip(bound.function.graph.outputs, bound.graph.outputs, strict=True)
+    """The shapes of a function's outputs by name, where they are known."""
+    outputs = zip(bound.function.graph.outputs, bound.graph.outputs, strict=True)
     return {
-        value.name: given.type.shape
-        for value, given in values
-        if isinstance(given.type, TensorType) and given.type.shape is not None
+        value.name: inferred.type.shape
+        for value, inferred in outputs
+        if isinstance(inferred.type, TensorType) and inferred.type.shape is not None
     }
 
 
@@ -275,8 +277,9 @@ class BoundStage:
     """A stage and its function with bound shapes.
 
     Attributes:
-        shapes: The shapes that the function was bound to, where its description leaves them open.
-        bound: None where the file does not hold what computes the stage, or it is of a kind that is not read.
+        stage: The stage.
+        shapes: The shapes of its flexible inputs by name.
+        bound: The bound function; None if the file does not contain it or its kind is not supported.
     """
 
     stage: Stage
@@ -285,74 +288,74 @@ class BoundStage:
 
 
 def bind_stages(model: Model, shapes: Mapping[str, Sequence[int]] | None = None) -> list[BoundStage]:
-    """Binds every stage of a pipeline (or a single model) to the shapes that follow from those asked for.
+    """Binds every stage of a pipeline, or a single model, to the shapes that follow from the inputs' shapes.
 
     Args:
         model: The model.
-        shapes: Shapes of inputs of the whole, instead of the defaults.
+        shapes: Shapes of flexible inputs of the pipeline by name. The others get their default shapes.
 
     Raises:
         InputError: A shape is not allowed.
-        CorruptModelError: The stages do not fit each other; see `wire`.
+        CorruptModelError: The stages do not match each other; see `wire`.
     """
     wiring = wire(model)
     flow = ShapeFlow(wiring, bind_shapes(model.description.main, shapes))
-    found = []
+    stages = []
     for index, stage in enumerate(wiring.stages):
-        asked = flow.asked(index)
+        inputs = flow.stage_inputs(index)
         bound = None
         with in_stage(stage), suppress(UnsupportedModelError):
-            bound = bind_model(stage.model, None, asked)
-        flow.give(declared_shapes(stage) if bound is None else output_shapes(bound))
-        found.append(BoundStage(stage, asked, bound))
-    return found
+            bound = bind_model(stage.model, None, inputs)
+        flow.add_outputs(declared_shapes(stage) if bound is None else output_shapes(bound))
+        stages.append(BoundStage(stage, inputs, bound))
+    return stages
 
 
 def shaped_stages(
     model: Model, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> list[tuple[Stage, Mapping[str, Sequence[int]]]]:
-    """Every stage of a pipeline with the shapes to bind it to; a single model with those asked for.
+    """Every stage of a pipeline with the shapes to bind it to, or a single model with `shapes`.
 
     Raises:
         InputError: A shape is not allowed in a pipeline.
-        CorruptModelError: The stages do not fit each other; see `wire`.
+        CorruptModelError: The stages do not match each other; see `wire`.
     """
     if isinstance(model.content, Pipeline):
-        return [(one.stage, one.shapes) for one in bind_stages(model, shapes)]
+        return [(bound.stage, bound.shapes) for bound in bind_stages(model, shapes)]
     return [(wire(model).stages[0], shapes or {})]
 
 
 def declared_shapes(stage: Stage) -> dict[str, Shape]:
-    """The shapes of a stage's outputs as its description has them."""
+    """The default shapes of a stage's outputs according to its description."""
     shapes = {feature.name: default_shape(feature.type) for feature in stage.description.outputs}
     return {name: shape for name, shape in shapes.items() if shape is not None}
 
 
 def input_functions(model: Model, function: str | None = None) -> list[Function]:
-    """The functions that take inputs of the whole as they are, as far as there are any.
+    """The functions that read inputs of the model directly: those of the first stages of a pipeline.
 
     Args:
         model: The model.
-        function: The function of a single model; None for its default one.
+        function: The function of a single model; None selects the default function.
 
     Raises:
-        UsageError: There is no such function.
+        UsageError: The function is unknown.
     """
     return _bodies(model, function, only_outside=True)
 
 
 def bodies_of(model: Model, function: str | None = None) -> list[Function]:
-    """The function of a single model, or those of all stages of a pipeline that have one."""
+    """The function of a single model, or the functions of all stages of a pipeline that can be run."""
     return _bodies(model, function, only_outside=False)
 
 
 def _bodies(model: Model, function: str | None, *, only_outside: bool) -> list[Function]:
     if not isinstance(model.content, Pipeline):
         return [choose_function(model, function).function]
-    found = []
+    functions = []
     for stage in wire(model).stages:
-        if only_outside and not any(one.is_outside for one in stage.wires.values()):
+        if only_outside and not any(source.is_outside for source in stage.wires.values()):
             continue
         with suppress(UnsupportedModelError):
-            found.append(choose_function(stage.model).function)
-    return found
+            functions.append(choose_function(stage.model).function)
+    return functions

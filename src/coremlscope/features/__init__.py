@@ -1,20 +1,19 @@
-"""Features: values as people and coremltools give them, to and from the tensors that a program takes.
+"""Features: conversion between the values of users and coremltools and the tensors of programs.
 
-Importing this package is cheap; Pillow is loaded when the first image is met.
+Importing this package is cheap. Pillow is loaded with the first image.
 """
 
+from coremlscope.features.description import describe_feature, describe_shape
 from coremlscope.features.dummy import dummy_value, dummy_values
 from coremlscope.features.files import parse_input, read_input
 from coremlscope.features.names import nearest
-from coremlscope.features.passing import Held, can_pass, take
 from coremlscope.features.shapes import bind_shapes, check_shape, default_shape
 from coremlscope.features.tensors import from_tensors, to_tensors
-from coremlscope.features.words import describe_feature, describe_shape
+from coremlscope.features.transfer import FeatureValue, input_tensors, is_compatible
 
 __all__ = [
-    "Held",
+    "FeatureValue",
     "bind_shapes",
-    "can_pass",
     "check_shape",
     "default_shape",
     "describe_feature",
@@ -22,9 +21,10 @@ __all__ = [
     "dummy_value",
     "dummy_values",
     "from_tensors",
+    "input_tensors",
+    "is_compatible",
     "nearest",
     "parse_input",
     "read_input",
-    "take",
     "to_tensors",
 ]

@@ -1,4 +1,4 @@
-"""Made-up inputs of every type, for measuring: seeded, of the right shape, within what a model can take."""
+"""Synthetic inputs of every type, for measurements: seeded, of valid shape and within valid ranges."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from coremlscope.errors import InputError
+from coremlscope.features.description import describe_shape
 from coremlscope.features.limits import index_limits
 from coremlscope.features.shapes import bind_shapes
 from coremlscope.features.vocabulary import known_keys, value_of_keys
-from coremlscope.features.words import describe_shape
 from coremlscope.ir import (
     Array,
     ArrayFeature,
@@ -31,7 +31,7 @@ from coremlscope.ir import (
 
 __all__ = ["dummy_value", "dummy_values"]
 
-#: Integers that index no table that is known are drawn below this: masks, flags and lengths take 0 and 1.
+#: Upper limit (exclusive) of integers without a known table to index: 0 and 1 suit masks, flags and lengths.
 _CAUTIOUS_LIMIT = 2
 
 
@@ -41,18 +41,18 @@ def dummy_values(
     seed: int = 0,
     shapes: Mapping[str, Shape] | None = None,
 ) -> dict[str, Any]:
-    """A value for every input, optional ones included: the same for the same seed.
+    """Generates a value for every input, including optional ones; deterministic for a given seed.
 
-    Floats are drawn evenly from 0 to 1, pixels from 0 to 255. Integers, and floats that end up as indices,
-    are drawn below the number of rows of the table that they index, where the graph shows it; else 0 or 1.
-    What is looked up by its value, as words and categories are, is drawn from what the model knows. An
-    optional array with a default value is filled with that.
+    Floats are uniform in [0, 1), pixels uniform in 0 … 255. Integers, and floats that are used as indices,
+    are drawn from the rows of the table that they index if the graph shows it, otherwise from 0 and 1. Words
+    and categories are drawn from the model's vocabulary. An optional array with a default value is filled
+    with that value.
 
     Args:
         description: The interface.
-        functions: What takes the inputs: the body, or those of several models.
-        seed: Seeds the generator.
-        shapes: Shapes by name, instead of the defaults. They are checked against what is allowed.
+        functions: The functions that take the inputs: one body, or those of several models.
+        seed: The seed of the generator.
+        shapes: Shapes by name that replace the defaults. They are checked against the allowed shapes.
 
     Raises:
         InputError: A shape is not allowed.
@@ -70,7 +70,7 @@ def dummy_values(
         inside = declared.get(feature.name)
         if shape is None and isinstance(inside, TensorType):
             shape = tuple(d or 1 for d in inside.shape or ())
-        # One generator a feature, so that its values do not depend on the inputs before it.
+        # Each feature has its own generator, so that its values do not depend on other inputs.
         generator = np.random.default_rng([seed, *feature.name.encode()])
         try:
             known = words.get(feature.name)
@@ -78,10 +78,10 @@ def dummy_values(
             if value is None:
                 value = dummy_value(feature.type, generator, shape or (), limits.get(feature.name))
             values[feature.name] = value
-        except (MemoryError, ValueError):  # NumPy's words for an array that no memory holds
+        except (MemoryError, ValueError):  # raised by NumPy for arrays that do not fit in memory
             raise InputError(
-                f"the input {feature.name!r} is too large to be made up: {describe_shape(shape or ())}",
-                "give a smaller shape with --shape where the model allows it",
+                f"the input {feature.name!r} is too large to generate: {describe_shape(shape or ())}",
+                "set a smaller shape with --shape, if the model allows one",
             ) from None
     return values
 
@@ -89,13 +89,13 @@ def dummy_values(
 def dummy_value(
     type_: FeatureType, generator: np.random.Generator, shape: tuple[int, ...] = (), limit: int | None = None
 ) -> Any:
-    """A value of one feature type; states are zero, as Core ML makes them.
+    """Generates a value of one feature type. States are zero, as Core ML initialises them.
 
     Args:
         type_: The type.
-        generator: Where randomness comes from.
+        generator: The source of randomness.
         shape: The tensor shape of an array or image.
-        limit: Values must be integers from 0 to below this.
+        limit: If given, values are integers in [0, limit).
     """
     match type_:
         case ArrayFeature():

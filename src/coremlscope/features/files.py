@@ -1,4 +1,4 @@
-"""Input values from files and from what is typed on a command line."""
+"""Input values from files and from the command line."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from coremlscope.errors import InputError
+from coremlscope.features.description import describe_feature
 from coremlscope.features.images import RESIZES, Resize, image_from_array, open_image, resize_image
 from coremlscope.features.names import nearest
 from coremlscope.features.shapes import check_shape, default_shape
-from coremlscope.features.words import describe_feature
 from coremlscope.ir import (
     Array,
     ArrayFeature,
@@ -34,28 +34,28 @@ _TEXTS = (".json", ".txt")
 
 
 def read_input(feature: Feature, path: Path, resize: str | None = None, shape: Shape | None = None) -> Any:
-    """The value of one input from a file.
+    """Reads the value of one input from a file.
 
-    `.npy` and `.npz` hold arrays (of several arrays in one `.npz`, the one called like the input is taken),
-    `.json` holds numbers, strings, lists or a dictionary, `.txt` a string, or numbers between blanks;
-    everything else is read as an image.
+    `.npy` and `.npz` files contain arrays; if an `.npz` has several, the one with the input's name is used.
+    `.json` files contain numbers, strings, lists or a dictionary. `.txt` files contain a string, or numbers
+    separated by spaces. All other files are read as images.
 
     Args:
         feature: The input.
         path: The file.
-        resize: How an image of another size is fitted: `scale-fill`, `scale-fit` or `center-crop`; None
-            leaves it as it is.
-        shape: The tensor shape that an image is fitted to. By default an image whose size a flexible input
-            allows keeps it, and others get the input's default size.
+        resize: How to resize an image of another size: `scale-fill`, `scale-fit` or `center-crop`; None does
+            not resize it.
+        shape: The tensor shape to which an image is resized. By default, an image keeps its size if the input
+            is flexible and allows it, and otherwise gets the input's default size.
 
     Raises:
-        InputError: The file is absent or damaged, or does not hold what the input takes.
+        InputError: The file is missing or damaged, or its content does not match the input.
     """
     if resize is not None and resize not in RESIZES:
         near = nearest(resize, RESIZES)
         raise InputError(
-            f"there is no way of resizing called {resize!r}",
-            f"did you mean {near!r}?" if near else f"there are {', '.join(RESIZES)}",
+            f"invalid resize mode {resize!r}",
+            f"did you mean {near!r}?" if near else f"use one of {', '.join(RESIZES)}",
         )
     if not path.is_file():
         raise _no_file(feature, path)
@@ -72,28 +72,28 @@ def read_input(feature: Feature, path: Path, resize: str | None = None, shape: S
         else:
             raise InputError(
                 f"the input {feature.name!r} takes {describe_feature(feature.type)}, "
-                f"which {path} cannot hold",
-                "give a .npy, .npz, .json or .txt file",
+                f"which cannot be read from {path}",
+                "use a .npy, .npz, .json or .txt file",
             )
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}", "check the file") from None
     except (ValueError, EOFError) as error:
-        raise InputError(f"{path} is damaged: {error}", f"write it anew as a {suffix} file") from None
+        raise InputError(f"{path} is damaged: {error}", f"save it again as a {suffix} file") from None
     if isinstance(feature.type, ImageFeature) and isinstance(value, np.ndarray):
         return _fitted(feature, image_from_array(value, feature.name), resize, shape)
     return value
 
 
 def parse_input(feature: Feature, text: str, resize: str | None = None, shape: Shape | None = None) -> Any:
-    """The value of one input from what a person typed: the path of a file, or the value itself.
+    """Parses the value of one input from the command line: the path of a file, or the value itself.
 
-    A string that names no file is taken as it is; a number fills a whole array.
+    For a string input, text that is not the path of a file is the value. A single number fills a whole array.
 
     Args:
         feature: The input.
-        text: What was typed.
+        text: The text.
         resize: As in `read_input`.
-        shape: As in `read_input`; also of the array that a number fills.
+        shape: As in `read_input`; also the shape of an array that is filled with a number.
 
     Raises:
         InputError: As in `read_input`.
@@ -121,21 +121,21 @@ def _no_file(feature: Feature, path: Path) -> InputError:
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     near = nearest(path.name, names)
     hint = f"did you mean {folder / near}?" if near else "check the path"
-    return InputError(f"there is no file {path} for the input {feature.name!r}", hint)
+    return InputError(f"the file {path} for the input {feature.name!r} does not exist", hint)
 
 
 def _read_array(feature: Feature, path: Path) -> Array:
     try:
-        # Opened here, because NumPy leaves the file open when it meets a damaged archive.
+        # The file is opened here because NumPy does not close it if the archive is damaged.
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else _member(feature, loaded, path)
     except (InputError, OSError):
         raise
     except Exception as error:
-        # Damaged archives raise types of their own.
+        # Damaged archives raise various types of exceptions.
         is_other = isinstance(error, ValueError) and "pickle" in str(error).lower()
-        what = f"is no {path.suffix} file of plain arrays" if is_other else f"cannot be read: {error}"
+        what = f"is not a {path.suffix} file of plain arrays" if is_other else f"cannot be read: {error}"
         raise InputError(f"{path} {what}", "write it with numpy.save or numpy.savez") from None
 
 
@@ -144,7 +144,8 @@ def _member(feature: Feature, archive: Mapping[str, Array], path: Path) -> Array
     name = feature.name if feature.name in names else names[0] if len(names) == 1 else None
     if name is None:
         raise InputError(
-            f"{path} holds no array {feature.name!r}", f"it holds: {', '.join(names) or 'nothing'}"
+            f"{path} does not contain an array named {feature.name!r}",
+            f"it contains: {', '.join(names) or 'nothing'}",
         )
     return archive[name]
 
@@ -159,7 +160,7 @@ def _read_text(feature: Feature, text: str, path: Path) -> Any:
         numbers = [float(word) for word in text.replace(",", " ").split()]
     except ValueError as error:
         raise InputError(
-            f"{path} does not hold numbers between blanks: {error}",
+            f"{path} does not contain numbers separated by spaces: {error}",
             f"the input {feature.name!r} takes {describe_feature(feature.type)}",
         ) from None
     return _from_numbers(feature, numbers, path)
@@ -178,13 +179,13 @@ def _from_numbers(feature: Feature, numbers: list[float], path: Path) -> Any:
             return array if is_flat or array.size != int(np.prod(shape or ())) else array.reshape(shape or ())
     raise InputError(
         f"the input {feature.name!r} takes {describe_feature(feature.type)}, "
-        f"but {path} holds {len(numbers)} numbers",
-        "give another file",
+        f"but {path} contains {len(numbers)} numbers",
+        "use a file with a matching value",
     )
 
 
 def _plain(feature: Feature, value: Any) -> Any:
-    """A value from JSON, whose keys are always strings."""
+    """Converts a JSON value, in which keys are always strings, to a feature value."""
     match feature.type, value:
         case DictionaryFeature("int64"), dict():
             return {int(key): item for key, item in value.items()}

@@ -1,4 +1,7 @@
-"""Images: Pillow to tensors and back, resizing as Apple's Vision does. Pillow is imported on first use."""
+"""Conversion between Pillow images and tensors, and resizing as in Apple's Vision framework.
+
+Pillow is imported on first use.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +34,15 @@ _MODES = {"RGB": "RGB", "BGR": "RGB", "GRAYSCALE": "L", "GRAYSCALE_FLOAT16": "F"
 
 
 def is_image(value: object) -> bool:
-    """True for Pillow's images. Pillow is not imported for the question."""
+    """True for Pillow images. Does not import Pillow."""
     return any(base.__module__ == "PIL.Image" and base.__name__ == "Image" for base in type(value).__mro__)
 
 
 def open_image(path: Path) -> Image:
-    """Reads an image file, turned upright as its EXIF data says.
+    """Reads an image file and applies its EXIF orientation.
 
     Raises:
-        InputError: The file is no image that Pillow reads, or is damaged.
+        InputError: The file is not an image that Pillow can read, or it is damaged.
     """
     from PIL import Image, ImageOps
 
@@ -49,24 +52,24 @@ def open_image(path: Path) -> Image:
             return ImageOps.exif_transpose(image)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise InputError(
-            f"{path} cannot be read as an image: {_reason(error)}", "give a PNG, JPEG or other image file"
+            f"{path} cannot be read as an image: {_reason(error)}", "use a PNG, JPEG or other image file"
         ) from None
 
 
 def _reason(error: Exception) -> str:
     text = getattr(error, "strerror", None) or str(error)
-    return "it is none, or of a format that is not known" if "cannot identify" in text else text
+    return "it is not an image, or its format is not supported" if "cannot identify" in text else text
 
 
 def resize_image(image: Image, width: int, height: int, how: Resize) -> Image:
-    """Brings an image to a size.
+    """Resizes an image.
 
     Args:
         image: The image.
-        width: Pixels.
-        height: Pixels.
-        how: `scale-fill` stretches both sides; `scale-fit` keeps the proportions and fills the rest with
-            black; `center-crop` keeps the proportions and cuts off what is too much at the longer side.
+        width: New width in pixels.
+        height: New height in pixels.
+        how: `scale-fill` stretches both sides; `scale-fit` keeps the aspect ratio and pads with black;
+            `center-crop` keeps the aspect ratio and crops the longer side.
     """
     from PIL import Image
 
@@ -104,9 +107,9 @@ def _in_mode(image: Image, mode: str) -> Image:
 
 
 def from_image(image: Image, feature: ImageFeature) -> Array:
-    """The tensor of an image: float32 `[1, planes, height, width]`, 8-bit pixels as 0 … 255.
+    """Converts an image to a tensor: float32 `[1, planes, height, width]`, 8-bit pixels as 0 … 255.
 
-    Colour planes come in the feature's order, RGB or BGR.
+    Colour planes are in the feature's order, RGB or BGR.
     """
     pixels = np.asarray(_in_mode(image, _MODES[feature.color_space]), dtype=np.float32)
     if feature.color_space == "GRAYSCALE_FLOAT16":
@@ -119,7 +122,7 @@ def from_image(image: Image, feature: ImageFeature) -> Array:
 
 
 def to_image(tensor: Array, feature: ImageFeature) -> Image:
-    """The image of a tensor `[…, planes, height, width]`: RGBA for colour, L, or F for 16-bit grey."""
+    """Converts a tensor `[…, planes, height, width]` to an image of mode RGBA, L, or F for 16-bit grey."""
     from PIL import Image
 
     planes = np.asarray(tensor, dtype=np.float32)
@@ -136,7 +139,11 @@ def to_image(tensor: Array, feature: ImageFeature) -> Image:
 
 
 def image_from_array(array: Array, name: str) -> Image:
-    """An image from an array of pixels: height × width, with 3 or 4 colours as the last or first axis.
+    """Converts an array of pixels to an image.
+
+    Args:
+        array: Height × width, or with 3 or 4 channels as the last or first axis.
+        name: The input's name, for the error message.
 
     Raises:
         InputError: The array has another layout.
@@ -151,8 +158,8 @@ def image_from_array(array: Array, name: str) -> Image:
     is_picture = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[-1] in (3, 4))
     if not is_picture or pixels.dtype.kind not in "uif":
         raise InputError(
-            f"the image {name!r} cannot be made from {array.dtype} of shape {list(array.shape)}",
-            "give height × width × 3 pixels of 0 … 255, height × width, or an image file",
+            f"cannot convert a {array.dtype} array of shape {list(array.shape)} to the image {name!r}",
+            "use an array of height × width × 3 or height × width with values 0 … 255, or an image file",
         )
     if pixels.ndim == 2 and pixels.dtype.kind == "f":
         return Image.fromarray(pixels.astype(np.float32))

@@ -1,4 +1,4 @@
-"""How large an integer input may be: what the tables that it indexes can hold."""
+"""Limits of integer inputs that index tables."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from coremlscope.ir import Argument, Constant, Function, Graph, Op, StateType, T
 
 __all__ = ["index_limits"]
 
-#: Operations whose results hold elements of the named parameters, unchanged.
-_PASSES: Mapping[str, tuple[str, ...]] = {
+#: Operations whose results contain elements of the named parameters unchanged.
+_PASS_THROUGH: Mapping[str, tuple[str, ...]] = {
     "cast": ("x",),
     "concat": ("values",),
     "expand_dims": ("x",),
@@ -33,7 +33,13 @@ _PASSES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(slots=True)
 class _Uses:
-    """Where the elements of each value go, by name of the value."""
+    """The flow of elements between values, by value name.
+
+    Attributes:
+        targets: The values to which elements of a value are passed unchanged.
+        limits: The number of rows of the smallest table that a value indexes.
+        constants: The values of `const` operations.
+    """
 
     targets: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     limits: dict[str, int] = field(default_factory=dict)
@@ -49,10 +55,10 @@ class _Uses:
 
 
 def index_limits(function: Function) -> dict[str, int]:
-    """The number of rows of the smallest table that each input of a function indexes, by input.
+    """Returns the number of rows of the smallest table that each input of a function indexes.
 
-    Followed are operations that hand elements on unchanged. What is added to or multiplied on the way is not
-    followed, so that inputs which are not listed may index a table all the same.
+    Only operations that pass elements on unchanged are followed, not arithmetic. So an input that is not in
+    the result may still index a table.
     """
     uses = _Uses()
     _collect(function.graph, uses)
@@ -81,7 +87,7 @@ def _collect(graph: Graph, uses: _Uses) -> None:
         for parameter, size in _indexed(op, uses.constants):
             for argument in op.inputs.get(parameter, ()):
                 uses.limit(argument, size)
-        for parameter in _PASSES.get(op.type, ()):
+        for parameter in _PASS_THROUGH.get(op.type, ()):
             for argument in op.inputs.get(parameter, ()):
                 for output in op.outputs:
                     uses.link(argument, output)
@@ -99,7 +105,7 @@ def _collect_blocks(op: Op, uses: _Uses) -> None:
 
 
 def _indexed(op: Op, constants: Mapping[str, Constant]) -> Iterator[tuple[str, int | None]]:
-    """The index parameters of an operation and the number of rows that they choose from."""
+    """Yields the index parameters of an operation, with the number of rows that they index."""
     match op.type:
         case "gather" | "gather_along_axis":
             yield "indices", _size(op, "x", _integer(op, "axis", constants))
@@ -128,7 +134,7 @@ def _size(op: Op, parameter: str, axis: int) -> int | None:
 
 
 def _integer(op: Op, parameter: str, constants: Mapping[str, Constant]) -> int:
-    """A known integer; 0, which is the default of all that are asked for, where it is not known."""
+    """Returns a constant integer parameter; 0, the default of all parameters used here, if it is unknown."""
     for argument in op.inputs.get(parameter, ()):
         constant = argument if isinstance(argument, Constant) else constants.get(argument.name)
         if constant is not None and constant.is_available:

@@ -1,4 +1,4 @@
-"""Names that people mistype: which known one they may have meant."""
+"""Suggestions for mistyped names."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["nearest", "suggest_name"]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like `name`; None where nothing is near."""
-    by_folded = {candidate.casefold(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.5)
-    return by_folded[close[0]] if close else None
+    """Returns the known name that is most similar to `name`, or None if none is similar."""
+    by_key = {candidate.casefold(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.casefold(), by_key, n=1, cutoff=0.5)
+    return by_key[close[0]] if close else None
 
 
 def suggest_name(name: str, known: Iterable[str], noun: str) -> str:
-    """A hint for an unknown name: the near one, else all there are."""
+    """Returns a hint for an unknown name: a similar known name, or a list of all known names."""
     names = list(known)
     near = nearest(name, names)
     if near is not None:
@@ -24,4 +24,4 @@ def suggest_name(name: str, known: Iterable[str], noun: str) -> str:
     if not names:
         return f"the model has no {noun}s"
     listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-    return f"the {noun}s are: {listed}" if len(names) > 1 else f"the {noun} is called {listed!r}"
+    return f"the {noun}s are: {listed}" if len(names) > 1 else f"the only {noun} is {listed!r}"

@@ -1,12 +1,12 @@
-"""Shapes of features: defaults, what is allowed, and what a person asked for."""
+"""Shapes of features: defaults, allowed shapes and requested shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from coremlscope.errors import InputError
+from coremlscope.features.description import describe_flexibility, describe_shape
 from coremlscope.features.names import suggest_name
-from coremlscope.features.words import describe_flexibility, describe_shape
 from coremlscope.ir import (
     ArrayFeature,
     EnumeratedShapes,
@@ -24,11 +24,11 @@ __all__ = ["bind_shapes", "check_shape", "default_shape"]
 
 
 def check_shape(feature: Feature, shape: Sequence[int]) -> tuple[int, ...]:
-    """Holds a shape against what a feature allows, and returns it as a tensor shape.
+    """Checks that a feature allows a shape, and returns it as a tensor shape.
 
     Args:
         feature: An array, image or state.
-        shape: A tensor shape; of an image `[height, width]` does too.
+        shape: A tensor shape; for an image, `[height, width]` is also accepted.
 
     Raises:
         InputError: The feature has no shape, or does not allow this one.
@@ -41,12 +41,14 @@ def check_shape(feature: Feature, shape: Sequence[int]) -> tuple[int, ...]:
         raise InputError(f"the input {feature.name!r} has no shape", "only arrays and images have one")
     allowed = _allows(type_.shape, type_.flexibility, given)
     if not allowed and not (type_.takes_sequences and _allows_sequence(type_, given)):
-        raise _refused(feature.name, given, type_.shape, type_.flexibility, sequences=type_.takes_sequences)
+        raise _not_allowed(
+            feature.name, given, type_.shape, type_.flexibility, sequences=type_.takes_sequences
+        )
     return given
 
 
 def _allows_sequence(type_: ArrayFeature, given: tuple[int, ...]) -> bool:
-    """True for `[sequence, batch, channels, height, width]` around a shape that is allowed."""
+    """True for `[sequence, batch, channels, height, width]` if the inner shape is allowed."""
     if len(given) != 5 or min(given) < 1:
         return False
     rank = len(default_shape(type_) or ()) or 3
@@ -60,15 +62,15 @@ def _check_image_shape(name: str, image: ImageFeature, given: tuple[int, ...]) -
     size = given[2:] if len(given) == 4 and given[:2] == (1, planes) else given
     if len(size) != 2:
         raise InputError(
-            f"the image {name!r} cannot take the shape {describe_shape(given)}",
-            f"give height x width, or 1x{planes}x height x width",
+            f"invalid shape {describe_shape(given)} for the image {name!r}",
+            f"use height x width, or 1x{planes}x height x width",
         )
     if not _allows((image.height, image.width), image.flexibility, size):
-        raise _refused(name, size, (image.height, image.width), image.flexibility)
+        raise _not_allowed(name, size, (image.height, image.width), image.flexibility)
     return (1, planes, *size)
 
 
-def _refused(
+def _not_allowed(
     name: str,
     given: tuple[int, ...],
     default: tuple[int, ...],
@@ -80,12 +82,12 @@ def _refused(
         allowed = describe_shape(default) if flexibility is None else describe_flexibility(flexibility)
         return InputError(
             f"{name!r} does not allow the shape {describe_shape(given)}",
-            f"allowed: {allowed}, or sequence×batch×channels×height×width around that",
+            f"allowed: {allowed}, or sequence×batch×channels×height×width that contains it",
         )
     if flexibility is None:
         return InputError(
             f"{name!r} has the fixed shape {describe_shape(default)}, not {describe_shape(given)}",
-            "this shape cannot be changed; convert the model again with a flexible shape",
+            "the shape cannot be changed; convert the model again with a flexible shape",
         )
     return InputError(
         f"{name!r} does not allow the shape {describe_shape(given)}",
@@ -109,9 +111,9 @@ def _allows(default: tuple[int, ...], flexibility: ShapeFlexibility | None, shap
 def bind_shapes(
     description: FunctionDescription, given: Mapping[str, Sequence[int]] | None = None
 ) -> dict[str, tuple[int, ...]]:
-    """The tensor shape of every input and state: what was asked for, else its default.
+    """Returns the tensor shape of every input and state: the requested one, or the default.
 
-    Features without a shape, and arrays whose shape the file leaves open, are left out unless asked for.
+    Features without a shape, and arrays without a default shape, are included only if requested.
 
     Raises:
         InputError: A name is unknown, or a shape is not allowed.

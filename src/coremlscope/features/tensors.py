@@ -1,4 +1,4 @@
-"""Feature values to tensors and back, checked as Core ML checks them."""
+"""Conversion between feature values and tensors, with the checks of Core ML."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from coremlscope.errors import InputError
+from coremlscope.features.description import describe_feature, describe_shape, dtype_name
 from coremlscope.features.images import from_image, image_from_array, is_image, to_image
 from coremlscope.features.names import suggest_name
 from coremlscope.features.shapes import check_shape, default_shape
-from coremlscope.features.words import describe_feature, describe_shape, dtype_name
 from coremlscope.ir import (
     Array,
     ArrayFeature,
@@ -37,17 +37,18 @@ def to_tensors(
     values: Mapping[str, Any],
     shapes: Mapping[str, Shape] | None = None,
 ) -> dict[str, Array]:
-    """The tensors that a program is fed, from values as coremltools takes them.
+    """Converts values as coremltools accepts them to the input tensors of a program.
 
-    Arrays become float32, float64 or int32 (those of fp16 features are rounded to fp16 first, floats for
-    integer features are truncated); images become float32 `[1, planes, height, width]`; `int64`, `double` and
-    `string` become arrays of one element, sequences of several, a dictionary an array of one object.
+    Arrays become float32, float64 or int32. Values of fp16 features are first rounded to fp16, and floats for
+    integer features are truncated. Images become float32 `[1, planes, height, width]`. `int64`, `double` and
+    `string` become one-element arrays, sequences one-dimensional arrays, and a dictionary an array of one
+    object.
 
     Args:
         features: The inputs of a function.
-        values: By name. Optional inputs may be absent: their default value, else zero, is filled in.
-        shapes: Tensor shapes that the program was bound to; other shapes are refused. Where a feature is not
-            named here, every shape that it allows is taken.
+        values: Values by name. Missing optional inputs get their default value, or zero without a default.
+        shapes: Tensor shapes to which the program is bound; other shapes are rejected. A feature that is not
+            listed accepts every allowed shape.
 
     Raises:
         InputError: A value is missing, unknown, or has the wrong type or shape.
@@ -61,7 +62,7 @@ def to_tensors(
         noun, verb = ("input", "is") if len(missing) == 1 else ("inputs", "are")
         listed = ", ".join(f"{f.name!r} ({describe_feature(f.type)})" for f in missing)
         raise InputError(
-            f"the {noun} {listed} {verb} missing", "give a value for every input that is not optional"
+            f"the {noun} {listed} {verb} missing", "set a value for every input that is not optional"
         )
     tensors = {}
     for feature in features:
@@ -97,7 +98,7 @@ def _wrong_type(feature: Feature, value: object) -> InputError:
     given = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
     return InputError(
         f"the input {feature.name!r} takes {describe_feature(feature.type)}, not {given}",
-        "give a value of that type",
+        "use a value of that type",
     )
 
 
@@ -113,14 +114,14 @@ def _number(feature: Feature, value: Any, kind: type[int] | type[float]) -> int 
         raise _wrong_type(feature, value)
     number = array.reshape(-1)[0].item()
     if kind is int and (not np.isfinite(number) or not -(2**63) <= number < 2**63):
-        raise InputError(f"the input {feature.name!r} is an int64, which cannot hold {number}")
+        raise InputError(f"the value {number} of the input {feature.name!r} is out of range for int64")
     return kind(number)
 
 
 def _dictionary(feature: Feature, value: Any) -> dict[str | int, float]:
-    """A dictionary with keys of one type. Which one the description names does not matter, as in Core ML.
+    """Checks that all keys have one type. As in Core ML, this need not be the type in the description.
 
-    coremltools' converters describe dictionaries as having strings where their models look up integers.
+    coremltools' converters describe some dictionaries with string keys although the models look up integers.
     """
     if not isinstance(value, Mapping) or not (
         all(isinstance(number, (int, float, np.number)) for number in value.values())
@@ -143,7 +144,7 @@ def _sequence(feature: Feature, type_: SequenceFeature, value: Any) -> Array:
     if len(items) < low or (0 <= high < len(items)):
         raise InputError(
             f"the input {feature.name!r} takes {describe_feature(type_)}, not {len(items)}",
-            "give a sequence of an allowed length",
+            "use a sequence of an allowed length",
         )
     return _objects(items) if type_.element == "string" else np.array(items, dtype=np.int64)
 
@@ -159,7 +160,7 @@ def _array(feature: Feature, value: Any, shape: Shape | None) -> Array:
         raise InputError(
             f"the input {feature.name!r} takes {describe_feature(feature.type)}, "
             "but its rows differ in length",
-            "give an array with the same number of elements in each row",
+            "use an array with the same number of elements in each row",
         ) from None
     if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
         raise _wrong_type(feature, array if array.dtype != object else value)
@@ -167,7 +168,7 @@ def _array(feature: Feature, value: Any, shape: Shape | None) -> Array:
 
 
 def _shaped(feature: Feature, array: Array, shape: Shape | None) -> Array:
-    """The array in the shape that is wanted; arrays of one element may differ in rank 0 and 1."""
+    """Checks the shape of an array. For one-element arrays, ranks 0 and 1 are interchangeable."""
     wanted = shape if shape is not None else default_shape(feature.type)
     if wanted is not None and {array.shape, tuple(wanted)} == {(), (1,)}:
         return array.reshape((1,) * len(wanted))
@@ -181,13 +182,13 @@ def _shaped(feature: Feature, array: Array, shape: Shape | None) -> Array:
         raise InputError(
             f"the input {feature.name!r} has the shape {describe_shape(shape)}, "
             f"but {describe_shape(array.shape)} was given",
-            "give an array of that shape, or choose another with --shape where the model allows it",
+            "use an array of that shape, or set another shape with --shape if the model allows it",
         )
     return array
 
 
 def _converted(name: str, array: Array, dtype: DType) -> Array:
-    """The elements as a program carries them, after rounding to what the feature can hold."""
+    """Converts elements to the dtype in which programs carry them, rounded to the feature's dtype."""
     if dtype.is_float:
         if dtype is DType.FP16:
             with np.errstate(over="ignore"):
@@ -199,8 +200,8 @@ def _converted(name: str, array: Array, dtype: DType) -> Array:
         if not (limits.min <= np.trunc(low) and np.trunc(high) <= limits.max):
             worst = low if np.isnan(low) or low < limits.min else high
             raise InputError(
-                f"the input {name!r} is {dtype_name(dtype)}, which cannot hold {worst:g}",
-                f"give values between {limits.min} and {limits.max}",
+                f"the value {worst:g} of the input {name!r} is out of range for {dtype_name(dtype)}",
+                f"use values between {limits.min} and {limits.max}",
             )
     return np.asarray(array.astype(np.int32), order="C")
 
@@ -215,7 +216,7 @@ def _image(feature: Feature, type_: ImageFeature, value: Any, shape: Shape | Non
         height, width = shape[-2:]
         raise InputError(
             f"the image {feature.name!r} is {width}×{height}, but {value.width}×{value.height} was given",
-            "resize it, or give --resize scale-fill, scale-fit or center-crop",
+            "resize it, or use --resize scale-fill, scale-fit or center-crop",
         )
     if shape is None:
         check_shape(feature, tensor.shape)
@@ -223,7 +224,7 @@ def _image(feature: Feature, type_: ImageFeature, value: Any, shape: Shape | Non
 
 
 def _absent(feature: Feature, shape: Shape | None) -> Array:
-    """What an optional input that is absent is filled with."""
+    """Returns the value of a missing optional input."""
     type_ = feature.type
     size = shape if shape is not None else default_shape(type_)
     if isinstance(type_, ArrayFeature):
@@ -249,16 +250,16 @@ def from_tensors(
     tensors: Mapping[str, Array],
     labels: Mapping[str, Labels] | None = None,
 ) -> dict[str, Any]:
-    """Values as coremltools gives them on a Mac, from the tensors that a program gives.
+    """Converts the output tensors of a program to values as coremltools returns them on a Mac.
 
-    Arrays of fp16 and fp32 features are float32, of fp64 float64, of int32 int32; rank 0 becomes rank 1.
-    Images are Pillow images: RGBA for colour, L, F. A label is a `str` or `int`, probabilities are a
+    Arrays of fp16 and fp32 features are float32, of fp64 float64, of int32 int32. Rank 0 becomes rank 1.
+    Images are Pillow images: RGBA for colour, L, F. A label is a `str` or `int`, and probabilities are a
     dictionary from label to float.
 
     Args:
         features: The outputs of a function.
-        tensors: By name of the feature.
-        labels: Of a classifier: by name of the output, the labels in the order of the probabilities.
+        tensors: Tensors by feature name.
+        labels: For a classifier, the labels in the order of the probabilities, by output name.
     """
     return {
         feature.name: _from_tensor(feature, tensors[feature.name], (labels or {}).get(feature.name))
@@ -271,7 +272,7 @@ def _from_tensor(feature: Feature, tensor: Array, labels: Labels | None) -> Any:
     match feature.type:
         case ImageFeature():
             return to_image(tensor, feature.type)
-        case ArrayFeature(dtype) | StateFeature(ArrayFeature(dtype)):
+        case ArrayFeature(dtype=dtype) | StateFeature(ArrayFeature(dtype=dtype)):
             given = np.float32 if dtype is DType.FP16 else dtype.numpy
             return np.atleast_1d(np.asarray(tensor)).astype(given)
         case DictionaryFeature():

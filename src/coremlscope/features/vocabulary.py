@@ -1,4 +1,4 @@
-"""Values out of what a model knows: the words of a dictionary, the categories of an encoder, items."""
+"""Values from a model's vocabulary: the words of a dictionary, the categories of an encoder, items."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from coremlscope.ir import (
 __all__ = ["known_keys", "value_of_keys"]
 
 Key = str | int
-#: How many keys a dictionary or a sequence gets.
-_FEW = 4
+#: Number of keys in a dictionary or a sequence.
+_KEY_COUNT = 4
 
 
 def known_keys(function: Function) -> dict[str, tuple[Key, ...]]:
-    """By input of a function: the keys that it is looked up in; only inputs that are looked up.
+    """Returns the vocabulary of each input whose value is looked up in one.
 
-    Operations of classical models have them as the parameter `keys`.
+    It is the parameter `keys` of the operations of classical models.
     """
     found: dict[str, tuple[Key, ...]] = {}
     for op in function.graph.ops:
@@ -46,27 +46,28 @@ def known_keys(function: Function) -> dict[str, tuple[Key, ...]]:
 def value_of_keys(
     type_: FeatureType, keys: Sequence[Key], generator: np.random.Generator, shape: tuple[int, ...] = ()
 ) -> Any:
-    """A made-up value of a feature that is looked up; None where the feature cannot hold such keys.
+    """Generates a value from a vocabulary. Returns None if the feature's type does not match the keys.
 
     Args:
         type_: The feature's type.
-        keys: The keys, at least one.
-        generator: Where randomness comes from.
+        keys: The vocabulary; not empty.
+        generator: The source of randomness.
         shape: The shape of an array.
     """
-    chosen = [keys[int(place)] for place in generator.choice(len(keys), min(_FEW, len(keys)), replace=False)]
+    count = min(_KEY_COUNT, len(keys))
+    chosen = [keys[int(index)] for index in generator.choice(len(keys), count, replace=False)]
     is_text = isinstance(chosen[0], str)
     match type_:
         case DictionaryFeature():
             return {key: float(generator.random()) for key in chosen}
         case SequenceFeature(element, (low, high)) if (element == "string") == is_text:
             length = max(low, len(chosen) if high < 0 else min(high, len(chosen)))
-            return [chosen[place % len(chosen)] for place in range(length)]
+            return [chosen[index % len(chosen)] for index in range(length)]
         case StringFeature() if is_text:
             return chosen[0]
         case Int64Feature() | DoubleFeature() if not is_text:
             return chosen[0]
-        case ArrayFeature(dtype) if not is_text:
+        case ArrayFeature(dtype=dtype) if not is_text:
             return np.resize(np.array(chosen), shape or (len(chosen),)).astype(dtype.numpy)
         case _:
             return None

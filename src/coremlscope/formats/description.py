@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from coremlscope import ir
+from coremlscope import ir, schema
 from coremlscope.errors import CorruptModelError
-from coremlscope.formats import schema
-from coremlscope.formats.names import shown
-from coremlscope.formats.schema import Message
+from coremlscope.schema import Message
+from coremlscope.units import shown
 
 __all__ = ["read_description", "read_metadata", "write_description"]
 
@@ -28,7 +27,11 @@ def read_metadata(message: Message) -> ir.Metadata:
     """Reads a `Metadata` message."""
     user_defined = {entry.key: entry.value for entry in message.userDefined}
     return ir.Metadata(
-        message.shortDescription, message.versionString, message.author, message.license, user_defined
+        description=message.shortDescription,
+        version=message.versionString,
+        author=message.author,
+        licence=message.license,
+        user_defined=user_defined,
     )
 
 
@@ -55,12 +58,12 @@ def read_description(message: Message, functions: tuple[str, ...] = ()) -> ir.De
 
 def _read_function(message: Message, training: tuple[ir.Feature, ...]) -> ir.FunctionDescription:
     return ir.FunctionDescription(
-        _read_features(message.input),
-        _read_features(message.output),
-        _read_features(message.state),
-        message.predictedFeatureName,
-        message.predictedProbabilitiesName,
-        training,
+        inputs=_read_features(message.input),
+        outputs=_read_features(message.output),
+        states=_read_features(message.state),
+        predicted_feature=message.predictedFeatureName,
+        predicted_probabilities=message.predictedProbabilitiesName,
+        training_inputs=training,
     )
 
 
@@ -117,7 +120,7 @@ def _read_array(name: str, message: Message) -> ir.ArrayFeature:
             flexibility = ir.RangeShapes(tuple(map(_read_bounds, message.shapeRange.sizeRanges)))
     field = message.WhichOneof("defaultOptionalValue")
     default = None if field is None else float(getattr(message, field))
-    return ir.ArrayFeature(dtype, tuple(message.shape), flexibility, default)
+    return ir.ArrayFeature(dtype=dtype, shape=tuple(message.shape), flexibility=flexibility, default=default)
 
 
 def _read_image(name: str, message: Message) -> ir.ImageFeature:

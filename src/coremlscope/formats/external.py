@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coremlscope import ir
-from coremlscope.formats.schema import Message
+from coremlscope.schema import Message
 
 __all__ = ["EXTERNAL_READERS", "read_external"]
 

@@ -6,16 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from coremlscope import ir
+from coremlscope import ir, schema
 from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedModelError
-from coremlscope.formats import schema
-from coremlscope.formats.classical import READERS, read_classical
 from coremlscope.formats.description import read_description, read_metadata, write_description
 from coremlscope.formats.external import EXTERNAL_READERS, read_external
-from coremlscope.formats.names import shown
 from coremlscope.formats.program import ValueWriter, read_program, write_program
-from coremlscope.formats.schema import Message
 from coremlscope.formats.weights import BlobData, WeightStorage
+from coremlscope.schema import Message
+from coremlscope.units import shown
 
 __all__ = ["MODEL_PATH", "looks_like_spec", "read_mlmodel", "read_spec", "resolve_weight_name", "write_spec"]
 
@@ -127,8 +125,6 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
         functions = tuple(content.functions)
     elif kind in _PIPELINES:
         content = _read_pipeline(spec, kind, open_storage)
-    elif kind in READERS:
-        content = read_classical(kind, getattr(spec, kind))
     elif kind in EXTERNAL_READERS:
         content = read_external(kind, getattr(spec, kind))
     elif kind in _NETWORKS:
@@ -138,18 +134,22 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
         description = with_sequences(read_description(spec.description), getattr(spec, kind))
         content = read_network(kind, getattr(spec, kind), description.default, description.main)
     else:
-        content = ir.Opaque(kind)
+        # Brings the operations, which take long to load.
+        from coremlscope.classical import CLASSICAL_TYPES
+
+        row = CLASSICAL_TYPES.get(kind)
+        content = ir.Opaque(kind) if row is None else row.read(getattr(spec, kind))
     if kind not in _NETWORKS:
         description = read_description(spec.description, functions)
     files = {str(resolve_weight_name(s.name)): s.size for s in storages.values()}
     if isinstance(content, ir.Pipeline):
         files = {file.name: file.size for stage in content.models for file in stage.weight_files}
     return ir.Model(
-        spec.specificationVersion,
-        description,
-        content,
-        read_metadata(spec.description.metadata),
-        spec.isUpdatable,
+        spec_version=spec.specificationVersion,
+        description=description,
+        content=content,
+        metadata=read_metadata(spec.description.metadata),
+        is_updatable=spec.isUpdatable,
         weight_files=tuple(map(ir.WeightFile, files, files.values())),
     )
 

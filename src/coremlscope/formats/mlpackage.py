@@ -21,8 +21,8 @@ from typing import IO, Protocol
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError
 from coremlscope.formats.mlmodel import is_inside, read_spec, resolve_weight_name
-from coremlscope.formats.names import shown
 from coremlscope.formats.weights import WeightStorage
+from coremlscope.units import shown
 
 __all__ = ["DATA", "MANIFEST", "read_archive", "read_mlpackage"]
 

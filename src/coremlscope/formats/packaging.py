@@ -14,9 +14,9 @@ from coremlscope import ir
 from coremlscope.errors import OutputError
 from coremlscope.formats.mlmodel import MODEL_PATH, write_spec
 from coremlscope.formats.mlpackage import DATA, MANIFEST
-from coremlscope.formats.schema import Message
 from coremlscope.formats.values import write_immediate, write_type
 from coremlscope.formats.weights import BlobData, BlobWriter
+from coremlscope.schema import Message
 
 __all__ = ["write_mlpackage"]
 

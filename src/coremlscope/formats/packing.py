@@ -1,7 +1,7 @@
-"""Elements as the files pack them, to and from NumPy arrays.
+"""Conversion between packed elements in files and NumPy arrays.
 
-Sub-byte integers are packed from the least significant bit up, across byte borders. The 8- and 16-bit floats
-that NumPy lacks are handed out as float32.
+Sub-byte integers are packed from the least significant bit up, across byte boundaries. 8- and 16-bit floats
+that NumPy lacks are returned as float32.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from coremlscope import ir
 
 __all__ = ["pack", "unpack"]
 
+#: Of the bit patterns of float32: all bits but the sign, and the pattern of infinity.
+_MAGNITUDE = np.uint32(0x7FFFFFFF)
+_INFINITY = np.uint32(0x7F800000)
+
 
 def unpack(packed: bytes | memoryview, type_: ir.TensorType) -> ir.Array:
-    """The elements of a static tensor from exactly `type_.nbytes` bytes.
+    """Unpacks the elements of a static tensor from exactly `type_.nbytes` bytes.
 
-    Where NumPy has the element type the result is a read-only view of `packed`.
+    If NumPy has the element type, the result is a read-only view of `packed`.
 
     Raises:
         ValueError: The number of bytes is wrong, the type is not static, or NumPy cannot hold the shape.
@@ -31,11 +35,8 @@ def unpack(packed: bytes | memoryview, type_: ir.TensorType) -> ir.Array:
     match dtype:
         case ir.DType.BF16:
             array = _widen(np.frombuffer(packed, "<u2"))
-        case ir.DType.FP8_E5M2:
-            high = np.frombuffer(packed, np.uint8).astype(np.uint16) << np.uint16(8)
-            array = high.view(np.float16).astype(np.float32)
-        case ir.DType.FP8_E4M3:
-            array = _e4m3_values()[np.frombuffer(packed, np.uint8)]
+        case ir.DType.FP8_E4M3 | ir.DType.FP8_E5M2:
+            array = _float8_values(dtype)[np.frombuffer(packed, np.uint8)]
         case _ if dtype.bits < 8:
             array = _unpack_bits(np.frombuffer(packed, np.uint8), dtype, type_.elements)
         case _:
@@ -44,18 +45,18 @@ def unpack(packed: bytes | memoryview, type_: ir.TensorType) -> ir.Array:
 
 
 def pack(array: ir.Array, dtype: ir.DType) -> bytes:
-    """The inverse of `unpack`; exact for every array that `unpack` can give.
+    """Packs the elements of an array; exact for every array that `unpack` returns.
 
-    Floats outside of what an 8- or 16-bit type can hold are rounded towards zero.
+    Other values of bf16, fp8e4m3fn and fp8e5m2 are rounded towards zero: a finite value beyond the largest
+    finite one becomes that one. Infinities stay infinite, except in fp8e4m3fn, which has none: there they
+    become ±448. NaN stays NaN.
     """
     flat = np.ascontiguousarray(array, dtype.numpy).reshape(-1)
     match dtype:
         case ir.DType.BF16:
-            return (flat.view(np.uint32) >> np.uint32(16)).astype("<u2").tobytes()
-        case ir.DType.FP8_E5M2:
-            return (flat.astype(np.float16).view(np.uint16) >> np.uint16(8)).astype(np.uint8).tobytes()
-        case ir.DType.FP8_E4M3:
-            return _pack_e4m3(flat.view(np.uint32))
+            return _pack_bf16(flat.view(np.uint32))
+        case ir.DType.FP8_E4M3 | ir.DType.FP8_E5M2:
+            return _pack_float8(flat.view(np.uint32), dtype)
         case _ if dtype.bits < 8:
             bits = np.unpackbits(flat.view(np.uint8)[:, None], axis=1, count=dtype.bits, bitorder="little")
             return np.packbits(bits.reshape(-1), bitorder="little").tobytes()
@@ -64,34 +65,61 @@ def pack(array: ir.Array, dtype: ir.DType) -> bytes:
 
 
 def _widen(halves: ir.Array) -> npt.NDArray[np.float32]:
-    """bfloat16 bit patterns as float32: the upper half of it."""
+    """Converts bfloat16 bit patterns, the upper halves of float32 ones, to float32."""
     wide: npt.NDArray[np.uint32] = halves.astype(np.uint32) << np.uint32(16)
     return wide.view(np.float32)
 
 
+def _pack_bf16(bits: npt.NDArray[np.uint32]) -> bytes:
+    """Packs float32 bit patterns as bfloat16: the upper half of each."""
+    halves = bits >> np.uint32(16)
+    # A NaN whose payload is all in the lower half would become an infinity.
+    halves[((bits & _MAGNITUDE) > _INFINITY) & (halves << np.uint32(16) & _MAGNITUDE == _INFINITY)] |= 0x40
+    return halves.astype("<u2").tobytes()
+
+
 @functools.cache
-def _e4m3_values() -> npt.NDArray[np.float32]:
-    """The 256 values of fp8e4m3fn: bias 7, no infinities, NaN where exponent and mantissa are all ones."""
-    code = np.arange(256)
-    exponent, mantissa = (code >> 3) & 15, code & 7
-    normal = (1 + mantissa / 8) * np.exp2(exponent - 7.0)
-    magnitude = np.where(exponent == 0, mantissa / 8 * 2.0**-6, normal)
-    magnitude[code & 127 == 127] = np.nan
-    values: npt.NDArray[np.float64] = np.copysign(magnitude, np.where(code & 128, -1.0, 1.0))
-    return values.astype(np.float32)
+def _float8_values(dtype: ir.DType) -> npt.NDArray[np.float32]:
+    """Returns the value of each of the 256 codes of fp8e4m3fn or fp8e5m2.
+
+    fp8e5m2 has the special values of IEEE 754. fp8e4m3fn has no infinities, and NaN only where exponent and
+    mantissa are all ones. (Source: Micikevicius et al., FP8 Formats for Deep Learning, 2022.)
+    """
+    exponent_bits = 4 if dtype is ir.DType.FP8_E4M3 else 5
+    mantissa_bits = 7 - exponent_bits
+    bias = (1 << (exponent_bits - 1)) - 1
+    codes = np.arange(256)
+    exponent = (codes >> mantissa_bits) & ((1 << exponent_bits) - 1)
+    mantissa = codes & ((1 << mantissa_bits) - 1)
+    fraction = mantissa / (1 << mantissa_bits)
+    magnitude = np.where(
+        exponent == 0, fraction * 2.0 ** (1 - bias), (1 + fraction) * np.exp2(exponent - bias)
+    )
+    bits = magnitude.astype(np.float32).view(np.uint32)
+    if dtype is ir.DType.FP8_E4M3:
+        is_special = codes & 127 == 127
+    else:
+        is_special = exponent == (1 << exponent_bits) - 1
+    payload = mantissa.astype(np.uint32) << np.uint32(23 - mantissa_bits)
+    bits = np.where(is_special, _INFINITY | payload, bits)
+    sign = (codes.astype(np.uint32) & np.uint32(128)) << np.uint32(24)
+    return (bits | sign).view(np.float32)
 
 
-def _pack_e4m3(bits: npt.NDArray[np.uint32]) -> bytes:
-    """float32 bit patterns to fp8e4m3fn codes; positive floats are ordered as their bit patterns are."""
-    table = _e4m3_values()[:128].view(np.uint32)
-    magnitude = bits & np.uint32(0x7FFFFFFF)
-    codes = (np.searchsorted(table, magnitude, side="right") - 1).astype(np.uint8)
-    codes[magnitude > 0x7F800000] = 127
-    return (codes | (bits >> np.uint32(24) & np.uint32(128)).astype(np.uint8)).tobytes()
+def _pack_float8(bits: npt.NDArray[np.uint32], dtype: ir.DType) -> bytes:
+    """Packs float32 bit patterns as 8-bit floats; positive floats have the order of their bit patterns."""
+    values = _float8_values(dtype)[:128]
+    magnitude = bits & _MAGNITUDE
+    codes = np.searchsorted(values.view(np.uint32), magnitude, side="right") - 1
+    first_nan = int(np.argmax(np.isnan(values)))
+    # A NaN whose payload is below that of the first NaN code becomes the last one, a quiet NaN.
+    codes = np.where((magnitude > _INFINITY) & (codes < first_nan), 127, codes)
+    sign = bits >> np.uint32(24) & np.uint32(128)
+    return (codes.astype(np.uint8) | sign.astype(np.uint8)).tobytes()
 
 
 def _unpack_bits(packed: npt.NDArray[np.uint8], dtype: ir.DType, count: int) -> ir.Array:
-    """Sub-byte integers one a byte; signed ones get their sign extended."""
+    """Unpacks sub-byte integers to one per byte; extends the sign of signed ones."""
     width = dtype.bits
     if 8 % width == 0:
         shifts = np.arange(0, 8, width, dtype=np.uint8)

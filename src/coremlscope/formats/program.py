@@ -8,9 +8,9 @@ from typing import Protocol
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
-from coremlscope.formats.names import shown
-from coremlscope.formats.schema import Message
 from coremlscope.formats.values import BlobOpener, read_type, read_value, write_type
+from coremlscope.schema import Message
+from coremlscope.units import shown
 
 __all__ = ["ValueWriter", "read_program", "write_program"]
 
@@ -36,7 +36,10 @@ def read_program(message: Message, open_blob: BlobOpener) -> ir.Program:
     if not functions:
         raise CorruptModelError("the program has no functions", _DAMAGED)
     return ir.Program(
-        functions, message.version, message.docString, reader.read_attributes(message.attributes)
+        functions=functions,
+        version=message.version,
+        doc=message.docString,
+        attributes=reader.read_attributes(message.attributes),
     )
 
 
@@ -55,8 +58,12 @@ class _Reader:
         inputs = self._read_values(message.inputs)
         scope: _Scope = {value.name: value for value in inputs}
         graph = self._read_block(name, block, name, scope)
-        graph = ir.Graph(name, inputs, graph.ops, graph.outputs, graph.attributes)
-        return ir.Function(name, message.opset, graph, self.read_attributes(message.attributes))
+        graph = ir.Graph(
+            name=name, inputs=inputs, ops=graph.ops, outputs=graph.outputs, attributes=graph.attributes
+        )
+        return ir.Function(
+            name=name, opset=message.opset, graph=graph, attributes=self.read_attributes(message.attributes)
+        )
 
     def read_attributes(self, entries: Iterable[Message]) -> dict[str, ir.Constant]:
         return {entry.key: read_value(entry.value, self._open_blob) for entry in entries}
@@ -73,7 +80,13 @@ class _Reader:
             scope.update((value.name, value) for value in op.outputs)
             ops.append(op)
         outputs = tuple(_lookup(output, scope, f"the result of {path}") for output in message.outputs)
-        return ir.Graph(name, inputs, tuple(ops), outputs, self.read_attributes(message.attributes))
+        return ir.Graph(
+            name=name,
+            inputs=inputs,
+            ops=tuple(ops),
+            outputs=outputs,
+            attributes=self.read_attributes(message.attributes),
+        )
 
     def _read_operation(self, message: Message, op_id: str, scope: _Scope) -> ir.Op:
         inputs = {
@@ -92,7 +105,14 @@ class _Reader:
         except CorruptModelError as error:
             where = f"{shown(message.type)} at {shown(op_id)}"
             raise CorruptModelError(f"{error.message} (in {where})", error.hint) from None
-        return ir.Op(op_id, message.type, inputs, outputs, tuple(blocks), attributes)
+        return ir.Op(
+            id=op_id,
+            type=message.type,
+            inputs=inputs,
+            outputs=outputs,
+            blocks=tuple(blocks),
+            attributes=attributes,
+        )
 
     def _read_binding(self, message: Message, op_id: str, scope: _Scope) -> ir.Argument:
         match message.WhichOneof("binding"):

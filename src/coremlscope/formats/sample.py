@@ -68,11 +68,11 @@ def sample_model(seed: int = 0, *, size: int = 224, width: float = 1.0, classes:
             x = _inverted_residual(net, f"block_{stage}_{repeat}", x, channels, expansion, stride)
     x = net.conv("head", x, _round_channels(_HEAD_CHANNELS * max(1.0, width)), kernel=1)
     outputs = _classify(net, x, classes)
-    graph = ir.Graph("main", (image,), tuple(net.ops), outputs)
+    graph = ir.Graph(name="main", inputs=(image,), ops=tuple(net.ops), outputs=outputs)
     label, probabilities = (value.name for value in outputs)
     interface = ir.FunctionDescription(
-        (ir.Feature("image", ir.ImageFeature("RGB", size, size), doc="The image to classify"),),
-        (
+        inputs=(ir.Feature("image", ir.ImageFeature("RGB", size, size), doc="The image to classify"),),
+        outputs=(
             ir.Feature(label, ir.StringFeature(), doc="The most probable class"),
             ir.Feature(probabilities, ir.DictionaryFeature("string"), doc="The probability of each class"),
         ),
@@ -80,10 +80,10 @@ def sample_model(seed: int = 0, *, size: int = 224, width: float = 1.0, classes:
         predicted_probabilities=probabilities,
     )
     return ir.Model(
-        _SPEC_VERSION,
-        ir.Description({"main": interface}, "main"),
-        ir.Program({"main": ir.Function("main", _OPSET, graph)}),
-        ir.Metadata(_DESCRIPTION, author="coremlscope", licence="Apache-2.0"),
+        spec_version=_SPEC_VERSION,
+        description=ir.Description({"main": interface}, "main"),
+        content=ir.Program(functions={"main": ir.Function(name="main", opset=_OPSET, graph=graph)}),
+        metadata=ir.Metadata(description=_DESCRIPTION, author="coremlscope", licence="Apache-2.0"),
     )
 
 
@@ -167,7 +167,9 @@ class _Network:
         """Adds an operation with its name and its id."""
         arguments = {parameter: (argument,) for parameter, argument in inputs.items()}
         named = {"name": ir.constant(name), **attributes}
-        self.ops.append(ir.Op(f"main/{len(self.ops)}", type_, arguments, outputs, attributes=named))
+        self.ops.append(
+            ir.Op(id=f"main/{len(self.ops)}", type=type_, inputs=arguments, outputs=outputs, attributes=named)
+        )
 
     def op(self, op_type: str, name: str, type_: ir.ValueType, **inputs: ir.Argument) -> ir.Value:
         """Adds an operation with one result."""

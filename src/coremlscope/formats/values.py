@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from coremlscope import ir
+from coremlscope import ir, schema
 from coremlscope.errors import CorruptModelError
-from coremlscope.formats import schema
 from coremlscope.formats.packing import pack, unpack
-from coremlscope.formats.schema import Message
+from coremlscope.schema import Message
 
 __all__ = ["read_type", "read_value", "write_immediate", "write_type"]
 

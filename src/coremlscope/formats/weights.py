@@ -19,8 +19,8 @@ from typing import IO
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, MissingWeightsError
-from coremlscope.formats.names import shown
 from coremlscope.formats.packing import pack, unpack
+from coremlscope.units import shown
 
 __all__ = ["ALIGNMENT", "BLOB_TYPES", "BlobData", "BlobWriter", "WeightStorage"]
 

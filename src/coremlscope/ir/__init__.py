@@ -1,6 +1,6 @@
 """The one vocabulary: a model as frozen, typed Python values, free of any file format."""
 
-from coremlscope.ir.classical import ClassEncoding, Classical, GLMClassifier, GLMRegressor, Transform
+from coremlscope.ir.classical import Classical
 from coremlscope.ir.data import Array, Constant, DataSource, Derived, Immediate, Nested, constant
 from coremlscope.ir.external import (
     AudioFeaturePrint,
@@ -56,7 +56,6 @@ __all__ = [
     "Array",
     "ArrayFeature",
     "AudioFeaturePrint",
-    "ClassEncoding",
     "Classical",
     "Constant",
     "CustomModel",
@@ -73,8 +72,6 @@ __all__ = [
     "FeatureType",
     "Function",
     "FunctionDescription",
-    "GLMClassifier",
-    "GLMRegressor",
     "Gazetteer",
     "Graph",
     "ImageFeature",
@@ -101,7 +98,6 @@ __all__ = [
     "StringFeature",
     "TensorType",
     "TextClassifier",
-    "Transform",
     "TupleType",
     "Value",
     "ValueType",

@@ -23,7 +23,7 @@ class Value:
 Argument = Value | Constant
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
     """The layer of a neural network that an operation was made from.
 
@@ -42,7 +42,7 @@ class Layer:
     outputs: tuple[str, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
     """One operation.
 
@@ -79,7 +79,7 @@ class Op:
         return self.attributes.get("val") if self.type == "const" else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     """A list of operations in execution order.
 
@@ -104,7 +104,7 @@ class Graph:
                 yield from block.walk()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
     """An entry point.
 
@@ -126,7 +126,7 @@ class Function:
     layers: tuple[Layer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """An ML Program, or a neural network in the same vocabulary.
 

@@ -52,7 +52,7 @@ class RangeShapes:
 ShapeFlexibility = EnumeratedShapes | RangeShapes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayFeature:
     """A multi-array. `shape` is the default shape; `()` where the file gives none.
 
@@ -141,7 +141,7 @@ class Feature:
     doc: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionDescription:
     """What one function takes and gives.
 
@@ -174,7 +174,7 @@ class Description:
         return self.functions[self.default]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
     """What the author says about the model."""
 
@@ -219,7 +219,7 @@ class WeightFile:
     size: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """A model, whatever container it came in.
 

@@ -29,7 +29,7 @@ def default_shape(type_: FeatureType) -> tuple[int, ...] | None:
         case ImageFeature(_, width, height, flexibility):
             size = (height, width) if height and width else _first(flexibility)
             return None if size is None else (1, channels(type_), *size)
-        case ArrayFeature(_, shape, flexibility):
+        case ArrayFeature(dtype=_, shape=shape, flexibility=flexibility):
             return shape or _first(flexibility)
         case StateFeature(array):
             return default_shape(array)

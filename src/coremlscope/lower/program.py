@@ -16,13 +16,22 @@ from coremlscope.lower.rounding import Rounding
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.emit import F32, ONNX_OPSET, Emitter, Lowering, NumpyType, Tensor, WeightSlot, carry
-from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram, Port, Precision, RangePort, StatePort
+from coremlscope.ops.program import (
+    ML_DOMAIN,
+    WEIGHTS_FILE,
+    OnnxProgram,
+    Port,
+    Precision,
+    RangePort,
+    StatePort,
+    copy_out,
+)
 from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
-__all__ = ["ML_DOMAIN", "copy_out", "finish", "lower"]
+__all__ = ["finish", "lower"]
 
-#: ONNX-ML, where trees are, and its version: the first with trees in float64.
-ML_DOMAIN, _ML_OPSET = "ai.onnx.ml", 5
+#: The first version of ONNX-ML with trees in float64.
+_ML_OPSET = 5
 #: The oldest ONNX file version that knows `ONNX_OPSET`.
 _IR_VERSION = 10
 #: Alignment of each weight in the weight file, so that it can be mapped and used in place.
@@ -76,21 +85,6 @@ def finish(
         model, slots, weights_bytes, emitter.owners, frozenset(folded),
         tuple(inputs), tuple(outputs), tuple(states), ranges,
     )  # fmt: skip
-
-
-def copy_out(emitter: Emitter, tensor: Tensor, stem: str, *, is_flat: bool = False) -> str:
-    """A copy, in one dimension if `is_flat`, under a name of its own.
-
-    A pass takes plain copies away again wherever it can.
-    """
-    name = emitter.unique(stem)
-    inputs = [tensor.name]
-    if is_flat:
-        inputs.append(emitter.array(np.array([-1], np.int64)).name)
-    op_type = "Reshape" if is_flat else "Identity"
-    emitter.nodes.append(helper.make_node(op_type, inputs, [name], f"output/{name}"))
-    emitter.owners[name] = emitter.owners.get(tensor.name, "")
-    return name
 
 
 def _place(slots: Sequence[WeightSlot]) -> tuple[tuple[WeightSlot, ...], int]:

@@ -17,8 +17,8 @@ from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, NodeProfile
 from coremlscope.engines.host import this_machine
 from coremlscope.engines.sampling import MOST_WARMUPS, Clock, Samples, sample
-from coremlscope.execution.custom_layers import CustomLayer, around_custom_layers, custom_layers
-from coremlscope.execution.executable import Executable
+from coremlscope.execution.custom_layers import CustomLayer, custom_layers, replace_custom_layers
+from coremlscope.execution.executable import CompileOptions, Executable
 from coremlscope.execution.pipeline import (
     PipelineExecutable,
     Runnable,
@@ -84,11 +84,15 @@ class EngineMeasurer:
     ) -> Measurement:
         """Compiles, loads and runs a function repeatedly, and times each operation; see `Measurer`."""
         engine = self.engine or default_engine()
-        run = _Run(
-            model=around_custom_layers(subject.model),
-            settings=settings,
+        options = CompileOptions(
             engine=engine,
-            options=EngineOptions(self.threads),
+            engine_options=EngineOptions(self.threads),
+            random_weights=settings.seed if settings.random_weights else None,
+        )
+        run = _Run(
+            model=replace_custom_layers(subject.model),
+            settings=settings,
+            options=options,
             clock=self.clock,
             progress=progress,
         )
@@ -105,7 +109,7 @@ class EngineMeasurer:
             runtime=runtime,
             machine=machine,
             settings=settings,
-            threads=run.options.thread_count,
+            threads=options.engine_options.thread_count,
             compile=Phase.of(compiled.seconds, compiled.warmups),
             load=Phase.of(loaded.seconds, loaded.warmups),
             predict=Phase.of(predicted.seconds, predicted.warmups),
@@ -152,8 +156,7 @@ class _Run:
 
     model: Model
     settings: Settings
-    engine: Engine
-    options: EngineOptions
+    options: CompileOptions
     clock: Clock
     progress: Progress | None
     _open: list[Runnable] = field(default_factory=list)
@@ -162,20 +165,9 @@ class _Run:
         """Compiles into a fresh folder each time; the last one stays, as `compiled`."""
         count = self.settings.compile_iterations
         names = iter([*(f"cold{index}" for index in range(count)), "compiled"])
-        seed = self.settings.seed if self.settings.random_weights else None
 
         def work() -> None:
-            self._open.append(
-                compile_whole(
-                    self.model,
-                    folder / next(names),
-                    function=self.settings.function,
-                    shapes=self.settings.shapes,
-                    engine=self.engine,
-                    options=self.options,
-                    random_weights=seed,
-                )
-            )
+            self._open.append(self._compiled(folder / next(names), self.options))
 
         def after() -> None:
             executable = self._open.pop()
@@ -194,9 +186,7 @@ class _Run:
                 self._open.pop().close()
 
         def work() -> None:
-            self._open.append(
-                load_whole(folder / "compiled", self.model, engine=self.engine, options=self.options)
-            )
+            self._open.append(load_whole(folder / "compiled", self.model, options=self.options))
 
         told = self._told("load", count + 1)
         taken = sample(work, count, 1, clock=self.clock, before=before, after=told)
@@ -248,20 +238,20 @@ class _Run:
     def round(self, folder: Path, tensors: Mapping[str, Array]) -> tuple[OpRange, ...]:
         """Predicts once with results rounded to fp16, when everything is timed."""
         told = self._told("fp16", 1)
-        executable = compile_whole(
-            self.model,
-            folder / "rounded",
-            function=self.settings.function,
-            shapes=self.settings.shapes,
-            engine=self.engine,
-            options=self.options,
-            precision="fp16",
-            random_weights=self.settings.seed if self.settings.random_weights else None,
-        )
+        executable = self._compiled(folder / "rounded", dataclasses.replace(self.options, precision="fp16"))
         _, ranges = executable.run_with_ranges(tensors)
         executable.close()
         told()
         return ranges
+
+    def _compiled(self, folder: Path, options: CompileOptions) -> Runnable:
+        return compile_whole(
+            self.model,
+            folder,
+            function=self.settings.function,
+            shapes=self.settings.shapes,
+            options=options,
+        )
 
     def _told(self, phase: str, total: int, then: Callable[[], None] | None = None) -> Callable[[], None]:
         """Something to call behind each repetition: tells of it, and does what else is to be done."""

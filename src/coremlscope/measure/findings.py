@@ -54,11 +54,11 @@ def _not_apple(evidence: Evidence) -> Finding:
     measurement = evidence.measurement
     runtime = measurement.runtime
     return Finding(
-        "measured-on-host",
-        "info",
-        f"All times were measured on this host's processor ({measurement.machine.processor}) by "
+        id="measured-on-host",
+        severity="info",
+        text=f"All times were measured on this host's processor ({measurement.machine.processor}) by "
         f"{runtime.name} {runtime.version}; none is a measurement of Core ML or of a Neural Engine.",
-        "compile and load times are those of this runtime, too",
+        hint="compile and load times are those of this runtime, too",
     )
 
 
@@ -67,7 +67,7 @@ def _compute_units(evidence: Evidence) -> Finding | None:
     if units == "all":
         return None
     text = f"Compute units ({units}) are recorded and have no effect on what is measured here."
-    return Finding("compute-units-ignored", "info", text)
+    return Finding(id="compute-units-ignored", severity="info", text=text)
 
 
 def _random_weights(evidence: Evidence) -> Finding | None:
@@ -76,34 +76,34 @@ def _random_weights(evidence: Evidence) -> Finding | None:
         return None
     absent = "absent constant was" if count == 1 else "absent constants were"
     return Finding(
-        "random-weights",
-        "warning",
-        f"{count} {absent} replaced by synthetic values: times are those of the structure, outputs mean "
+        id="random-weights",
+        severity="warning",
+        text=f"{count} {absent} replaced by synthetic values: times are those of the structure, outputs mean "
         "nothing.",
-        "fetch the weight files for real outputs",
+        hint="fetch the weight files for real outputs",
     )
 
 
 def _absent_stage(stage: StageSummary) -> Finding:
     return Finding(
-        "stage-not-run",
-        "warning",
-        f"The stage {stage.name} ({stage.kind}) was not run, because {stage.absent}: synthetic values of the "
+        id="stage-not-run",
+        severity="warning",
+        text=f"The stage {stage.name} ({stage.kind}) was not run, because {stage.absent}: synthetic values of the "
         "types and shapes of its outputs were used, so times lack its work and results mean nothing.",
-        "on an Apple device the whole pipeline runs",
-        (stage.id,),
+        hint="on an Apple device the whole pipeline runs",
+        ops=(stage.id,),
     )
 
 
 def _custom_layer(layer: CustomLayer) -> Finding:
     return Finding(
-        "layer-not-run",
-        "warning",
-        f"The layer {layer.name} (class {layer.class_name}) was not run, because {layer.reason}: synthetic "
+        id="layer-not-run",
+        severity="warning",
+        text=f"The layer {layer.name} (class {layer.class_name}) was not run, because {layer.reason}: synthetic "
         f"values were used, of the shape that follows from {layer.shape_from}, so times lack its work and "
         "results mean nothing.",
-        "on an Apple device, in the app that has the class, the whole network runs",
-        (layer.id,),
+        hint="on an Apple device, in the app that has the class, the whole network runs",
+        ops=(layer.id,),
     )
 
 
@@ -114,7 +114,7 @@ def _few_iterations(evidence: Evidence) -> Finding | None:
         return None
     noun = "prediction was" if count == 1 else "predictions were"
     text = f"Only {count} {noun} timed; percentiles and spread say little."
-    return Finding("few-iterations", "info", text, "ask for more with --iterations")
+    return Finding(id="few-iterations", severity="info", text=text, hint="ask for more with --iterations")
 
 
 def _high_spread(evidence: Evidence) -> Finding | None:
@@ -123,10 +123,10 @@ def _high_spread(evidence: Evidence) -> Finding | None:
     if variation <= _SPREAD:
         return None
     return Finding(
-        "high-spread",
-        "warning",
-        f"Prediction times vary by {format_share(variation)} of their mean (standard deviation).",
-        "close other programs, or set --threads to fewer than the number of cores",
+        id="high-spread",
+        severity="warning",
+        text=f"Prediction times vary by {format_share(variation)} of their mean (standard deviation).",
+        hint="close other programs, or set --threads to fewer than the number of cores",
     )
 
 
@@ -138,11 +138,11 @@ def _profiler(evidence: Evidence) -> Finding | None:
     if plain <= 0 or nodes.run_s <= _SLOWED * plain:
         return None
     return Finding(
-        "profiler-overhead",
-        "warning",
-        f"The engine's profiler slows a prediction from {format_duration(plain)} to "
+        id="profiler-overhead",
+        severity="warning",
+        text=f"The engine's profiler slows a prediction from {format_duration(plain)} to "
         f"{format_duration(nodes.run_s)}: times of operations are too long, small ones most.",
-        "compare operations with each other, not with the time of a prediction",
+        hint="compare operations with each other, not with the time of a prediction",
     )
 
 
@@ -154,11 +154,11 @@ def _interruptions(evidence: Evidence) -> Finding | None:
     if medians >= _INTERRUPTED * inside:
         return None
     return Finding(
-        "interrupted-operations",
-        "warning",
-        f"A profiled run spends {format_duration(inside)} in operations, but their medians add up to "
+        id="interrupted-operations",
+        severity="warning",
+        text=f"A profiled run spends {format_duration(inside)} in operations, but their medians add up to "
         f"{format_duration(medians)}: something interrupts each run, at another place each time.",
-        "close other programs, or set --threads to fewer than the number of cores",
+        hint="close other programs, or set --threads to fewer than the number of cores",
     )
 
 
@@ -168,7 +168,7 @@ def _unattributed(evidence: Evidence) -> Finding | None:
         return None
     noun = "operation" if len(ops) == 1 else "operations"
     text = f"The engine's work on {len(ops)} {noun} could not be found: what it takes is not known."
-    return Finding("unattributed-operations", "warning", text, ops=ops)
+    return Finding(id="unattributed-operations", severity="warning", text=text, ops=ops)
 
 
 def _not_run(evidence: Evidence) -> Finding | None:
@@ -181,7 +181,7 @@ def _not_run(evidence: Evidence) -> Finding | None:
         if len(ops) == 1
         else f"{len(ops)} operations are never run: nothing reads their results."
     )
-    return Finding("operations-not-run", "info", text, ops=ops)
+    return Finding(id="operations-not-run", severity="info", text=text, ops=ops)
 
 
 def _contradictions(evidence: Evidence) -> Finding | None:
@@ -190,11 +190,11 @@ def _contradictions(evidence: Evidence) -> Finding | None:
     op_id, sentence = evidence.problems[0]
     more = f" (and {len(evidence.problems) - 1} more)" if len(evidence.problems) > 1 else ""
     return Finding(
-        "contradictory-operations",
-        "warning",
-        f"The arguments of {op_id} contradict each other: {sentence}{more}.",
-        "the shapes that the file declares were used instead",
-        tuple(op_id for op_id, _ in evidence.problems),
+        id="contradictory-operations",
+        severity="warning",
+        text=f"The arguments of {op_id} contradict each other: {sentence}{more}.",
+        hint="the shapes that the file declares were used instead",
+        ops=tuple(op_id for op_id, _ in evidence.problems),
     )
 
 

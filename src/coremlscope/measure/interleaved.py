@@ -13,6 +13,7 @@ from typing import Any
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions
 from coremlscope.engines.sampling import Clock, sample
+from coremlscope.execution.executable import CompileOptions
 from coremlscope.execution.pipeline import Runnable, compile_whole
 from coremlscope.execution.wiring import input_functions
 from coremlscope.features import dummy_values, to_tensors
@@ -94,9 +95,11 @@ def _loaded(
             Path(folder) / "compiled",
             function=settings.function,
             shapes=settings.shapes,
-            engine=engine,
-            options=options,
-            random_weights=settings.seed if settings.random_weights else None,
+            options=CompileOptions(
+                engine=engine,
+                engine_options=options,
+                random_weights=settings.seed if settings.random_weights else None,
+            ),
         )
         try:
             bodies = input_functions(model, settings.function or None)

@@ -73,19 +73,19 @@ def _note_graph(graph: Graph, ranges: _Rows) -> list[Finding]:
 def _summary(rows: _Rows) -> Finding:
     if not rows:
         return Finding(
-            "fp16-nothing-rounded",
-            "warning",
-            "No operation gives a result that is declared as fp16: nothing was rounded.",
-            "convert the model with compute_precision=ct.precision.FLOAT16 to see what fp16 does to it",
+            id="fp16-nothing-rounded",
+            severity="warning",
+            text="No operation gives a result that is declared as fp16: nothing was rounded.",
+            hint="convert the model with compute_precision=ct.precision.FLOAT16 to see what fp16 does to it",
         )
     count, largest = len(rows), max(row.largest or 0.0 for row in rows.values())
     results = "results of one operation were" if count == 1 else f"results of {count} operations were"
     return Finding(
-        "fp16-rounded",
-        "info",
-        f"The fp16 {results} rounded to fp16; the largest magnitude was {largest:.3g}, "
+        id="fp16-rounded",
+        severity="info",
+        text=f"The fp16 {results} rounded to fp16; the largest magnitude was {largest:.3g}, "
         f"{format_share(largest / LARGEST_FP16)} of what fp16 holds.",
-        "in a prediction of its own: times are those of float32 arithmetic",
+        hint="in a prediction of its own: times are those of float32 arithmetic",
     )
 
 
@@ -95,12 +95,23 @@ def _badness(row: OpRange) -> tuple[float, int]:
 
 def _tell(kind: _Kind, concerned: Sequence[tuple[Op, OpRange]]) -> list[Finding]:
     """One finding for each of the worst, and one for the rest."""
-    found = [Finding(kind.id, kind.severity, *kind.tell(op, row), (op.id,)) for op, row in concerned[:_TOLD]]
+    found = []
+    for op, row in concerned[:_TOLD]:
+        text, hint = kind.tell(op, row)
+        found.append(Finding(id=kind.id, severity=kind.severity, text=text, hint=hint, ops=(op.id,)))
     rest = tuple(op.id for op, _ in concerned[_TOLD:])
     if rest:
         noun = "operation" if len(rest) == 1 else "operations"
         text = f"The same holds for {len(rest)} more {noun}, {rest[0]} first of them."
-        found.append(Finding(kind.id, kind.severity, text, "the JSON report has the range of each", rest))
+        found.append(
+            Finding(
+                id=kind.id,
+                severity=kind.severity,
+                text=text,
+                hint="the JSON report has the range of each",
+                ops=rest,
+            )
+        )
     return found
 
 

@@ -8,12 +8,25 @@ from typing import Literal
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from coremlscope.ir import TensorType
-from coremlscope.ops.emit import NumpyType, WeightSlot
+from coremlscope.ops.emit import Emitter, NumpyType, Tensor, WeightSlot
 
-__all__ = ["MERGED", "WEIGHTS_FILE", "OnnxProgram", "Port", "Precision", "RangePort", "StatePort"]
+__all__ = [
+    "MERGED",
+    "ML_DOMAIN",
+    "WEIGHTS_FILE",
+    "OnnxProgram",
+    "Port",
+    "Precision",
+    "RangePort",
+    "StatePort",
+    "copy_out",
+]
 
+#: The domain of ONNX-ML, which has the operator of tree ensembles.
+ML_DOMAIN = "ai.onnx.ml"
 #: The name by which the graph refers to its weight file.
 WEIGHTS_FILE = "weights.bin"
 #: How results that a program declares as fp16 are carried: as they come out in float32, or each one rounded.
@@ -46,6 +59,21 @@ class Port:
     labels: tuple[str | int, ...] | None = None
     holds_keys: bool = False
     is_closed: bool = False
+
+
+def copy_out(emitter: Emitter, tensor: Tensor, stem: str, *, is_flat: bool = False) -> str:
+    """A copy, in one dimension if `is_flat`, under a name of its own.
+
+    A pass takes plain copies away again wherever it can.
+    """
+    name = emitter.unique(stem)
+    inputs = [tensor.name]
+    if is_flat:
+        inputs.append(emitter.array(np.array([-1], np.int64)).name)
+    op_type = "Reshape" if is_flat else "Identity"
+    emitter.nodes.append(helper.make_node(op_type, inputs, [name], f"output/{name}"))
+    emitter.owners[name] = emitter.owners.get(tensor.name, "")
+    return name
 
 
 #: Key of the metadata of a node that does the work of others, too: the values that those made, one a line.

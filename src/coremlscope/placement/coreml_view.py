@@ -139,10 +139,10 @@ def _entrance(bound: BoundFunction, name: str) -> list[Node]:
     if not values:
         return []
     op = Op(
-        f"{name}/input",
-        "tensor_buffer_to_tensor",
-        {"input": tuple(value for value, _ in values)},
-        tuple(value for value, _ in values),
+        id=f"{name}/input",
+        type="tensor_buffer_to_tensor",
+        inputs={"input": tuple(value for value, _ in values)},
+        outputs=tuple(value for value, _ in values),
     )
     known = tuple(known for _, known in values)
     return [Node(OpView(op, {"input": known}, _opset(bound), (), known), inserted=True)]
@@ -159,10 +159,10 @@ def _edge_casts(bound: BoundFunction, name: str, arrays: Mapping[str, DType]) ->
         outside = TensorType(declared, type_.shape)
         target = constant(type_.dtype.value)
         op = Op(
-            f"{name}/input/cast/{value.name}",
-            "cast",
-            {"x": (Value(value.name, outside),), "dtype": (target,)},
-            (Value(value.name, type_),),
+            id=f"{name}/input/cast/{value.name}",
+            type="cast",
+            inputs={"x": (Value(value.name, outside),), "dtype": (target,)},
+            outputs=(Value(value.name, type_),),
         )
         inputs = {"x": (BoundValue(outside),), "dtype": (BoundValue(target.type, target),)}
         view = OpView(op, inputs, _opset(bound), (), (BoundValue(type_),))
@@ -174,7 +174,12 @@ def _exit(bound: BoundFunction, name: str) -> list[Node]:
     values = bound.function.graph.outputs
     if not values:
         return []
-    op = Op(f"{name}/output", "tensor_to_tensor_buffer", {"input": tuple(values)}, tuple(values))
+    op = Op(
+        id=f"{name}/output",
+        type="tensor_to_tensor_buffer",
+        inputs={"input": tuple(values)},
+        outputs=tuple(values),
+    )
     view = OpView(op, {"input": bound.graph.outputs}, _opset(bound), (), bound.graph.outputs)
     return [Node(view, inserted=True, follows=True)]
 

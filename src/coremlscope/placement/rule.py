@@ -366,14 +366,18 @@ def example_view(example: Example, id_: str = "main/0", results: Sequence[OpView
         pairs = [_argument(f"{id_}/{name}{k}", one, results) for k, one in enumerate(several)]
         arguments[name] = tuple(argument for argument, _ in pairs)
         bound[name] = tuple(value for _, value in pairs)
-    view = OpView(Op(id_, example.type, arguments, ()), bound, example.opset)
+    view = OpView(Op(id=id_, type=example.type, inputs=arguments, outputs=()), bound, example.opset)
     spec = OPS.get(example.type)
     types: tuple[ValueType, ...] = example.outputs
     if not types and spec is not None:
         types = tuple(spec.infer(view))
     outputs = tuple(Value(f"{id_}:{k}", type_) for k, type_ in enumerate(types))
     return OpView(
-        Op(id_, example.type, arguments, outputs), bound, example.opset, (), tuple(map(BoundValue, types))
+        Op(id=id_, type=example.type, inputs=arguments, outputs=outputs),
+        bound,
+        example.opset,
+        (),
+        tuple(map(BoundValue, types)),
     )
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from coremltools.models.neural_network import NeuralNetworkBuilder
-from single import builder_of, predict, read
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork import control
 from coremlscope.ir import Array
+from tests.support.single_layers import builder_of, predict, read
 
 
 def _inside(network: object) -> NeuralNetworkBuilder:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from single import read, results_of, single
 
 from coremlscope.formats.neuralnetwork import broadcasting
 from coremlscope.ir import Array
+from tests.support.single_layers import read, results_of, single
 
 _RANDOM = np.random.default_rng(0)
 _X = _RANDOM.uniform(-0.9, 0.9, (2, 3, 4)).astype(np.float32)

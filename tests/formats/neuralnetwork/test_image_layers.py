@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from networks import Floats, network, predict, random
+from tests.support.networks import Floats, network, predict, random
 
 X = random(2, 3, 4)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from single import results_of
 
 from coremlscope.formats.neuralnetwork import indexing
 from coremlscope.ir import Array
+from tests.support.single_layers import results_of
 
 _RANDOM = np.random.default_rng(1)
 _X = _RANDOM.standard_normal((3, 4, 5)).astype(np.float32)

@@ -66,7 +66,7 @@ def test_operations_know_their_layer() -> None:
     builder = _builder()
     builder.add_activation("the author's name", "RELU", "x", "y")
     relu = next(op for op in _ops(_read(builder)) if op.type == "relu")
-    assert relu.layer == ir.Layer("the author's name", "activation")
+    assert relu.layer == ir.Layer(name="the author's name", type="activation")
     assert relu.name == "the author's name"
 
 
@@ -154,7 +154,7 @@ def test_plans_look_at_half_precision() -> None:
 
 
 def test_every_type_of_the_specification_has_a_translation() -> None:
-    from coremlscope.formats import schema
+    from coremlscope import schema
 
     fields = schema.message_class("NeuralNetworkLayer").DESCRIPTOR.oneofs_by_name["layer"].fields
     # Custom layers are code of an app: they are profiled around.

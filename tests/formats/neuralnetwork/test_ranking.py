@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from single import results_of
 
 from coremlscope.formats.neuralnetwork import selection
+from tests.support.single_layers import results_of
 
 _X = np.random.default_rng(6).permutation(24).reshape(2, 3, 4).astype(np.float32)
 

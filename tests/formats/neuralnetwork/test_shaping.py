@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from single import results_of
 
 from coremlscope.formats.neuralnetwork import shaping
 from coremlscope.ir import Array
+from tests.support.single_layers import results_of
 
 _RANDOM = np.random.default_rng(2)
 _X = _RANDOM.standard_normal((2, 3, 4)).astype(np.float32)

@@ -13,7 +13,7 @@ from coremlscope import ir
 from coremlscope.describe.weights import WeightGroup, group_weights
 from coremlscope.formats import container
 from coremlscope.formats.neuralnetwork.weights import unpack
-from networks import layers_of, network, predict, random, read
+from tests.support.networks import layers_of, network, predict, random, read
 
 LINEAR, TABLE = models._QUANTIZATION_MODE_LINEAR_QUANTIZATION, models._QUANTIZATION_MODE_LOOKUP_TABLE_LINEAR
 X = random(3, 6)

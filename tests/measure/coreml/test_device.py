@@ -1,4 +1,4 @@
-"""Core ML timed on a connected device, where a made-up one answers; see `remote_device_child`."""
+"""Core ML timed on a connected device, which `tests.support.simulated_device_child` simulates."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from coremlscope.formats import container
 from coremlscope.measure.coreml import device_child as device_timing_child
 from coremlscope.measure.coreml.device import device_timer, time_on_device
 from coremlscope.measure.coreml.device_child import choose_device
-from dropin import small_models
-from handmade import perceptron
+from tests.support import converted_models
+from tests.support.ir_models import perceptron
 
-CHILD = (sys.executable, str(Path(__file__).with_name("remote_device_child.py")))
+CHILD = (sys.executable, str(Path(__file__).parents[2] / "support" / "simulated_device_child.py"))
 TEAM = "A1B2C3D4E5"
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("models") / "mlp.mlpackage"
-    small_models.mlp().save(str(path))
+    converted_models.mlp().save(str(path))
     return path
 
 
@@ -195,7 +195,7 @@ def test_coremltools_is_needed(package: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_models_that_cannot_be_sent(tmp_path: Path) -> None:
     path = tmp_path / "classifier.mlpackage"
-    small_models.classifier().save(str(path))
+    converted_models.classifier().save(str(path))
     expected = [
         (container.read(path), "only arrays to a device, and 'image' is none"),
         (perceptron(), "only ML P"),

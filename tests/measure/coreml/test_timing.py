@@ -11,14 +11,14 @@ from coremlscope import api
 from coremlscope.errors import EngineError
 from coremlscope.formats import container
 from coremlscope.measure.coreml.timing import time_in_core_ml
-from dropin import small_models
-from handmade import perceptron
+from tests.support import converted_models
+from tests.support.ir_models import perceptron
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("models") / "classifier.mlpackage"
-    small_models.classifier().save(str(path))
+    converted_models.classifier().save(str(path))
     return path
 
 

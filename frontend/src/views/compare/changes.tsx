@@ -1,28 +1,29 @@
-import { useState, type Dispatch, type StateUpdater } from "preact/hooks";
 import type { ComponentChildren } from "preact";
-import { ratioText, type Change } from "../../data/comparison";
+import { type Dispatch, type StateUpdater, useState } from "preact/hooks";
+import { type Change, ratioText } from "../../data/comparison";
 import { duration } from "../../format";
+import { ScrollRegion } from "../../ui/scroll";
 
 const LISTED = 15;
-/** The interval's track ends at half and at twice. */
+/** The track of intervals spans half to twice, as the logarithm of the ratio. */
 const MOST = Math.log(2);
 
 export interface ChangeRow {
   key: string;
   cells: ComponentChildren[];
   change: Change;
-  /** In place of the verdict. */
+  /** Replaces the verdict. */
   remark?: string;
 }
 
-/** Figures before and after, with the interval of their ratio. Rows beyond the first few wait to be asked for. */
+/** Figures before and after, with the interval of their ratio. Only the first rows are shown at first. */
 export function ChangeTable(props: { label: string; heads: string[]; rows: ChangeRow[]; isInterval95?: boolean }) {
   const [isOpen, open] = useState(false);
   const hasIntervals = props.rows.some(({ change }) => change.low !== null && change.low !== change.high);
   const rows = isOpen ? props.rows : props.rows.slice(0, LISTED);
   return (
     <>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label={props.label}>
+      <ScrollRegion label={props.label}>
         <table class="plain">
           <thead>
             <tr>
@@ -31,9 +32,15 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
                   {head}
                 </th>
               ))}
-              <th scope="col" class="number">Before</th>
-              <th scope="col" class="number">After</th>
-              <th scope="col" class="number">Change</th>
+              <th scope="col" class="number">
+                Before
+              </th>
+              <th scope="col" class="number">
+                After
+              </th>
+              <th scope="col" class="number">
+                Change
+              </th>
               <th scope="col">Verdict</th>
               {hasIntervals && <th scope="col">{props.isInterval95 ? "95 % interval" : "Interval"}</th>}
             </tr>
@@ -41,13 +48,21 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
           <tbody>
             {rows.map((row) => (
               <tr key={row.key}>
-                {row.cells.map((cell, index) => (index === 0 ? <th scope="row" class="label mono" key={index}>{cell}</th> : <td key={index}>{cell}</td>))}
+                {row.cells.map((cell, index) =>
+                  index === 0 ? (
+                    <th scope="row" class="label mono" key={props.heads[index]}>
+                      {cell}
+                    </th>
+                  ) : (
+                    <td key={props.heads[index]}>{cell}</td>
+                  ),
+                )}
                 <Cells change={row.change} remark={row.remark} hasInterval={hasIntervals} />
               </tr>
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
       <More total={props.rows.length} isOpen={isOpen} open={open} />
     </>
   );
@@ -71,7 +86,7 @@ function Cells(props: { change: Change; remark?: string | undefined; hasInterval
   );
 }
 
-/** The interval of a ratio around no change; in words for those who cannot see it. */
+/** The interval of a ratio, drawn around no change, with a text alternative. */
 function Interval(props: { change: Change }) {
   const { low, high } = props.change;
   if (low === null || high === null || low === high) return null;
@@ -81,7 +96,10 @@ function Interval(props: { change: Change }) {
     <span class="interval" title={words}>
       <span class="interval-track" aria-hidden="true">
         <span class="interval-zero" />
-        <span class={`interval-bar verdict-${props.change.verdict.replace(" ", "-")}`} style={{ left: `${place(low)}%`, width: `${Math.max(place(high) - place(low), 1)}%` }} />
+        <span
+          class={`interval-bar verdict-${props.change.verdict.replace(" ", "-")}`}
+          style={{ left: `${place(low)}%`, width: `${Math.max(place(high) - place(low), 1)}%` }}
+        />
       </span>
       <span class="interval-text">{words}</span>
     </span>

@@ -5,17 +5,26 @@ import { Section } from "../../ui/section";
 import { ChangeTable } from "./changes";
 import { Placement } from "./placement";
 
-/** What differs between the base and one other subject. */
+/** The differences between the base and one other subject. */
 export function DifferenceSection(props: { comparison: Comparison; difference: Difference }) {
   const { comparison, difference } = props;
   const [base, other] = [comparison.subjects[difference.base]?.label, comparison.subjects[difference.other]?.label];
   const phases = Object.entries(difference.phases);
   const telling = difference.rows.filter((row) => row.time.verdict !== "no change").sort((a, b) => rank(a) - rank(b));
   return (
-    <Section id={`difference-${difference.other}`} title={`${other} against ${base}`} note={phases.length > 0 && <OriginTag origin="measured" on="the host" />}>
+    <Section
+      id={`difference-${difference.other}`}
+      title={`${other} against ${base}`}
+      note={phases.length > 0 && <OriginTag origin="measured" on="the host" />}
+    >
       {phases.length > 0 && (
         <>
-          <ChangeTable label="Phases" heads={["Phase"]} isInterval95 rows={phases.map(([name, change]) => ({ key: name, cells: [name], change }))} />
+          <ChangeTable
+            label="Phases"
+            heads={["Phase"]}
+            isInterval95
+            rows={phases.map(([name, change]) => ({ key: name, cells: [name], change }))}
+          />
           <p class="dim">{method(difference)}</p>
         </>
       )}
@@ -26,7 +35,11 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
             label="By kind of operation"
             heads={["Operations", "Groups"]}
             isInterval95
-            rows={difference.kinds.map((kind) => ({ key: kind.label, cells: [kind.label, kind.before === kind.after ? kind.after : `${kind.before} → ${kind.after}`], change: kind.time }))}
+            rows={difference.kinds.map((kind) => ({
+              key: kind.label,
+              cells: [kind.label, kind.before === kind.after ? kind.after : `${kind.before} → ${kind.after}`],
+              change: kind.time,
+            }))}
           />
           <h3>Operations whose time changed</h3>
           {telling.length === 0 && <p>No operation's time changed by more than the noise of its measurement.</p>}
@@ -37,7 +50,12 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
               isInterval95
               rows={telling.map((row, index) => ({
                 key: `${index}`,
-                cells: [row.label, <span class="mono">{row.name}</span>],
+                cells: [
+                  row.label,
+                  <span key="name" class="mono">
+                    {row.name}
+                  </span>,
+                ],
                 change: row.time,
                 ...(row.presence === "both" ? {} : { remark: row.presence }),
               }))}
@@ -53,7 +71,7 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
   );
 }
 
-/** What changed for certain comes first, then what has no counterpart, then what cannot be said. */
+/** Clear changes come first, then operations without a counterpart, then unclear ones. */
 function rank(row: RowChange): number {
   if (row.presence !== "both") return 1;
   return row.time.verdict === "unclear" ? 2 : 0;
@@ -62,9 +80,9 @@ function rank(row: RowChange): number {
 function method(difference: Difference): string {
   if (difference.incomparable) return `Not compared: ${difference.incomparable}.`;
   const how = difference.in_turns
-    ? "Predictions were timed in turns; the interval is that of the ratios of the rounds."
-    : "Intervals of medians that were measured at different times: a drift of the machine between them is in no interval.";
-  return `${how} “No change” where it holds 0, “unclear” where there are too few samples.`;
+    ? "Predictions were interleaved; intervals are those of the ratios of the rounds."
+    : "The medians were measured at different times; the intervals do not include drift of the machine between them.";
+  return `${how} “No change” means that the interval includes 0; “unclear” means too few samples.`;
 }
 
 function operations(difference: Difference): string {

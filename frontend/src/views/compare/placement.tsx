@@ -3,15 +3,17 @@ import type { Unit } from "../../data/profile";
 import { UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { plural } from "../../format";
 import { OriginTag } from "../../ui/origin";
-import { ChangeTable, type ChangeRow } from "./changes";
+import { type ChangeRow, ChangeTable } from "./changes";
 
-/** Plans and estimates of two models, devices or settings: nothing of it was measured. */
+/** Plans and estimates of two models, devices or settings. Nothing here was measured. */
 export function Placement(props: { placement: PlacementChange }) {
   const { placement } = props;
   const title = placement.before === placement.after ? placement.before : `${placement.before} → ${placement.after}`;
   const whole: ChangeRow[] = [{ key: "planned", cells: ["planned"], change: placement.planned }];
   if (placement.latency) whole.unshift({ key: "estimated", cells: ["estimated"], change: placement.latency });
-  const types = placement.types.filter((row) => row.planned.ratio !== 1).map((row) => ({ key: row.type, cells: [row.type], change: row.planned }));
+  const types = placement.types
+    .filter((row) => row.planned.ratio !== 1)
+    .map((row) => ({ key: row.type, cells: [row.type], change: row.planned }));
   return (
     <div class="compare-part">
       <h3>
@@ -28,7 +30,11 @@ export function Placement(props: { placement: PlacementChange }) {
       {placement.ops.length > 0 && (
         <>
           <h4>Operations whose plan changed</h4>
-          <ChangeTable label={`Operations whose plan changed on ${title}`} heads={["Type", "Name", "Unit"]} rows={placement.ops.map(opRow)} />
+          <ChangeTable
+            label={`Operations whose plan changed on ${title}`}
+            heads={["Type", "Name", "Unit"]}
+            rows={placement.ops.map(opRow)}
+          />
         </>
       )}
     </div>
@@ -36,14 +42,25 @@ export function Placement(props: { placement: PlacementChange }) {
 }
 
 function opRow(op: OpPlacement): ChangeRow {
-  const row: ChangeRow = { key: `${op.before}|${op.after}`, cells: [op.type, <span class="mono">{op.name}</span>, unitOf(op)], change: op.planned };
+  const row: ChangeRow = {
+    key: `${op.before}|${op.after}`,
+    cells: [
+      op.type,
+      <span key="name" class="mono">
+        {op.name}
+      </span>,
+      unitOf(op),
+    ],
+    change: op.planned,
+  };
   return op.before && op.after ? row : { ...row, remark: op.after ? "added" : "removed" };
 }
 
 function unitOf(op: OpPlacement): string {
-  const [before, after] = [op.unit_before, op.unit_after].map((unit) => (unit ? UNIT_SHORT[unit] : "unknown"));
-  if (!op.before) return after!;
-  return !op.after || before === after ? before! : `${before} → ${after}`;
+  const name = (unit: Unit | null) => (unit ? UNIT_SHORT[unit] : "unknown");
+  const [before, after] = [name(op.unit_before), name(op.unit_after)];
+  if (!op.before) return after;
+  return !op.after || before === after ? before : `${before} → ${after}`;
 }
 
 function unitWords(placement: PlacementChange): string {

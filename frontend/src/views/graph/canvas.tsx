@@ -1,21 +1,21 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { isFold, type Fold, type Part } from "../../data/folding";
-import { HEIGHT, WIDTH, type Edge, type Layout } from "../../data/layout";
+import { type Fold, isFold, type Part } from "../../data/folding";
+import { type Edge, HEIGHT, type Layout, WIDTH } from "../../data/layout";
 import { useReport } from "../../report";
 import { useWidth } from "../../ui/width";
-import { Node, type Look } from "./node";
+import { type Look, Node } from "./node";
 
 const VIEW_HEIGHT = 560;
 const [SMALLEST, LARGEST] = [0.02, 2.5];
 
-/** What is in view: the drawing's point at the upper left corner, and pixels per unit of the drawing. */
+/** The visible part: the drawing's point at the upper left corner, and pixels per unit of the drawing. */
 interface View {
   x: number;
   y: number;
   scale: number;
 }
 
-/** The graph as a drawing that is dragged and zoomed. Only what is in view is drawn. */
+/** The graph as a drawing that can be dragged and zoomed. Only the visible part is rendered. */
 export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onToggle: (fold: Fold) => void }) {
   const { layout } = props;
   const { selected, select } = useReport();
@@ -26,7 +26,7 @@ export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onTo
   const fit = () => setView(whole(layout, width));
   const isTouched = useRef(false);
   useEffect(() => {
-    // Until somebody moves it, the drawing begins at the top in a readable size; then it stays where they look.
+    // The drawing starts at the top in a readable size. Once moved, it keeps its position.
     if (!isTouched.current && layout.boxes.length) setView(beginning(layout, width));
   }, [layout, width]);
 
@@ -88,8 +88,13 @@ export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onTo
               </g>
             </g>
           ))}
-          {seen.edges.map((edge, index) => (
-            <path key={index} class={`edge ${edge.to.rank - edge.from.rank > 1 ? "edge-long" : ""}`} d={path(edge)} marker-end="url(#arrow)" />
+          {seen.edges.map((edge) => (
+            <path
+              key={`${edge.from.part.id} ${edge.to.part.id}`}
+              class={`edge ${edge.to.rank - edge.from.rank > 1 ? "edge-long" : ""}`}
+              d={path(edge)}
+              marker-end="url(#arrow)"
+            />
           ))}
           {seen.boxes.map((box) => (
             <Node key={box.part.id} box={box} look={props.look(box.part)} isSelected={box.part.id === selected} onUse={use} />
@@ -125,7 +130,7 @@ function useZoomingWheel(target: { current: SVGSVGElement | null }, zoom: (facto
     };
     element?.addEventListener("wheel", listen, { passive: false });
     return () => element?.removeEventListener("wheel", listen);
-  }, []);
+  }, [target]);
 }
 
 function whole(layout: Layout, width: number): View {
@@ -155,7 +160,7 @@ function inView(layout: Layout, view: View, width: number): Pick<Layout, "boxes"
   };
 }
 
-/** A way down; one past other operations swings out to the side. */
+/** The path of an edge; one that skips ranks bends out to the side. */
 function path({ from, to }: Edge): string {
   const [x1, y1, x2, y2] = [from.x + WIDTH / 2, from.y + HEIGHT, to.x + WIDTH / 2, to.y];
   const down = Math.min(40, (y2 - y1) / 2);

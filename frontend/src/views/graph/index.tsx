@@ -1,8 +1,9 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { fold, folds, isFold, type Fold, type Part } from "../../data/folding";
+import { type Fold, fold, folds, isFold, type Part } from "../../data/folding";
 import { layOut } from "../../data/layout";
-import type { Unit } from "../../data/profile";
-import type { Row } from "../../data/rows";
+import type { Placement } from "../../data/placement";
+import type { Group, Unit } from "../../data/profile";
+import type { Row, Rows } from "../../data/rows";
 import { plural } from "../../format";
 import { useReport } from "../../report";
 import { Choice } from "../../ui/choice";
@@ -12,29 +13,37 @@ import { Canvas } from "./canvas";
 import type { Look } from "./node";
 
 type Colouring = "unit" | "planned" | "measured";
-/** Graphs of so many operations begin unfolded. */
+/** Graphs of up to this many operations start unfolded. */
 const SMALL = 48;
 
-/** What reads from what, folded by scopes or repeated blocks, coloured by unit or by cost. */
+/** The dataflow graph, folded by scopes or repeated blocks, coloured by unit or by cost. */
 export function Graph() {
   const { rows, placement, groups, profile } = useReport();
-  const functions = useMemo(() => rows.functions.filter((name) => rows.all.some((row) => row.function === name && row.kind === "op")), [rows]);
+  const functions = useMemo(
+    () => rows.functions.filter((name) => rows.all.some((row) => row.function === name && row.kind === "op")),
+    [rows],
+  );
   const [chosen, chooseFunction] = useState(functions[0] ?? "");
   const name = functions.includes(chosen) ? chosen : (functions[0] ?? "");
   const top = useMemo(() => rows.all.filter((row) => row.kind === "op" && row.depth === 0 && row.function === name), [rows, name]);
   const parts = useMemo(() => fold(top), [top]);
   const all = useMemo(() => folds(parts), [parts]);
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
-  useEffect(() => setOpen(new Set(top.length <= SMALL ? all.map((one) => one.id) : [])), [parts]);
+  useEffect(() => setOpen(new Set(top.length <= SMALL ? all.map((one) => one.id) : [])), [top, all]);
   const inputsOf = useInputs();
   const layout = useMemo(() => layOut(parts, (one) => open.has(one.id), inputsOf), [parts, open, inputsOf]);
-  const colourings = ([["unit", "Unit"], ["planned", "Planned cost"], ["measured", "Measured time"]] as const).filter(([one]) =>
-    one === "measured" ? groups.length > 0 : placement !== null,
-  );
+  const colourings = (
+    [
+      ["unit", "Unit"],
+      ["planned", "Planned cost"],
+      ["measured", "Measured time"],
+    ] as const
+  ).filter(([one]) => (one === "measured" ? groups.length > 0 : placement !== null));
   const [wanted, choose] = useState<Colouring>("unit");
   const colouring = colourings.some(([one]) => one === wanted) ? wanted : colourings[0]?.[0];
   const look = useLook(colouring, name);
-  const toggle = (one: Fold) => setOpen((old) => (old.has(one.id) ? new Set([...old].filter((id) => id !== one.id)) : new Set([...old, one.id])));
+  const toggle = (one: Fold) =>
+    setOpen((old) => (old.has(one.id) ? new Set([...old].filter((id) => id !== one.id)) : new Set([...old, one.id])));
   if (!top.length) return null;
   return (
     <Section
@@ -42,7 +51,12 @@ export function Graph() {
       title="Graph"
       note={
         <>
-          {colouring && <OriginTag origin={colouring === "measured" ? "measured" : "planned"} on={colouring === "measured" ? profile?.host.label : placement?.plan.device} />}
+          {colouring && (
+            <OriginTag
+              origin={colouring === "measured" ? "measured" : "planned"}
+              on={colouring === "measured" ? profile?.host.label : placement?.plan.device}
+            />
+          )}
           <span>
             {plural(top.length, "operation")}
             {all.length > 0 && `, ${plural(layout.boxes.length, "part")} shown`}
@@ -75,7 +89,7 @@ export function Graph() {
   );
 }
 
-/** From an operation to those that make what it reads; what nested ones read counts for their owners. */
+/** Maps an operation to the producers of its inputs; inputs of nested operations count for their owners. */
 function useInputs(): (row: Row) => Row[] {
   const { rows, table } = useReport();
   return useMemo(() => {
@@ -100,28 +114,38 @@ function useInputs(): (row: Row) => Row[] {
 function useLook(colouring: Colouring | undefined, functionName: string): (part: Part) => Look {
   const { rows, groups, placement } = useReport();
   return useMemo(() => {
-    const inside = (part: Part) => (isFold(part) ? part.rows : [part]);
     const costs = new Map<Row, number>();
-    if (colouring === "planned" && placement) for (const row of rows.all) if (row.column >= 0 && row.depth === 0) costs.set(row, placement.costMs(row.column) ?? 0);
-    if (colouring === "measured") {
-      // The time of a group is never split: it stands with the first of its operations.
-      for (const group of groups) {
-        let row = rows.byId.get(group.op_ids[0] ?? "");
-        while (row?.parent) row = row.parent;
-        if (row) costs.set(row, (costs.get(row) ?? 0) + group.wall_s);
-      }
-    }
+    if (colouring === "planned" && placement) addPlanned(costs, rows, placement);
+    if (colouring === "measured") addMeasured(costs, rows, groups);
     let total = 0;
     for (const [row, cost] of costs) if (row.function === functionName) total += cost;
     return (part: Part): Look => {
-      const units = new Map<Unit, number>();
-      if (placement)
-        for (const row of inside(part)) {
-          const unit = row.column >= 0 ? placement.unit(row.column) : null;
-          if (unit) units.set(unit, (units.get(unit) ?? 0) + 1);
-        }
-      const cost = inside(part).reduce((sum, row) => sum + (costs.get(row) ?? 0), 0);
-      return { units, share: colouring === "unit" || !total ? null : cost / total };
+      const inside = isFold(part) ? part.rows : [part];
+      const cost = inside.reduce((sum, row) => sum + (costs.get(row) ?? 0), 0);
+      return { units: unitsOf(inside, placement), share: colouring === "unit" || !total ? null : cost / total };
     };
   }, [rows, groups, placement, colouring, functionName]);
+}
+
+function addPlanned(costs: Map<Row, number>, rows: Rows, placement: Placement): void {
+  for (const row of rows.all) if (row.column >= 0 && row.depth === 0) costs.set(row, placement.costMs(row.column) ?? 0);
+}
+
+/** The time of a group is never split: it is added to the first of its operations. */
+function addMeasured(costs: Map<Row, number>, rows: Rows, groups: readonly Group[]): void {
+  for (const group of groups) {
+    let row = rows.byId.get(group.op_ids[0] ?? "");
+    while (row?.parent) row = row.parent;
+    if (row) costs.set(row, (costs.get(row) ?? 0) + group.wall_s);
+  }
+}
+
+/** How many of the operations run on each unit. */
+function unitsOf(inside: readonly Row[], placement: Placement | null): Map<Unit, number> {
+  const units = new Map<Unit, number>();
+  for (const row of inside) {
+    const unit = row.column >= 0 ? placement?.unit(row.column) : null;
+    if (unit) units.set(unit, (units.get(unit) ?? 0) + 1);
+  }
+  return units;
 }

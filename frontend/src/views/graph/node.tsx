@@ -1,10 +1,10 @@
 import { isFold, type Part } from "../../data/folding";
-import { HEIGHT, WIDTH, type Box } from "../../data/layout";
+import { type Box, HEIGHT, WIDTH } from "../../data/layout";
 import type { Unit } from "../../data/profile";
 import { UNIT_NAMES } from "../../data/words";
 import { plural, share } from "../../format";
 
-/** How a part is drawn: by how many operations on which unit, or by its share of the costs. */
+/** What colours a part: its operations on each unit, and its share of the costs. */
 export interface Look {
   units: ReadonlyMap<Unit, number>;
   share: number | null;
@@ -16,11 +16,11 @@ const ORDER: readonly Unit[] = ["neural_engine", "gpu", "cpu"];
 export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: (part: Part) => void }) {
   const { box, look } = props;
   const { part } = box;
-  const [title, detail] = isFold(part)
-    ? [part.title, plural(part.rows.length, "operation")]
-    : [part.layerType || part.type, part.output];
+  const [title, detail] = isFold(part) ? [part.title, plural(part.rows.length, "operation")] : [part.layerType || part.type, part.output];
   const text = look.share === null ? detail : `${share(look.share)} · ${detail}`;
-  const words = isFold(part) ? `${title}: ${text}${unitsInWords(look)}; unfold` : `${title} ${part.name} (${part.id}): ${text}${unitsInWords(look)}`;
+  const words = isFold(part)
+    ? `${title}: ${text}${unitsInWords(look)}; unfold`
+    : `${title} ${part.name} (${part.id}): ${text}${unitsInWords(look)}`;
   const use = () => props.onUse(part);
   return (
     <g
@@ -37,7 +37,9 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
     >
       {isFold(part) && <rect class="node-back" x={4} y={4} width={WIDTH} height={HEIGHT} rx={7} />}
       <rect class="node-box" width={WIDTH} height={HEIGHT} rx={7} />
-      {look.share !== null && <rect class="node-heat" width={WIDTH} height={HEIGHT} rx={7} style={{ opacity: Math.min(0.85, Math.sqrt(look.share) * 1.1) }} />}
+      {look.share !== null && (
+        <rect class="node-heat" width={WIDTH} height={HEIGHT} rx={7} style={{ opacity: Math.min(0.85, Math.sqrt(look.share) * 1.1) }} />
+      )}
       <UnitBar units={look.units} />
       <text class="node-title" x={14} y={19}>
         {shorten(title, 20)}
@@ -50,7 +52,7 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
   );
 }
 
-/** A bar at the left: as much of each unit's colour as operations run there. */
+/** A bar at the left, divided in proportion to the operations on each unit. */
 function UnitBar(props: { units: ReadonlyMap<Unit, number> }) {
   const total = [...props.units.values()].reduce((sum, number) => sum + number, 0);
   let top = 5;
@@ -71,7 +73,7 @@ function unitsInWords(look: Look): string {
   return words.length ? `, ${words.join(", ")}` : "";
 }
 
-/** Of a long path the end tells more than the beginning. */
+/** Shortens a text; paths keep their end, which says more than the beginning. */
 function shorten(text: string, most: number): string {
   if (text.length <= most) return text;
   return text.includes("/") ? `…${text.slice(1 - most)}` : `${text.slice(0, most - 1)}…`;

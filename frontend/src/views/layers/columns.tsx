@@ -4,14 +4,14 @@ import { BOUND_WORDS, UNIT_SHORT } from "../../data/words";
 import { bytes, count, duration, share } from "../../format";
 import type { Report } from "../../report";
 import { UnitMark } from "../../ui/mark";
-import { valueOf, type SortKey } from "./filter";
+import { type SortKey, sortValue } from "./filter";
 
 export interface Column {
   key: string;
   title: string;
-  /** Told on hovering over the heading: what the numbers are. */
+  /** The tooltip of the heading. */
   hint: string;
-  /** A track of CSS's grid. */
+  /** A CSS grid track. */
   width: string;
   sort?: SortKey;
   isNumber?: boolean;
@@ -37,28 +37,54 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
   }
   columns.push(
     { key: "type", title: "Type", hint: "Apple's name of the operation", width: "minmax(96px, 1fr)", sort: "type", cell: typeCell },
-    { key: "output", title: "Output", hint: "Type and shape of the results", width: "minmax(116px, 1fr)", cell: (row) => <span class="mono dim">{row.output}</span> },
+    {
+      key: "output",
+      title: "Output",
+      hint: "Type and shape of the results",
+      width: "minmax(116px, 1fr)",
+      cell: (row) => <span class="mono dim">{row.output}</span>,
+    },
   );
   if (profile) {
     columns.push({
-      key: "measured", title: "Host", hint: `measured on ${profile.host.label}`, width: "116px", sort: "measured", isNumber: true,
+      key: "measured",
+      title: "Host",
+      hint: `measured on ${profile.host.label}`,
+      width: "116px",
+      sort: "measured",
+      isNumber: true,
       cell: (row) => <Measured report={report} row={row} most={most.measured} />,
     });
   }
   if (placement) {
-    const planned = valueOf(report, "planned");
+    const planned = sortValue(report, "planned");
     columns.push({
-      key: "planned", title: "Planned", hint: "planned: what Core ML's cost model says, and its share of the graph's sum", width: "86px", sort: "planned", isNumber: true,
-      cell: (row) => <Bar value={planned(row)} most={most.planned} text={(value) => duration(value / 1e3)} note={weight(report, row)} kind="planned" />,
+      key: "planned",
+      title: "Planned",
+      hint: "planned: what Core ML's cost model says, and its share of the graph's sum",
+      width: "86px",
+      sort: "planned",
+      isNumber: true,
+      cell: (row) => (
+        <Bar value={planned(row)} most={most.planned} text={(value) => duration(value / 1e3)} note={weight(report, row)} kind="planned" />
+      ),
     });
   }
   if (placement?.setting.estimate) {
     columns.push({
-      key: "estimated", title: "Estimated", hint: `estimated on ${placement.plan.device}; operations of one kernel share its time`, width: "112px", sort: "estimated", isNumber: true,
+      key: "estimated",
+      title: "Estimated",
+      hint: `estimated on ${placement.plan.device}; operations of one kernel share its time`,
+      width: "112px",
+      sort: "estimated",
+      isNumber: true,
       cell: (row) => <Estimated report={report} row={row} most={most.estimated} />,
     });
     columns.push({
-      key: "bound", title: "Waits for", hint: "What the estimated time waits for", width: "88px",
+      key: "bound",
+      title: "Bound by",
+      hint: "What limits the estimated time",
+      width: "88px",
       cell: (row) => {
         const bound = placement.setting.estimate?.kernel_bound[row.kernel];
         return bound ? <span class="dim">{BOUND_WORDS[bound] ?? bound}</span> : null;
@@ -67,17 +93,30 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
   }
   if (placement) {
     columns.push({
-      key: "reason", title: "Why not on a faster unit", hint: "The first reason; the others are in the details", width: "minmax(180px, 2fr)",
+      key: "reason",
+      title: "Why not on a faster unit",
+      hint: "The first reason; the others are in the details",
+      width: "minmax(180px, 2fr)",
       cell: (row) => (row.column < 0 ? null : <span class="dim">{placement.obstacles(row.column)[0]?.text}</span>),
     });
   }
   columns.push(
     {
-      key: "flops", title: "FLOPs", hint: "declared: by the operation and its shapes; a multiply-add counts as two", width: "84px", sort: "flops", isNumber: true,
+      key: "flops",
+      title: "FLOPs",
+      hint: "declared: by the operation and its shapes; a multiply-add counts as two",
+      width: "84px",
+      sort: "flops",
+      isNumber: true,
       cell: (row) => (row.op < 0 ? null : <span class="dim">{known(table.flops[row.op], table.work_is_complete[row.op], count)}</span>),
     },
     {
-      key: "weights", title: "Weights", hint: "declared: bytes in the file", width: "84px", sort: "weights", isNumber: true,
+      key: "weights",
+      title: "Weights",
+      hint: "declared: bytes in the file",
+      width: "84px",
+      sort: "weights",
+      isNumber: true,
       cell: (row) => (row.op < 0 || !table.weight_bytes[row.op] ? null : <span class="dim">{bytes(table.weight_bytes[row.op] ?? 0)}</span>),
     },
   );
@@ -113,7 +152,7 @@ function Bar(props: { value: number | null; most: number; text: (value: number) 
   );
 }
 
-/** A group's time stands at each of its operations, marked as shared: it is never split. */
+/** The time of a group, shown at each of its operations and marked as shared. It is never split. */
 function Measured(props: { report: Report; row: Row; most: number }) {
   const { row, report } = props;
   const group = report.groups[row.group];

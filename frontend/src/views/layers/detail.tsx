@@ -8,7 +8,7 @@ import { CopyButton } from "../../ui/copy";
 import { UnitMark } from "../../ui/mark";
 import { OriginTag } from "../../ui/origin";
 
-/** Everything that is known of one operation. */
+/** All that is known about one operation. */
 export function Detail(props: { row: Row; onClose: () => void }) {
   const { row } = props;
   const { placement, table } = useReport();
@@ -34,8 +34,9 @@ export function Detail(props: { row: Row; onClose: () => void }) {
         {row.output && <Item name="Output">{row.output}</Item>}
         {row.op >= 0 && (
           <Item name="Work">
-            {known(table.flops[row.op], table.work_is_complete[row.op], count)} FLOPs; reads {known(table.read_bytes[row.op], true, bytes)}, writes{" "}
-            {known(table.written_bytes[row.op], true, bytes)}, weights {known(table.weight_bytes[row.op], true, bytes)} <OriginTag origin="declared" />
+            {known(table.flops[row.op], table.work_is_complete[row.op], count)} FLOPs; reads {known(table.read_bytes[row.op], true, bytes)},
+            writes {known(table.written_bytes[row.op], true, bytes)}, weights {known(table.weight_bytes[row.op], true, bytes)}{" "}
+            <OriginTag origin="declared" />
           </Item>
         )}
         <Times row={row} />
@@ -103,8 +104,8 @@ function Times(props: { row: Row }) {
       {seconds !== undefined && estimate && (
         <Item name="On the device">
           {duration(seconds)}
-          {kernel.length > 1 && ` for ${kernel.length} operations together`}, waits for {BOUND_WORDS[estimate.kernel_bound[row.kernel] ?? ""] ?? "?"}{" "}
-          <OriginTag origin="estimated" />
+          {kernel.length > 1 && ` for ${kernel.length} operations together`}, bound by{" "}
+          {BOUND_WORDS[estimate.kernel_bound[row.kernel] ?? ""] ?? "?"} <OriginTag origin="estimated" />
         </Item>
       )}
     </>
@@ -132,8 +133,8 @@ function Reasons(props: { title: string; reasons: Reason[] }) {
     <>
       <h4>{props.title}</h4>
       <ul class="reasons">
-        {props.reasons.map((reason, index) => (
-          <li key={index}>
+        {props.reasons.map((reason) => (
+          <li key={`${reason.unit} ${reason.rule} ${reason.text}`}>
             <b>{UNIT_NAMES[reason.unit]}</b> {reason.text}
             {reason.fix && <div class="fix">→ {reason.fix}</div>}
           </li>

@@ -1,8 +1,8 @@
 import type { Unit } from "../../data/profile";
-import type { Report } from "../../report";
 import type { Row } from "../../data/rows";
+import type { Report } from "../../report";
 
-/** What a person narrows the layer table down to; an empty string leaves all. */
+/** The filters of the layer table; an empty string filters nothing. */
 export interface Filter {
   text: string;
   unit: Unit | "none" | "";
@@ -19,7 +19,7 @@ export interface Sort {
   descending: boolean;
 }
 
-/** The rows that pass, in the order that was asked for. */
+/** The rows that pass the filter, in the given order. */
 export function arrange(report: Report, filter: Filter, sort: Sort, folded: ReadonlySet<string>): Row[] {
   const passing = report.rows.all.filter(passes(report, filter));
   if (sort.key === "order") {
@@ -44,7 +44,7 @@ function passes(report: Report, filter: Filter): (row: Row) => boolean {
   };
 }
 
-/** True where an owner is folded. */
+/** Whether an owner is folded. */
 function isHidden(row: Row, folded: ReadonlySet<string>): boolean {
   for (let owner = row.parent; owner; owner = owner.parent) if (folded.has(owner.id)) return true;
   return false;
@@ -57,8 +57,8 @@ function sorted(report: Report, rows: Row[], sort: Sort): Row[] {
     const key = sort.key;
     return rows.sort((a, b) => sign * collator.compare(a[key], b[key]) || a.order - b.order);
   }
-  const value = valueOf(report, sort.key);
-  // What is not known stands last in both directions.
+  const value = sortValue(report, sort.key);
+  // Unknown values are last in both directions.
   const keyed = rows.map((row) => ({ row, value: value(row) }));
   keyed.sort((a, b) => {
     if (a.value === null || b.value === null) return Number(a.value === null) - Number(b.value === null) || a.row.order - b.row.order;
@@ -67,8 +67,8 @@ function sorted(report: Report, rows: Row[], sort: Sort): Row[] {
   return keyed.map(({ row }) => row);
 }
 
-/** The number that a column shows of a row; null where there is none. */
-export function valueOf(report: Report, key: Exclude<SortKey, "name" | "type">): (row: Row) => number | null {
+/** The number that a column shows for a row; null where there is none. */
+export function sortValue(report: Report, key: Exclude<SortKey, "name" | "type">): (row: Row) => number | null {
   const { placement, groups, table } = report;
   const estimate = placement?.setting.estimate;
   switch (key) {

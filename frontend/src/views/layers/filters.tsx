@@ -3,7 +3,7 @@ import { COST_RULE } from "../../data/placement";
 import type { Row } from "../../data/rows";
 import { ALLOWED, UNIT_NAMES } from "../../data/words";
 import { useReport } from "../../report";
-import { NO_FILTER, type Filter } from "./filter";
+import { type Filter, NO_FILTER } from "./filter";
 
 /** Search and the menus above the layer table. */
 export function Filters(props: {
@@ -20,13 +20,14 @@ export function Filters(props: {
     const found = new Map<string, number>();
     if (placement)
       for (const row of rows.all)
-        if (row.column >= 0) for (const rule of new Set(placement.obstacles(row.column).map((one) => one.rule))) found.set(rule, (found.get(rule) ?? 0) + 1);
+        if (row.column >= 0)
+          for (const rule of new Set(placement.obstacles(row.column).map((one) => one.rule))) found.set(rule, (found.get(rule) ?? 0) + 1);
     return [...found].sort((a, b) => b[1] - a[1]);
   }, [rows, placement]);
   const types = useMemo(() => counted(rows.all), [rows]);
   const isNarrowed = (Object.keys(NO_FILTER) as (keyof Filter)[]).some((key) => filter[key] !== "");
   return (
-    <div class="filters" role="search" aria-label="Filter layers">
+    <search class="filters" aria-label="Filter layers">
       <input
         type="search"
         placeholder="Search name, type, shape, id"
@@ -42,7 +43,12 @@ export function Filters(props: {
           options={[...ALLOWED[placement.name].map((unit) => [unit, UNIT_NAMES[unit]] as [string, string]), ["none", "unknown"]]}
         />
       )}
-      <Menu label="Type" value={filter.type} onChange={set("type")} options={types.map(([type, number]) => [type, `${type} (${number})`])} />
+      <Menu
+        label="Type"
+        value={filter.type}
+        onChange={set("type")}
+        options={types.map(([type, number]) => [type, `${type} (${number})`])}
+      />
       {reasons.length > 0 && (
         <Menu
           label="Reason"
@@ -60,15 +66,11 @@ export function Filters(props: {
         </button>
       )}
       {owners.length > 0 && (
-        <button
-          type="button"
-          class="quiet"
-          onClick={() => props.onFold(new Set(props.folded.size ? [] : owners.map((row) => row.id)))}
-        >
+        <button type="button" class="quiet" onClick={() => props.onFold(new Set(props.folded.size ? [] : owners.map((row) => row.id)))}>
           {props.folded.size ? "Unfold all" : "Fold all"}
         </button>
       )}
-    </div>
+    </search>
   );
 }
 

@@ -8,10 +8,10 @@ import type { Sort, SortKey } from "./filter";
 
 const ROW_HEIGHT = 30;
 const NAME_WIDTH = "minmax(170px, 1.6fr)";
-/** On paper there is no scrolling: so many rows are printed. */
+/** The number of rows that are printed. */
 const PRINTED = 400;
 
-/** The rows in view of a table that may have tens of thousands. Arrow keys move, Enter opens, left and right fold. */
+/** A table that renders only the rows in view. Up and down move the selection, left and right fold, Escape clears it. */
 export function Grid(props: {
   rows: Row[];
   columns: Column[];
@@ -27,12 +27,12 @@ export function Grid(props: {
   const { ref, first, last, reveal } = useWindow(rows.length, ROW_HEIGHT);
   const [from, to] = isPrinting ? [0, Math.min(rows.length, PRINTED)] : [first, last];
   const widths = [NAME_WIDTH, ...columns.map((column) => column.width)];
-  // Rows are grids of their own: only a width that all have in common lines their columns up.
+  // Every row is a grid of its own: a common minimum width aligns their columns.
   const least = widths.reduce((sum, width) => sum + Number.parseInt(width.replace("minmax(", ""), 10), 0);
   const place = rows.findIndex((row) => row.id === selected);
   useEffect(() => {
     if (place >= 0) reveal(place);
-  }, [selected, place]);
+  }, [place, reveal]);
 
   const press = (event: KeyboardEvent) => {
     const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15, Home: -rows.length, End: rows.length };
@@ -61,9 +61,25 @@ export function Grid(props: {
       style={{ "--tracks": widths.join(" "), "--least": `${least}px` }}
     >
       <div class="grid-row grid-head" role="row" aria-rowindex={1}>
-        <Heading title="Name" hint="The author's name; below it what is nested" cellClass="cell name" sort="name" current={sort} onSort={props.onSort} />
+        <Heading
+          title="Name"
+          hint="The author's name, with nested operations below it"
+          cellClass="cell name"
+          sort="name"
+          current={sort}
+          onSort={props.onSort}
+        />
         {columns.map((column) => (
-          <Heading key={column.key} title={column.title} hint={column.hint} sort={column.sort} cellClass={cellClass(column)} isNumber={column.isNumber} current={sort} onSort={props.onSort} />
+          <Heading
+            key={column.key}
+            title={column.title}
+            hint={column.hint}
+            sort={column.sort}
+            cellClass={cellClass(column)}
+            isNumber={column.isNumber}
+            current={sort}
+            onSort={props.onSort}
+          />
         ))}
       </div>
       <div class="grid-body" role="rowgroup" style={{ height: isPrinting ? "auto" : `${rows.length * ROW_HEIGHT}px` }}>
@@ -100,7 +116,7 @@ interface LineProps {
   onToggle: (id: string) => void;
 }
 
-/** A row. Scrolling leaves those that stay in view alone. */
+/** A row. Rows that stay in view are not rendered again on scrolling. */
 class Line extends Component<LineProps> {
   override shouldComponentUpdate(next: LineProps): boolean {
     const { row, place, columns, isSelected, isTree, isFolded } = this.props;
@@ -141,7 +157,12 @@ function Name(props: { row: Row; isTree: boolean; isFolded: boolean; onToggle: (
   const { row } = props;
   const name = row.layer || row.name;
   return (
-    <div role="gridcell" class="cell name" style={{ paddingLeft: props.isTree ? `${10 + row.depth * 16}px` : undefined }} title={`${name} (${row.id})`}>
+    <div
+      role="gridcell"
+      class="cell name"
+      style={{ paddingLeft: props.isTree ? `${10 + row.depth * 16}px` : undefined }}
+      title={`${name} (${row.id})`}
+    >
       {row.hasChildren && props.isTree && (
         <button
           type="button"
@@ -175,7 +196,7 @@ function Heading(props: {
   const { sort, current } = props;
   const isSorted = sort !== undefined && current.key === sort;
   const direction = isSorted ? (current.descending ? "descending" : "ascending") : "none";
-  // Numbers begin with the largest, names with the first; a third click goes back to the program's order.
+  // Numbers start descending, names ascending; a third click restores the program's order.
   const press = () => {
     if (!sort) return;
     const start = props.isNumber ?? false;
@@ -199,7 +220,7 @@ function Heading(props: {
   );
 }
 
-/** True while the page is laid out for paper. */
+/** True while the page is laid out for print. */
 function usePrinting(): boolean {
   const [isPrinting, set] = useState(false);
   useEffect(() => {

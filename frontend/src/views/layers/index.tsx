@@ -1,29 +1,32 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Row } from "../../data/rows";
 import { duration, plural } from "../../format";
-import { useReport, type Report } from "../../report";
+import { type Report, useReport } from "../../report";
 import { CopyButton } from "../../ui/copy";
 import { MarkLegend } from "../../ui/mark";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { columnsOf } from "./columns";
 import { Detail } from "./detail";
-import { arrange, NO_FILTER, valueOf, type Filter, type Sort } from "./filter";
+import { arrange, type Filter, NO_FILTER, type Sort, sortValue } from "./filter";
 import { Filters } from "./filters";
 import { Grid } from "./grid";
 import { toTabs } from "./text";
 
-/** One row an operation. */
+/** The layer table: one row per operation. */
 export function Layers() {
   const report = useReport();
   const { profile, placement, rows, selected, select } = report;
   const [filter, setFilter] = useState<Filter>(NO_FILTER);
   const [sort, setSort] = useState<Sort>({ key: "order", descending: false });
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set<string>());
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the order depends on these parts of the report only.
   const shown = useMemo(() => arrange(report, filter, sort, folded), [rows, placement, filter, sort, folded]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the columns depend on these parts of the report only.
   const columns = useMemo(() => columnsOf(report, largest(report)), [rows, placement]);
   const owners = useMemo(() => rows.all.filter((row) => row.hasChildren), [rows]);
-  // Another view leads here: what hides the row is opened.
+  // Another view selected a hidden row: the filter and the folds that hide it are cleared.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a later filter or fold may hide the selected row.
   useEffect(() => {
     if (selected && !shown.some((row) => row.id === selected)) {
       setFilter(NO_FILTER);
@@ -48,7 +51,11 @@ export function Layers() {
           {placement?.setting.estimate && <OriginTag origin="estimated" />}
         </>
       }
-      actions={<CopyButton label="Copy rows that are shown, for a spreadsheet" text={() => toTabs(report, shown)}>Copy rows</CopyButton>}
+      actions={
+        <CopyButton label="Copy rows that are shown, for a spreadsheet" text={() => toTabs(report, shown)}>
+          Copy rows
+        </CopyButton>
+      }
     >
       <Filters filter={filter} onChange={setFilter} owners={owners} folded={folded} onFold={setFolded} />
       <div class={row ? "layers with-detail" : "layers"}>
@@ -65,16 +72,16 @@ export function Layers() {
   );
 }
 
-/** The largest number of each column that has bars. */
+/** The maximum of each column with bars. */
 function largest(report: Report) {
   const most = (key: "planned" | "measured" | "estimated") => {
-    const value = valueOf(report, key);
+    const value = sortValue(report, key);
     return report.rows.all.reduce((found, row) => Math.max(found, value(row) ?? 0), 0);
   };
   return { planned: most("planned"), measured: most("measured"), estimated: most("estimated") };
 }
 
-/** What is shown adds up to; times of groups count once. */
+/** Sums over the rows shown; the time of a group counts once. */
 function summary(report: Report, shown: Row[]): string {
   const parts = [`${shown.length} of ${plural(report.rows.all.length, "row")}`];
   const groups = new Set(shown.map((row) => row.group).filter((group) => group >= 0));

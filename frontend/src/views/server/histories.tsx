@@ -1,10 +1,11 @@
 import { scaleLinear } from "d3-scale";
-import { histories, type Entry, type History } from "../../data/server";
+import { type Entry, type History, histories } from "../../data/server";
 import { duration, share } from "../../format";
 import { OriginTag } from "../../ui/origin";
+import { ScrollRegion } from "../../ui/scroll";
 import { Section } from "../../ui/section";
 
-/** Every saved profile, model by model, with how the times went. */
+/** All saved profiles by model, with the trend of their times. */
 export function Histories(props: { entries: readonly Entry[]; folder: string }) {
   const found = histories(props.entries);
   const broken = props.entries.filter((entry) => entry.problem);
@@ -12,7 +13,7 @@ export function Histories(props: { entries: readonly Entry[]; folder: string }) 
     <Section id="profiles" title="Profiles" note={<span>in {props.folder}</span>}>
       {!props.entries.length && (
         <p class="dim">
-          None yet. Profile a model above, or save one here: <code>coremlscope profile MODEL -o {props.folder}/name.json</code>
+          None yet. Profile a model above, or save a profile here: <code>coremlscope profile MODEL -o {props.folder}/name.json</code>
         </p>
       )}
       {found.map((history) => (
@@ -20,7 +21,7 @@ export function Histories(props: { entries: readonly Entry[]; folder: string }) 
       ))}
       {broken.length > 0 && (
         <details class="broken">
-          <summary>{broken.length === 1 ? "1 file is no profile" : `${broken.length} files are no profiles`}</summary>
+          <summary>{broken.length === 1 ? "1 file is not a valid profile" : `${broken.length} files are not valid profiles`}</summary>
           <ul>
             {broken.map((entry) => (
               <li key={entry.id}>
@@ -45,12 +46,12 @@ function HistoryView(props: { history: History }) {
         <span class="dim">{change(entries)}</span>
         <Trend entries={entries} />
       </header>
-      <div class="scroll-x" tabIndex={0} role="region" aria-label={`Profiles of ${model}`}>
+      <ScrollRegion label={`Profiles of ${model}`}>
         <table class="plain numbers">
           <thead>
             <tr>
               <th scope="col">saved</th>
-              <th scope="col">a prediction (median)</th>
+              <th scope="col">prediction (median)</th>
               <th scope="col">10th to 90th percentile</th>
               <th scope="col">load</th>
               <th scope="col">predictions</th>
@@ -74,32 +75,41 @@ function HistoryView(props: { history: History }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </ScrollRegion>
     </article>
   );
 }
 
-/** The last profile against the one before: a change only where the middle 80 % of their times do not meet. */
+/** The last profile compared with the previous one: a change only where their 10th to 90th percentiles do not overlap. */
 function change(entries: readonly Entry[]): string {
   const [before, last] = [entries.at(-2), entries.at(-1)];
   if (!before || !last) return "";
-  if (last.low_s <= before.high_s && before.low_s <= last.high_s) return "no change that stands out since the one before";
+  if (last.low_s <= before.high_s && before.low_s <= last.high_s) return "no clear change from the previous one";
   const ratio = last.median_s / before.median_s - 1;
-  return `${share(Math.abs(ratio))} ${ratio < 0 ? "faster" : "slower"} than the one before`;
+  return `${share(Math.abs(ratio))} ${ratio < 0 ? "faster" : "slower"} than the previous one`;
 }
 
 const [WIDTH, HEIGHT, EDGE] = [220, 44, 5];
 
-/** Medians over the order of saving, with the middle 80 % of the times. */
+/** Medians in the order of saving, with the 10th to 90th percentiles. */
 function Trend(props: { entries: readonly Entry[] }) {
   const { entries } = props;
   if (entries.length < 2) return null;
-  const y = scaleLinear([Math.min(...entries.map((e) => e.low_s)) * 0.98, Math.max(...entries.map((e) => e.high_s)) * 1.02], [HEIGHT - EDGE, EDGE]);
+  const y = scaleLinear(
+    [Math.min(...entries.map((e) => e.low_s)) * 0.98, Math.max(...entries.map((e) => e.high_s)) * 1.02],
+    [HEIGHT - EDGE, EDGE],
+  );
   const x = scaleLinear([0, entries.length - 1], [EDGE, WIDTH - EDGE]);
   const line = entries.map((entry, index) => `${index ? "L" : "M"}${x(index).toFixed(1)},${y(entry.median_s).toFixed(1)}`).join("");
   const bars = entries.map((entry, index) => `M${x(index).toFixed(1)},${y(entry.low_s).toFixed(1)}V${y(entry.high_s).toFixed(1)}`).join("");
   return (
-    <svg class="trend" width={WIDTH} height={HEIGHT} role="img" aria-label={`Medians of ${entries.length} profiles: ${entries.map((entry) => duration(entry.median_s)).join(", ")}`}>
+    <svg
+      class="trend"
+      width={WIDTH}
+      height={HEIGHT}
+      role="img"
+      aria-label={`Medians of ${entries.length} profiles: ${entries.map((entry) => duration(entry.median_s)).join(", ")}`}
+    >
       <path class="trend-range" d={bars} />
       <path class="trend-line" d={line} />
     </svg>

@@ -2,14 +2,14 @@ import type { Job, ServerState } from "../../data/server";
 import { Section } from "../../ui/section";
 
 const WORDS: Record<Job["status"], string> = {
-  waiting: "waits",
-  running: "is profiled",
+  waiting: "waiting",
+  running: "running",
   done: "done",
   failed: "failed",
   cancelled: "cancelled",
 };
 
-/** What the server works on, and what became of the last models. */
+/** The waiting and running jobs, and the outcome of the last ones. */
 export function Jobs(props: { jobs: readonly Job[]; onState: (state: ServerState) => void }) {
   if (!props.jobs.length) return null;
   const cancel = async (job: Job) => {
@@ -17,7 +17,7 @@ export function Jobs(props: { jobs: readonly Job[]; onState: (state: ServerState
     if (response.ok) props.onState((await response.json()) as ServerState);
   };
   return (
-    <Section id="jobs" title="Models on the way">
+    <Section id="jobs" title="Jobs">
       <ul class="jobs">
         {props.jobs.map((job) => (
           <li key={job.id} class={`job job-${job.status}`}>
@@ -25,7 +25,9 @@ export function Jobs(props: { jobs: readonly Job[]; onState: (state: ServerState
             <span class="job-state" aria-live="polite">
               {job.status === "running" && job.phase ? `${job.phase} ${job.done} of ${job.total}` : WORDS[job.status]}
             </span>
-            {job.status === "running" && <progress aria-label={`${job.model}: ${job.phase}`} value={job.total ? job.done / job.total : undefined} />}
+            {job.status === "running" && (
+              <progress aria-label={`${job.model}: ${job.phase}`} value={job.total ? job.done / job.total : undefined} />
+            )}
             {(job.status === "running" || job.status === "waiting") && (
               <button type="button" class="quiet" onClick={() => void cancel(job)}>
                 Cancel

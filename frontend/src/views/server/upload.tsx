@@ -13,7 +13,7 @@ export function Upload(props: { limit: number; onState: (state: ServerState) => 
   const send = (file: File | null | undefined) => {
     if (!file || !form.current || sent !== null) return;
     if (file.size > props.limit) {
-      setProblem(`${file.name} has ${bytes(file.size)}, and ${bytes(props.limit)} are taken: start the server with a larger --max-upload.`);
+      setProblem(`${file.name} has ${bytes(file.size)}; the limit is ${bytes(props.limit)}. Start the server with a larger --max-upload.`);
       return;
     }
     setProblem("");
@@ -28,7 +28,7 @@ export function Upload(props: { limit: number; onState: (state: ServerState) => 
       const answer = parse(request.responseText);
       if (request.status === 202 && answer && "jobs" in answer) props.onState(answer);
       else if (answer && "error" in answer) setProblem([answer.error, answer.hint].filter(Boolean).join(": "));
-      else setProblem("The server does not answer: it may have been ended.");
+      else setProblem("The server does not respond. It may have been stopped.");
     };
     request.send(file);
   };
@@ -71,7 +71,7 @@ export function Upload(props: { limit: number; onState: (state: ServerState) => 
           <input name="devices" type="text" placeholder="m1, iphone-15-pro" spellcheck={false} />
         </label>
         <label class="check">
-          <input name="random_weights" type="checkbox" value="1" /> make up absent weights
+          <input name="random_weights" type="checkbox" value="1" /> random values for missing weights
         </label>
       </form>
       {sent !== null && <progress aria-label="Uploaded" value={sent} />}

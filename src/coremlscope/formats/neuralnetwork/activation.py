@@ -11,8 +11,8 @@ from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTrans
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.unary_function import unary
 from coremlscope.formats.neuralnetwork.weights import weight_values
-from coremlscope.formats.schema import Message
 from coremlscope.ir import Array
+from coremlscope.schema import Message
 
 __all__ = ["LAYERS", "activate"]
 

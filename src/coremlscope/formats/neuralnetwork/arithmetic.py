@@ -8,8 +8,8 @@ from dataclasses import replace
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translate, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
-from coremlscope.formats.schema import Message
 from coremlscope.ir import Constant
+from coremlscope.schema import Message
 
 __all__ = ["LAYERS", "in_one_layout"]
 

@@ -176,7 +176,10 @@ class Builder:
                 taken.append(replace(inner, sequence=blob.sequence))
             results = write(taken)
         return Graph(
-            name, tuple(blob.value for blob in taken), tuple(ops), tuple(blob.value for blob in results)
+            name=name,
+            inputs=tuple(blob.value for blob in taken),
+            ops=tuple(ops),
+            outputs=tuple(blob.value for blob in results),
         )
 
     def unknown(
@@ -234,7 +237,12 @@ class Builder:
 
     def graph(self, name: str, inputs: Sequence[Blob], outputs: Sequence[Blob]) -> Graph:
         """All operations so far as a graph."""
-        return Graph(name, tuple(b.value for b in inputs), tuple(self._ops), tuple(b.value for b in outputs))
+        return Graph(
+            name=name,
+            inputs=tuple(b.value for b in inputs),
+            ops=tuple(self._ops),
+            outputs=tuple(b.value for b in outputs),
+        )
 
     def undo_from(self, mark: int) -> None:
         """Forgets the operations that were emitted since there were `mark` of them."""
@@ -337,7 +345,15 @@ class Builder:
         name = self.layer.name if self.layer is not None else values[0].name
         attributes = {"name": constant(name), **(attributes or {})}
         op_id = f"{self._path}/{len(self._ops)}"
-        op = Op(op_id, type_, arguments, values, graphs, attributes, self.layer)
+        op = Op(
+            id=op_id,
+            type=type_,
+            inputs=arguments,
+            outputs=values,
+            blocks=graphs,
+            attributes=attributes,
+            layer=self.layer,
+        )
         self._binder.problems.clear()
         bound = self._binder.op(op, self._known).outputs
         if self._binder.problems:

@@ -15,10 +15,10 @@ import numpy as np
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
-from coremlscope.formats.schema import Message
 from coremlscope.ir import Graph, TensorType
 from coremlscope.ops.bind import join
 from coremlscope.ops.view import BoundValue
+from coremlscope.schema import Message
 
 __all__ = ["LAYERS", "walk", "written"]
 

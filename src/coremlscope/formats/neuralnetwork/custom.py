@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder
-from coremlscope.formats.schema import Message
 from coremlscope.ir import Feature, constant, default_shape
+from coremlscope.schema import Message
 
 __all__ = ["custom_layer", "why_not_run"]
 

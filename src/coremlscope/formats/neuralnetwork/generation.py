@@ -11,8 +11,8 @@ from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translate, Translation
 from coremlscope.formats.neuralnetwork.shaping import shape_of
 from coremlscope.formats.neuralnetwork.weights import read_weights
-from coremlscope.formats.schema import Message
 from coremlscope.ir import Array
+from coremlscope.schema import Message
 
 __all__ = ["LAYERS"]
 

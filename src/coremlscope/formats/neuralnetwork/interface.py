@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coremlscope.formats.schema import Message
 from coremlscope.ir import ArrayFeature, Description, Feature, FunctionDescription
+from coremlscope.schema import Message
 
 __all__ = ["with_sequences"]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder
-from coremlscope.formats.schema import Message
+from coremlscope.schema import Message
 
 __all__ = ["LayerSpec", "Translate", "Translation"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
     """A layer while it is translated.
 

@@ -17,7 +17,6 @@ from coremlscope.formats.neuralnetwork.custom import custom_layer, why_not_run
 from coremlscope.formats.neuralnetwork.layer import Translation
 from coremlscope.formats.neuralnetwork.layers import LAYERS
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
-from coremlscope.formats.schema import Message
 from coremlscope.ir import (
     ArrayFeature,
     DType,
@@ -31,6 +30,7 @@ from coremlscope.ir import (
     constant,
     default_shape,
 )
+from coremlscope.schema import Message
 
 __all__ = ["read_network"]
 
@@ -57,7 +57,7 @@ def read_network(kind: str, message: Message, name: str, interface: FunctionDesc
         function = _Network(kind, message, name, interface, shapes).translate()
         return replace(function, specialise=translate)
 
-    return Program({name: translate({})}, kind=kind)
+    return Program(functions={name: translate({})}, kind=kind)
 
 
 class _Network:
@@ -74,7 +74,13 @@ class _Network:
         # Loops are translated more than once: what is known of a layer goes by its message, which is kept.
         self.messages = tuple(walk(message.layers))
         self.known: dict[int, Layer] = {
-            id(layer): Layer(layer.name, _type(layer), "", tuple(layer.input), tuple(layer.output))
+            id(layer): Layer(
+                name=layer.name,
+                type=_type(layer),
+                problem="",
+                inputs=tuple(layer.input),
+                outputs=tuple(layer.output),
+            )
             for layer in self.messages
         }
         names = [feature.name for feature in (*interface.inputs, *interface.outputs)]
@@ -102,7 +108,10 @@ class _Network:
         ]
         graph = b.graph(self.name, inputs, outputs)
         return Function(
-            self.name, f"CoreML{OPSET}", graph, layers=tuple(self.known[id(m)] for m in self.messages)
+            name=self.name,
+            opset=f"CoreML{OPSET}",
+            graph=graph,
+            layers=tuple(self.known[id(m)] for m in self.messages),
         )
 
     # What comes in
@@ -194,7 +203,11 @@ class _Network:
         outputs = tuple(message.output)
         params = getattr(message, type_)
         translation = Translation(
-            self.builder, params, inputs, outputs, lambda network: self.layers(network, is_nested=True)
+            builder=self.builder,
+            params=params,
+            inputs=inputs,
+            outputs=outputs,
+            network=lambda network: self.layers(network, is_nested=True),
         )
         result = spec.translate(translation)
         results = [result] if isinstance(result, Blob) else list(result)

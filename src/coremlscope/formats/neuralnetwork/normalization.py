@@ -7,8 +7,8 @@ from dataclasses import replace
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import is_empty, read_weights
-from coremlscope.formats.schema import Message
 from coremlscope.ir import Constant
+from coremlscope.schema import Message
 
 __all__ = ["LAYERS"]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.formats.schema import Message
 from coremlscope.ir import Array, Feature, ImageFeature, Layer
+from coremlscope.schema import Message
 
 __all__ = ["preprocess"]
 
@@ -32,7 +32,7 @@ def preprocess(builder: Builder, steps: Sequence[Message], inputs: Sequence[Feat
         if name not in features:
             raise CorruptModelError(f"the preprocessing is meant for {name!r}, which is no input", _DAMAGED)
         kind = message.WhichOneof("preprocessor")
-        builder.layer = Layer(name, kind or "unknown")
+        builder.layer = Layer(name=name, type=kind or "unknown")
         blob = builder.scope[name]
         try:
             match kind:

@@ -15,8 +15,8 @@ import numpy as np
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate, Given
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
-from coremlscope.formats.schema import Message
 from coremlscope.ir import Array, Constant, DType, TensorType
+from coremlscope.schema import Message
 
 __all__ = ["LAYERS"]
 
@@ -238,7 +238,7 @@ def _gru(t: Translation) -> Sequence[Blob]:
 # Long short-term memory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
     """One direction of an LSTM: what its messages say."""
 
@@ -339,7 +339,13 @@ def _one_way(t: Translation) -> Sequence[Blob]:
     p, sequence = t.params, _Sequence.of(t)
     h, c = (sequence.state(start) for start in _inputs(t, 2))
     activations = tuple(_activations(p.activations, 3))
-    cell = _Cell(p.params, p.weightParams, activations, int(p.inputVectorSize), sequence.width)
+    cell = _Cell(
+        params=p.params,
+        weights=p.weightParams,
+        activations=activations,
+        taken=int(p.inputVectorSize),
+        width=sequence.width,
+    )
     results = _lstm(t, sequence, [cell], (h, c), _direction(p))
     return [sequence.back(result) for result in results]
 
@@ -350,7 +356,13 @@ def _both_ways(t: Translation) -> Sequence[Blob]:
         raise CannotTranslate(f"it has the weights of {len(p.weightParams)} directions instead of two")
     starts = [sequence.state(start) for start in _inputs(t, 4)]
     cells = [
-        _Cell(p.params, weights, tuple(_activations(a, 3)), int(p.inputVectorSize), sequence.width)
+        _Cell(
+            params=p.params,
+            weights=weights,
+            activations=tuple(_activations(a, 3)),
+            taken=int(p.inputVectorSize),
+            width=sequence.width,
+        )
         for weights, a in zip(
             p.weightParams, (p.activationsForwardLSTM, p.activationsBackwardLSTM), strict=True
         )

@@ -16,12 +16,12 @@ def _static(t: Translation) -> Blob:
     p = t.params
     rank = t.builder.tensor(t.x).rank
     slices = _Slices(
-        [int(i) for i in p.beginIds],
-        [int(i) for i in p.endIds],
-        [int(s) for s in p.strides] or [1] * rank,
-        _mask(p.beginMasks, rank),
-        _mask(p.endMasks, rank),
-        _mask(p.squeezeMasks, rank),
+        begin=[int(i) for i in p.beginIds],
+        end=[int(i) for i in p.endIds],
+        stride=[int(s) for s in p.strides] or [1] * rank,
+        begin_mask=_mask(p.beginMasks, rank),
+        end_mask=_mask(p.endMasks, rank),
+        squeeze=_mask(p.squeezeMasks, rank),
     )
     return slices.taken(t.builder, t.builder.tensor(t.x))
 
@@ -42,12 +42,12 @@ def _dynamic(t: Translation) -> Blob:
         return _by_ranges(b, x, given)
     strides, begin_masks, end_masks = ([*value] for value in fixed if not isinstance(value, Blob))
     slices = _Slices(
-        begin,
-        end,
-        strides or [1] * x.rank,
-        _mask(begin_masks, x.rank),
-        _mask(end_masks, x.rank),
-        _mask(squeeze, x.rank),
+        begin=begin,
+        end=end,
+        stride=strides or [1] * x.rank,
+        begin_mask=_mask(begin_masks, x.rank),
+        end_mask=_mask(end_masks, x.rank),
+        squeeze=_mask(squeeze, x.rank),
     )
     return slices.taken(b, x)
 
@@ -62,7 +62,7 @@ def _mask(given: Sequence[int | bool], rank: int) -> list[bool]:
     return [bool(v) for v in given] or [False] * rank
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Slices:
     """Where slices begin and end, axis by axis."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder
 from coremlscope.formats.neuralnetwork.layer import Translation
-from coremlscope.formats.schema import Message
+from coremlscope.schema import Message
 
 __all__ = ["unary"]
 

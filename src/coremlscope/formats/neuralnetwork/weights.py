@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coremlscope.formats.neuralnetwork.builder import FLOAT, CannotTranslate
-from coremlscope.formats.schema import Message
 from coremlscope.ir import Array, Constant, DType, TensorType
+from coremlscope.schema import Message
 
 __all__ = ["EncodedWeights", "is_empty", "read_weights", "weight_values"]
 
@@ -37,7 +37,13 @@ def read_weights(
     Raises:
         CannotTranslate: They are not as many as the shape needs, or their encoding is not defined.
     """
-    data = EncodedWeights(message, _encoding(message), tuple(shape), channel_axis, is_transposed)
+    data = EncodedWeights(
+        message=message,
+        encoding=_encoding(message),
+        shape=tuple(shape),
+        channel_axis=channel_axis,
+        is_transposed=is_transposed,
+    )
     count, held = math.prod(shape), data.count()
     if count != held:
         listed = " x ".join(map(str, shape)) or "one"
@@ -54,8 +60,8 @@ def weight_values(message: Message) -> Array:
         CannotTranslate: Their encoding is not defined.
     """
     encoding = _encoding(message)
-    count = EncodedWeights(message, encoding, ()).count()
-    return EncodedWeights(message, encoding, (count,)).numpy()
+    count = EncodedWeights(message=message, encoding=encoding, shape=()).count()
+    return EncodedWeights(message=message, encoding=encoding, shape=(count,)).numpy()
 
 
 def is_empty(message: Message) -> bool:
@@ -71,7 +77,7 @@ def _encoding(message: Message) -> str:
     return "floatValue"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class EncodedWeights:
     """The elements of `WeightParams`, as the file keeps them.
 

@@ -1,0 +1,104 @@
+import { describe, expect, it } from "vitest";
+import { type Fold, fold, folds, isFold, type Part } from "../../src/data/folding";
+import type { Row } from "../../src/data/rows";
+import { rowsOf } from "../fixtures";
+
+const leaves = (parts: readonly Part[]): Row[] => parts.flatMap((part) => (isFold(part) ? leaves(part.parts) : [part]));
+const titles = (parts: readonly Part[]): string[] => parts.map((part) => (isFold(part) ? part.title : part.id));
+const first = (parts: readonly Part[]): Fold => {
+  const found = parts.find(isFold);
+  if (!found) throw new Error("nothing is folded");
+  return found;
+};
+const block = ["linear", "softmax", "linear", "add"] as const;
+const repeated = (times: number): Row[] => rowsOf(Array.from({ length: times }, () => block.map((type) => [type, "x"] as const)).flat());
+
+describe("by scope", () => {
+  it("folds neighbours of one scope and leaves short ones alone", () => {
+    const parts = fold(rowsOf(["stem/conv", "stem/bn", "stem/relu", "head/fc", "head/softmax"].map((name) => ["op", name])));
+    expect(titles(parts)).toEqual(["stem", "main/3", "main/4"]);
+    expect(first(parts).rows.map((row) => row.name)).toEqual(["stem/conv", "stem/bn", "stem/relu"]);
+  });
+
+  it("takes dots and slashes for the same", () => {
+    expect(titles(fold(rowsOf(["a.b/x", "a/b.y", "a.b.z"].map((name) => ["op", name]))))).toEqual(["a/b"]);
+  });
+
+  it("joins scopes that hold nothing but one scope", () => {
+    const parts = fold(rowsOf(["a/b/c/x", "a/b/c/y", "a/b/c/z"].map((name) => ["op", name])));
+    expect(titles(parts)).toEqual(["a/b/c"]);
+    expect(folds(parts)).toHaveLength(1);
+  });
+
+  it("nests scopes, outer ones first", () => {
+    const parts = fold(rowsOf(["a/b/x", "a/b/y", "a/b/z", "a/u", "a/v", "a/w"].map((name) => ["op", name])));
+    expect(folds(parts).map((one) => one.title)).toEqual(["a", "b"]);
+  });
+
+  it("folds a scope that comes back later as another one with another id", () => {
+    const names = ["a/x", "a/y", "a/z", "b/x", "b/y", "b/z", "a/x", "a/y", "a/z"];
+    const parts = fold(rowsOf(names.map((name) => ["op", name])));
+    expect(titles(parts)).toEqual(["a", "b", "a"]);
+    expect(new Set(folds(parts).map((one) => one.id)).size).toBe(3);
+  });
+
+  it("does not fold where few names have scopes", () => {
+    const parts = fold(rowsOf(["a/x", "a/y", "a/z", "p", "q", "r", "s"].map((name) => ["op", name])));
+    expect(parts.some(isFold)).toBe(false);
+  });
+});
+
+describe("by repetition", () => {
+  it("finds the layers of a transformer", () => {
+    const parts = fold(repeated(12));
+    const layers = first(parts);
+    expect(titles(parts)).toEqual(["12 × block"]);
+    expect(titles(layers.parts)).toEqual(Array.from({ length: 12 }, (_, index) => `block ${index + 1} of 12`));
+    expect(layers.parts.filter(isFold).map((one) => one.rows.length)).toEqual(new Array(12).fill(4));
+  });
+
+  it("names a run of one type by it", () => {
+    expect(titles(fold(rowsOf(new Array(50).fill(["relu", "x"]))))).toEqual(["50 × relu"]);
+  });
+
+  it("leaves what stands around the blocks", () => {
+    const rows = rowsOf([["conv", "x"], ...repeated(11).map((row) => [row.type, "x"] as const), ["pool", "x"]]);
+    expect(titles(fold(rows))).toEqual(["main/0", "11 × block", "main/45"]);
+  });
+
+  it("is not tried on graphs that are small enough", () => {
+    expect(fold(repeated(10)).some(isFold)).toBe(false);
+  });
+
+  it("finds no blocks where no type repeats", () => {
+    const parts = fold(rowsOf(Array.from({ length: 60 }, (_, index) => [`type${index}`, "x"])));
+    expect(parts).toHaveLength(60);
+  });
+});
+
+describe("fold", () => {
+  it("folds nothing of nothing", () => expect(fold([])).toEqual([]));
+
+  it("cuts long graphs without structure into pieces", () => {
+    const rows = rowsOf(Array.from({ length: 1000 }, (_, index) => [`type${index}`, `op${index}`]));
+    const parts = fold(rows);
+    expect(parts.length).toBeLessThanOrEqual(240);
+    expect(parts.every(isFold)).toBe(true);
+    expect(titles(parts)[0]).toBe("from op0");
+  });
+
+  it.each([
+    [
+      "scopes",
+      rowsOf(Array.from({ length: 90 }, (_, index) => ["op", `layer${Math.floor(index / 9)}/part${Math.floor(index / 3) % 3}/op${index}`])),
+    ],
+    ["blocks", repeated(30)],
+    ["pieces", rowsOf(Array.from({ length: 700 }, (_, index) => [`type${index}`, "x"]))],
+  ])("keeps every operation once and in order: %s", (_, rows) => {
+    const parts = fold(rows);
+    expect(leaves(parts)).toEqual(rows);
+    for (const one of folds(parts)) expect(leaves(one.parts)).toEqual(one.rows);
+    const ids = folds(parts).map((one) => one.id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+});

@@ -1,0 +1,104 @@
+import { describe, expect, it } from "vitest";
+import { buildRows } from "../../src/data/rows";
+import { byType, obstacles, plannedColumns, unitShares } from "../../src/data/totals";
+import { BACKEND, goldenPlan, goldenProfile, group, inserted, opTable, placementOf, plan, reason, settingPlan } from "../fixtures";
+
+describe("unitShares", () => {
+  const table = opTable(["main/0", "main/1", "main/2", "main/3"]);
+  const settings = [settingPlan({ backend: [BACKEND.bnns, BACKEND.ane, BACKEND.unknown, BACKEND.bnns] })];
+
+  it("adds up operations and costs by unit and keeps unknown ones visible", () => {
+    const placement = placementOf(table, plan(4, { settings }));
+    expect(unitShares(placement, [0, 1, 2, 3])).toEqual([
+      { unit: "neural_engine", ops: 1, costMs: 1 },
+      { unit: "cpu", ops: 2, costMs: 8 },
+      { unit: null, ops: 1, costMs: 0 },
+    ]);
+  });
+
+  it("is empty without columns", () => expect(unitShares(placementOf(table, plan(4, { settings })), [])).toEqual([]));
+
+  it("counts the columns that the plan lists only", () => {
+    const devicePlan = plan(5, { inserted: [inserted("main/cast", 0)] });
+    devicePlan.supported.cpu[1] = null;
+    expect(plannedColumns(buildRows(table, [], devicePlan))).toEqual([4, 0, 2, 3]);
+    expect(plannedColumns(buildRows(table, [], null))).toEqual([]);
+  });
+});
+
+describe("byType", () => {
+  it("orders the golden profile's types by planned cost", () => {
+    const profile = goldenProfile();
+    const rows = buildRows(profile.ops, profile.groups, goldenPlan());
+    const totals = byType(rows, profile.ops, placementOf(profile.ops, goldenPlan()));
+    expect(totals.map((total) => total.type)).toEqual(["conv", "layer_norm", "add", "linear"]);
+    expect(totals[3]).toEqual({ type: "linear", ops: 1, columns: [1], flops: 1000, isComplete: true, weightBytes: 64, costMs: 0.002 });
+  });
+
+  it("orders by FLOPs, then by number, without a plan", () => {
+    const table = opTable(["main/0", "main/1", "main/2", "main/3"], { type: ["relu", "relu", "conv", "mul"], flops: [0, 0, 5, 0] });
+    expect(byType(buildRows(table, [], null), table, null).map((total) => total.type)).toEqual(["conv", "relu", "mul"]);
+  });
+
+  it("marks a sum as incomplete where one part is unknown or a lower bound", () => {
+    const table = opTable(["main/0", "main/1", "main/2"], {
+      type: ["a", "a", "b"],
+      flops: [10, null, 10],
+      work_is_complete: [true, true, false],
+    });
+    const totals = byType(buildRows(table, [], null), table, null);
+    expect(totals.map(({ type, flops, isComplete }) => [type, flops, isComplete])).toEqual([
+      ["a", 10, false],
+      ["b", 10, false],
+    ]);
+  });
+
+  it("counts inserted operations by their planned cost, and no rows of the engine", () => {
+    const table = opTable(["main/0"]);
+    const devicePlan = plan(2, { inserted: [inserted("main/cast", 0)] });
+    const totals = byType(buildRows(table, [group("reorder", [], 1)], devicePlan), table, placementOf(table, devicePlan));
+    expect(totals.map(({ type, ops, costMs, flops }) => [type, ops, costMs, flops])).toEqual([
+      ["add", 1, 1, 10],
+      ["cast", 1, 1, 0],
+    ]);
+  });
+});
+
+describe("obstacles", () => {
+  const table = opTable(["main/0", "main/1", "main/2"]);
+
+  it("joins operations by rule and remedy, with the costliest first", () => {
+    const devicePlan = plan(3, {
+      reasons: [reason("a"), reason("b"), reason("a", { fix: "other remedy" })],
+      why: [[0, 1], [1], [2]],
+      settings: [settingPlan({ backend: [BACKEND.mps, BACKEND.bnns, BACKEND.mps] })],
+    });
+    const found = obstacles(placementOf(table, devicePlan), buildRows(table, [], devicePlan));
+    expect(found.map(({ reason: { rule, fix }, ids, costMs, share }) => [rule, fix, ids, costMs, share])).toEqual([
+      ["b", "", ["main/0", "main/1"], 6, 0.75],
+      ["a", "", ["main/0"], 2, 0.25],
+      ["a", "other remedy", ["main/2"], 2, 0.25],
+    ]);
+  });
+
+  it("counts an operation once for a rule that it meets twice", () => {
+    const devicePlan = plan(3, {
+      reasons: [reason("a"), reason("a")],
+      why: [[0, 1], [], []],
+      settings: [settingPlan({ backend: [BACKEND.mps, BACKEND.mps, BACKEND.mps] })],
+    });
+    expect(obstacles(placementOf(table, devicePlan), buildRows(table, [], devicePlan))).toMatchObject([{ ids: ["main/0"], costMs: 2 }]);
+  });
+
+  it("has no share where nothing costs anything", () => {
+    const devicePlan = plan(3, {
+      reasons: [reason("a")],
+      why: [[0], [], []],
+      cost_ms: {},
+      settings: [settingPlan({ backend: [BACKEND.mps, BACKEND.mps, BACKEND.mps] })],
+    });
+    expect(obstacles(placementOf(table, devicePlan), buildRows(table, [], devicePlan))).toMatchObject([{ costMs: 0, share: 0 }]);
+  });
+
+  it("finds none without rules", () => expect(obstacles(placementOf(table, plan(3)), buildRows(table, [], plan(3)))).toEqual([]));
+});

@@ -1,0 +1,25 @@
+import { describe, expect, it } from "vitest";
+import { ALLOWED, BOUND_WORDS, kindName, SETTING_NAMES, STATUS_WORDS, UNIT_NAMES, UNIT_SHORT } from "../../src/data/words";
+import { goldenPlan, goldenProfile } from "../fixtures";
+
+describe("words", () => {
+  it("names kinds of models and leaves unknown ones as Apple spells them", () => {
+    expect(kindName("mlProgram")).toBe("ML Program");
+    expect(kindName("treeEnsembleClassifier")).toBe("treeEnsembleClassifier");
+  });
+
+  it("has every setting allow the CPU, and units that have names", () => {
+    for (const [setting, units] of Object.entries(ALLOWED)) {
+      expect(units, setting).toContain("cpu");
+      for (const unit of units) expect([UNIT_NAMES[unit], UNIT_SHORT[unit]]).not.toContain(undefined);
+    }
+  });
+
+  it("has words for what the golden profile holds", () => {
+    for (const setting of goldenPlan().settings) {
+      expect(SETTING_NAMES).toHaveProperty(setting.compute_units);
+      for (const bound of setting.estimate?.kernel_bound ?? []) expect(BOUND_WORDS).toHaveProperty(bound);
+    }
+    for (const status of goldenProfile().ops.status) expect(STATUS_WORDS).toHaveProperty([status]);
+  });
+});

@@ -1,0 +1,77 @@
+import { describe, expect, it } from "vitest";
+import { bytes, compactType, count, duration, fileName, plural, rateInWords, share } from "../src/format";
+
+describe("duration", () => {
+  it.each([
+    [0, "0 ns"],
+    [8.5e-7, "850 ns"],
+    [1.234e-3, "1.23 ms"],
+    [12.34e-6, "12.3 µs"],
+    [4.5, "4.50 s"],
+    [123.4, "123 s"],
+  ])("%d s is %s", (seconds, text) => expect(duration(seconds)).toBe(text));
+
+  it("changes the unit where rounding would give 1000 of the smaller one", () => {
+    expect(duration(0.9994e-3)).toBe("999 µs");
+    expect(duration(0.9996e-3)).toBe("1.00 ms");
+  });
+
+  it("keeps three digits where rounding adds one", () => {
+    expect(duration(9.994)).toBe("9.99 s");
+    expect(duration(9.996)).toBe("10.0 s");
+    expect(duration(99.96)).toBe("100 s");
+  });
+
+  it("writes negative differences with a minus sign", () => expect(duration(-2e-3)).toBe("−2.00 ms"));
+});
+
+describe("bytes and count", () => {
+  it.each([
+    [0, "0 B", "0"],
+    [512, "512 B", "512"],
+    [3410, "3.41 kB", "3.41 k"],
+    [999_600, "1.00 MB", "1.00 M"],
+    [14e6, "14.0 MB", "14.0 M"],
+    [2.5e12, "2.50 TB", "2.50 T"],
+  ])("%d", (value, size, number) => {
+    expect(bytes(value)).toBe(size);
+    expect(count(value)).toBe(number);
+  });
+});
+
+describe("words", () => {
+  it("gives shares with one decimal", () => {
+    expect(share(0.1234)).toBe("12.3 %");
+    expect(share(0)).toBe("0.0 %");
+    expect(share(1)).toBe("100.0 %");
+  });
+
+  it("forms plurals", () => {
+    expect(plural(1, "input")).toBe("1 input");
+    expect(plural(0, "input")).toBe("0 inputs");
+    expect(plural(2, "class")).toBe("2 classes");
+  });
+
+  it("turns rates into words", () => {
+    expect(rateInWords(45.4, "prediction")).toBe("about 45 predictions a second");
+    expect(rateInWords(2.34, "prediction")).toBe("about 2.3 predictions a second");
+    expect(rateInWords(0.43, "prediction")).toBe("one prediction in about 2.33 seconds");
+    expect(rateInWords(0, "prediction")).toBe("no predictions");
+  });
+});
+
+describe("compactType", () => {
+  it("shortens every tensor type in a text", () =>
+    expect(compactType("tensor<fp16, [1, 3]>, tensor<int32, [4]>")).toBe("fp16 1×3, int32 4"));
+  it("gives scalars their element type only", () => expect(compactType("tensor<bool, []>")).toBe("bool"));
+  it("leaves other types as they are", () => expect(compactType("list<fp16>")).toBe("list<fp16>"));
+});
+
+describe("fileName", () => {
+  it.each([
+    ["models/a.mlpackage", "a.mlpackage"],
+    ["models/a.mlpackage/", "a.mlpackage"],
+    ["C:\\models\\b.mlmodel", "b.mlmodel"],
+    ["", "model"],
+  ])("%s", (path, name) => expect(fileName(path)).toBe(name));
+});

@@ -1,0 +1,63 @@
+"""The array feature extractor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from coremlscope.classical.contract import ClassicalType, Fact
+from coremlscope.classical.interface import Interface
+from coremlscope.classical.messages import MOST_ELEMENTS, require
+from coremlscope.classical.words import list_elements
+from coremlscope.classical.work import per_result
+from coremlscope.ir import Classical, Constant, constant
+from coremlscope.ops.emit import I64
+from coremlscope.schema import Message
+
+__all__ = ["TYPES", "ArrayFeatureExtractor"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFeatureExtractor(Classical):
+    """Some elements of an array. `indices` is int64 `[elements]`, of the array laid out in a row."""
+
+    kind: ClassVar[str] = "arrayFeatureExtractor"
+    indices: Constant
+
+
+def _read(message: Message) -> ArrayFeatureExtractor:
+    """Reads an `ArrayFeatureExtractor`."""
+    kind, places = ArrayFeatureExtractor.kind, message.extractIndex
+    require(len(places) > 0, kind, "nothing to extract")
+    require(max(places) < MOST_ELEMENTS, kind, f"the element {max(places)} to extract")
+    return ArrayFeatureExtractor(constant(np.array(places, np.int64)))
+
+
+def _lower(content: ArrayFeatureExtractor, interface: Interface) -> None:
+    """Lowers an `ArrayFeatureExtractor`."""
+    op, name = interface.op, interface.only_input()
+    indices, size = content.indices.numpy(), interface.size(name)
+    if size is not None and indices.max() >= size:
+        raise interface.error(f"extracts the element {indices.max()}, but its input holds {size}")
+    flat = op.reshape(interface.tensor(name), (-1,))
+    chosen = op.emit("Gather", flat, interface.weight(content.indices, "indices", I64), axis=0)
+    interface.give(interface.only_output(), chosen, len(indices))
+
+
+def _describe(content: ArrayFeatureExtractor) -> Iterator[Fact]:
+    yield "elements", list_elements(content.indices)
+
+
+#: The rows of this family.
+TYPES: tuple[ClassicalType[Any], ...] = (
+    ClassicalType(
+        content=ArrayFeatureExtractor,
+        read=_read,
+        lower=_lower,
+        work=per_result(0),
+        describe=_describe,
+    ),
+)

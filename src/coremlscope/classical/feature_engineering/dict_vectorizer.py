@@ -1,0 +1,59 @@
+"""The dictionary vectorizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from coremlscope.classical.contract import ClassicalType, Fact
+from coremlscope.classical.interface import Interface
+from coremlscope.classical.messages import read_keys
+from coremlscope.classical.words import list_elements
+from coremlscope.classical.work import per_result
+from coremlscope.ir import Classical, Constant, DictType
+from coremlscope.schema import Message
+
+__all__ = ["TYPES", "DictVectorizer"]
+
+
+@dataclass(frozen=True, slots=True)
+class DictVectorizer(Classical):
+    """A dictionary laid out as an array, in the order of `keys`; absent keys are 0, others are left out.
+
+    Attributes:
+        keys: Strings or int64 `[elements]`.
+    """
+
+    kind: ClassVar[str] = "dictVectorizer"
+    keys: Constant
+
+
+def _read(message: Message) -> DictVectorizer:
+    """Reads a `DictVectorizer`."""
+    return DictVectorizer(read_keys(message, "Map", DictVectorizer.kind))
+
+
+def _lower(content: DictVectorizer, interface: Interface) -> None:
+    """Lowers a `DictVectorizer`: the dictionary comes in laid out, or as indices if it is to be sparse."""
+    keys, value = content.keys.numpy().tolist(), interface.only_output()
+    if isinstance(value.type, DictType):
+        interface.give_pairs(value, *interface.pairs(interface.only_input(), keys))
+    else:
+        interface.give(value, interface.table(interface.only_input(), keys), len(keys))
+
+
+def _describe(content: DictVectorizer) -> Iterator[Fact]:
+    yield "keys", list_elements(content.keys)
+
+
+#: The rows of this family.
+TYPES: tuple[ClassicalType[Any], ...] = (
+    ClassicalType(
+        content=DictVectorizer,
+        read=_read,
+        lower=_lower,
+        work=per_result(0),
+        describe=_describe,
+    ),
+)

@@ -1,0 +1,66 @@
+"""The normalizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from coremlscope.classical.contract import ClassicalType, Fact
+from coremlscope.classical.interface import F64, Interface
+from coremlscope.classical.messages import name_of
+from coremlscope.classical.work import per_result
+from coremlscope.ir import Classical
+from coremlscope.ops.emit import I64
+from coremlscope.schema import Message
+
+__all__ = ["TYPES", "Normalizer"]
+
+#: What an array is divided by: its largest magnitude, the sum of magnitudes, the root of the sum of squares.
+Norm = Literal["LMax", "L1", "L2"]
+_NORMS = {"LMax": "largest magnitude (LMax)", "L1": "sum of magnitudes (L1)", "L2": "root of squares (L2)"}
+
+
+@dataclass(frozen=True, slots=True)
+class Normalizer(Classical):
+    """An array divided by its norm; zeros stay zeros."""
+
+    kind: ClassVar[str] = "normalizer"
+    norm: Norm
+
+
+def _read(message: Message) -> Normalizer:
+    """Reads a `Normalizer`."""
+    return Normalizer(name_of(message.normType, "Normalizer.NormType", Normalizer.kind))
+
+
+def _lower(content: Normalizer, interface: Interface) -> None:
+    """Lowers a `Normalizer`."""
+    op, name = interface.op, interface.only_input()
+    row, axis = interface.row(), op.const([1], I64)
+    match content.norm:
+        case "L1":
+            norm = op.emit("ReduceL1", row, axis, keepdims=1)
+        case "L2":
+            norm = op.emit("ReduceL2", row, axis, keepdims=1)
+        case "LMax":
+            norm = op.emit("ReduceMax", op.emit("Abs", row), axis, keepdims=1)
+    is_zero = op.emit("Equal", norm, op.const(0.0, F64))
+    norm = op.emit("Where", is_zero, op.const(1.0, F64), norm, dtype=F64)
+    interface.give(interface.only_output(), op.emit("Div", row, norm), interface.size(name))
+
+
+def _describe(content: Normalizer) -> Iterator[Fact]:
+    yield "divides by", _NORMS[content.norm]
+
+
+#: The rows of this family.
+TYPES: tuple[ClassicalType[Any], ...] = (
+    ClassicalType(
+        content=Normalizer,
+        read=_read,
+        lower=_lower,
+        work=per_result(3),
+        describe=_describe,
+    ),
+)

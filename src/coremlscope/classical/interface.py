@@ -1,0 +1,363 @@
+"""The features of a classical model as tensors, and its results as features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from coremlscope.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.ir import Constant, DictType, DType, ListType, TensorType, Value, ValueType, describe_type
+from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops.emit import I64, Emitter, Lowering, NumpyType, Tensor, carry
+from coremlscope.ops.program import Port, copy_out
+from coremlscope.ops.view import BoundGraph, CannotLower
+
+__all__ = ["F64", "Interface", "Label"]
+
+F64 = np.dtype(np.float64)
+Label = str | int
+_DAMAGED = "the file is damaged or was written by a faulty tool; export or download the model again"
+
+
+class Interface:
+    """What a classical model takes and gives: each of its features is asked for, and given, by name.
+
+    Attributes:
+        kind: The model type.
+        op: Writes nodes.
+        inputs: Names of the inputs, in order.
+        outputs: The outputs, in order.
+    """
+
+    def __init__(self, kind: str, bound: BoundFunction) -> None:
+        view = bound.graph.ops[0]
+        self.kind = kind
+        self.outputs: tuple[Value, ...] = view.op.outputs
+        self._emitter = Emitter()
+        self._emitter.owner = view.op.id
+        self.op = Lowering(view, self._emitter, {}, {}, _refuse_block)
+        values = zip(bound.graph.graph.inputs, bound.graph.inputs, strict=True)
+        self._types: dict[str, ValueType] = {value.name: given.type for value, given in values}
+        self.inputs = tuple(self._types)
+        self._ports: list[Port] = []
+        self._taken: dict[str, Tensor] = {}
+        self._given: dict[str, list[Port]] = {}
+
+    @property
+    def taken(self) -> Sequence[Port]:
+        """The input ports, in the order in which they were asked for."""
+        return self._ports
+
+    def given(self) -> list[Port]:
+        """The output ports, once all is computed.
+
+        Raises:
+            CorruptModelError: An output is described that the model does not give.
+        """
+        for value in self.outputs:
+            if value.name not in self._given:
+                self.contradict()
+        return [port for value in self.outputs for port in self._given[value.name]]
+
+    # Inputs
+
+    def only_input(self) -> str:
+        """The name of the one input.
+
+        Raises:
+            CorruptModelError: There are none or several.
+        """
+        if len(self.inputs) != 1:
+            raise self.error(f"takes one input, but {len(self.inputs)} are described")
+        return self.inputs[0]
+
+    def type(self, name: str) -> ValueType:
+        """The type of an input.
+
+        Raises:
+            CorruptModelError: There is no such input.
+        """
+        if name not in self._types:
+            raise self.error(f"takes the input {name!r}, which is not described")
+        return self._types[name]
+
+    def tensor(self, name: str) -> Tensor:
+        """An input of numbers, as it is; doubles and 64-bit integers keep their type.
+
+        Raises:
+            CorruptModelError: There is no such input.
+            UnsupportedModelError: It does not hold numbers.
+        """
+        type_ = self.type(name)
+        if not isinstance(type_, TensorType) or type_.dtype is DType.STRING:
+            raise UnsupportedModelError(
+                f"a {self.kind} with {_described(type_)} as the input {name!r} cannot be run here",
+                "numbers and arrays can be given to it",
+            )
+        return self._take(name, Port(name, "", type_, _carried(type_.dtype)))
+
+    def text(self, name: str) -> Tensor:
+        """An input that is a string or a sequence of strings, as it is: one dimension."""
+        size = (None,) if isinstance(self.type(name), ListType) else (1,)
+        type_ = TensorType(DType.STRING, size)
+        return self._take(name, Port(name, "", type_, np.dtype(object)))
+
+    def numbers_of_sequence(self, name: str) -> Tensor:
+        """An input that is a sequence of integers, int64 in one dimension."""
+        return self._take(name, Port(name, "", TensorType(DType.INT64, (None,)), I64))
+
+    def size(self, name: str) -> int | None:
+        """How many numbers an input holds; None where that is not known."""
+        type_ = self.type(name)
+        return type_.elements if isinstance(type_, TensorType) else None
+
+    def row(self, width: int | None = None, names: Sequence[str] | None = None) -> Tensor:
+        """Inputs of numbers one after the other, fp64 `[1, numbers]`.
+
+        Args:
+            width: How many numbers there must be.
+            names: The inputs; all of them where it is None.
+
+        Raises:
+            CorruptModelError: There are more or fewer.
+        """
+        names = self.inputs if names is None else names
+        sizes = [self.size(name) for name in names]
+        known = sum(size or 0 for size in sizes)
+        if width is not None and (known > width or (None not in sizes and known != width)):
+            raise self.error(f"takes {width} numbers, but its inputs hold {known}")
+        op = self.op
+        parts = [op.cast(op.reshape(self.tensor(name), (1, -1)), F64) for name in names]
+        return op.emit("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
+
+    def places(self, name: str, labels: Sequence[Label], *, is_closed: bool = False) -> Tensor:
+        """An input as indices of labels, int64: in one dimension, or the shape of the array that it is.
+
+        An unknown label is -1, or left out of what has no fixed length.
+
+        Args:
+            name: The input: a string, numbers, or a sequence.
+            labels: The labels.
+            is_closed: An unknown label is an error.
+        """
+        given = self.type(name)
+        match given:
+            case TensorType(DType.STRING):
+                type_ = TensorType(DType.INT64, (1,))
+            case TensorType():
+                type_ = TensorType(DType.INT64, given.shape if given.is_static else (None,))
+            case ListType():
+                type_ = TensorType(DType.INT64, (None,))
+            case _:
+                raise self.error(f"takes no {_described(given)} as the input {name!r}")
+        return self._take(name, Port(name, "", type_, I64, tuple(labels), is_closed=is_closed))
+
+    def place(self, name: str, labels: Sequence[Label], *, is_closed: bool = False) -> Tensor:
+        """An input of one string or number as the index of a label, int64 `[1]`; see `places`.
+
+        Raises:
+            CorruptModelError: The input holds more than one.
+        """
+        given = self.type(name)
+        is_string = given == TensorType(DType.STRING, ())
+        if not is_string and (not isinstance(given, TensorType) or given.elements != 1):
+            raise self.error(f"takes one category as the input {name!r}, which is {_described(given)}")
+        return self.op.reshape(self.places(name, labels, is_closed=is_closed), (1,))
+
+    def table(self, name: str, labels: Sequence[Label]) -> Tensor:
+        """A dictionary as its numbers in the order of its keys, fp64 `[labels]`."""
+        self._check_dictionary(name)
+        type_ = TensorType(DType.FP64, (len(labels),))
+        return self._take(name, Port(name, "", type_, F64, tuple(labels)))
+
+    def pairs(self, name: str, labels: Sequence[Label] | None = None) -> tuple[Tensor, Tensor]:
+        """A dictionary as its keys, or their indices, and its numbers, each in one dimension."""
+        key = self._check_dictionary(name)
+        numbers = self._take(name, Port(name, "", TensorType(DType.FP64, (None,)), F64))
+        dtype = DType.INT64 if labels is not None else key
+        known = None if labels is None else tuple(labels)
+        keys = Port(name, "", TensorType(dtype, (None,)), _carried(dtype), known, holds_keys=True)
+        return self._take(f"{name}.keys", keys), numbers
+
+    def is_dictionary(self, name: str) -> bool:
+        """True where an input is a dictionary."""
+        return isinstance(self.type(name), DictType)
+
+    def _check_dictionary(self, name: str) -> DType:
+        type_ = self.type(name)
+        if not isinstance(type_, DictType) or not isinstance(type_.key, TensorType):
+            raise self.error(
+                f"takes a dictionary as the input {name!r}, which is described as {_described(type_)}"
+            )
+        return type_.key.dtype
+
+    def _take(self, key: str, port: Port) -> Tensor:
+        if key not in self._taken:
+            tensor = Tensor(self._emitter.unique(key), port.dtype)
+            self._taken[key] = tensor
+            self._ports.append(
+                Port(
+                    port.name, tensor.name, port.type, port.dtype, port.labels,
+                    holds_keys=port.holds_keys, is_closed=port.is_closed,
+                )
+            )  # fmt: skip
+        return self._taken[key]
+
+    # Parameters
+
+    def weight(self, constant: Constant, stem: str, dtype: NumpyType = F64) -> Tensor:
+        """A parameter of the model, as fp64."""
+        return self._emitter.weight(constant, dtype, stem)
+
+    @property
+    def emitter(self) -> Emitter:
+        """Where nodes go."""
+        return self._emitter
+
+    # Outputs
+
+    def only_output(self) -> Value:
+        """The one output.
+
+        Raises:
+            CorruptModelError: There are none or several.
+        """
+        if len(self.outputs) != 1:
+            self.contradict()
+        return self.outputs[0]
+
+    def output(self, name: str) -> Value:
+        """An output by name.
+
+        Raises:
+            CorruptModelError: There is none.
+        """
+        found = next((value for value in self.outputs if value.name == name), None)
+        if found is None:
+            raise self.error(f"gives {name!r}, which is not described")
+        return found
+
+    def give(self, value: Value, result: Tensor, count: int | None = None) -> None:
+        """Numbers as an output: a number, or an array in the shape that is described.
+
+        Args:
+            value: The output.
+            result: The numbers.
+            count: How many there are; None where that is not known.
+
+        Raises:
+            CorruptModelError: The output is described as something else, or of another size.
+        """
+        type_ = value.type
+        if not isinstance(type_, TensorType) or type_.dtype is DType.STRING:
+            self.contradict()
+        shape: tuple[int | None, ...] | None = type_.shape
+        if shape is None:
+            shape = None if count is None else (count,)
+        elif count is not None and math.prod(d or 0 for d in shape) != count:
+            raise self.error(f"gives {count} numbers, but its output holds {list(shape)}")
+        if shape is not None:
+            result = self.op.reshape(result, [-1 if d is None else d for d in shape])
+        dtype = F64 if type_.dtype.is_float else _carried(type_.dtype)
+        self.give_tensor(value, self.op.cast(result, dtype), TensorType(type_.dtype, shape))
+
+    def give_tensor(
+        self, value: Value, result: Tensor, type_: TensorType, labels: Sequence[Label] | None = None
+    ) -> None:
+        """A tensor as an output, in its own shape."""
+        name = copy_out(self._emitter, result, value.name)
+        known = None if labels is None else tuple(labels)
+        self._given[value.name] = [Port(value.name, name, type_, result.dtype, known)]
+
+    def give_places(self, value: Value, places: Tensor, labels: Sequence[Label]) -> None:
+        """Indices, int64 in one dimension, as the labels that they stand for."""
+        wanted = DType.STRING if labels and isinstance(labels[0], str) else DType.INT64
+        is_many = isinstance(value.type, ListType)
+        element = value.type.element if isinstance(value.type, ListType) else value.type
+        if not isinstance(element, TensorType) or (labels and element.dtype is not wanted):
+            self.contradict()
+        self.give_tensor(value, places, TensorType(DType.INT64, (None,) if is_many else (1,)), labels)
+
+    def give_table(self, value: Value, numbers: Tensor, labels: Sequence[Label]) -> None:
+        """Numbers in the order of labels as a dictionary."""
+        wanted = DType.STRING if labels and isinstance(labels[0], str) else DType.INT64
+        if not isinstance(value.type, DictType) or (labels and value.type.key != TensorType(wanted, ())):
+            self.contradict()
+        name = copy_out(self._emitter, numbers, value.name, is_flat=True)
+        type_ = TensorType(DType.FP64, (len(labels),))
+        self._given[value.name] = [Port(value.name, name, type_, F64, tuple(labels))]
+
+    def give_pairs(
+        self, value: Value, keys: Tensor, numbers: Tensor, labels: Sequence[Label] | None = None
+    ) -> None:
+        """Keys, or indices of labels, and numbers, each in one dimension, as a dictionary."""
+        if not isinstance(value.type, DictType):
+            self.contradict()
+        held, made = (
+            copy_out(self._emitter, t, n) for t, n in ((numbers, value.name), (keys, f"{value.name}.keys"))
+        )
+        known = None if labels is None else tuple(labels)
+        of_keys = TensorType(DType.STRING if keys.dtype == object else DType.INT64, (None,))
+        self._given[value.name] = [
+            Port(value.name, held, TensorType(DType.FP64, (None,)), F64),
+            Port(value.name, made, of_keys, keys.dtype, known, holds_keys=True),
+        ]
+
+    def give_classes(self, place: Tensor, probabilities: Tensor | None, labels: Sequence[Label]) -> None:
+        """The outputs of a classifier: its label, and the probability of each class if it is asked for.
+
+        Args:
+            place: The index of the label, int64 `[1]`.
+            probabilities: In the order of the labels; None where the model knows none.
+            labels: The classes.
+        """
+        for value in self.outputs:
+            if not isinstance(value.type, DictType):
+                self.give_places(value, place, labels)
+            elif probabilities is None:
+                raise self.error(f"knows no probabilities, but is described to give {value.name!r}")
+            else:
+                self.give_table(value, probabilities, labels)
+
+    # Errors
+
+    def error(self, what: str) -> CorruptModelError:
+        """An error that begins with "the (kind)"."""
+        return CorruptModelError(f"the {self.kind} {what}", _DAMAGED)
+
+    def contradict(self) -> NoReturn:
+        """Refuses outputs that such a model does not have.
+
+        Raises:
+            CorruptModelError: Always.
+        """
+        described = ", ".join(f"{v.name!r} ({_described(v.type)})" for v in self.outputs) or "nothing"
+        raise self.error(f"does not give what it is described to give: {described}")
+
+
+def _carried(dtype: DType) -> NumpyType:
+    """Doubles and 64-bit integers stay what they are; all else is carried as in a program."""
+    return dtype.numpy if dtype in (DType.FP64, DType.INT64) else carry(dtype)
+
+
+def _described(type_: ValueType) -> str:
+    match type_:
+        case TensorType(DType.STRING):
+            return "string"
+        case TensorType(dtype, (1,)):
+            return dtype.value
+        case DictType():
+            return "a dictionary"
+        case ListType():
+            return "a sequence"
+        case _:
+            return describe_type(type_)
+
+
+def _refuse_block(
+    block: BoundGraph, inputs: Sequence[Tensor], states: Mapping[str, Tensor], /
+) -> tuple[list[Tensor], dict[str, Tensor]]:
+    raise CannotLower("a classical model holds no nested graphs")

@@ -1,0 +1,144 @@
+"""Nearest neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from coremlscope.classical.contract import ClassicalType, Fact
+from coremlscope.classical.interface import F64, Interface
+from coremlscope.classical.messages import read_labels, require
+from coremlscope.classical.words import count_of
+from coremlscope.ir import Classical, Constant, constant
+from coremlscope.ops.emit import BOOL, I64, Lowering, Tensor
+from coremlscope.ops.spec import Work, moved
+from coremlscope.ops.view import OpView
+from coremlscope.schema import Message
+
+__all__ = ["TYPES", "KNearestNeighborsClassifier", "NeighborIndex", "NeighborWeighting"]
+
+#: How neighbours are searched for on the device; says nothing of results.
+NeighborIndex = Literal["linearIndex", "singleKdTreeIndex"]
+#: What a neighbour's vote weighs: each the same, or the inverse of its squared Euclidean distance.
+NeighborWeighting = Literal["uniformWeighting", "inverseDistanceWeighting"]
+
+
+@dataclass(frozen=True, slots=True)
+class KNearestNeighborsClassifier(Classical):
+    """The class that most of the nearest samples have, by squared Euclidean distance.
+
+    Attributes:
+        samples: fp32 `[samples, features]`; there may be none, as long as the model was not updated.
+        classes: int32 `[samples]`: the class of each sample.
+        labels: The classes, in the order in which samples name them.
+        neighbors: How many neighbours vote.
+        default: The label where there are no samples.
+        leaf_size: Samples in a leaf of the k-d tree; 0 for a linear index.
+    """
+
+    kind: ClassVar[str] = "kNearestNeighborsClassifier"
+    samples: Constant
+    classes: Constant
+    labels: tuple[str | int, ...]
+    neighbors: int
+    weighting: NeighborWeighting
+    index: NeighborIndex
+    leaf_size: int
+    default: str | int | None
+
+
+def _read(message: Message) -> KNearestNeighborsClassifier:
+    """Reads a `KNearestNeighborsClassifier`."""
+    kind = KNearestNeighborsClassifier.kind
+    index, width = message.nearestNeighborsIndex, message.nearestNeighborsIndex.numberOfDimensions
+    samples = index.floatSamples
+    wrong = next((len(sample.vector) for sample in samples if len(sample.vector) != width), width)
+    require(wrong == width, kind, f"a sample of {wrong} numbers instead of {width}")
+    require(width > 0, kind, f"{width} dimensions")
+    given = read_labels(message)
+    require(len(given) == len(samples), kind, f"{len(given)} labels for {len(samples)} samples")
+    labels = tuple(dict.fromkeys(given))
+    places = {label: place for place, label in enumerate(labels)}
+    neighbors = message.numberOfNeighbors.defaultValue
+    require(neighbors > 0, kind, f"{neighbors} neighbours")
+    default = message.WhichOneof("DefaultClassLabel")
+    is_tree = index.WhichOneof("IndexType") == "singleKdTreeIndex"
+    vectors = np.array([sample.vector for sample in samples], np.float32).reshape(len(samples), width)
+    return KNearestNeighborsClassifier(
+        constant(vectors),
+        constant(np.array([places[label] for label in given], np.int32)),
+        labels,
+        neighbors,
+        message.WhichOneof("WeightingScheme") or "uniformWeighting",
+        "singleKdTreeIndex" if is_tree else "linearIndex",
+        index.singleKdTreeIndex.leafSize if is_tree else 0,
+        None if default is None else getattr(message, default),
+    )
+
+
+def _lower(content: KNearestNeighborsClassifier, interface: Interface) -> None:
+    """Lowers a `KNearestNeighborsClassifier`."""
+    samples, width = content.samples.numpy().shape
+    op, classes = interface.op, len(content.labels)
+    x = interface.row(width)
+    if samples == 0:
+        if content.default is None:
+            raise interface.error("has neither samples nor a default label")
+        interface.give_classes(op.const([0], I64), op.const([1.0], F64), (content.default,))
+        return
+    apart = op.emit("Sub", interface.weight(content.samples, "samples"), x)
+    distances = op.emit("ReduceSumSquare", apart, op.const([1], I64), keepdims=0)
+    count = op.const([min(content.neighbors, samples)], I64)
+    nearest, places = op.emit_many("TopK", distances, count, dtypes=[F64, I64], axis=0, largest=0, sorted=1)
+    weights = _weights(content, op, nearest)
+    of_sample = interface.emitter.array(content.classes.numpy().astype(np.int64))
+    voted = op.emit("Gather", of_sample, places, axis=0)
+    zeros = op.const(np.zeros(classes), F64)
+    votes = op.emit("ScatterElements", zeros, voted, weights, axis=0, reduction="add")
+    total = op.emit("ReduceSum", votes, op.const([0], I64), keepdims=1)
+    place = op.emit("ArgMax", votes, dtype=I64, axis=0, keepdims=1)
+    interface.give_classes(place, op.emit("Div", votes, total), content.labels)
+
+
+def _weights(content: KNearestNeighborsClassifier, op: Lowering, distances: Tensor) -> Tensor:
+    """What each neighbour's vote weighs; samples that are equal to the features outweigh all others."""
+    one, nothing = op.const(1.0, F64), op.const(0.0, F64)
+    if content.weighting == "uniformWeighting":
+        return op.emit("Expand", op.const([1.0], F64), op.shape_of(distances))
+    is_equal = op.emit("Equal", distances, nothing)
+    inverse = op.emit("Div", one, op.emit("Where", is_equal, one, distances, dtype=F64))
+    equal = op.cast(is_equal, F64)
+    any_equal = op.emit("Greater", op.emit("ReduceMax", equal, op.const([0], I64), keepdims=1), nothing)
+    return op.emit("Where", op.cast(any_equal, BOOL), equal, inverse, dtype=F64)
+
+
+def _work(view: OpView) -> Work:
+    """A difference, its square and their sum per element of a sample; a comparison per sample."""
+    samples, features = view.static_shape("samples")
+    return moved(view, samples * (3 * features + 1))
+
+
+def _describe(content: KNearestNeighborsClassifier) -> Iterator[Fact]:
+    samples, features = content.samples.numpy().shape
+    yield "samples", f"{samples} of {count_of(features, 'feature')}"
+    votes = "equal votes" if content.weighting == "uniformWeighting" else "votes by inverse distance"
+    yield "neighbours", f"{content.neighbors}, {votes}"
+    tree = f"k-d tree, {content.leaf_size} samples a leaf"
+    yield "index", tree if content.index == "singleKdTreeIndex" else "linear"
+    if content.default is not None:
+        yield "default", str(content.default)
+
+
+#: The rows of this family.
+TYPES: tuple[ClassicalType[Any], ...] = (
+    ClassicalType(
+        content=KNearestNeighborsClassifier,
+        read=_read,
+        lower=_lower,
+        work=_work,
+        describe=_describe,
+    ),
+)

@@ -1,0 +1,98 @@
+"""Tree ensembles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from coremlscope.classical.contract import ClassicalType, Fact
+from coremlscope.classical.trees.lower import lower_tree_ensemble_classifier, lower_tree_ensemble_regressor
+from coremlscope.classical.trees.model import (
+    LEAF,
+    TreeEnsembleClassifier,
+    TreeEnsembleRegressor,
+    TreeTransform,
+)
+from coremlscope.classical.trees.read import read_tree_ensemble_classifier, read_tree_ensemble_regressor
+from coremlscope.classical.words import count_of
+from coremlscope.ir import ArrayFeature, DoubleFeature, Feature
+from coremlscope.ops.spec import Work, moved
+from coremlscope.ops.view import OpView
+
+__all__ = ["TYPES", "TreeEnsembleClassifier", "TreeEnsembleRegressor"]
+
+_TRANSFORM_NAMES: Mapping[TreeTransform, str] = {
+    "NoTransform": "none",
+    "Classification_SoftMax": "softmax",
+    "Regression_Logistic": "logistic",
+    "Classification_SoftMaxWithZeroClassReference": "softmax, the first class being the reference",
+}
+#: Bytes that a step down a tree reads: the behaviour, feature, threshold and one child of a node.
+_STEP_BYTES = 1 + 4 + 8 + 4
+
+
+def _work(view: OpView) -> Work:
+    """A comparison for each step from root to leaf, at most; a leaf adds to one sum, or to all of them."""
+    (trees,), (sums,) = view.static_shape("roots"), view.static_shape("base")
+    steps = trees * int(view.value("depth"))
+    evaluations, leaves = view.static_shape("evaluations")[0], 1 + view.static_shape("behaviors")[0] // 2
+    added = trees * -(-evaluations // leaves)
+    whole = moved(view)
+    touched = min(steps * _STEP_BYTES + 8 * (added + sums), whole.weight_bytes)
+    inputs = whole.read_bytes - whole.weight_bytes
+    return Work(steps + added + sums, inputs + touched, touched, whole.written_bytes, whole.is_complete)
+
+
+def _describe(content: TreeEnsembleRegressor | TreeEnsembleClassifier) -> Iterator[Fact]:
+    trees = content.trees
+    behaviors, roots = trees.behaviors.numpy(), len(trees.roots.numpy())
+    is_leaf = behaviors == LEAF
+    used = np.unique(trees.feature_indices.numpy()[~is_leaf])
+    leaves = int(is_leaf.sum())
+    yield "trees", f"{count_of(roots, 'tree')} of {count_of(len(behaviors), 'node')}, {leaves} of them leaves"
+    yield "depth", f"at most {trees.depth} branch{'' if trees.depth == 1 else 'es'}"
+    yield "looks at", count_of(len(used), "feature")
+    yield "adds up", count_of(len(trees.base.numpy()), "sum")
+    yield "transform", _TRANSFORM_NAMES[content.transform]
+
+
+def _absent_values(
+    content: TreeEnsembleRegressor | TreeEnsembleClassifier,
+    absent: Sequence[Feature],
+    values: Mapping[str, Any],
+) -> dict[str, Any]:
+    """NaN, for which each branch has a way to go."""
+    return {feature.name: _missing(feature) for feature in absent}
+
+
+def _missing(feature: Feature) -> Any:
+    match feature.type:
+        case DoubleFeature():
+            return np.nan
+        case ArrayFeature(dtype=dtype, shape=shape, default=None) if dtype.is_float:
+            return np.full(shape or 1, np.nan)
+        case _:
+            return None
+
+
+#: The rows of this family.
+TYPES: tuple[ClassicalType[Any], ...] = (
+    ClassicalType(
+        content=TreeEnsembleRegressor,
+        read=read_tree_ensemble_regressor,
+        lower=lower_tree_ensemble_regressor,
+        work=_work,
+        describe=_describe,
+        absent_values=_absent_values,
+    ),
+    ClassicalType(
+        content=TreeEnsembleClassifier,
+        read=read_tree_ensemble_classifier,
+        lower=lower_tree_ensemble_classifier,
+        work=_work,
+        describe=_describe,
+        absent_values=_absent_values,
+    ),
+)

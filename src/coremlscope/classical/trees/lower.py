@@ -1,0 +1,215 @@
+"""Tree ensembles to ONNX-ML, whose `TreeEnsemble` was shaped after Core ML's, in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import helper, numpy_helper
+
+from coremlscope.classical.interface import F64, Interface
+from coremlscope.classical.trees.model import (
+    LEAF,
+    TreeEnsemble,
+    TreeEnsembleClassifier,
+    TreeEnsembleRegressor,
+)
+from coremlscope.errors import UnsupportedModelError
+from coremlscope.ops.emit import I64, Tensor
+from coremlscope.ops.program import ML_DOMAIN
+
+__all__ = ["MOST_BRANCHES", "lower_tree_ensemble_classifier", "lower_tree_ensemble_regressor"]
+
+#: ONNX Runtime builds trees by recursion; deeper ones than this would exhaust its stack sooner or later.
+MOST_BRANCHES = 4096
+#: `TreeEnsemble` sums up what it meets.
+_SUM, _NO_TRANSFORM = 1, 0
+_EQUAL, _NOT_EQUAL = 4, 5
+#: A table of what all leaves add to all sums may be so much larger than the file needs.
+_TABLE_FACTOR, _TABLE_FREE = 4, 2**20
+
+_Array = npt.NDArray[Any]
+
+
+def lower_tree_ensemble_regressor(content: TreeEnsembleRegressor, interface: Interface) -> None:
+    """Lowers a `TreeEnsembleRegressor`."""
+    sums = _sums(content.trees, interface)
+    op, count = interface.op, len(content.trees.base.numpy())
+    match content.transform:
+        case "Regression_Logistic":
+            sums = op.emit("Sigmoid", sums)
+        case "Classification_SoftMax":
+            sums = op.emit("Softmax", sums, axis=1)
+        case "Classification_SoftMaxWithZeroClassReference":
+            raise interface.error(f"is transformed by {content.transform}, which is for classes")
+    interface.give(interface.only_output(), sums, count)
+
+
+def lower_tree_ensemble_classifier(content: TreeEnsembleClassifier, interface: Interface) -> None:
+    """Lowers a `TreeEnsembleClassifier`."""
+    op, sums = interface.op, _sums(content.trees, interface)
+    match content.transform:
+        case "Regression_Logistic":
+            sums = op.emit("Sigmoid", sums)
+        case "Classification_SoftMaxWithZeroClassReference":
+            sums = op.emit("Concat", op.const([[0.0]], F64), sums, axis=1)
+            sums = op.emit("Softmax", sums, axis=1)
+        case "Classification_SoftMax":
+            sums = op.emit("Softmax", sums, axis=1)
+    is_single = len(content.trees.base.numpy()) == 1 and content.transform[-9:] != "Reference"
+    if is_single:
+        sums = op.emit("Concat", op.emit("Sub", op.const(1.0, F64), sums), sums, axis=1)
+    # Of two classes that are equally probable, the second: coremltools' converters move them apart for that.
+    is_last = 1 if is_single else 0
+    place = op.emit("ArgMax", sums, dtype=I64, axis=1, keepdims=0, select_last_index=is_last)
+    interface.give_classes(place, sums, content.labels)
+
+
+def _sums(trees: TreeEnsemble, interface: Interface) -> Tensor:
+    """The base and what the leaves add to it, fp64 `[1, dimensions]`."""
+    if trees.depth > MOST_BRANCHES:
+        raise UnsupportedModelError(
+            f"a tree of the {interface.kind} is {trees.depth} branches deep, and more than {MOST_BRANCHES} "
+            "cannot be run here",
+            "trees that deep are rarely meant; limit the depth when training",
+        )
+    x = interface.row()
+    sizes = [interface.size(name) for name in interface.inputs]
+    highest = int(trees.feature_indices.numpy().max())
+    if None not in sizes and highest >= sum(size or 0 for size in sizes):
+        held = sum(size or 0 for size in sizes)
+        raise interface.error(f"looks at the feature {highest}, but its inputs hold {held}")
+    nodes = _Nodes(trees)
+    base = interface.op.reshape(interface.weight(trees.base, "base"), (1, -1))
+    return interface.op.emit("Add", base, _added(trees, nodes, x, interface))
+
+
+def _added(trees: TreeEnsemble, nodes: _Nodes, x: Tensor, interface: Interface) -> Tensor:
+    """What the leaves that `x` reaches add to each sum."""
+    op, dimensions = interface.op, len(trees.base.numpy())
+    leaves = nodes.leaf_rows[trees.evaluated_leaves.numpy()]
+    targets, values = trees.evaluated_dimensions.numpy(), trees.evaluations.numpy()
+    counts = np.bincount(leaves, minlength=nodes.leaf_count)
+    if counts.max(initial=0) <= 1:
+        weights, ids = np.zeros(nodes.leaf_count), np.zeros(nodes.leaf_count, np.int64)
+        weights[leaves], ids[leaves] = values, targets
+        return nodes.emit(interface, x, weights, ids, dimensions)
+    # A leaf has one number in `TreeEnsemble`: here its row in a table, one sum for each tree.
+    rows = nodes.emit(
+        interface, x, np.arange(nodes.leaf_count, dtype=np.float64), nodes.tree_of_leaf, nodes.trees
+    )
+    reached = op.reshape(op.cast(rows, I64), (-1,))
+    if nodes.leaf_count * dimensions <= _TABLE_FACTOR * len(values) + _TABLE_FREE:
+        table = np.zeros((nodes.leaf_count, dimensions))
+        np.add.at(table, (leaves, targets.astype(np.int64)), values)
+        chosen = op.emit("Gather", interface.emitter.array(table), reached, axis=0)
+        return op.emit("ReduceSum", chosen, op.const([0], I64), keepdims=1)
+    ones = op.emit("Expand", op.const([1.0], F64), op.const([nodes.trees], I64))
+    is_reached = op.emit(
+        "ScatterElements", interface.emitter.array(np.zeros(nodes.leaf_count)), reached, ones, axis=0
+    )
+    share = op.emit("Gather", is_reached, interface.emitter.array(leaves.astype(np.int64)), axis=0)
+    added = op.emit("Mul", interface.emitter.array(values), share)
+    zeros, dimension = op.const(np.zeros(dimensions), F64), interface.emitter.array(targets.astype(np.int64))
+    sums = op.emit("ScatterElements", zeros, dimension, added, axis=0, reduction="add")
+    return op.reshape(sums, (1, -1))
+
+
+class _Nodes:
+    """The nodes of trees as `TreeEnsemble` wants them: branches and leaves numbered apart.
+
+    Attributes:
+        trees: How many trees there are.
+        leaf_rows: By node: the number of a leaf.
+        leaf_count: How many leaves there are.
+        tree_of_leaf: Which tree each leaf belongs to.
+    """
+
+    def __init__(self, ensemble: TreeEnsemble) -> None:
+        self._ensemble = ensemble
+        self._behaviors: _Array = ensemble.behaviors.numpy()
+        self._is_leaf: npt.NDArray[np.bool_] = self._behaviors == LEAF
+        self.trees = len(ensemble.roots.numpy())
+        self.leaf_rows: _Array = np.cumsum(self._is_leaf) - 1
+        self.leaf_count = int(self._is_leaf.sum())
+        self._trees = self._tree_of_nodes()
+        self.tree_of_leaf: _Array = self._trees[self._is_leaf]
+
+    def _tree_of_nodes(self) -> _Array:
+        trees = np.zeros(len(self._behaviors), np.int64)
+        level: _Array = self._ensemble.roots.numpy()
+        trees[level] = np.arange(self.trees)
+        true, false = self._ensemble.true_children.numpy(), self._ensemble.false_children.numpy()
+        while level.size:
+            branches = level[~self._is_leaf[level]]
+            for children in (true, false):
+                trees[children[branches]] = trees[branches]
+            level = np.concatenate([true[branches], false[branches]])
+        return trees
+
+    def emit(self, interface: Interface, x: Tensor, weights: _Array, targets: _Array, count: int) -> Tensor:
+        """A node that adds up the weights of the leaves that are reached, fp64 `[1, count]`.
+
+        Args:
+            interface: Where the node goes.
+            x: fp64 `[1, features]`.
+            weights: Of each leaf.
+            targets: The sum that it is added to.
+            count: How many sums there are.
+        """
+        attributes = self._branches()
+        attributes |= {
+            "leaf_weights": numpy_helper.from_array(weights),
+            "leaf_targetids": targets.tolist(),
+            "n_targets": count,
+            "aggregate_function": _SUM,
+            "post_transform": _NO_TRANSFORM,
+        }
+        emitter = interface.emitter
+        result = Tensor(emitter.unique(f"{emitter.owner}/TreeEnsemble:0"), F64)
+        # Not by way of the emitter: it spells out attributes to find kernels, and these may be long.
+        node = helper.make_node("TreeEnsemble", [x.name], [result.name], result.name, domain=ML_DOMAIN)
+        node.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
+        emitter.nodes.append(node)
+        emitter.owners[result.name] = emitter.owner
+        return result
+
+    def _branches(self) -> dict[str, Any]:
+        """All branches, and one before each root that is a leaf: `TreeEnsemble` begins with branches."""
+        ensemble, is_leaf = self._ensemble, self._is_leaf
+        inner = np.flatnonzero(~is_leaf)
+        rows: _Array = np.cumsum(~is_leaf) - 1
+        modes, missing = self._behaviors[inner].copy(), ensemble.missing_is_true.numpy()[inner].copy()
+        true, false = ensemble.true_children.numpy()[inner], ensemble.false_children.numpy()[inner]
+        # NaN is unequal to all numbers in ONNX Runtime, wherever missing values are to go.
+        swapped = modes == _NOT_EQUAL
+        true, false = np.where(swapped, false, true), np.where(swapped, true, false)
+        missing, modes = missing ^ swapped, np.where(swapped, _EQUAL, modes)
+        roots = ensemble.roots.numpy()
+        bare = roots[is_leaf[roots]]
+        starts = rows[roots]
+        starts[is_leaf[roots]] = len(inner) + np.arange(len(bare))
+
+        def children(nodes: _Array) -> tuple[_Array, _Array]:
+            nodes = np.concatenate([nodes, bare])
+            leaf = is_leaf[nodes]
+            return np.where(leaf, self.leaf_rows[nodes], rows[nodes]), leaf
+
+        (true_ids, true_leaf), (false_ids, false_leaf) = children(true), children(false)
+        more = np.zeros(len(bare))
+        return {
+            "tree_roots": starts.tolist(),
+            "nodes_featureids": np.concatenate([ensemble.feature_indices.numpy()[inner], more])
+            .astype(int)
+            .tolist(),
+            "nodes_splits": numpy_helper.from_array(
+                np.concatenate([ensemble.thresholds.numpy()[inner], more])
+            ),
+            "nodes_modes": numpy_helper.from_array(np.concatenate([modes, more]).astype(np.uint8)),
+            "nodes_truenodeids": true_ids.tolist(),
+            "nodes_trueleafs": true_leaf.astype(int).tolist(),
+            "nodes_falsenodeids": false_ids.tolist(),
+            "nodes_falseleafs": false_leaf.astype(int).tolist(),
+            "nodes_missing_value_tracks_true": np.concatenate([missing, more]).astype(int).tolist(),
+        }

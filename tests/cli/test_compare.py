@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from coremlscope.cli import main
+from tests.support.comparisons import changed, timed
+from tests.support.profiles import small_profile
+
+QUICK = ["--iterations", "16", "--compile-iterations", "1", "--load-iterations", "1", "--warmups", "1"]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> list[str]:
+    """Two profiles as files."""
+    paths = [tmp_path / "before.json", tmp_path / "after.json"]
+    for path, profile in zip(paths, (timed(small_profile()), changed()), strict=True):
+        path.write_text(json.dumps(profile.to_json()))
+    return [str(path) for path in paths]
+
+
+def test_models(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "r.md"
+    assert main(["compare", str(sample), str(sample), *QUICK, "-o", str(report)]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == f"wrote {report}\n"
+    assert "timed in turns" in " ".join(printed.out.split())
+    assert "105 operations correspond" in report.read_text()
+
+
+def test_saved_profiles(saved: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *saved, "--json", "-"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["differences"][0]["removed"] == ["main/546"]
+    assert "compute units" in data["differing"]
+
+
+def test_a_profile_against_a_model(
+    saved: list[str], sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", saved[0], str(sample), *QUICK]) == 0
+    assert "different hosts" in capsys.readouterr().out
+
+
+def test_devices_and_settings(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["compare", str(sample), "--device", "m1,a14", "--compute-units", "cpu_only, all"]
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("M1, cpu_only  against M1, all, A14, cpu_only, A14, all\n")
+    assert "Times" not in out
+    assert main(["compare", str(sample), str(sample), *QUICK, "--device", "m1", "--json", "-"]) == 0
+    (difference,) = json.loads(capsys.readouterr().out)["differences"]
+    (placement,) = difference["placements"]
+    assert placement["planned"]["verdict"] == "no change"
+
+
+def test_one_source_needs_something_to_differ(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(sample), "--device", "m1"]) == 2
+    assert "two devices or settings" in capsys.readouterr().err
+
+
+def test_failing(saved: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slow = json.loads(Path(saved[0]).read_text())
+    for name, factor in (("fast", 1.0), ("slow", 1.2)):
+        slow["predict"]["samples_s"] = [factor * (1 + 0.001 * (i % 5)) for i in range(40)]
+        (tmp_path / f"{name}.json").write_text(json.dumps(slow))
+    arguments = ["compare", str(tmp_path / "fast.json"), str(tmp_path / "slow.json"), "--quiet"]
+    assert main([*arguments, "--fail-above", "5%"]) == 9
+    assert "slow.json predicts more slowly" in capsys.readouterr().err
+    assert main([*arguments, "--fail-above", "30"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["absent.mlpackage"], 3, "absent.mlpackage"),
+        (["a", "b", "--compute-units", "gpu"], 2, "there is no 'gpu'"),
+        (["absent.json", "absent.json"], 2, "cannot be read"),
+        (["absent.mlpackage", "absent.mlpackage"], 3, "absent.mlpackage"),
+        (["a", "b", "--fail-above", "much"], 2, "is no percentage"),
+        (["a", "b", "-o", "r.csv"], 2, "no report format"),
+    ],
+)
+def test_mistakes(arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *arguments]) == code
+    assert message in capsys.readouterr().err

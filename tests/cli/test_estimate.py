@@ -1,0 +1,81 @@
+"""`coremlscope estimate`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from coremlscope.cli import main
+from coremlscope.devices import all_chips
+
+
+def estimated(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict]:
+    assert main(["estimate", *map(str, arguments), "--json", "-"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("width", ["80", "140"])
+def test_table(
+    sample: Path, width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert main(["estimate", str(sample), str(sample), "--device", "iphone-12,m1"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("iPhone 12") == 2
+    assert "* extrapolated from the chip's specification" in out
+    assert "not measured" in out
+    assert "The costliest kernels" not in out
+    assert max(map(len, out.splitlines())) <= int(width)
+
+
+def test_a_single_one_shows_its_kernels(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", str(sample), "--device", "iphone-12"]) == 0
+    out = capsys.readouterr().out
+    assert "The costliest kernels" in out
+    assert "Where the time goes" in out
+
+
+def test_json(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = estimated(capsys, sample, "--device", "iphone-13,a17-pro", "--compute-units", "every")
+    assert len(found) == 8
+    first = found[0]
+    assert (first["chip"], first["compute_units"], first["origin"]) == ("a15", "all", "estimated")
+    latency = first["latency_ms"]
+    assert 0 < latency["low"] < latency["value"] < latency["high"]
+    assert first["bound"] in first["parts_ms"]
+    assert sum(first["placement"].values()) == pytest.approx(1)
+    assert sum(first["parts_ms"].values()) == pytest.approx(latency["value"])
+    assert first["frames_per_second"] == pytest.approx(1e3 / latency["value"])
+    assert len(first["kernels"]) == 5
+    costs = [kernel["ms"] for kernel in first["kernels"]]
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_every_device(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = estimated(capsys, sample, "--device", "every")
+    assert [e["chip"] for e in found] == list(all_chips())
+
+
+def test_json_to_a_file(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "e.json"
+    assert main(["estimate", str(sample), "--device", "m2", "--json", str(path), "--quiet"]) == 0
+    assert json.loads(path.read_text())[0]["chip"] == "m2"
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--device", ","], "--device names no device"),
+        (["--device", "iphone-99"], "unknown device 'iphone-99'"),
+        (["--device", "m1", "--compute-units", "npu"], "there is no 'npu'"),
+        ([], "--device is missing"),
+    ],
+)
+def test_mistakes(
+    sample: Path, arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["estimate", str(sample), *arguments]) == 2
+    assert sentence in capsys.readouterr().err

@@ -1,0 +1,130 @@
+"""`coremlscope plan` and `coremlscope devices`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from coremlscope.cli import main
+from coremlscope.devices import find_device
+from coremlscope.measure.coreml.plan import Answer
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict:
+    assert main(["plan", *map(str, arguments), "--json", "-"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("width", ["80", "140"])
+def test_plan(
+    sample: Path, width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert main(["plan", str(sample), "--device", "iphone-15-pro", "--os", "18"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("sample.mlpackage\n")
+    assert "iPhone 15 Pro (A17 Pro), iOS 18" in out
+    assert "●" in out
+    assert max(map(len, out.splitlines())) <= int(width)
+
+
+def test_plan_needs_no_weights(hollow: Path, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = planned(capsys, sample, "--device", "m1", "--os", "15")
+    again = planned(capsys, hollow, "--device", "m1", "--os", "15")
+    marks = [
+        [(op["id"], op["preferred"]) for op in plan["functions"]["main"]["operations"]]
+        for plan in (first, again)
+    ]
+    assert marks[0] == marks[1]
+
+
+def test_every_setting(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, sample, "--device", "m4", "--compute-units", "every")
+    settings = plan["functions"]["main"]["settings"]
+    assert list(settings) == ["all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"]
+    assert settings["cpu_only"]["counts"]["cpu"] == len(plan["functions"]["main"]["operations"])
+    assert main(["plan", str(sample), "--device", "m4", "--compute-units", "every"]) == 0
+    assert "Settings side by side" in capsys.readouterr().out
+
+
+def test_one_setting(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(capsys, sample, "--device", "m4", "--compute-units", "cpu_only")
+    assert plan["compute_units"] == "cpu_only"
+    ops = plan["functions"]["main"]["operations"]
+    assert {op["preferred"] for op in ops} == {"cpu"}
+    assert sum(op["weight"] for op in ops) == pytest.approx(1)
+
+
+def test_ids_are_those_of_the_file(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ops = planned(capsys, sample, "--device", "m1")["functions"]["main"]["operations"]
+    ids = {op["id"] for op in ops if not op["inserted"]}
+    assert main(["inspect", str(sample), "--ops", "--json", "-"]) == 0
+    listed = {op["id"] for op in json.loads(capsys.readouterr().out)["op_list"]}
+    assert ids <= listed
+
+
+def test_shapes(doubler: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = planned(capsys, doubler, "--device", "m1")
+    long = planned(capsys, doubler, "--device", "m1", "--shape", "row=1x9")
+    cost = [plan["functions"]["main"]["operations"][2]["planned_ms"]["classic_cpu"] for plan in (short, long)]
+    assert cost[1] == pytest.approx(cost[0] * 9 / 4)
+
+
+def test_plan_to_a_file(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "plan.json"
+    assert main(["plan", str(sample), "--device", "m1", "--json", str(path), "--quiet"]) == 0
+    assert json.loads(path.read_text())["schema"] == "coremlscope.plan/1"
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["--device", "iphone-15-pr"], "unknown device 'iphone-15-pr'", "did you mean iPhone 15 Pro"),
+        (["--device", "m1", "--os", "99"], "unknown macOS version 99", "did you mean macOS 27"),
+        (["--device", "m1", "--compute-units", "ane"], "there is no 'ane'", "all, cpu_and_ne"),
+        ([], "--device is missing", "--device m1"),
+        (["--device", "m1", "--against-rules"], "--against-rules compares", "on a Mac"),
+    ],
+)
+def test_refusals(
+    sample: Path, arguments: list[str], message: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(sample), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert hint in error
+
+
+def test_on_a_mac_core_ml_is_asked(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The drop-in answers in Core ML's place."""
+    monkeypatch.setattr("coremlscope.cli.plan.sys.platform", "darwin")
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "15"))
+    functions = {
+        "main": [{"outputs": ["no_such_value"], "preferred": "cpu", "supported": ["cpu"], "weight": 1}]
+    }
+    answer = Answer(functions, [])
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", lambda *_: answer)
+    assert main(["plan", str(sample), "--against-rules"]) == 0
+    out = capsys.readouterr().out
+    assert "planned by Apple's Core ML on this Mac" in out
+    assert "Against the rules" in out
+
+
+def test_devices(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    assert main(["devices"]) == 0
+    out = capsys.readouterr().out
+    assert "a17-pro" in out
+    assert "MacBook Pro 14-inch (M5)" in out
+    assert main(["devices", "iphone-15-pro"]) == 0
+    assert "hollance/neural-engine" in capsys.readouterr().out
+    assert main(["devices", "m4", "--json", "-"]) == 0
+    (chip,) = json.loads(capsys.readouterr().out)["chips"]
+    assert chip["id"] == "m4"
+    assert main(["devices", "m44"]) == 2
+    assert "did you mean m4" in capsys.readouterr().err

@@ -1,0 +1,223 @@
+"""Pipelines in profiles, summaries, plans and estimates: one table, joined by ids that name the stage."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from coremlscope.forecast.estimating import estimate_model
+from coremlscope.forecast.planning import plan_model
+
+from coremlscope import ir
+from coremlscope.describe.model import ModelSummary, summarise
+from coremlscope.devices import find_device
+from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
+from coremlscope.errors import InputError, MissingWeightsError, UnsupportedModelError, UsageError
+from coremlscope.measure.engine import measure
+from coremlscope.measure.interleaved import ROUNDS, time_in_turns
+from coremlscope.results.profile import Profile, Request
+from tests.support.ir_models import absent_weights, array_feature, perceptron
+from tests.support.pipelines import arithmetic, image_feature, pipeline, scene_print, tripler
+
+A = [array_feature("a", (3,))]
+QUICK = Request(iterations=4, compile_iterations=1, load_iterations=1, warmups=1)
+BUILD_S, RUN_S = 0.5, 0.125
+
+
+def _outputs(*names: str) -> list[ir.Feature]:
+    return [array_feature(name, (3,)) for name in names]
+
+
+def _chain() -> ir.Model:
+    """Two operations, the second in a pipeline of its own."""
+    inner = pipeline(_outputs("b"), _outputs("c"), arithmetic("add", "c", "b"), names=("plus",))
+    return pipeline(A, _outputs("c"), arithmetic("mul", "b", "a"), inner)
+
+
+def _standing() -> ir.Model:
+    source, target = (array_feature(name, (2048,), ir.DType.FP64) for name in ("print", "y"))
+    return pipeline([image_feature("image")], [target], scene_print(), tripler(source, target))
+
+
+def _measure(model: ir.Model, request: Request = QUICK, **more: object) -> Profile:
+    engine = ScriptedEngine(
+        clock=ScriptedClock(), build_s=BUILD_S, run_s=(RUN_S,),
+        node_s={"model0/main/0/Mul:0": (3.0,), "model1/plus/main/0/Add:0": (1.0,)},
+    )  # fmt: skip
+    return measure(model, request, engine=engine, clock=engine.clock, **more)  # type: ignore[arg-type]
+
+
+def test_one_profile_for_all_stages() -> None:
+    profile = _measure(_chain())
+    assert profile.compile.samples_s == (2 * BUILD_S,)
+    assert profile.predict.samples_s == (2 * RUN_S,) * 4
+    assert [(row.id, row.function, row.type, row.status) for row in profile.ops] == [
+        ("model0/main/0", "model0/main", "mul", "timed"),
+        ("model1/plus/main/0", "model1/plus/main", "add", "timed"),
+    ]
+    assert [(g.label, g.op_ids, g.wall_s, g.share, g.stage) for g in profile.groups] == [
+        ("mul", ("model0/main/0",), 3.0, 0.75, "model0"),
+        ("add", ("model1/plus/main/0",), 1.0, 0.25, "model1/plus"),
+    ]
+    assert [(s.name, s.run_s, s.convert_s, s.operations_s) for s in profile.stages] == [
+        ("model0", RUN_S, 0.0, 3.0), ("model1/plus", RUN_S, 0.0, 1.0),
+    ]  # fmt: skip
+    nodes = profile.nodes
+    assert (nodes.run_s, nodes.nodes_s, nodes.profiler_overhead_s) == (4.0, 4.0, 4.0 - 2 * RUN_S)
+    assert Profile.from_json(json.loads(json.dumps(profile.to_json()))) == profile
+
+
+def test_a_stage_that_is_not_run_is_a_row_and_a_finding() -> None:
+    profile = _measure(_standing())
+    first, second = profile.ops
+    assert (first.id, first.type, first.status, first.group) == (
+        "model0/main", "visionFeaturePrint", "not run", -1,
+    )  # fmt: skip
+    assert (first.flops, first.outputs) == (None, ("float64 2048",))
+    assert (second.id, second.status) == ("model1/main/0", "timed")
+    (finding,) = [f for f in profile.findings if f.id == "stage-not-run"]
+    assert finding.text.startswith("The stage model0 (visionFeaturePrint) was not run, because its network")
+    assert (finding.severity, finding.ops) == ("warning", ("model0/main",))
+    assert "operations-not-run" not in {f.id for f in profile.findings}
+    assert [(s.name, s.run_s, bool(s.absent)) for s in profile.stages] == [
+        ("model0", None, True), ("model1", RUN_S, False),
+    ]  # fmt: skip
+    work = profile.model.main.work
+    assert work is not None
+    assert not work.is_complete
+
+
+def test_rounding_speaks_of_every_stage() -> None:
+    features = [array_feature(name, (3,), ir.DType.FP16) for name in "abc"]
+    stages = [tripler(features[i], features[i + 1], ir.DType.FP16) for i in range(2)]
+    given = pipeline(features[:1], features[2:], *stages)
+    request = dataclasses.replace(QUICK, precision="fp16")
+    profile = measure(given, request, inputs={"a": np.float32([1, 2, 20000])})
+    assert [row.fp16_overflows for row in profile.ops] == [0, 1]
+    found = {f.id: f for f in profile.findings if f.severity == "warning"}
+    assert found["fp16-overflow"].ops == ("model1/main/0",)
+
+
+def test_inputs_shapes_and_weights() -> None:
+    flexible = ir.RangeShapes(((4, 9), (6, 9)))
+    image, last = (image_feature(name, "RGB", flexible) for name in ("image", "last"))
+    given = pipeline([image], [last], tripler(image, last))
+    profile = _measure(given, dataclasses.replace(QUICK, shapes={"image": (5, 8)}))
+    assert list(profile.ops.outputs) == [("tensor<fp32, [1, 3, 5, 8]>",)]
+    by_value = _measure(_chain(), inputs={"a": np.ones(3, np.float32)})
+    assert by_value.request.inputs == ("a",)
+    with pytest.raises(InputError, match="does not allow"):
+        _measure(given, dataclasses.replace(QUICK, shapes={"image": (1, 8)}))
+    with pytest.raises(UsageError, match="unknown function 'other'"):
+        _measure(given, dataclasses.replace(QUICK, function="other"))
+    hollow = absent_weights(perceptron())
+    interface = hollow.description.main
+    whole = pipeline(interface.inputs, interface.outputs, hollow)
+    with pytest.raises(MissingWeightsError, match="in the stage 'model0' of the pipeline"):
+        _measure(whole)
+    made = _measure(whole, dataclasses.replace(QUICK, random_weights=True))
+    assert "random-weights" in {f.id for f in made.findings}
+
+
+def test_operations_that_stages_share_a_status_with() -> None:
+    """What engines do away with at the top of a stage is folded, as at the top of a single model."""
+    x, y = array_feature("x", (3,)), array_feature("y", (3,))
+    value, same = (ir.Value(name, ir.TensorType(ir.DType.FP32, (3,))) for name in "xy")
+    row = ir.Op(id="main/0", type="identity", inputs={"x": (value,)}, outputs=(same,))
+    function = ir.Function(
+        name="main",
+        opset="CoreML8",
+        graph=ir.Graph(name="main", inputs=(value,), ops=(row,), outputs=(same,)),
+    )
+    interface = ir.FunctionDescription(inputs=(x,), outputs=(y,))
+    stage = ir.Model(
+        spec_version=9,
+        description=ir.Description({"main": interface}, "main"),
+        content=ir.Program(functions={"main": function}),
+    )
+    single, whole = measure(stage, QUICK), measure(pipeline([x], [y], stage), QUICK)
+    assert single.ops.status == whole.ops.status
+
+
+def test_a_summary_tells_of_every_stage() -> None:
+    summary = summarise(_standing(), list_ops=True)
+    first, second = summary.stages
+    assert (first.name, first.kind, first.operations) == ("model0", "visionFeaturePrint", None)
+    assert dict(first.facts) == {
+        "extractor": "scene, version 1", "looks at": "an image of 299×299 pixels",
+    }  # fmt: skip
+    assert first.absent
+    assert (second.operations, second.inputs) == (1, (("print", "float64 2048"),))
+    assert [row.id for row in summary.op_list] == ["model0/main", "model1/main/0"]
+    assert summary.main.ops == {"mul": 1}
+    assert ModelSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
+
+
+def test_operations_are_linked_across_stages() -> None:
+    assert [row.inputs for row in summarise(_chain(), list_ops=True).op_list] == [(), ("model0/main/0",)]
+    assert [row.inputs for row in summarise(_standing(), list_ops=True).op_list] == [(), ("model0/main",)]
+    assert _measure(_chain()).ops.inputs == ((), (0,))
+    assert _measure(_standing()).ops.inputs == ((), (0,))
+
+
+def test_parameters_of_all_stages_are_counted() -> None:
+    stage = perceptron()
+    interface = stage.description.main
+    summary = summarise(pipeline(interface.inputs, interface.outputs, stage))
+    assert summary.parameters == 64 * 64
+    assert summary.stages[0].parameters == 64 * 64
+
+
+def test_a_model_of_the_system_tells_all_that_its_file_holds() -> None:
+    content = ir.WordTagger(3, "", 1500, ("A", "B"), {"words": "tokens"})
+    interface = ir.FunctionDescription(
+        inputs=(ir.Feature("text", ir.StringFeature()),),
+        outputs=(ir.Feature("words", ir.SequenceFeature("string")),),
+    )
+    summary = summarise(
+        ir.Model(spec_version=4, description=ir.Description({"main": interface}, "main"), content=content)
+    )
+    assert dict(summary.facts) == {
+        "revision": "3", "language": "not told", "data": "1.50 kB", "tokens in": "words",
+    }  # fmt: skip
+    assert summary.labels is not None
+    assert summary.labels.first == ("A", "B")
+    assert "Natural Language" in summary.absent
+
+
+def test_plans_and_profiles_join_by_id() -> None:
+    given = _chain()
+    plan = plan_model(given, find_device("m1", "15"))
+    planned = {op.id for function in plan.functions.values() for op in function.ops}
+    profile = _measure(given)
+    assert set(profile.ops.id) <= planned
+    assert set(profile.ops.function) == set(plan.functions)
+
+
+def test_plans_and_estimates_say_what_they_lack() -> None:
+    source, target = array_feature("print", (2048,), ir.DType.FP32), array_feature("y", (2048,))
+    given = pipeline([image_feature("image")], [target], scene_print(), tripler(source, target))
+    plan = plan_model(given, find_device("m1", "15"))
+    assert "model0 (visionFeaturePrint)" in plan.notes[0]
+    (estimated,) = estimate_model(given, [find_device("m1")])
+    assert estimated.left_out == ("model0 (visionFeaturePrint)",)
+    assert estimated.for_profile().left_out == estimated.left_out
+
+
+def test_pipelines_are_timed_in_turns() -> None:
+    engine = ScriptedEngine(clock=ScriptedClock(), run_s=(RUN_S,))
+    quick = dataclasses.replace(QUICK, iterations=ROUNDS)
+    models = [_chain(), _standing()]
+    first, second = time_in_turns(models, [quick, quick], engine=engine, clock=engine.clock)
+    assert first == [(2 * RUN_S,)] * ROUNDS
+    assert second == [(RUN_S,)] * ROUNDS
+
+
+def test_nothing_is_estimated_of_stages_that_nothing_is_known_of() -> None:
+    first = scene_print()
+    interface = first.description.main
+    given = pipeline(interface.inputs, interface.outputs, first)
+    with pytest.raises(UnsupportedModelError, match=r"stages take: model0 \(visionFeaturePrint\)"):
+        estimate_model(given, [find_device("m1")])

@@ -1,0 +1,1 @@
+"""Models, profiles and checks that several test modules share."""

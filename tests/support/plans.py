@@ -1,0 +1,74 @@
+"""A plan whose verdicts and costs are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coremlscope.placement.plan import Plan, PlannedCost, place
+
+from coremlscope import ir
+from coremlscope.devices import GPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeUnits, find_device, macos
+from coremlscope.ops import OPS
+from coremlscope.ops.bind import bind
+from coremlscope.placement.backend import BACKENDS, Backend
+from coremlscope.placement.coreml_view import Node, view_function
+from coremlscope.placement.search import Tolls
+from coremlscope.placement.verdict import Reason, Verdict
+from tests.support import graphs
+
+_TYPE = graphs.tensor(1, 64, 8, 8, dtype=ir.DType.FP16)
+_TOLLS = Tolls({"ane": 0.125, "mps_graph": 0.125}, 0.125, {"ane": 0.125})
+_EVERY: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")
+
+_SOURCE = "somebody/measurements"
+_INT = Reason(
+    NEURAL_ENGINE,
+    "ne-int32",
+    "int32 tensors: x is int32",
+    "keep the counting outside the model",
+    "measured",
+    _SOURCE,
+)
+_GPU = Reason(GPU, "gpu-odd", "the GPU does not run this", "", "anecdotal", _SOURCE)
+_SLOW = Reason(NEURAL_ENGINE, "ne-slow", "a slow layout", "transpose less", "documented", _SOURCE, "advises")
+
+
+def small_plan(*, every: bool = False) -> Plan:
+    """Six operations: most on the Neural Engine, two integers on the CPU, one that nobody knows."""
+    kinds = ("relu", "abs", "sign", "square", "sqrt", "exp")
+    x = given = graphs.value("image", _TYPE)
+    ops = []
+    for index, kind in enumerate(kinds):
+        y = graphs.value(f"a_rather_long_name_of_a_layer_{index}", _TYPE)
+        ops.append(graphs.op(kind, y, x=x))
+        x = y
+    function = ir.Function(
+        name="main", opset="CoreML8", graph=graphs.graph("main", (given,), tuple(ops), (x,))
+    )
+    graph = view_function(bind(function, OPS, None), macos(15))
+    verdicts = {node.id: _verdicts(node) for node in graph.walk()}
+    settings = _EVERY if every else _EVERY[:1]
+    plan = place(graph, verdicts, _prices, _TOLLS, settings)
+    return Plan(find_device("m1", "15"), settings, {"main": plan}, "M1, macOS 14.5", ("a remark",))
+
+
+def _verdicts(node: Node) -> Mapping[ComputeUnit, Verdict]:
+    kind = node.view.op.type
+    found = {unit: Verdict(unit, "yes") for unit in UNITS}
+    if kind in ("sqrt", "exp"):
+        found[NEURAL_ENGINE] = Verdict(NEURAL_ENGINE, "no", (_INT,))
+        found[GPU] = Verdict(GPU, "no", (_GPU,))
+    if kind == "square":
+        found = {unit: Verdict(unit, "unknown") for unit in UNITS}
+    if kind == "abs":
+        found[NEURAL_ENGINE] = Verdict(NEURAL_ENGINE, "yes", (), (_SLOW,))
+    return found
+
+
+def _prices(node: Node) -> Mapping[Backend, PlannedCost]:
+    if node.inserted:
+        return dict.fromkeys(BACKENDS, PlannedCost(0.0, "recovered"))
+    kind = node.view.op.type
+    slow = 0.004 if kind == "sqrt" else 0.5
+    costs: dict[Backend, float] = {"ane": 0.01, "mps_graph": 0.2, "bnns": slow, "classic_cpu": slow * 1.15}
+    return {backend: PlannedCost(ms, "fitted") for backend, ms in costs.items()}
