@@ -185,14 +185,8 @@ def _forecast_or_say_why(
             shapes=settings.shapes,
         )
     except UnsupportedModelError as error:
-        return None, [
-            Finding(
-                id="not-estimated",
-                severity="info",
-                text=f"No plan and no estimate: {error.message}.",
-                hint=error.hint,
-            )
-        ]
+        text = f"No plan and no estimate: {error.message}."
+        return None, [Finding(id="not-estimated", severity="info", text=text, hint=error.hint)]
     return found, []
 
 

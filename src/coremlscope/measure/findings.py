@@ -88,8 +88,8 @@ def _absent_stage(stage: StageSummary) -> Finding:
     return Finding(
         id="stage-not-run",
         severity="warning",
-        text=f"The stage {stage.name} ({stage.kind}) was not run, because {stage.absent}: synthetic values of the "
-        "types and shapes of its outputs were used, so times lack its work and results mean nothing.",
+        text=f"The stage {stage.name} ({stage.kind}) was not run, because {stage.absent}: synthetic values "
+        "of the types and shapes of its outputs were used, so times lack its work and results mean nothing.",
         hint="on an Apple device the whole pipeline runs",
         ops=(stage.id,),
     )
@@ -99,8 +99,8 @@ def _custom_layer(layer: CustomLayer) -> Finding:
     return Finding(
         id="layer-not-run",
         severity="warning",
-        text=f"The layer {layer.name} (class {layer.class_name}) was not run, because {layer.reason}: synthetic "
-        f"values were used, of the shape that follows from {layer.shape_from}, so times lack its work and "
+        text=f"The layer {layer.name} (class {layer.class_name}) was not run, because {layer.reason}: "
+        f"synthetic values were used, of the shape that follows from {layer.shape_from}, so times lack its work and "
         "results mean nothing.",
         hint="on an Apple device, in the app that has the class, the whole network runs",
         ops=(layer.id,),
