@@ -7,6 +7,8 @@ files. A change that breaks this gets a new number in `PROFILE`, and `upgrade` c
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -23,6 +25,7 @@ __all__ = [
     "PROFILES",
     "SCHEMAS",
     "decode",
+    "docstring_parts",
     "json_schema",
     "plain",
     "profile_from_json",
@@ -135,8 +138,37 @@ def _form(reference: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {"allOf": [named, dict(reference)]}
 
 
-def _tidy(definition: Any) -> Any:
-    """Without defaults: they are objects of Python at places."""
-    if isinstance(definition, Mapping):
-        return {key: _tidy(value) for key, value in definition.items() if key != "default"}
-    return [_tidy(item) for item in definition] if isinstance(definition, (list, tuple)) else definition
+def _tidy(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """A class as it is described to users: by its docstring, each field by its own text."""
+    plain_values: dict[str, Any] = _without_defaults(definition)
+    text, fields = docstring_parts(definition.get("description", ""))
+    plain_values["description"] = text
+    for name, value in plain_values.get("properties", {}).items():
+        if name in fields:
+            value["description"] = fields[name]
+    return plain_values
+
+
+def _without_defaults(value: Any) -> Any:
+    """Defaults are objects of Python at places."""
+    if isinstance(value, Mapping):
+        return {key: _without_defaults(inner) for key, inner in value.items() if key != "default"}
+    return [_without_defaults(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def docstring_parts(docstring: str) -> tuple[str, dict[str, str]]:
+    """What a dataclass's docstring says of the class, and of each of its fields; for readers of JSON.
+
+    Paragraphs are single lines; Python's constants are spelled as in JSON.
+    """
+    text, _, section = inspect.cleandoc(docstring).partition("\n\nAttributes:\n")
+    entries = re.findall(r"^    (\w+): (.*(?:\n {6,}.*)*)", section, re.M)
+    paragraphs = (_in_json_terms(paragraph) for paragraph in text.split("\n\n"))
+    return "\n\n".join(paragraphs), {name: _in_json_terms(told) for name, told in entries}
+
+
+def _in_json_terms(text: str) -> str:
+    line = " ".join(text.split())
+    for constant, spelling in (("None", "null"), ("True", "true"), ("False", "false")):
+        line = re.sub(rf"\b{constant}\b", spelling, line)
+    return line
