@@ -39,7 +39,7 @@ def test_profile() -> None:
         threads=1,
         progress=lambda phase, done, total: told.append(phase),
     )
-    assert profile.predict.statistics.count == 2
+    assert profile.measurement.predict.statistics.count == 2
     assert {"compile", "load", "predict", "operations"} <= set(told)
 
 
@@ -55,6 +55,6 @@ def test_a_device_of_which_nothing_is_known_does_not_stop_a_profile() -> None:
         model, iterations=2, compile_iterations=1, load_iterations=1, warmups=0, devices=["m1"]
     )
     assert profile.estimates == ()
-    assert [finding.text for finding in profile.findings if finding.id == "not-estimated"] == [
+    assert [finding.text for finding in profile.all_findings if finding.id == "not-estimated"] == [
         "No estimate: nothing is known of how long a model of the kind glmRegressor takes."
     ]

@@ -11,10 +11,10 @@ from benchmarks.plan.cases import CASES, GROUPS, build
 from benchmarks.plan.edgetpu import network
 from benchmarks.plan.published import DumpRow, read_context, read_dump, read_support
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, find_device
-from coremlscope.forecast.planning import plan_model
+from coremlscope.forecast.planner import place_functions
 from coremlscope.ir import Model
 from coremlscope.placement.backend import BACKENDS, UNIT_OF
-from coremlscope.placement.plan import FunctionPlan, Planned
+from coremlscope.placement.place import PlacedFunction, PlacedOp
 
 __all__ = ["Agreement", "compare_context", "compare_network", "compare_support"]
 
@@ -57,8 +57,8 @@ class Agreement:
 
 def compare_network() -> list[Agreement]:
     """The M1's dump: selected backends, costs of what is not a convolution, rejections."""
-    plan = plan_model(network(), find_device("m1", "14.5"), "all")
-    (function,) = plan.functions.values()
+    placed = place_functions(network(), find_device("m1", "14.5"))
+    (function,) = placed.values()
     rows = read_dump()
     if [row.type for row in rows] != [op.type for op in function.ops]:
         raise SystemExit("the network of the corpus does not have the operations of the dump")
@@ -66,7 +66,7 @@ def compare_network() -> list[Agreement]:
     return [_selections(pairs), *_costs(pairs), _rejections(pairs)]
 
 
-def _selections(pairs: Sequence[tuple[DumpRow, Planned]]) -> Agreement:
+def _selections(pairs: Sequence[tuple[DumpRow, PlacedOp]]) -> Agreement:
     found = Agreement("M1 · selected backend (both CPU backends count as CPU)")
     exact = 0
     for row, op in pairs:
@@ -78,7 +78,7 @@ def _selections(pairs: Sequence[tuple[DumpRow, Planned]]) -> Agreement:
     return found
 
 
-def _costs(pairs: Sequence[tuple[DumpRow, Planned]]) -> list[Agreement]:
+def _costs(pairs: Sequence[tuple[DumpRow, PlacedOp]]) -> list[Agreement]:
     agreements = []
     for backend in BACKENDS:
         found = Agreement(f"M1 · planned cost on {backend} within 1 %, convolutions apart")
@@ -92,7 +92,7 @@ def _costs(pairs: Sequence[tuple[DumpRow, Planned]]) -> list[Agreement]:
     return agreements
 
 
-def _rejections(pairs: Sequence[tuple[DumpRow, Planned]]) -> Agreement:
+def _rejections(pairs: Sequence[tuple[DumpRow, PlacedOp]]) -> Agreement:
     found = Agreement("M1 · the Neural Engine's rejections, with Core ML's own words among the reasons")
     for row, op in pairs:
         verdict = op.verdicts[NEURAL_ENGINE]
@@ -117,14 +117,14 @@ def compare_support() -> list[Agreement]:
             engine.notes.append(f"left out: {row['model']}, {row['ane']}")
             continue
         for name in GROUPS.get(row["model"], (row["model"],)):
-            (function,) = plan_model(build(name), device, "all").functions.values()
+            (function,) = place_functions(build(name), device).values()
             _support(engine, name, function, NEURAL_ENGINE, row["ane"] == "yes", row["note"])
             _support(gpu, name, function, "gpu", row["gpu"] == "yes", "")
     return [engine, gpu]
 
 
 def _support(
-    found: Agreement, name: str, function: FunctionPlan, unit: ComputeUnit, expected: bool, note: str
+    found: Agreement, name: str, function: PlacedFunction, unit: ComputeUnit, expected: bool, note: str
 ) -> None:
     ops = [op for op in function.ops if not op.inserted]
     failing = [op for op in ops if op.supported(unit) != "yes"]
@@ -153,7 +153,7 @@ def compare_context() -> list[Agreement]:
 
 
 def _pattern(model: Model, device: object) -> tuple[str, bool]:
-    (function,) = plan_model(model, device, "cpu_and_ne").functions.values()  # type: ignore[arg-type]
+    (function,) = place_functions(model, device, ["cpu_and_ne"]).values()  # type: ignore[arg-type]
     ops = [op for op in function.ops if not op.inserted]
     marks = "".join("A" if op.choices["cpu_and_ne"].unit == NEURAL_ENGINE else "C" for op in ops)
     tie = any(more < _TIE_MS for op in ops for more in op.choices["cpu_and_ne"].detour_ms.values())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from coremlscope.devices import find_device
-from coremlscope.forecast.planning import plan_model
+from coremlscope.devices import SETTINGS, find_device
+from coremlscope.forecast.planner import place_functions
 from coremlscope.ir import (
     Description,
     DType,
@@ -54,7 +54,7 @@ def report() -> str:
     """Seconds for a plan of 3,000 operations with every setting; the chips are read before."""
     device = find_device("m4")
     model = large_model()
-    plan_model(large_model(12), device)
+    place_functions(large_model(12), device)
     start = time.perf_counter()
-    plan_model(model, device, every_setting=True)
+    place_functions(model, device, tuple(SETTINGS))
     return f"plan of {_OPS} operations, four settings: {time.perf_counter() - start:.2f} s\n"

@@ -10,9 +10,9 @@ import pytest
 
 from coremlscope.execution.pipeline import open_predictor
 from coremlscope.formats import container
-from coremlscope.measure.engine import measure
-from coremlscope.results.profile import Request
+from coremlscope.results.measurement import Settings
 from coremlscope.schema import Message, message_class
+from tests.support.measuring import measure
 
 pytestmark = pytest.mark.corpus
 
@@ -109,6 +109,6 @@ def test_neighbours_without_samples(corpus: Path) -> None:
 
 @pytest.mark.parametrize("name", [*_TREES, _NEIGHBORS])
 def test_profiles(corpus: Path, name: str) -> None:
-    request = Request(iterations=1, compile_iterations=1, load_iterations=1, warmups=0)
+    request = Settings(iterations=1, compile_iterations=1, load_iterations=1, warmups=0)
     profile = measure(container.read(corpus / name), request)
     assert [row.type for row in profile.ops] == [profile.model.kind]

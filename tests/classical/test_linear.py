@@ -16,15 +16,15 @@ import pytest
 import coremlscope
 from coremlscope import ir
 from coremlscope.classical.linear import GLMClassifier, GLMRegressor
-from coremlscope.describe.model import summarise
+from coremlscope.describe.model import describe_model
 from coremlscope.errors import CorruptModelError, InputError, UnsupportedModelError, UsageError
 from coremlscope.execution.executable import compile_model, load_compiled
 from coremlscope.execution.pipeline import open_predictor
 from coremlscope.execution.predictor import FunctionPredictor
-from coremlscope.measure.engine import measure
-from coremlscope.results.profile import Request
+from coremlscope.results.measurement import Settings
 from coremlscope.schema import Message
 from tests.support.classical_specs import array_type, classifier, read_spec, regressor
+from tests.support.measuring import joined_rows, measure, op_ids
 
 _RNG = np.random.default_rng(3)
 WEIGHTS, OFFSETS, X = _RNG.standard_normal((3, 4)), _RNG.standard_normal(3), _RNG.standard_normal(4)
@@ -188,12 +188,14 @@ def test_there_is_one_function(tmp_path: Path) -> None:
 
 
 def test_summary() -> None:
-    summary = summarise(read_spec(classifier(WEIGHTS, OFFSETS, ["a", "b", "c"], encoding=1)), list_ops=True)
+    summary = describe_model(
+        read_spec(classifier(WEIGHTS, OFFSETS, ["a", "b", "c"], encoding=1)), list_ops=True
+    )
     assert (summary.kind, summary.main.ops) == ("glmClassifier", {"glmClassifier": 1})
     assert (summary.parameters, summary.weights_bytes) == (15, 120)
     assert summary.labels is not None
     assert summary.labels.first == ("a", "b", "c")
-    assert [row.outputs for row in summary.op_list] == [
+    assert [row.outputs for row in summary.ops] == [
         ("tensor<string, []>", "dict<tensor<string, []>, tensor<fp64, []>>")
     ]
     assert summary.main.work is not None
@@ -206,9 +208,13 @@ def test_summary() -> None:
 def test_profile() -> None:
     """All nodes of the engine are the work of the one operation."""
     model = read_spec(classifier(WEIGHTS, OFFSETS, ["a", "b", "c"], encoding=1))
-    profile = measure(model, Request(iterations=2, compile_iterations=1, load_iterations=1, warmups=0))
-    assert [(row.id, row.type, row.status) for row in profile.ops] == [("main/0", "glmClassifier", "timed")]
-    assert [(group.op_ids, group.share) for group in profile.groups] == [(("main/0",), 1.0)]
+    profile = measure(model, Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=0))
+    assert [(row.id, row.type, row.status) for row in joined_rows(profile)] == [
+        ("main/0", "glmClassifier", "timed")
+    ]
+    assert [(op_ids(profile, group), group.share) for group in profile.measurement.groups] == [
+        (("main/0",), 1.0)
+    ]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])

@@ -11,9 +11,9 @@ import onnxruntime
 import pytest
 
 import coremlscope
-from coremlscope.describe.model import ModelSummary, summarise
-from coremlscope.measure.engine import measure
-from coremlscope.results.profile import Request
+from coremlscope.describe.model import describe_model
+from coremlscope.results.measurement import Settings
+from coremlscope.results.model import ModelSummary
 from coremlscope.schema import Message
 from tests.support.classical_specs import (
     DOUBLE,
@@ -25,6 +25,7 @@ from tests.support.classical_specs import (
     tree_classifier,
     tree_regressor,
 )
+from tests.support.measuring import joined_rows, measure
 
 _TREES = [(0, 0, 1.0, {0: 1.0, 1: 2.0}, (1, 2, 3.0, {0: 4.0, 1: 5.0}, {1: 1.0})), {0: 6.0}]
 _SVR = model_spec(
@@ -71,16 +72,16 @@ _MAPPING = model_spec(
     ],
 )
 def test_summaries(spec: Message, facts: dict[str, str], flops: int) -> None:
-    summary = summarise(read_spec(spec), list_ops=True)
+    summary = describe_model(read_spec(spec), list_ops=True)
     assert dict(summary.facts) == facts
     assert summary.main.work is not None
     assert summary.main.work.flops == flops
-    assert [op.type for op in summary.op_list] == [summary.kind]
+    assert [op.type for op in summary.ops] == [summary.kind]
     assert ModelSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
 
 
 def test_classes() -> None:
-    summary = summarise(read_spec(tree_classifier(_TREES, [0.0, 0.0], ["no", "yes"])))
+    summary = describe_model(read_spec(tree_classifier(_TREES, [0.0, 0.0], ["no", "yes"])))
     assert summary.labels is not None
     assert summary.labels.first == ("no", "yes")
 
@@ -88,9 +89,9 @@ def test_classes() -> None:
 @pytest.mark.parametrize("spec", [tree_regressor(_TREES, [0.0, 0.0]), _SVR, _MAPPING, _WORD_MODEL])
 def test_profiles(spec: Message) -> None:
     """Words that the model knows are made up; the nodes are the work of the one operation."""
-    request = Request(iterations=2, compile_iterations=1, load_iterations=1, warmups=0)
+    request = Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=0)
     profile = measure(read_spec(spec), request)
-    assert [(row.id, row.status in ("timed", "folded")) for row in profile.ops] == [("main/0", True)]
+    assert [(row.id, row.status in ("timed", "folded")) for row in joined_rows(profile)] == [("main/0", True)]
 
 
 def _export(spec: Message, folder: Path, feeds: dict[str, Any]) -> tuple[list[Any], Any]:

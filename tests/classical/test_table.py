@@ -12,7 +12,7 @@ import pytest
 import coremlscope
 from coremlscope.classical import CLASSICAL_TYPES
 from coremlscope.classical.function import with_absent_values
-from coremlscope.describe.model import summarise
+from coremlscope.describe.model import describe_model
 from coremlscope.execution.binding import choose_function
 from coremlscope.execution.executable import compile_model
 from coremlscope.features import dummy_values
@@ -70,8 +70,8 @@ def test_a_model_is_lowered_and_gives_what_it_describes(kind: str, tmp_path: Pat
 
 @every_kind
 def test_the_work_of_a_model_is_known(kind: str) -> None:
-    summary = summarise(read_spec(EXAMPLES[kind]), list_ops=True)
-    assert [op.type for op in summary.op_list] == [kind]
+    summary = describe_model(read_spec(EXAMPLES[kind]), list_ops=True)
+    assert [op.type for op in summary.ops] == [kind]
     assert summary.main.work is not None
     assert not summary.main.work.unknown_ops
 

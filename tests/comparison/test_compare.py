@@ -18,7 +18,8 @@ from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.files import read_profile
-from coremlscope.results.profile import Phase, Request
+from coremlscope.results.measurement import Settings
+from coremlscope.results.profile import Phase
 from tests.support.comparisons import changed, rounds, small_comparison, timed
 from tests.support.planned_profiles import planned_profile
 from tests.support.profiles import small_profile
@@ -173,7 +174,7 @@ def test_json() -> None:
 
 def test_models_are_timed_in_turns() -> None:
     engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
-    request = Request(iterations=20, compile_iterations=1, load_iterations=1, warmups=0)
+    request = Settings(iterations=20, compile_iterations=1, load_iterations=1, warmups=0)
     told: list[tuple[str, int, int]] = []
     comparison = compare_sources(
         [sample_model(size=32, width=0.5, classes=10), sample_model(size=32, width=0.5, classes=4)],
@@ -192,7 +193,7 @@ def test_models_are_timed_in_turns() -> None:
 
 def test_a_model_against_a_saved_profile() -> None:
     engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
-    request = Request(iterations=2, compile_iterations=1, load_iterations=1, warmups=0)
+    request = Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=0)
     model = sample_model(size=32, width=0.5, classes=10)
     comparison = compare_sources([small_profile(), model], request, engine=engine, clock=engine.clock)
     assert not comparison.differences[0].in_turns
@@ -227,7 +228,7 @@ def test_plans_for_the_same_device_are_compared() -> None:
 
 
 def test_devices_and_settings_of_one_profile() -> None:
-    comparison = compare_on_devices(planned_profile(), Request(), [], ["all", "cpu_only"])
+    comparison = compare_on_devices(planned_profile(), Settings(), [], ["all", "cpu_only"])
     assert [subject.label for subject in comparison.subjects] == ["M1, all", "M1, cpu_only"]
     assert comparison.differing == ("compute units",)
     (difference,) = comparison.differences
@@ -237,13 +238,13 @@ def test_devices_and_settings_of_one_profile() -> None:
     assert change.units == {"cpu": (4, 6), "neural_engine": (2, 0)}
     assert change.switches == (2, 0)
     with pytest.raises(UsageError, match="nothing to compare"):
-        compare_on_devices(planned_profile(), Request(), [], ["all"])
+        compare_on_devices(planned_profile(), Settings(), [], ["all"])
 
 
 def test_devices_of_a_model_need_no_measurement() -> None:
     devices = [find_device("m1"), find_device("a14")]
     model = sample_model(size=32, width=0.5, classes=4)
-    comparison = compare_on_devices(model, Request(), devices, ["all"])
+    comparison = compare_on_devices(model, Settings(), devices, ["all"])
     (change,) = comparison.differences[0].placements
     assert (change.before, change.after) == ("M1, all", "A14, all")
     assert change.latency is not None

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 
 from coremlscope import ir
-from coremlscope.describe.model import ModelSummary, summarise
+from coremlscope.describe.model import describe_model
 from coremlscope.describe.platforms import describe_opset, describe_platforms
 from coremlscope.errors import InputError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.sample import sample_model
+from coremlscope.results.model import ModelSummary
 from tests.support.ir_models import array_feature, model
 
 
 @pytest.fixture(scope="module")
 def sample() -> ModelSummary:
-    return summarise(sample_model(size=64, classes=10), list_ops=True)
+    return describe_model(sample_model(size=64, classes=10), list_ops=True)
 
 
 def test_sample(sample: ModelSummary) -> None:
@@ -50,7 +51,7 @@ def test_parameters_of_the_sample(sample: ModelSummary) -> None:
 
 
 def test_work_follows_the_shape() -> None:
-    small, large = (summarise(sample_model(size=size, classes=10)).main.work for size in (64, 128))
+    small, large = (describe_model(sample_model(size=size, classes=10)).main.work for size in (64, 128))
     assert small is not None
     assert large is not None
     # Nearly all of it is convolution, whose work grows with the area.
@@ -60,11 +61,11 @@ def test_work_follows_the_shape() -> None:
 
 
 def test_operations(sample: ModelSummary) -> None:
-    first = next(op for op in sample.op_list if op.type == "conv")
+    first = next(op for op in sample.ops if op.type == "conv")
     assert first.outputs == ("tensor<fp16, [1, 32, 32, 32]>",)
     assert first.flops == 2 * 3 * 9 * 32 * 32 * 32 + 32 * 32 * 32
-    assert len(sample.op_list) == sum(sample.main.ops.values())
-    assert len({op.id for op in sample.op_list}) == len(sample.op_list)
+    assert len(sample.ops) == sum(sample.main.ops.values())
+    assert len({op.id for op in sample.ops}) == len(sample.ops)
 
 
 def test_json_and_back(sample: ModelSummary) -> None:
@@ -107,27 +108,27 @@ def relu_model(*names: str) -> ir.Model:
 
 
 def test_flexible_shapes_and_unknown_operations() -> None:
-    main = summarise(relu_model("main")).main
+    main = describe_model(relu_model("main")).main
     assert (main.inputs[0].flexibility, main.inputs[0].is_optional) == ("1×(2…9)", True)
     assert main.work is not None
     assert (main.work.flops, main.work.is_complete, main.work.unknown_ops) == (4, False, {"mystery": 1})
-    asked = summarise(relu_model("main"), {"x": (1, 8)}, list_ops=True)
+    asked = describe_model(relu_model("main"), {"x": (1, 8)}, list_ops=True)
     assert asked.main.work is not None
     assert asked.main.work.flops == 8
-    assert [(op.outputs, op.flops) for op in asked.op_list] == [
+    assert [(op.outputs, op.flops) for op in asked.ops] == [
         (("tensor<fp32, [1, 8]>",), 8),
         (("tensor<fp32, [1, ?]>",), None),
     ]
     with pytest.raises(InputError, match="does not allow the shape 1×10"):
-        summarise(relu_model("main"), {"x": (1, 10)})
+        describe_model(relu_model("main"), {"x": (1, 10)})
 
 
 def test_several_functions() -> None:
-    summary = summarise(relu_model("one", "two"))
+    summary = describe_model(relu_model("one", "two"))
     assert [function.name for function in summary.functions] == ["two", "one"]
-    assert summarise(relu_model("one", "two"), function="one").main.name == "one"
+    assert describe_model(relu_model("one", "two"), function="one").main.name == "one"
     with pytest.raises(UsageError, match="unknown function 'three'"):
-        summarise(relu_model("one", "two"), function="three")
+        describe_model(relu_model("one", "two"), function="three")
 
 
 def test_other_kinds_show_everything_above_the_content() -> None:
@@ -148,7 +149,7 @@ def test_other_kinds_show_everything_above_the_content() -> None:
         ),
         is_updatable=True,
     )
-    summary = summarise(model)
+    summary = describe_model(model)
     assert [(stage.name, stage.kind) for stage in summary.stages] == [
         ("first", "neuralNetwork"), ("model1", "glmClassifier"),
     ]  # fmt: skip
@@ -158,16 +159,16 @@ def test_other_kinds_show_everything_above_the_content() -> None:
     assert (summary.licence, summary.user_defined, summary.is_updatable) == ("MIT", {"key": "value"}, True)
     assert ModelSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
     with pytest.raises(UsageError, match="unknown function 'other'"):
-        summarise(model, function="other")
+        describe_model(model, function="other")
     with pytest.raises(InputError, match="'n' has no shape"):
-        summarise(model, {"n": (1,)})
+        describe_model(model, {"n": (1,)})
 
 
 def test_absent_weights_are_named() -> None:
     model = dataclasses.replace(
         relu_model("main"), weight_files=(ir.WeightFile("a.bin", None), ir.WeightFile("b", 3))
     )
-    assert summarise(model).missing_weights == ("a.bin",)
+    assert describe_model(model).missing_weights == ("a.bin",)
 
 
 def test_integer_labels_in_a_tensor() -> None:
@@ -193,7 +194,7 @@ def test_integer_labels_in_a_tensor() -> None:
         description=ir.Description({"main": interface}, "main"),
         content=ir.Program(functions={"main": function}),
     )
-    labels = summarise(model).labels
+    labels = describe_model(model).labels
     assert labels is not None
     assert labels.first == (5, 6, 7)
 
@@ -215,7 +216,7 @@ def test_histograms_of_real_models(corpus: Path) -> None:
             if row["model_type"] == "mlProgram" and row["container"] == "mlpackage"
         ]
     for row in rows:
-        summary = summarise(container.read(corpus / row["path"]))
+        summary = describe_model(container.read(corpus / row["path"]))
         counts: dict[str, int] = {}
         for function in summary.functions:
             for name, number in {**function.ops, "const": function.constants}.items():
@@ -236,10 +237,10 @@ def test_contradictory_operations_are_shown_without_work() -> None:
         ir.Op(id="main/1", type="cond", inputs={"pred": (y,)}, outputs=(z,)),  # without branches
     )
     features = ([array_feature("x", (2, 3))], [array_feature("z", (2, 3))])
-    summary = summarise(
+    summary = describe_model(
         model(*features, {"main": ir.Graph(name="main", inputs=(x,), ops=ops, outputs=(z,))}), list_ops=True
     )
-    assert [op.flops for op in summary.op_list] == [None, None]
+    assert [op.flops for op in summary.ops] == [None, None]
     assert summary.main.work is not None
     assert not summary.main.work.is_complete
 
@@ -254,7 +255,7 @@ def test_work_of_open_shapes_is_a_lower_bound() -> None:
         ir.Op(id="main/1", type="relu", inputs={"x": (x,)}, outputs=(z,)),
     )
     features = ([array_feature("x", (2, 3))], [array_feature("z", (2, 3))])
-    summary = summarise(
+    summary = describe_model(
         model(*features, {"main": ir.Graph(name="main", inputs=(x,), ops=ops, outputs=(z,))}), list_ops=True
     )
-    assert [op.work_is_complete for op in summary.op_list] == [False, True]
+    assert [op.work_is_complete for op in summary.ops] == [False, True]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from coremlscope import ir
-from coremlscope.describe.weights import WeightGroup, group_weights
+from coremlscope.describe.weights import group_weights
+from coremlscope.results.model import WeightGroup
 
 
 def tensor(dtype: ir.DType, *shape: int) -> ir.Constant:
@@ -41,7 +42,9 @@ F16, F32 = ir.DType.FP16, ir.DType.FP32
 
 def test_plain_constants() -> None:
     weight = op("const", "w", F16, (4, 8), val=tensor(F16, 4, 8))
-    assert group_weights(program(weight)) == (WeightGroup("fp16", "fp16", 1, 32, 64),)
+    assert group_weights(program(weight)) == (
+        WeightGroup(storage="fp16", dtype="fp16", tensors=1, parameters=32, nbytes=64),
+    )
 
 
 def test_scalars_and_integers_are_no_parameters() -> None:
@@ -109,7 +112,9 @@ def test_compression(
             outputs=weight.outputs,
             attributes={**sources, "name": ir.constant("w")},
         )
-    assert group_weights(program(weight)) == (WeightGroup(storage, "fp32", 1, 32, nbytes),)
+    assert group_weights(program(weight)) == (
+        WeightGroup(storage=storage, dtype="fp32", tensors=1, parameters=32, nbytes=nbytes),
+    )
 
 
 def test_joint_compression() -> None:
@@ -145,4 +150,6 @@ def test_shared_weights_count_once() -> None:
     weight = op("const", "w", F16, (4, 8), val=shared)
     one = program(weight).functions["main"]
     both = ir.Program(functions={"one": one, "two": one})
-    assert group_weights(both) == (WeightGroup("fp16", "fp16", 1, 32, 64),)
+    assert group_weights(both) == (
+        WeightGroup(storage="fp16", dtype="fp16", tensors=1, parameters=32, nbytes=64),
+    )

@@ -12,6 +12,7 @@ from coremlscope import ir
 from coremlscope.errors import UnsupportedOpError
 from coremlscope.formats import container
 from coremlscope.results.profile import Profile
+from tests.support.measuring import op_ids
 
 
 def _model(*, exact: bool = True, declared: tuple[int, ...] = (), last: bool = False) -> ir.Model:
@@ -42,15 +43,18 @@ def test_a_profile_replaces_them(exact: bool) -> None:
     rows = {row.name: row for row in profile.ops}
     assert (rows["mine"].type, rows["mine"].status, rows["mine"].group) == ("custom", "not run", -1)
     assert (rows["before"].status, rows["after"].status) == ("timed", "timed")
-    found = next(f for f in profile.findings if f.id == "layer-not-run")
+    found = next(f for f in profile.all_findings if f.id == "layer-not-run")
     assert found.ops == (rows["mine"].id,)
     assert found.text == (
         "The layer mine (class Sharpener) was not run, because its class Sharpener is a part of an app, "
         "and not in the file: values were made up for it, of the shape that follows from its input, so "
         "times lack its work and results mean nothing."
     )
-    assert not any(f.id == "operations-not-run" for f in profile.findings)
-    assert any(group.label.endswith("(made-up values)") and not group.op_ids for group in profile.groups)
+    assert not any(f.id == "operations-not-run" for f in profile.all_findings)
+    assert any(
+        group.label.endswith("(made-up values)") and not op_ids(profile, group)
+        for group in profile.measurement.groups
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_the_shape_of_their_results(model: ir.Model, shape: str, source: str) ->
     profile = _profile(model)
     row = next(row for row in profile.ops if row.type == "custom")
     assert row.outputs == (f"tensor<fp32, {shape}>",)
-    assert any(f"follows from {source}," in finding.text for finding in profile.findings)
+    assert any(f"follows from {source}," in finding.text for finding in profile.all_findings)
 
 
 def test_a_prediction_is_an_error() -> None:

@@ -112,7 +112,7 @@ def test_a_profile_keeps_estimates_apart_from_what_was_measured() -> None:
     assert [(e.device, e.latency.origin) for e in profile.estimates] == [
         ("iPhone 12", "estimated"), ("M1", "estimated"),
     ]  # fmt: skip
-    assert profile.predict.origin == "measured"
+    assert profile.measurement.predict.origin == "measured"
     again = Profile.from_json(json.loads(json.dumps(profile.to_json())))
     assert again.estimates == profile.estimates
     for text in (render_console(profile), render_markdown(profile)):

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from coremlscope import ir
-from coremlscope.describe.model import summarise
+from coremlscope.describe.model import describe_model
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.pipeline import open_predictor
 from coremlscope.execution.wiring import is_external, wire
 from coremlscope.formats import container
-from coremlscope.measure.engine import measure
-from coremlscope.results.profile import Request
+from coremlscope.results.measurement import Settings
+from tests.support.measuring import measure
 
 pytestmark = pytest.mark.corpus
 
-_QUICK = Request(iterations=1, compile_iterations=1, load_iterations=1, warmups=0)
+_QUICK = Settings(iterations=1, compile_iterations=1, load_iterations=1, warmups=0)
 
 
 def _models(corpus: Path, word: str) -> list[Path]:
@@ -39,9 +39,9 @@ def test_every_pipeline_is_profiled(corpus: Path) -> None:
             continue
         absent = [stage.name for stage in stages if is_external(stage.model)]
         profile = measure(model, _QUICK)
-        assert [stage.name for stage in profile.stages] == [stage.name for stage in stages], path
-        assert [stage.name for stage in profile.stages if stage.absent] == absent, path
-        assert [f.ops for f in profile.findings if f.id == "stage-not-run"] == [
+        assert [stage.name for stage in profile.measurement.stages] == [stage.name for stage in stages], path
+        assert [stage.name for stage in profile.measurement.stages if stage.absent] == absent, path
+        assert [f.ops for f in profile.all_findings if f.id == "stage-not-run"] == [
             (f"{name}/main",) for name in absent
         ], path
         assert "unattributed" not in profile.ops.status, path
@@ -55,7 +55,7 @@ def test_models_of_the_system_say_why_they_cannot_be_run(corpus: Path) -> None:
     assert len(paths) >= 4
     for path in paths:
         model = container.read(path)
-        summary = summarise(model)
+        summary = describe_model(model)
         assert summary.facts[-1][0] == "data"
         assert summary.labels is not None
         with pytest.raises(UnsupportedModelError, match="only Apple's Natural Language framework reads"):

@@ -14,9 +14,10 @@ from coremlscope import ir
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import EngineError, InputError, MissingWeightsError, UsageError
 from coremlscope.formats.sample import sample_model
-from coremlscope.measure.engine import measure
-from coremlscope.results.profile import Profile, Request
+from coremlscope.results.measurement import Settings
+from coremlscope.results.profile import Profile
 from tests.support.ir_models import absent_weights, accumulator, adder, perceptron
+from tests.support.measuring import joined_rows, measure, op_ids
 
 #: Durations that binary floating point adds and subtracts without error.
 BUILD_S, LOAD_S, RUN_S = 0.5, 0.25, 0.125
@@ -28,48 +29,55 @@ def _engine(**script: Any) -> ScriptedEngine:
     )
 
 
-def _measure(model: ir.Model, request: Request, engine: ScriptedEngine | None = None, **more: Any) -> Profile:
+def _measure(
+    model: ir.Model, request: Settings, engine: ScriptedEngine | None = None, **more: Any
+) -> Profile:
     engine = engine or _engine()
     return measure(model, request, engine=engine, clock=engine.clock, **more)
 
 
-QUICK = Request(iterations=4, compile_iterations=2, load_iterations=3, warmups=1)
+QUICK = Settings(iterations=4, compile_iterations=2, load_iterations=3, warmups=1)
 
 
 def test_each_phase_is_repeated_and_warmed_up() -> None:
     profile = _measure(perceptron(), QUICK)
-    assert profile.compile.samples_s == (BUILD_S,) * 2
-    assert profile.load.samples_s == (LOAD_S,) * 3
-    assert profile.predict.samples_s == (RUN_S,) * 4
-    assert [len(p.warmups_s) for p in (profile.compile, profile.load, profile.predict)] == [1, 1, 1]
-    assert profile.predictions_per_s == 8.0
-    assert {p.origin for p in (profile.compile, profile.load, profile.predict)} == {"measured"}
+    assert profile.measurement.compile.samples_s == (BUILD_S,) * 2
+    assert profile.measurement.load.samples_s == (LOAD_S,) * 3
+    assert profile.measurement.predict.samples_s == (RUN_S,) * 4
+    assert [
+        len(p.warmups_s)
+        for p in (profile.measurement.compile, profile.measurement.load, profile.measurement.predict)
+    ] == [1, 1, 1]
+    assert profile.measurement.predictions_per_s == 8.0
+    assert {
+        p.origin for p in (profile.measurement.compile, profile.measurement.load, profile.measurement.predict)
+    } == {"measured"}
 
 
 def test_warmups_take_as_many_as_needed() -> None:
-    profile = _measure(perceptron(), Request(iterations=2, compile_iterations=1, load_iterations=1))
-    assert profile.predict.warmups_s == (RUN_S,) * 3  # 0.375 s is the first sum above 0.3 s
+    profile = _measure(perceptron(), Settings(iterations=2, compile_iterations=1, load_iterations=1))
+    assert profile.measurement.predict.warmups_s == (RUN_S,) * 3  # 0.375 s is the first sum above 0.3 s
 
 
 def test_slow_first_runs_are_dropped() -> None:
     profile = _measure(perceptron(), QUICK, _engine(run_s=(4.0, 1.0)))
-    assert profile.predict.warmups_s == (4.0,)
-    assert profile.predict.statistics.max == 1.0
+    assert profile.measurement.predict.warmups_s == (4.0,)
+    assert profile.measurement.predict.statistics.max == 1.0
 
 
 def test_operations_have_the_median_of_their_nodes() -> None:
     # In four runs: 2, 4, 4 and 6 s, and 1 s each time.
     script = {"main/1/Gemm:0": (2.0, 4.0, 4.0, 6.0), "main/2/Relu:0": (1.0,), "main/3/Sqrt:0": (3.0,)}
     profile = _measure(perceptron(), QUICK, _engine(node_s=script))
-    assert [(g.label, g.op_ids, g.wall_s, g.share) for g in profile.groups] == [
+    assert [(g.label, op_ids(profile, g), g.wall_s, g.share) for g in profile.measurement.groups] == [
         ("linear", ("main/1",), 4.0, 0.5),
         ("relu", ("main/2",), 1.0, 0.125),
         ("sqrt", ("main/3",), 3.0, 0.375),
     ]
-    assert [(row.id, row.type, row.group, row.status) for row in profile.ops] == [
+    assert [(row.id, row.type, row.group, row.status) for row in joined_rows(profile)] == [
         ("main/1", "linear", 0, "timed"), ("main/2", "relu", 1, "timed"), ("main/3", "sqrt", 2, "timed"),
     ]  # fmt: skip
-    assert profile.groups[0].engine_nodes == (("main/1/Gemm:0", "Gemm"),)
+    assert profile.measurement.groups[0].engine_nodes == (("main/1/Gemm:0", "Gemm"),)
 
 
 def test_the_table_has_work_and_types() -> None:
@@ -85,15 +93,15 @@ def test_the_table_has_work_and_types() -> None:
 def test_times_of_operations_are_never_scaled() -> None:
     script = {"main/1/Gemm:0": (1.0,), "main/2/Relu:0": (1.0,), "main/3/Sqrt:0": (1.0,)}
     profile = _measure(perceptron(), QUICK, _engine(node_s=script))
-    assert sum(group.wall_s for group in profile.groups) == 3.0
-    nodes = profile.nodes
+    assert sum(group.wall_s for group in profile.measurement.groups) == 3.0
+    nodes = profile.measurement.nodes
     assert (nodes.run_s, nodes.nodes_s, nodes.node_overhead_s) == (3.0, 3.0, 0.0)
     assert nodes.profiler_overhead_s == 3.0 - RUN_S
     assert (nodes.iterations, nodes.warmups) == (4, 3)
 
 
 def test_profiled_runs_are_limited() -> None:
-    assert _measure(perceptron(), Request(iterations=100, compile_iterations=1)).nodes.iterations == 30
+    assert _measure(perceptron(), Settings(iterations=100, compile_iterations=1)).nodes.iterations == 30
 
 
 def test_progress_tells_of_each_repetition() -> None:
@@ -110,9 +118,11 @@ def test_progress_tells_of_each_repetition() -> None:
 
 def test_the_request_is_recorded() -> None:
     flexible = adder(ir.RangeShapes(((1, 4), (3, 3))))
-    request = Request("cpu_and_ne", "times", 2, 1, 1, 0, 7, {"x": (4, 3)})
+    request = Settings("cpu_and_ne", "times", 2, 1, 1, 0, 7, {"x": (4, 3)})
     profile = _measure(flexible, request, inputs={"x": np.ones((4, 3))})
-    assert profile.request == Request("cpu_and_ne", "times", 2, 1, 1, 0, 7, {"x": (4, 3)}, ("x",))
+    assert profile.measurement.settings == Settings(
+        "cpu_and_ne", "times", 2, 1, 1, 0, 7, {"x": (4, 3)}, ("x",)
+    )
     assert list(profile.ops.outputs) == [("tensor<fp32, [4, 3]>",)]
     assert profile.model.main.name == "times"
     assert profile.host.engine == "scripted"
@@ -133,17 +143,17 @@ def test_one_state_goes_on_through_all_predictions() -> None:
 @pytest.mark.parametrize("name", ["iterations", "compile_iterations", "load_iterations", "warmups"])
 def test_repetitions_are_checked(name: str) -> None:
     with pytest.raises(UsageError, match=f"--{name.replace('_', '-')} .* -1"):
-        _measure(perceptron(), Request(**{name: -1}))
+        _measure(perceptron(), Settings(**{name: -1}))
 
 
 def test_precisions_are_checked() -> None:
     with pytest.raises(UsageError, match="fp8"):
-        _measure(perceptron(), Request(precision="fp8"))
+        _measure(perceptron(), Settings(precision="fp8"))
 
 
 def test_wrong_shapes_and_values_are_input_errors() -> None:
     with pytest.raises(InputError):
-        _measure(perceptron(), Request(shapes={"x": (3, 3)}))
+        _measure(perceptron(), Settings(shapes={"x": (3, 3)}))
     with pytest.raises(InputError):
         _measure(perceptron(), QUICK, inputs={"x": np.zeros((3, 3))})
     with pytest.raises(InputError):
@@ -153,7 +163,7 @@ def test_wrong_shapes_and_values_are_input_errors() -> None:
 def test_values_of_flexible_inputs_bring_their_shapes() -> None:
     model = adder(ir.RangeShapes(((1, 4), (3, 3))))
     values = {"x": np.ones((4, 3), np.float32)}
-    quick = Request(iterations=1, compile_iterations=1, load_iterations=1)
+    quick = Settings(iterations=1, compile_iterations=1, load_iterations=1)
     assert measure(model, quick, inputs=values).request.shapes == {"x": (4, 3)}
     with pytest.raises(InputError, match="does not allow the shape 5×3"):
         measure(model, quick, inputs={"x": np.ones((5, 3), np.float32)})
@@ -177,18 +187,18 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def _findings(profile: Profile) -> dict[str, str]:
-    return {finding.id: finding.text for finding in profile.findings}
+    return {finding.id: finding.text for finding in profile.all_findings}
 
 
 def test_it_is_always_said_where_figures_come_from() -> None:
-    steady = Request(iterations=12, compile_iterations=1, load_iterations=1)
+    steady = Settings(iterations=12, compile_iterations=1, load_iterations=1)
     profile = _measure(perceptron(), steady, _engine(run_s=(3e-6,)))
     assert list(_findings(profile)) == ["measured-on-host"]
     assert "none is a measurement of Core ML or of a Neural Engine" in _findings(profile)["measured-on-host"]
 
 
 def test_compute_units_are_said_to_have_no_influence() -> None:
-    found = _findings(_measure(perceptron(), Request("cpu_and_ne", iterations=2, compile_iterations=1)))
+    found = _findings(_measure(perceptron(), Settings("cpu_and_ne", iterations=2, compile_iterations=1)))
     assert "cpu_and_ne" in found["compute-units-ignored"]
 
 
@@ -196,7 +206,7 @@ def test_made_up_weights_are_said() -> None:
     model = absent_weights(perceptron())
     with pytest.raises(MissingWeightsError):
         _measure(model, QUICK)
-    profile = _measure(model, Request(iterations=2, compile_iterations=1, random_weights=True))
+    profile = _measure(model, Settings(iterations=2, compile_iterations=1, random_weights=True))
     assert _findings(profile)["random-weights"].startswith("1 constant is absent and was made up")
     assert "random-weights" not in _findings(_measure(perceptron(), QUICK))
 
@@ -225,7 +235,7 @@ def test_interrupted_runs_are_said() -> None:
 
 
 def test_requests_are_checked() -> None:
-    for request in (Request(compute_units="npu"), Request(seed=-1)):
+    for request in (Settings(compute_units="npu"), Settings(seed=-1)):
         with pytest.raises(UsageError):
             _measure(perceptron(), request)
 

@@ -16,15 +16,16 @@ from coremlscope import ir
 from coremlscope.execution.ranges import OpRange
 from coremlscope.findings import Finding
 from coremlscope.formats.sample import sample_model
-from coremlscope.measure.engine import measure
 from coremlscope.measure.overflow import note_ranges
-from coremlscope.results.profile import Profile, Request
+from coremlscope.results.measurement import Settings
+from coremlscope.results.profile import Profile
 from tests.support.graphs import graph, op, tensor, value
 from tests.support.ir_models import accumulator, perceptron
+from tests.support.measuring import joined_rows, measure
 from tests.support.programs import build
 
 HALF = np.float16
-ONCE = Request(iterations=1, compile_iterations=1, load_iterations=1, warmups=0, precision="fp16")
+ONCE = Settings(iterations=1, compile_iterations=1, load_iterations=1, warmups=0, precision="fp16")
 
 
 def _profile(model: ir.Model, inputs: Mapping[str, np.ndarray] | None = None) -> Profile:
@@ -34,7 +35,7 @@ def _profile(model: ir.Model, inputs: Mapping[str, np.ndarray] | None = None) ->
 def _told(profile: Profile) -> dict[str, list[Finding]]:
     """Findings about fp16 by id."""
     found: dict[str, list[Finding]] = {}
-    for finding in profile.findings:
+    for finding in profile.all_findings:
         if finding.id.startswith("fp16-"):
             found.setdefault(finding.id, []).append(finding)
     return found
@@ -48,7 +49,7 @@ def _of(
 
 
 def _row(profile: Profile, kind: str) -> Any:
-    (row,) = (row for row in profile.ops if row.type == kind)
+    (row,) = (row for row in joined_rows(profile) if row.type == kind)
     return row
 
 
@@ -128,7 +129,7 @@ def test_a_healthy_network_has_no_warnings() -> None:
     told = _told(profile)
     assert list(told) == ["fp16-rounded"]
     assert "times are those of float32 arithmetic" in told["fp16-rounded"][0].hint
-    rounded = [row for row in profile.ops if row.fp16_largest is not None]
+    rounded = [row for row in joined_rows(profile) if row.fp16_largest is not None]
     assert len(rounded) > 90
     assert all(0 < (row.fp16_largest or 0) < 1000 for row in rounded)
 

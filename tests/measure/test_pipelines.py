@@ -11,18 +11,20 @@ from coremlscope.forecast.estimating import estimate_model
 from coremlscope.forecast.planning import plan_model
 
 from coremlscope import ir
-from coremlscope.describe.model import ModelSummary, summarise
+from coremlscope.describe.model import describe_model
 from coremlscope.devices import find_device
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import InputError, MissingWeightsError, UnsupportedModelError, UsageError
-from coremlscope.measure.engine import measure
 from coremlscope.measure.interleaved import ROUNDS, time_in_turns
-from coremlscope.results.profile import Profile, Request
+from coremlscope.results.measurement import Settings
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.profile import Profile
 from tests.support.ir_models import absent_weights, array_feature, perceptron
+from tests.support.measuring import joined_rows, measure, op_ids
 from tests.support.pipelines import arithmetic, image_feature, pipeline, scene_print, tripler
 
 A = [array_feature("a", (3,))]
-QUICK = Request(iterations=4, compile_iterations=1, load_iterations=1, warmups=1)
+QUICK = Settings(iterations=4, compile_iterations=1, load_iterations=1, warmups=1)
 BUILD_S, RUN_S = 0.5, 0.125
 
 
@@ -41,7 +43,7 @@ def _standing() -> ir.Model:
     return pipeline([image_feature("image")], [target], scene_print(), tripler(source, target))
 
 
-def _measure(model: ir.Model, request: Request = QUICK, **more: object) -> Profile:
+def _measure(model: ir.Model, request: Settings = QUICK, **more: object) -> Profile:
     engine = ScriptedEngine(
         clock=ScriptedClock(), build_s=BUILD_S, run_s=(RUN_S,),
         node_s={"model0/main/0/Mul:0": (3.0,), "model1/plus/main/0/Add:0": (1.0,)},
@@ -51,20 +53,22 @@ def _measure(model: ir.Model, request: Request = QUICK, **more: object) -> Profi
 
 def test_one_profile_for_all_stages() -> None:
     profile = _measure(_chain())
-    assert profile.compile.samples_s == (2 * BUILD_S,)
-    assert profile.predict.samples_s == (2 * RUN_S,) * 4
-    assert [(row.id, row.function, row.type, row.status) for row in profile.ops] == [
+    assert profile.measurement.compile.samples_s == (2 * BUILD_S,)
+    assert profile.measurement.predict.samples_s == (2 * RUN_S,) * 4
+    assert [(row.id, row.function, row.type, row.status) for row in joined_rows(profile)] == [
         ("model0/main/0", "model0/main", "mul", "timed"),
         ("model1/plus/main/0", "model1/plus/main", "add", "timed"),
     ]
-    assert [(g.label, g.op_ids, g.wall_s, g.share, g.stage) for g in profile.groups] == [
+    assert [
+        (g.label, op_ids(profile, g), g.wall_s, g.share, g.stage) for g in profile.measurement.groups
+    ] == [
         ("mul", ("model0/main/0",), 3.0, 0.75, "model0"),
         ("add", ("model1/plus/main/0",), 1.0, 0.25, "model1/plus"),
     ]
-    assert [(s.name, s.run_s, s.convert_s, s.operations_s) for s in profile.stages] == [
+    assert [(s.name, s.run_s, s.convert_s, s.operations_s) for s in profile.measurement.stages] == [
         ("model0", RUN_S, 0.0, 3.0), ("model1/plus", RUN_S, 0.0, 1.0),
     ]  # fmt: skip
-    nodes = profile.nodes
+    nodes = profile.measurement.nodes
     assert (nodes.run_s, nodes.nodes_s, nodes.profiler_overhead_s) == (4.0, 4.0, 4.0 - 2 * RUN_S)
     assert Profile.from_json(json.loads(json.dumps(profile.to_json()))) == profile
 
@@ -77,11 +81,11 @@ def test_a_stage_that_is_not_run_is_a_row_and_a_finding() -> None:
     )  # fmt: skip
     assert (first.flops, first.outputs) == (None, ("float64 2048",))
     assert (second.id, second.status) == ("model1/main/0", "timed")
-    (finding,) = [f for f in profile.findings if f.id == "stage-not-run"]
+    (finding,) = [f for f in profile.all_findings if f.id == "stage-not-run"]
     assert finding.text.startswith("The stage model0 (visionFeaturePrint) was not run, because its network")
     assert (finding.severity, finding.ops) == ("warning", ("model0/main",))
-    assert "operations-not-run" not in {f.id for f in profile.findings}
-    assert [(s.name, s.run_s, bool(s.absent)) for s in profile.stages] == [
+    assert "operations-not-run" not in {f.id for f in profile.all_findings}
+    assert [(s.name, s.run_s, bool(s.absent)) for s in profile.measurement.stages] == [
         ("model0", None, True), ("model1", RUN_S, False),
     ]  # fmt: skip
     work = profile.model.main.work
@@ -95,8 +99,8 @@ def test_rounding_speaks_of_every_stage() -> None:
     given = pipeline(features[:1], features[2:], *stages)
     request = dataclasses.replace(QUICK, precision="fp16")
     profile = measure(given, request, inputs={"a": np.float32([1, 2, 20000])})
-    assert [row.fp16_overflows for row in profile.ops] == [0, 1]
-    found = {f.id: f for f in profile.findings if f.severity == "warning"}
+    assert [row.fp16_overflows for row in joined_rows(profile)] == [0, 1]
+    found = {f.id: f for f in profile.all_findings if f.severity == "warning"}
     assert found["fp16-overflow"].ops == ("model1/main/0",)
 
 
@@ -142,7 +146,7 @@ def test_operations_that_stages_share_a_status_with() -> None:
 
 
 def test_a_summary_tells_of_every_stage() -> None:
-    summary = summarise(_standing(), list_ops=True)
+    summary = describe_model(_standing(), list_ops=True)
     first, second = summary.stages
     assert (first.name, first.kind, first.operations) == ("model0", "visionFeaturePrint", None)
     assert dict(first.facts) == {
@@ -150,14 +154,14 @@ def test_a_summary_tells_of_every_stage() -> None:
     }  # fmt: skip
     assert first.absent
     assert (second.operations, second.inputs) == (1, (("print", "float64 2048"),))
-    assert [row.id for row in summary.op_list] == ["model0/main", "model1/main/0"]
+    assert [row.id for row in summary.ops] == ["model0/main", "model1/main/0"]
     assert summary.main.ops == {"mul": 1}
     assert ModelSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
 
 
 def test_operations_are_linked_across_stages() -> None:
-    assert [row.inputs for row in summarise(_chain(), list_ops=True).op_list] == [(), ("model0/main/0",)]
-    assert [row.inputs for row in summarise(_standing(), list_ops=True).op_list] == [(), ("model0/main",)]
+    assert [row.inputs for row in describe_model(_chain(), list_ops=True).ops] == [(), ("model0/main/0",)]
+    assert [row.inputs for row in describe_model(_standing(), list_ops=True).ops] == [(), ("model0/main",)]
     assert _measure(_chain()).ops.inputs == ((), (0,))
     assert _measure(_standing()).ops.inputs == ((), (0,))
 
@@ -165,7 +169,7 @@ def test_operations_are_linked_across_stages() -> None:
 def test_parameters_of_all_stages_are_counted() -> None:
     stage = perceptron()
     interface = stage.description.main
-    summary = summarise(pipeline(interface.inputs, interface.outputs, stage))
+    summary = describe_model(pipeline(interface.inputs, interface.outputs, stage))
     assert summary.parameters == 64 * 64
     assert summary.stages[0].parameters == 64 * 64
 
@@ -176,7 +180,7 @@ def test_a_model_of_the_system_tells_all_that_its_file_holds() -> None:
         inputs=(ir.Feature("text", ir.StringFeature()),),
         outputs=(ir.Feature("words", ir.SequenceFeature("string")),),
     )
-    summary = summarise(
+    summary = describe_model(
         ir.Model(spec_version=4, description=ir.Description({"main": interface}, "main"), content=content)
     )
     assert dict(summary.facts) == {

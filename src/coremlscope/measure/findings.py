@@ -100,8 +100,8 @@ def _custom_layer(layer: CustomLayer) -> Finding:
         id="layer-not-run",
         severity="warning",
         text=f"The layer {layer.name} (class {layer.class_name}) was not run, because {layer.reason}: "
-        f"synthetic values were used, of the shape that follows from {layer.shape_from}, so times lack its work and "
-        "results mean nothing.",
+        f"synthetic values were used, of the shape that follows from {layer.shape_from}, so times lack its "
+        "work and results mean nothing.",
         hint="on an Apple device, in the app that has the class, the whole network runs",
         ops=(layer.id,),
     )

@@ -10,9 +10,10 @@ from coremltools.models.neural_network import NeuralNetworkBuilder, quantization
 
 import coremlscope
 from coremlscope import ir
-from coremlscope.describe.weights import WeightGroup, group_weights
+from coremlscope.describe.weights import group_weights
 from coremlscope.formats import container
 from coremlscope.formats.neuralnetwork.weights import unpack
+from coremlscope.results.model import WeightGroup
 from tests.support.networks import layers_of, network, predict, random, read
 
 LINEAR, TABLE = models._QUANTIZATION_MODE_LINEAR_QUANTIZATION, models._QUANTIZATION_MODE_LOOKUP_TABLE_LINEAR
@@ -47,7 +48,9 @@ def test_linear_quantisation_by_channel(bits: int) -> None:
     expected = coremlscope.predict(plain, {"x": X})["y"]
     np.testing.assert_allclose(coremlscope.predict(kept, {"x": X})["y"], expected, rtol=1e-4, atol=1e-5)
     # Codes, rounded up to bytes, and a scale and a bias for each of five channels.
-    assert _group(kept) == WeightGroup(f"affine uint{bits}", "fp32", 1, 30, -(-30 * bits // 8) + 40)
+    assert _group(kept) == WeightGroup(
+        storage=f"affine uint{bits}", dtype="fp32", tensors=1, parameters=30, nbytes=-(-30 * bits // 8) + 40
+    )
 
 
 @pytest.mark.parametrize("bits", range(1, 9))
@@ -55,7 +58,13 @@ def test_look_up_tables(bits: int) -> None:
     kept, plain = _quantized(bits, TABLE)
     expected = coremlscope.predict(plain, {"x": X})["y"]
     np.testing.assert_allclose(coremlscope.predict(kept, {"x": X})["y"], expected, rtol=1e-4, atol=1e-5)
-    assert _group(kept) == WeightGroup(f"LUT {bits}-bit", "fp32", 1, 30, -(-30 * bits // 8) + 4 * 2**bits)
+    assert _group(kept) == WeightGroup(
+        storage=f"LUT {bits}-bit",
+        dtype="fp32",
+        tensors=1,
+        parameters=30,
+        nbytes=-(-30 * bits // 8) + 4 * 2**bits,
+    )
 
 
 @pytest.mark.parametrize("bits", range(1, 9))
@@ -73,7 +82,7 @@ def test_half_precision() -> None:
     kept = container.read(spec.SerializeToString())
     expected = X @ W.astype(np.float16).astype(np.float32).T
     np.testing.assert_allclose(coremlscope.predict(kept, {"x": X})["y"], expected, rtol=1e-5, atol=1e-6)
-    assert _group(kept) == WeightGroup("fp16", "fp16", 1, 30, 60)
+    assert _group(kept) == WeightGroup(storage="fp16", dtype="fp16", tensors=1, parameters=30, nbytes=60)
 
 
 def test_dynamic_quantisation() -> None:
@@ -84,7 +93,9 @@ def test_dynamic_quantisation() -> None:
         is_quantized_weight=True, quantization_type="linear", nbits=8, quant_scale=np.array([0.02]),
     )  # fmt: skip
     np.testing.assert_allclose(predict(builder, x=X), X @ (0.02 * codes.T), rtol=1e-4, atol=1e-5)
-    assert _group(read(builder)) == WeightGroup("affine int8", "fp32", 1, 30, 34)
+    assert _group(read(builder)) == WeightGroup(
+        storage="affine int8", dtype="fp32", tensors=1, parameters=30, nbytes=34
+    )
 
 
 def test_quantised_kernels_of_convolutions() -> None:
