@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import coremlscope
 from coremlscope import api
 from coremlscope.formats.sample import sample_model
+from coremlscope.results.measurement import Settings
 from tests.support.classical_specs import regressor
 
 
@@ -43,10 +45,16 @@ def test_profile() -> None:
     assert {"compile", "load", "predict", "operations"} <= set(told)
 
 
-def test_options_of_a_profile_are_the_attributes_of_its_request() -> None:
-    attributes = {field.name for field in dataclasses.fields(coremlscope.Request)}
-    # `inputs` says which values were given, and is told by the values themselves.
-    assert set(api.RequestOptions.__annotations__) == attributes - {"inputs"}
+def test_keywords_of_a_profile_are_the_attributes_of_its_settings() -> None:
+    attributes = {field.name for field in dataclasses.fields(Settings)}
+    assert attributes <= set(inspect.signature(api.profile).parameters)
+
+
+def test_one_spelling_of_each_keyword() -> None:
+    for function in (api.plan, api.estimate, api.compare, api.matrix, api.profile):
+        parameters = inspect.signature(function).parameters
+        assert {"devices", "compute_units", "os"} <= set(parameters)
+        assert not any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def test_a_device_of_which_nothing_is_known_does_not_stop_a_profile() -> None:
@@ -56,5 +64,5 @@ def test_a_device_of_which_nothing_is_known_does_not_stop_a_profile() -> None:
     )
     assert profile.estimates == ()
     assert [finding.text for finding in profile.all_findings if finding.id == "not-estimated"] == [
-        "No estimate: nothing is known of how long a model of the kind glmRegressor takes."
+        "No plan and no estimate: a model of the kind glmRegressor has no operations to plan."
     ]

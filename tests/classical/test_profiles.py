@@ -14,6 +14,7 @@ import coremlscope
 from coremlscope.describe.model import describe_model
 from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary
+from coremlscope.results.schema import decode
 from coremlscope.schema import Message
 from tests.support.classical_specs import (
     DOUBLE,
@@ -77,7 +78,7 @@ def test_summaries(spec: Message, facts: dict[str, str], flops: int) -> None:
     assert summary.main.work is not None
     assert summary.main.work.flops == flops
     assert [op.type for op in summary.ops] == [summary.kind]
-    assert ModelSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
+    assert decode(json.loads(json.dumps(summary.to_json())), ModelSummary) == summary
 
 
 def test_classes() -> None:

@@ -15,6 +15,7 @@ from coremlscope.errors import InputError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.model import ModelSummary
+from coremlscope.results.schema import decode
 from tests.support.ir_models import array_feature, model
 
 
@@ -71,7 +72,7 @@ def test_operations(sample: ModelSummary) -> None:
 def test_json_and_back(sample: ModelSummary) -> None:
     data = json.loads(json.dumps(sample.to_json()))
     assert (data["schema"], data["parameters"]) == ("coremlscope.model/1", sample.parameters)
-    assert ModelSummary.from_json(data) == sample
+    assert decode(data, ModelSummary) == sample
     with pytest.raises(ValueError, match=r"is not 'coremlscope\.model/1'"):
         ModelSummary.from_json({**data, "schema": "other"})
 
@@ -157,7 +158,7 @@ def test_other_kinds_show_everything_above_the_content() -> None:
     assert not summary.main.work.is_complete
     assert (summary.parameters, summary.labels) == (0, None)
     assert (summary.licence, summary.user_defined, summary.is_updatable) == ("MIT", {"key": "value"}, True)
-    assert ModelSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary
+    assert decode(json.loads(json.dumps(summary.to_json())), ModelSummary) == summary
     with pytest.raises(UsageError, match="unknown function 'other'"):
         describe_model(model, function="other")
     with pytest.raises(InputError, match="'n' has no shape"):

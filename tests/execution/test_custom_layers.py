@@ -12,7 +12,7 @@ from coremlscope import ir
 from coremlscope.errors import UnsupportedOpError
 from coremlscope.formats import container
 from coremlscope.results.profile import Profile
-from tests.support.measuring import op_ids
+from tests.support.measuring import joined_rows, op_ids
 
 
 def _model(*, exact: bool = True, declared: tuple[int, ...] = (), last: bool = False) -> ir.Model:
@@ -40,19 +40,19 @@ def _profile(model: ir.Model) -> Profile:
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "sequences"])
 def test_a_profile_replaces_them(exact: bool) -> None:
     profile = _profile(_model(exact=exact))
-    rows = {row.name: row for row in profile.ops}
+    rows = {row.name: row for row in joined_rows(profile)}
     assert (rows["mine"].type, rows["mine"].status, rows["mine"].group) == ("custom", "not run", -1)
     assert (rows["before"].status, rows["after"].status) == ("timed", "timed")
     found = next(f for f in profile.all_findings if f.id == "layer-not-run")
     assert found.ops == (rows["mine"].id,)
     assert found.text == (
         "The layer mine (class Sharpener) was not run, because its class Sharpener is a part of an app, "
-        "and not in the file: values were made up for it, of the shape that follows from its input, so "
+        "and not in the file: synthetic values were used, of the shape that follows from its input, so "
         "times lack its work and results mean nothing."
     )
     assert not any(f.id == "operations-not-run" for f in profile.all_findings)
     assert any(
-        group.label.endswith("(made-up values)") and not op_ids(profile, group)
+        group.label.endswith("(synthetic values)") and not op_ids(profile, group)
         for group in profile.measurement.groups
     )
 

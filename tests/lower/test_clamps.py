@@ -94,6 +94,6 @@ def test_every_layer_of_a_chain_is_timed_with_it() -> None:
     nodes = lower(bind_model(model)).model.graph.node
     assert [node.op_type for node in nodes] == ["Reshape", "Conv", "Clip", "Reshape"]
     profile = coremlscope.profile(model, iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
-    groups = dict(zip(profile.ops.name, profile.ops.group, strict=True))
+    groups = dict(zip(profile.ops.name, profile.measurement.group, strict=True))
     assert {groups[name] for name in ("conv", "relu", "minus", "six", "back")} == {groups["conv"]}
     assert groups["conv"] >= 0

@@ -244,11 +244,11 @@ def check_partition(model: ir.Model, folder: Path) -> Attribution:
     executable = compile_model(model, folder)
     profile = _profiled(executable)
     graph = executable.bound.graph.graph
-    found = attribute(graph, executable.program, profile.measurement.nodes)
+    found = attribute(graph, executable.program, profile.nodes)
     assert list(found.status) == [op.id for op in graph.walk()]
     assert "unattributed" not in found.status.values()
 
-    top = [index for index, node in enumerate(profile.measurement.nodes) if node.outer is None]
+    top = [index for index, node in enumerate(profile.nodes) if node.outer is None]
     assert sorted(index for group in found.groups for index in group.nodes) == top
     members = [op for group in found.groups for op in group.ops]
     assert len(members) == len(set(members))
@@ -259,7 +259,7 @@ def check_partition(model: ir.Model, folder: Path) -> Attribution:
         else:
             assert op not in found.group
     # Whatever ran at the top of the graph was found in the saved graph, where its inputs are known.
-    assert all(node.inputs or node.outputs for node in profile.measurement.nodes)
+    assert all(node.inputs or node.outputs for node in profile.nodes)
     executable.close()
     return found
 

@@ -44,7 +44,7 @@ def test_every_pipeline_is_profiled(corpus: Path) -> None:
         assert [f.ops for f in profile.all_findings if f.id == "stage-not-run"] == [
             (f"{name}/main",) for name in absent
         ], path
-        assert "unattributed" not in profile.ops.status, path
+        assert "unattributed" not in profile.measurement.status, path
         if absent:
             with pytest.raises(UnsupportedModelError, match="of the pipeline, a visionFeaturePrint"):
                 open_predictor(model)

@@ -14,7 +14,7 @@ from coremlscope import ir
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import EngineError, InputError, MissingWeightsError, UsageError
 from coremlscope.formats.sample import sample_model
-from coremlscope.results.measurement import Settings
+from coremlscope.results.measurement import Runtime, Settings
 from coremlscope.results.profile import Profile
 from tests.support.ir_models import absent_weights, accumulator, adder, perceptron
 from tests.support.measuring import joined_rows, measure, op_ids
@@ -101,7 +101,10 @@ def test_times_of_operations_are_never_scaled() -> None:
 
 
 def test_profiled_runs_are_limited() -> None:
-    assert _measure(perceptron(), Settings(iterations=100, compile_iterations=1)).nodes.iterations == 30
+    assert (
+        _measure(perceptron(), Settings(iterations=100, compile_iterations=1)).measurement.nodes.iterations
+        == 30
+    )
 
 
 def test_progress_tells_of_each_repetition() -> None:
@@ -118,15 +121,25 @@ def test_progress_tells_of_each_repetition() -> None:
 
 def test_the_request_is_recorded() -> None:
     flexible = adder(ir.RangeShapes(((1, 4), (3, 3))))
-    request = Settings("cpu_and_ne", "times", 2, 1, 1, 0, 7, {"x": (4, 3)})
-    profile = _measure(flexible, request, inputs={"x": np.ones((4, 3))})
-    assert profile.measurement.settings == Settings(
-        "cpu_and_ne", "times", 2, 1, 1, 0, 7, {"x": (4, 3)}, ("x",)
+    asked = Settings(
+        compute_units="cpu_and_ne",
+        function="times",
+        iterations=2,
+        compile_iterations=1,
+        load_iterations=1,
+        warmups=0,
+        seed=7,
+        shapes={"x": (4, 3)},
     )
+    profile = _measure(flexible, asked, inputs={"x": np.ones((4, 3))})
+    measured = profile.measurement
+    assert measured.settings == dataclasses.replace(asked, inputs=("x",))
     assert list(profile.ops.outputs) == [("tensor<fp32, [4, 3]>",)]
     assert profile.model.main.name == "times"
-    assert profile.host.engine == "scripted"
-    assert profile.host.label == f"scripted 1 on {profile.host.processor}"
+    assert measured.runtime == Runtime("scripted", "Scripted engine", "1")
+    assert measured.label == f"Scripted engine 1 on {measured.machine.processor}"
+    assert measured.compute_units == ""
+    assert measured.measured_at.endswith("Z")
 
 
 def test_one_state_goes_on_through_all_predictions() -> None:
@@ -164,7 +177,7 @@ def test_values_of_flexible_inputs_bring_their_shapes() -> None:
     model = adder(ir.RangeShapes(((1, 4), (3, 3))))
     values = {"x": np.ones((4, 3), np.float32)}
     quick = Settings(iterations=1, compile_iterations=1, load_iterations=1)
-    assert measure(model, quick, inputs=values).request.shapes == {"x": (4, 3)}
+    assert measure(model, quick, inputs=values).measurement.settings.shapes == {"x": (4, 3)}
     with pytest.raises(InputError, match="does not allow the shape 5×3"):
         measure(model, quick, inputs={"x": np.ones((5, 3), np.float32)})
     with pytest.raises(InputError, match="but 4×3 was given"):
@@ -198,16 +211,18 @@ def test_it_is_always_said_where_figures_come_from() -> None:
 
 
 def test_compute_units_are_said_to_have_no_influence() -> None:
-    found = _findings(_measure(perceptron(), Settings("cpu_and_ne", iterations=2, compile_iterations=1)))
+    found = _findings(
+        _measure(perceptron(), Settings(compute_units="cpu_and_ne", iterations=2, compile_iterations=1))
+    )
     assert "cpu_and_ne" in found["compute-units-ignored"]
 
 
-def test_made_up_weights_are_said() -> None:
+def test_synthetic_weights_are_said() -> None:
     model = absent_weights(perceptron())
     with pytest.raises(MissingWeightsError):
         _measure(model, QUICK)
     profile = _measure(model, Settings(iterations=2, compile_iterations=1, random_weights=True))
-    assert _findings(profile)["random-weights"].startswith("1 constant is absent and was made up")
+    assert _findings(profile)["random-weights"].startswith("1 absent constant was replaced by synthetic")
     assert "random-weights" not in _findings(_measure(perceptron(), QUICK))
 
 
@@ -256,9 +271,8 @@ def test_json_gives_the_same_profile_back(profile: Profile) -> None:
 
 def test_json_has_statistics_for_other_readers(profile: Profile) -> None:
     data = profile.to_json()
-    assert data["schema"] == "coremlscope.profile/1"
-    assert data["predict"]["statistics"]["median"] == RUN_S
-    assert data["predictions_per_s"] == 8.0
+    assert data["schema"] == "coremlscope.profile/2"
+    assert data["measurements"][0]["predict"]["statistics"]["median"] == RUN_S
 
 
 @pytest.mark.parametrize("foreign", [{}, [], None, "text", {"schema": "speedscope"}, {"schema": None}])
@@ -272,7 +286,7 @@ def test_another_version_is_refused(profile: Profile) -> None:
         Profile.from_json({**profile.to_json(), "schema": "coremlscope.profile/9"})
 
 
-@pytest.mark.parametrize("part", ["host", "predict", "ops", "groups", "model", "nodes"])
+@pytest.mark.parametrize("part", ["ops", "measurements", "model", "plans", "kernels", "estimates"])
 def test_a_damaged_profile_is_refused(part: str, profile: Profile) -> None:
     data = profile.to_json()
     for damaged in (None, {"x": 1}, 3):
@@ -283,5 +297,5 @@ def test_a_damaged_profile_is_refused(part: str, profile: Profile) -> None:
 def test_columns_of_different_lengths_are_refused(profile: Profile) -> None:
     data = json.loads(json.dumps(profile.to_json()))
     del data["ops"]["type"][0]
-    with pytest.raises(UsageError, match="columns of different lengths"):
+    with pytest.raises(UsageError, match="column type has not"):
         Profile.from_json(data)

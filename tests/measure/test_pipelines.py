@@ -7,15 +7,12 @@ import json
 
 import numpy as np
 import pytest
-from coremlscope.forecast.estimating import estimate_model
-from coremlscope.forecast.planning import plan_model
 
-from coremlscope import ir
+from coremlscope import api, ir
 from coremlscope.describe.model import describe_model
-from coremlscope.devices import find_device
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import InputError, MissingWeightsError, UnsupportedModelError, UsageError
-from coremlscope.measure.interleaved import ROUNDS, time_in_turns
+from coremlscope.measure.interleaved import ROUNDS, time_interleaved
 from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
@@ -193,28 +190,28 @@ def test_a_model_of_the_system_tells_all_that_its_file_holds() -> None:
 
 def test_plans_and_profiles_join_by_id() -> None:
     given = _chain()
-    plan = plan_model(given, find_device("m1", "15"))
-    planned = {op.id for function in plan.functions.values() for op in function.ops}
+    planned = api.plan(given, "m1", os="15")
+    view = planned.plans[0].view(planned.ops)
     profile = _measure(given)
-    assert set(profile.ops.id) <= planned
-    assert set(profile.ops.function) == set(plan.functions)
+    assert set(profile.ops.id) <= {op.id for op in view.ops}
+    assert set(profile.ops.function) == set(view.functions())
+    assert profile.ops == planned.ops
 
 
 def test_plans_and_estimates_say_what_they_lack() -> None:
     source, target = array_feature("print", (2048,), ir.DType.FP32), array_feature("y", (2048,))
     given = pipeline([image_feature("image")], [target], scene_print(), tripler(source, target))
-    plan = plan_model(given, find_device("m1", "15"))
+    (plan,) = api.plan(given, "m1", os="15").plans
     assert "model0 (visionFeaturePrint)" in plan.notes[0]
-    (estimated,) = estimate_model(given, [find_device("m1")])
+    (estimated,) = api.estimate(given, "m1").estimates
     assert estimated.left_out == ("model0 (visionFeaturePrint)",)
-    assert estimated.for_profile().left_out == estimated.left_out
 
 
-def test_pipelines_are_timed_in_turns() -> None:
+def test_pipelines_are_timed_interleaved() -> None:
     engine = ScriptedEngine(clock=ScriptedClock(), run_s=(RUN_S,))
     quick = dataclasses.replace(QUICK, iterations=ROUNDS)
     models = [_chain(), _standing()]
-    first, second = time_in_turns(models, [quick, quick], engine=engine, clock=engine.clock)
+    first, second = time_interleaved(models, [quick, quick], engine=engine, clock=engine.clock)
     assert first == [(2 * RUN_S,)] * ROUNDS
     assert second == [(RUN_S,)] * ROUNDS
 
@@ -224,4 +221,4 @@ def test_nothing_is_estimated_of_stages_that_nothing_is_known_of() -> None:
     interface = first.description.main
     given = pipeline(interface.inputs, interface.outputs, first)
     with pytest.raises(UnsupportedModelError, match=r"stages take: model0 \(visionFeaturePrint\)"):
-        estimate_model(given, [find_device("m1")])
+        api.estimate(given, "m1")

@@ -1,8 +1,11 @@
-"""Saved profiles."""
+"""Saved profiles, and how files are written."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from coremlscope.errors import OutputError, UsageError
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import profiles_from_json, to_json
 
-__all__ = ["is_saved_profile", "read_profile", "read_profiles", "write_profiles"]
+__all__ = ["is_saved_profile", "read_profile", "read_profiles", "write_atomically", "write_profiles"]
 
 
 def is_saved_profile(path: str | os.PathLike[str]) -> bool:
@@ -62,9 +65,46 @@ def write_profiles(path: str | os.PathLike[str], profiles: Sequence[Profile]) ->
     """
     result = profiles[0] if len(profiles) == 1 else tuple(profiles)
     content = msgspec.json.format(msgspec.json.encode(to_json(result)), indent=1)
+    write_atomically(path, content + b"\n")
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes a file as a whole: if that fails, the file that was there before stays as it was.
+
+    A temporary file in the same folder replaces the target once it is complete. What is not a regular file,
+    such as a pipe, is written directly; so is a file in a folder in which no other file can be made.
+
+    Raises:
+        OutputError: The file cannot be written.
+    """
+    target = Path(path)
     try:
-        Path(path).write_bytes(content + b"\n")
+        if _is_replaceable(target):
+            _replace(target.resolve(), content)
+        else:
+            target.write_bytes(content)
     except OSError as error:
         raise OutputError(
-            f"{path} cannot be written: {error.strerror or error}", "choose another path"
+            f"{path} cannot be written: {error.strerror or error}", "check the folder and its permissions"
         ) from error
+
+
+def _is_replaceable(target: Path) -> bool:
+    if not target.exists():
+        return True
+    places = (target, target.resolve().parent)
+    return target.is_file() and all(os.access(place, os.W_OK) for place in places)
+
+
+def _replace(target: Path, content: bytes) -> None:
+    temporary = target.with_name(f".coremlscope-{secrets.token_hex(8)}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+        temporary.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from coremlscope.results.operations import OpTable
+from coremlscope.results.presentation import Presented
 
 __all__ = [
     "ClassLabels",
@@ -158,7 +160,7 @@ class FunctionSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSummary:
+class ModelSummary(Presented):
     """What a model is.
 
     Attributes:
@@ -202,6 +204,12 @@ class ModelSummary:
     facts: _Pairs = ()
     absent: str = ""
     ops: OpTable = field(default_factory=OpTable)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values, with the schema's name."""
+        from coremlscope.results.schema import to_json
+
+        return to_json(self)
 
     @property
     def main(self) -> FunctionSummary:

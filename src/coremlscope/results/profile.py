@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -57,6 +57,23 @@ class Profile(Presented):
     kernels: tuple[Kernel, ...] = ()
     estimates: tuple[Estimate, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+    def __post_init__(self) -> None:
+        rows = len(self.ops)
+        for measured in self.measurements:
+            for name in ("status", "group"):
+                if len(getattr(measured, name)) not in (0, rows):
+                    raise ValueError(f"column {name} of a measurement has not {rows} rows")
+            _check_rows("groups", (row for group in measured.groups for row in group.ops), rows)
+            _check_rows("group", measured.group, len(measured.groups), least=-1)
+        for plan in self.plans:
+            columns = [*plan.supported.values(), *plan.cost_ms.values(), *(s.backend for s in plan.settings)]
+            if any(len(column) != rows + len(plan.inserted) for column in columns):
+                raise ValueError(f"a column of the plan for {plan.device} does not match the operations")
+        _check_rows("kernels", (row for kernel in self.kernels for row in kernel.ops), rows)
+        for found in self.estimates:
+            if len(found.kernel_s) not in (0, len(self.kernels)):
+                raise ValueError(f"the estimate for {found.device} does not match the kernels")
 
     @property
     def measurement(self) -> Measurement:
@@ -131,3 +148,8 @@ class Profile(Presented):
         from coremlscope.results.schema import profile_from_json
 
         return profile_from_json(data)
+
+
+def _check_rows(what: str, indices: Iterable[int], count: int, least: int = 0) -> None:
+    if any(not least <= index < count for index in indices):
+        raise ValueError(f"{what} refer to rows that do not exist")
