@@ -146,10 +146,10 @@ def test_a_blob_from_nowhere() -> None:
 def test_plans_look_at_half_precision() -> None:
     builder = _builder((64, 32, 32))
     builder.add_activation("relu", "RELU", "x", "y")
-    plan = coremlscope.plan(_read(builder), "m1", os="14.5")
-    (function,) = plan.functions.values()
-    relu = next(op for op in function.ops if op.type == "relu")
-    assert relu.supported("neural_engine") == "yes"
+    profile = coremlscope.plan(_read(builder), "m1", os="14.5")
+    (plan,) = profile.plans
+    relu = next(op for op in plan.view(profile.ops).ops if op.type == "relu")
+    assert relu.supported["neural_engine"] == "yes"
     assert any("layers of a neural network" in note for note in plan.notes)
 
 
