@@ -5,8 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 from coremlscope.comparison.profiles import Comparison, compare_profiles
-from coremlscope.results.profile import Group, OpTable, Phase, Profile
+from coremlscope.results.measurement import Group, Phase
+from coremlscope.results.operations import OpTable
+from coremlscope.results.profile import Profile
 from tests.support.profiles import small_profile
+
+__all__ = ["DRIFT", "ROUNDS", "changed", "rounds", "small_comparison", "timed", "with_measurement"]
 
 #: Twelve rounds of two predictions; in the second half the machine is three times as slow.
 ROUNDS = [(0.0010 * pace, 0.0011 * pace) for pace in (1, 1.01, 0.99, 1, 1.02, 1) * 2]
@@ -21,33 +25,53 @@ def rounds(factor: float) -> list[tuple[float, ...]]:
     ]
 
 
+def with_measurement(profile: Profile, **changes: object) -> Profile:
+    """The profile with other fields of its measurement."""
+    measured = dataclasses.replace(profile.measurement, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(profile, measurements=(measured,))
+
+
 def timed(profile: Profile, **factors: float) -> Profile:
     """The profile with intervals of 2 % around its groups, some of them slower by a factor."""
     groups = []
-    for group in profile.groups:
+    for group in profile.measurement.groups:
         wall = group.wall_s * factors.get(group.label.split(" ")[0], 1.0)
         groups.append(dataclasses.replace(group, wall_s=wall, low_s=wall * 0.98, high_s=wall * 1.02))
-    return dataclasses.replace(profile, groups=tuple(groups))
+    return with_measurement(profile, groups=tuple(groups))
 
 
 def changed() -> Profile:
-    """The made-up profile after its convolution was slowed down and its cast replaced by two operations."""
+    """The small profile after its convolution was slowed down and its last cast replaced by a relu."""
     profile = timed(small_profile(), conv=1.5)
     rows = [row for row in profile.ops if row.name != "probabilities"]
-    new = dataclasses.replace(rows[-1], id="main/600", type="relu", name="new", group=4, status="timed")
+    new = dataclasses.replace(rows[-1], id="main/600", type="relu", name="new")
     rows = [dataclasses.replace(row, name="scaled") if row.id == "main/1" else row for row in rows]
-    model = dataclasses.replace(profile.model, path="models/after.mlpackage", size_bytes=1_000_000)
-    extra = Group("relu", ("main/600",), 0.00005, 0.05, (("main/600/Relu", "Relu"),), 0.00004, 0.00006)
+    extra = Group(
+        label="relu",
+        ops=(len(rows),),
+        wall_s=0.00005,
+        share=0.05,
+        engine_nodes=(("main/600/Relu", "Relu"),),
+        low_s=0.00004,
+        high_s=0.00006,
+    )
+    old = profile.measurement
+    measured = dataclasses.replace(
+        old,
+        settings=dataclasses.replace(old.settings, compute_units="all"),
+        load=Phase.of((0.03,)),
+        groups=(*old.groups, extra),
+        status=(*old.status[: len(rows)], "timed"),
+        group=(*old.group[: len(rows)], len(old.groups)),
+    )
     return dataclasses.replace(
         profile,
-        model=model,
-        request=dataclasses.replace(profile.request, compute_units="all"),
-        load=Phase((0.03,)),
-        ops=OpTable.of(iter([*rows, new])),
-        groups=(*profile.groups, extra),
+        model=dataclasses.replace(profile.model, path="models/after.mlpackage", size_bytes=1_000_000),
+        ops=OpTable.of([*rows, new]),
+        measurements=(measured,),
     )
 
 
 def small_comparison() -> Comparison:
-    """Two versions of the made-up profile, timed in turns: the second takes 1.4 times as long."""
+    """Two versions of the small profile, interleaved: predictions of the second take 1.4 times as long."""
     return compare_profiles([timed(small_profile()), changed()], rounds=[rounds(1), rounds(1.4)])

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 
+from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
-from coremlscope.results.plan import DevicePlan, PlanReason, SettingEstimate, SettingPlan
-from coremlscope.results.profile import Group, OpRow, OpTable, Profile
-from tests.support.profiles import small_profile
+from coremlscope.results.estimate import Bound, Estimate, Kernel
+from coremlscope.results.measurement import Group
+from coremlscope.results.operations import OpRow, OpTable
+from coremlscope.results.plan import FunctionCost, Plan, Reason, SettingPlan
+from coremlscope.results.profile import Profile
+from tests.support.profiles import small_measurement, small_profile
+
+__all__ = ["large_profile"]
 
 _TYPES = ("conv", "linear", "add", "layer_norm", "softmax", "reshape", "matmul")
+_BOUNDS: tuple[Bound, Bound] = ("weights", "compute")
+_BACKENDS: dict[str, ComputeUnit] = {
+    "mps_graph": "gpu",
+    "bnns": "cpu",
+    "classic_cpu": "cpu",
+    "ane": "neural_engine",
+}
+#: The unit of each backend, an index into the units.
+_UNIT_OF = (1, 0, 0, 2)
 
 
 def large_profile(count: int, *, name: str = "model.layers.{layer}.block.{index}") -> Profile:
@@ -21,63 +36,116 @@ def large_profile(count: int, *, name: str = "model.layers.{layer}.block.{index}
     """
     rows = [
         OpRow(
-            f"main/{i}", _TYPES[i % len(_TYPES)], name.format(layer=i // 24, index=i), "main",
-            (f"tensor<fp16, [1, {i % 512 + 1}, 64]>",), 1000 * i, 640, 640, 64 * (i % 3), i // 2, "fused",
-            inputs=(i - 1,) if i else (), live_bytes=100_000 + 997 * (i * 7919 % 1000), kernel=i // 2,
+            id=f"main/{i}",
+            type=_TYPES[i % len(_TYPES)],
+            name=name.format(layer=i // 24, index=i),
+            function="main",
+            outputs=(f"tensor<fp16, [1, {i % 512 + 1}, 64]>",),
+            flops=1000 * i,
+            read_bytes=640,
+            written_bytes=640,
+            weight_bytes=64 * (i % 3),
+            inputs=(i - 1,) if i else (),
+            live_bytes=100_000 + 997 * (i * 7919 % 1000),
         )
         for i in range(count)
-    ]  # fmt: skip
+    ]
     pairs = count // 2
     total = sum(range(1, pairs + 1))
     groups = tuple(
         Group(
-            f"{rows[2 * k].type} + {rows[2 * k + 1].type}", (rows[2 * k].id, rows[2 * k + 1].id),
-            (k * 7919 % pairs + 1) * 1e-7, (k * 7919 % pairs + 1) / total, ((f"node {k}", "Fused"),),
+            label=f"{rows[2 * k].type} + {rows[2 * k + 1].type}",
+            ops=(2 * k, 2 * k + 1),
+            wall_s=(k * 7919 % pairs + 1) * 1e-7,
+            share=(k * 7919 % pairs + 1) / total,
+            engine_nodes=((f"node {k}", "Fused"),),
         )
         for k in range(pairs)
-    )  # fmt: skip
-    ops = OpTable.of(iter(rows))
-    return dataclasses.replace(small_profile(), ops=ops, groups=groups, plans=(_plan(count),))
+    )
+    measured = dataclasses.replace(
+        small_measurement(),
+        groups=groups,
+        status=("fused",) * count,
+        group=tuple(i // 2 for i in range(count)),
+    )
+    best = _best(count)
+    return dataclasses.replace(
+        small_profile(),
+        ops=OpTable.of(rows),
+        measurements=(measured,),
+        plans=(_plan(count, best),),
+        kernels=tuple(Kernel(rows[2 * k].name, "linear", (2 * k, 2 * k + 1)) for k in range(pairs)),
+        estimates=tuple(_estimate(setting, column) for setting, column in best.items()),
+    )
 
 
-def _plan(count: int) -> DevicePlan:
+def _on_engine(count: int) -> list[bool]:
+    return [i % 10 != 0 for i in range(count)]
+
+
+def _best(count: int) -> dict[ComputeUnits, tuple[int, ...]]:
+    """By setting the backend of each operation."""
+    return {
+        "all": tuple(3 if on else 0 for on in _on_engine(count)),
+        "cpu_and_ne": tuple(3 if on else 1 for on in _on_engine(count)),
+        "cpu_and_gpu": (0,) * count,
+        "cpu_only": (1,) * count,
+    }
+
+
+def _plan(count: int, best: dict[ComputeUnits, tuple[int, ...]]) -> Plan:
     reasons = tuple(
-        PlanReason(
-            "neural_engine", f"rule-{n}", f"The Neural Engine takes no operation of kind {n}",
-            f"use kind {n}b", "", "measured", "made by hand",
+        Reason(
+            unit="neural_engine",
+            rule=f"rule-{n}",
+            text=f"The Neural Engine takes no operation of kind {n}",
+            fix=f"use kind {n}b",
+            source="made by hand",
         )
         for n in range(5)
-    )  # fmt: skip
-    on_engine = [i % 10 != 0 for i in range(count)]
-    costs = {
-        "mps_graph": tuple(0.02 for _ in range(count)),
-        "bnns": tuple(0.05 for _ in range(count)),
-        "classic_cpu": tuple(0.06 for _ in range(count)),
-        "ane": tuple(0.001 * (i % 7 + 1) if on else None for i, on in enumerate(on_engine)),
-    }
-    best = {
-        "all": tuple(3 if on else 0 for on in on_engine),
-        "cpu_and_ne": tuple(3 if on else 1 for on in on_engine),
-        "cpu_and_gpu": (0,) * count, "cpu_only": (1,) * count,
-    }  # fmt: skip
-    unit_of = (1, 0, 0, 2)
-    settings = tuple(
-        SettingPlan(
-            setting, 10.0 + place, 2 * place, column, {},
-            SettingEstimate(
-                Figure(0.002, 0.001, 0.003, "estimated"), "calibrated", "weights",
-                {"weights": 0.002}, {"cpu": 1.0}, 0,
-                tuple(1e-6 * (k % 9 + 1) for k in range(count // 2)),
-                tuple(unit_of[column[2 * k]] for k in range(count // 2)),
-                tuple(("weights", "compute")[k % 2] for k in range(count // 2)),
-            ),
-        )
-        for place, (setting, column) in enumerate(best.items())
-    )  # fmt: skip
-    return DevicePlan(
-        "M9", "m9", "macOS 99", "plans made by hand", (), ("cpu", "gpu", "neural_engine"),
-        {"mps_graph": "gpu", "bnns": "cpu", "classic_cpu": "cpu", "ane": "neural_engine"}, (),
-        {"cpu": (1,) * count, "gpu": (1,) * count, "neural_engine": tuple(map(int, on_engine))},
-        costs, reasons, tuple(() if on else (i % 5,) for i, on in enumerate(on_engine)), ((),) * count,
-        settings,
-    )  # fmt: skip
+    )
+    on_engine = _on_engine(count)
+    return Plan(
+        device="M9",
+        chip="m9",
+        os="macOS 99",
+        cost_model="plans made by hand",
+        backends=_BACKENDS,
+        supported={"cpu": (1,) * count, "gpu": (1,) * count, "neural_engine": tuple(map(int, on_engine))},
+        cost_ms={
+            "mps_graph": (0.02,) * count,
+            "bnns": (0.05,) * count,
+            "classic_cpu": (0.06,) * count,
+            "ane": tuple(0.001 * (i % 7 + 1) if on else None for i, on in enumerate(on_engine)),
+        },
+        reasons=reasons,
+        why=tuple(() if on else (i % 5,) for i, on in enumerate(on_engine)),
+        advice=((),) * count,
+        settings=tuple(
+            SettingPlan(
+                compute_units=setting,
+                functions={"main": FunctionCost(10.0 + place, 2 * place)},
+                backend=column,
+            )
+            for place, (setting, column) in enumerate(best.items())
+        ),
+    )
+
+
+def _estimate(setting: ComputeUnits, column: tuple[int, ...]) -> Estimate:
+    pairs = len(column) // 2
+    return Estimate(
+        device="M9",
+        chip="m9",
+        os="macOS 99",
+        compute_units=setting,
+        latency=Figure(0.002, 0.001, 0.003, "estimated"),
+        basis="calibrated",
+        bound="weights",
+        parts={"weights": 0.002},
+        placement={"cpu": 1.0},
+        switches=0,
+        kernel_s=tuple(1e-6 * (k % 9 + 1) for k in range(pairs)),
+        kernel_unit=tuple(_UNIT_OF[column[2 * k]] for k in range(pairs)),
+        kernel_bound=tuple(_BOUNDS[k % 2] for k in range(pairs)),
+    )
