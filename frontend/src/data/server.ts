@@ -1,40 +1,4 @@
-/** The state of `coremlscope serve`: `App.state` in `server/app.py`. */
-export interface ServerState {
-  schema: "coremlscope.server/1";
-  folder: string;
-  max_upload_bytes: number;
-  profiles: Entry[];
-  jobs: Job[];
-}
-
-/** A saved profile; `problem` says why it cannot be shown. */
-export interface Entry {
-  id: string;
-  /** Seconds since 1970. */
-  saved: number;
-  model: string;
-  kind: string;
-  host: string;
-  iterations: number;
-  median_s: number;
-  low_s: number;
-  high_s: number;
-  load_s: number;
-  operations: number;
-  problem: string;
-}
-
-export interface Job {
-  id: number;
-  model: string;
-  status: "waiting" | "running" | "done" | "failed" | "cancelled";
-  phase: string;
-  done: number;
-  total: number;
-  profile: string;
-  error: string;
-  hint: string;
-}
+import type { Entry } from "./schema";
 
 /** Profiles of one model on one host, the oldest first. */
 export interface History {

@@ -1,5 +1,6 @@
 import { scaleLinear } from "d3-scale";
-import { type Entry, type History, histories } from "../../data/server";
+import type { Entry } from "../../data/schema";
+import { type History, histories } from "../../data/server";
 import { duration, share } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { ScrollRegion } from "../../ui/scroll";
