@@ -21,8 +21,8 @@ Models are profiled here, and their predictions are timed in interleaved rounds,
 slows the machine down slows all of them. Saved profiles (`coremlscope profile MODEL -o p.json`)
 are taken as they are; a file of several profiles counts as several sources. Times of different
 machines are shown and not compared. Operations are matched by name, type and shape, in the order
-of the program. `no change` means that the 95 % interval of the ratio of the medians holds 1.
-Plans and estimates are compared apart: nothing of them is measured.
+of the program. `no change` means that the 95 % interval of the ratio of the medians contains 1.
+Plans and estimates are compared separately: nothing of them is measured.
 
 examples:
   coremlscope compare before.mlpackage after.mlpackage

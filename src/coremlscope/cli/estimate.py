@@ -15,7 +15,7 @@ __all__ = ["COMMAND"]
 
 _EPILOG = """\
 Estimates come from a model of the chips that was fitted to published latencies; docs/accuracy.md
-says how good they are. The interval holds 80 % of the cases. `*` marks chips of which no latencies
+says how good they are. The interval contains 80 % of the cases. `*` marks chips of which no latencies
 are known.
 
 A report (-o) holds the profile: the model, its operations, the estimates and the plans that they

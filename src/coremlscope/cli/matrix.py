@@ -32,7 +32,7 @@ estimated for these devices. On a Mac all settings are measured in Core ML, thro
 with --on-device they are measured on an iPhone or iPad that is connected to it, which must be in
 developer mode. Neither path is yet confirmed on a device. A model that fails does not stop the
 others: the exit code is that of the first failure. Ctrl-C ends the work, keeps what is done, and
-gives exit code 130. The JSON holds a list of profiles, one a model.
+gives exit code 130. The JSON holds a list of profiles, one per model.
 
 examples:
   coremlscope matrix a.mlpackage b.mlpackage --device iphone-15-pro

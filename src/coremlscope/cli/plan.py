@@ -26,7 +26,8 @@ that a prediction takes.
 
 A report (-o) holds the profile: the model, its operations and the plans. --json writes a short
 form, `coremlscope.plan/1`, with the operations of each function: one object for one device, a
-list of such objects for several.
+list of such objects for several. Where Core ML is asked, a report holds its plan and ours, and
+the tables and the short form show Core ML's.
 
 examples:
   coremlscope plan model.mlpackage --device m1
@@ -105,14 +106,14 @@ def _write(profile: Profile, shown: Profile, arguments: argparse.Namespace) -> N
     from coremlscope.render import RENDERERS
     from coremlscope.render.json import render_values
     from coremlscope.render.plan_json import plan_to_json
-    from coremlscope.render.terminal.plan import render_plans
+    from coremlscope.render.terminal.plan import render_plan
 
     def as_json() -> str:
         plans = [plan_to_json(shown, plan) for plan in shown.plans]
         return render_values(plans[0] if len(plans) == 1 else plans)
 
     def tables(width: int, color: bool) -> str:
-        return render_plans(shown, width=width, color=color, list_ops=arguments.ops)
+        return render_plan(shown, width=width, color=color, list_ops=arguments.ops)
 
     write_reports(profile, arguments, RENDERERS, tables, as_json)
 

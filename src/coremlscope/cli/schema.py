@@ -1,4 +1,4 @@
-"""`coremlscope schema`: the JSON Schema of everything that is written."""
+"""`coremlscope schema`: the JSON Schema of profiles, lists of them, and model descriptions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="schema",
-    doc="Print the JSON Schema of everything that is written.",
+    doc="Print the JSON Schema of profiles and model descriptions.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,
