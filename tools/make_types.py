@@ -21,8 +21,7 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import MODEL, PROFILE, PROFILES, docstring_parts
 from coremlscope.server.app import SCHEMA as SERVER
-from coremlscope.server.jobs import Job
-from coremlscope.server.store import Entry
+from coremlscope.server.app import State
 
 OUTPUT = Path(__file__).parents[1] / "frontend" / "src" / "data" / "schema.ts"
 
@@ -37,18 +36,9 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ProfilesForm": ("", {"schema": f'"{PROFILES}"', "profiles": "ProfileForm[]"}),
     "ModelForm": ("ModelSummary", {"schema": f'"{MODEL}"'}),
     "ComparisonForm": ("Comparison", {"schema": f'"{COMPARISON}"', "differing": "string[]"}),
-    "ServerForm": (
-        "",
-        {
-            "schema": f'"{SERVER}"',
-            "folder": "string",
-            "max_upload_bytes": "number",
-            "profiles": "Entry[]",
-            "jobs": "Job[]",
-        },
-    ),
+    "ServerForm": ("State", {"schema": f'"{SERVER}"'}),
 }
-_ROOTS = (Profile, ModelSummary, Comparison, Entry, Job)
+_ROOTS = (Profile, ModelSummary, Comparison, State)
 #: The longest line that the front end's formatter leaves as it is.
 _WIDTH = 140
 

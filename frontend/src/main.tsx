@@ -25,7 +25,7 @@ function Page(props: { payload: Payload }) {
       return <ProfilesPage result={result} />;
     case "coremlscope.comparison/2":
       return <ComparePage result={result} />;
-    case "coremlscope.server/1":
+    case "coremlscope.server/2":
       return <ServerPage result={result} />;
   }
 }

@@ -89,28 +89,32 @@ export interface Difference {
   plans: PlanChange[];
 }
 
-/** A file of the folder. */
+/** A file of the folder. Of a file that holds several profiles the first one is described. */
 export interface Entry {
   /** Its name without the suffix: what addresses are made of. */
   id: string;
-  /** When it was written, in seconds since 1970. */
-  saved: number;
-  /** What the model is called. */
+  /** When the profile was made, UTC, ISO 8601; empty where it was not recorded. */
+  made_at: string;
+  /** How many profiles the file holds; 0 where it cannot be read. */
+  profiles: number;
+  /** The file name of the model. */
   model: string;
   /** Apple's name of the model type. */
   kind: string;
-  /** What the times are times of. */
-  host: string;
+  /**
+   * What `predict_s` is a time of: the label of the first measurement; without one the device, system and setting of the first estimate or
+   * plan.
+   */
+  label: string;
+  /**
+   * A prediction: the measured median with the 10th and 90th percentile, the estimate with its interval, or the planned cost; null where
+   * the profile holds none of them.
+   */
+  predict_s: Figure | null;
   /** How many predictions were timed. */
   iterations: number;
-  /** Median time of a prediction, measured on the host. */
-  median_s: number;
-  /** The 10th percentile of these times. */
-  low_s: number;
-  /** The 90th. */
-  high_s: number;
-  /** Median time of a load, measured. */
-  load_s: number;
+  /** Median time of a load, measured; null where it was not measured. */
+  load_s: number | null;
   /** How many operations the model has. */
   operations: number;
   /** Why the file cannot be shown; empty where it can. */
@@ -281,22 +285,23 @@ export interface InsertedOp {
 export interface Job {
   /** A number that no other job of this server has. */
   id: number;
-  /** What the model is called. */
+  /** The file name of the model. */
   model: string;
-  /** How far it is. */
+  /** Its state. */
   status: JobStatus;
-  /** What is repeated at the moment: `compile`, `load`, `predict`, … */
+  /** What is being repeated: `compile`, `load`, `predict`, … */
   phase: string;
-  /** How many repetitions of it are done. */
+  /** How many repetitions of that phase are done. */
   done: number;
   /** How many there will be. */
   total: number;
-  /** The id of the profile that it came to. */
+  /** The id of the saved profile; empty where there is none. */
   profile: string;
   /** Why it failed, in one sentence. */
   error: string;
   /** What can be done about it. */
   hint: string;
+  /** The options that it was asked for with; see `worker.main`. */
   request: Record<string, unknown>;
 }
 
@@ -728,6 +733,18 @@ export interface StageTiming {
   origin: Origin;
 }
 
+/** What the page shows. */
+export interface State {
+  /** The folder of the profiles. */
+  folder: string;
+  /** The largest model that can be uploaded. */
+  max_upload_bytes: number;
+  /** The saved profiles, the newest first. */
+  profiles: Entry[];
+  /** The models that wait, are being profiled, or were; the newest first. */
+  jobs: Job[];
+}
+
 /** Summary statistics of samples, in the samples' unit. */
 export interface Statistics {
   /** Number of samples. */
@@ -808,12 +825,8 @@ export interface ComparisonForm extends Comparison {
   differing: string[];
 }
 
-export interface ServerForm {
-  schema: "coremlscope.server/1";
-  folder: string;
-  max_upload_bytes: number;
-  profiles: Entry[];
-  jobs: Job[];
+export interface ServerForm extends State {
+  schema: "coremlscope.server/2";
 }
 
 /** What a page shows; `schema` tells the kinds apart. */
