@@ -75,10 +75,16 @@ def test_the_default_function_comes_first() -> None:
     other = ir.Model(spec_version=9, description=default, content=model.content)
     profile = api.plan(other, "m1")
     assert profile.ops.id == ("decode/0", "encode/0")
-    assert [op.id for op in profile.plans[0].view(profile.ops).ops if not op.inserted] == [
-        "decode/0",
-        "encode/0",
+    plan = profile.plans[0]
+    assert [op.id for op in plan.inserted] == [
+        "decode/input",
+        "decode/output",
+        "encode/input",
+        "encode/output",
     ]
+    # What Core ML inserts stays with its function.
+    functions = [op.function for op in plan.view(profile.ops).ops]
+    assert functions == ["decode"] * 3 + ["encode"] * 3
 
 
 def test_one_function_is_planned_where_it_is_named() -> None:
