@@ -77,14 +77,16 @@ def test_reports(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_reports_of_several_models(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, page = tmp_path / "r.json", tmp_path / "r.html"
+    path, page, trace = (tmp_path / f"r.{kind}" for kind in ("json", "html", "trace.json"))
     arguments = ["estimate", str(sample), str(sample), "--device", "m1"]
     assert main([*arguments, "-o", str(path), "-o", str(page)]) == 0
     assert [len(profile.estimates) for profile in read_profiles(path)] == [1, 1]
     assert "coremlscope.profiles/2" in page.read_text()
     capsys.readouterr()
-    assert main([*arguments, "-o", str(tmp_path / "r.csv")]) == 2
-    assert "no report format has the suffix '.csv'" in capsys.readouterr().err
+    assert main([*arguments, "-o", str(trace)]) == 2
+    assert "r.trace.json can show only one model" in capsys.readouterr().err
+    assert main(["estimate", str(sample), "--device", "m1", "-o", str(trace)]) == 0
+    assert json.loads(trace.read_text())["traceEvents"]
 
 
 def test_json_to_a_file(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,7 +139,7 @@ def test_on_a_mac_core_ml_is_asked(
     assert "planned by Apple's Core ML on this Mac" in out
     assert "Against the rules" in out
     plan = planned(capsys, sample)
-    assert plan["cost_model"] == "Apple's Core ML on this Mac"
+    assert plan["cost_model"] == "this Mac"
     report = tmp_path / "both.json"
     assert main(["plan", str(sample), "-o", str(report), "--quiet"]) == 0
     assert [plan.planner for plan in Profile.load(report).plans] == ["Core ML", "rules"]

@@ -73,7 +73,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render import COMPARISON_RENDERERS, render_comparison
+    from coremlscope.render import render_comparison
 
     with progress_bars(not arguments.quiet) as progress:
         comparison = api.compare(
@@ -96,7 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
     def tables(width: int, color: bool) -> str:
         return render_comparison(comparison, width=width, color=color)
 
-    write_reports(comparison, arguments, COMPARISON_RENDERERS, tables)
+    write_reports(comparison, arguments, tables)
     if arguments.fail_above is None:
         return 0
     slower = comparison.slower_by(arguments.fail_above)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.repetitions import add_function
-from coremlscope.cli.reports import check_formats, write_reports
+from coremlscope.cli.reports import write_reports
+from coremlscope.errors import UsageError
 
 __all__ = ["COMMAND"]
 
@@ -19,7 +21,7 @@ says how good they are. The interval contains 80 % of the cases. `*` marks chips
 are known.
 
 A report (-o) holds the profile: the model, its operations, the estimates and the plans that they
-rest on. Of several models it holds a list of profiles, which .html, .json, .md and .txt can show.
+rest on. Of several models it holds a list of profiles, which .trace.json cannot show.
 --json writes a short form: a list with one object for every model, device and setting.
 
 examples:
@@ -55,12 +57,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render import MATRIX_RENDERERS, RENDERERS
     from coremlscope.render.terminal.estimates import render_estimates, render_estimates_json
 
     is_list = len(arguments.models) > 1
-    renderers = MATRIX_RENDERERS if is_list else RENDERERS
-    check_formats(arguments, renderers)
+    if is_list:
+        _check_formats(arguments.output)
     profiles = [
         api.estimate(
             path,
@@ -75,11 +76,24 @@ def _run(arguments: argparse.Namespace) -> int:
     write_reports(
         tuple(profiles) if is_list else profiles[0],
         arguments,
-        renderers,
         lambda width, color: render_estimates(profiles, width=width, color=color),
         lambda: render_estimates_json(profiles),
     )
     return 0
+
+
+def _check_formats(reports: Sequence[Path]) -> None:
+    """Checks that reports have formats that can show several models.
+
+    Raises:
+        UsageError: One has not.
+    """
+    from coremlscope.render import MATRIX_RENDERERS, find_renderer
+
+    known = [renderer.suffix for renderer in MATRIX_RENDERERS]
+    for path in reports:
+        if find_renderer(path).suffix not in known:
+            raise UsageError(f"{path} can show only one model", f"use one of {', '.join(known)}")
 
 
 COMMAND = Command(

@@ -32,7 +32,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render import SUMMARY_RENDERERS, render_console
+    from coremlscope.render import render_console
 
     needs_ops = arguments.ops or any(path.suffix.lower() == ".csv" for path in arguments.output)
     summary = api.inspect(
@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> int:
     def tables(width: int, color: bool) -> str:
         return render_console(summary, width=width, color=color)
 
-    write_reports(summary, arguments, SUMMARY_RENDERERS, tables)
+    write_reports(summary, arguments, tables)
     return 0
 
 

@@ -66,12 +66,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="off a Mac: threads per operation (default: one per physical core)",
     )
     add_seed(parser, "synthetic inputs")
-    add_reports(parser, ".html, .json, .md or .txt", "MATRIX_RENDERERS", json="the profiles")
+    add_reports(parser, ".html, .json, .md, .csv or .txt", "MATRIX_RENDERERS", json="the profiles")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render import MATRIX_RENDERERS, render_matrix
+    from coremlscope.render import render_matrix
 
     with _live_table(not arguments.quiet) as (changed, progress):
         profiles = api.matrix(
@@ -91,7 +91,7 @@ def _run(arguments: argparse.Namespace) -> int:
     def tables(width: int, color: bool) -> str:
         return render_matrix(profiles, width=width, color=color)
 
-    write_reports(profiles, arguments, MATRIX_RENDERERS, tables)
+    write_reports(profiles, arguments, tables)
     return _exit_code([finding for profile in profiles for finding in profile.findings])
 
 

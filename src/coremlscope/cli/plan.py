@@ -103,7 +103,6 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
 
 def _write(profile: Profile, shown: Profile, arguments: argparse.Namespace) -> None:
     """Writes reports of a profile; prints the plans of `shown`, which may lack some of them."""
-    from coremlscope.render import RENDERERS
     from coremlscope.render.json import render_values
     from coremlscope.render.plan_json import plan_to_json
     from coremlscope.render.terminal.plan import render_plan
@@ -115,7 +114,7 @@ def _write(profile: Profile, shown: Profile, arguments: argparse.Namespace) -> N
     def tables(width: int, color: bool) -> str:
         return render_plan(shown, width=width, color=color, list_ops=arguments.ops)
 
-    write_reports(profile, arguments, RENDERERS, tables, as_json)
+    write_reports(profile, arguments, tables, as_json)
 
 
 COMMAND = Command(

@@ -64,7 +64,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.execution.wiring import interface_of
-    from coremlscope.render import RENDERERS, render_console
+    from coremlscope.render import render_console
 
     shapes = dict(arguments.shape)
     model = api.read(arguments.model)
@@ -93,7 +93,7 @@ def _run(arguments: argparse.Namespace) -> int:
     def tables(width: int, color: bool) -> str:
         return render_console(profile, width=width, color=color)
 
-    write_reports(profile, arguments, RENDERERS, tables)
+    write_reports(profile, arguments, tables)
     return 0
 
 
