@@ -97,7 +97,7 @@ def _wait(app: App, status: str) -> Job:
 
 
 @pytest.mark.parametrize("path", ["/", "/wrong/", "/wrong/state", f"/{_TOKEN}x/", "//", "/%2e%2e/state"])
-def test_nothing_is_told_without_the_token(app: App, path: str) -> None:
+def test_nothing_is_shown_without_the_token(app: App, path: str) -> None:
     response = _get(app, path)
     assert response.status == HTTPStatus.NOT_FOUND
     assert _TOKEN.encode() not in response.content

@@ -117,7 +117,7 @@ class ProfileStore:
         return self.folder / f"{id_}.json"
 
     def add(self, source: Path, model: str) -> str:
-        """Copies a file of profiles into the folder; its name tells the model and when it was made.
+        """Copies a file of profiles into the folder; it is named after the model and the time it was made.
 
         Args:
             source: The file.
