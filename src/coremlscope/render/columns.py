@@ -139,20 +139,20 @@ class _Table:
 
     def _planned_and_estimated(self) -> Iterator[tuple[str, list[Any]]]:
         names = _device_names(self._profile)
-        told: set[tuple[str, str, str]] = set()
+        done: set[tuple[str, str, str]] = set()
         for plan in self._profile.plans:
             device = names[plan.device, plan.os] + (".core-ml" if plan.planner == "Core ML" else "")
             yield from self._judged(plan, device)
             for setting in plan.settings:
                 key = plan.device, plan.os, setting.compute_units
                 yield from self._planned(plan, setting, f"{device}.{setting.compute_units}")
-                if key not in told:
-                    told.add(key)
+                if key not in done:
+                    done.add(key)
                     for estimate in self._profile.estimates:
                         if (estimate.device, estimate.os, estimate.compute_units) == key:
                             yield from self._estimated(estimate, f"{device}.{setting.compute_units}")
         for estimate in self._profile.estimates:
-            if (estimate.device, estimate.os, estimate.compute_units) not in told:
+            if (estimate.device, estimate.os, estimate.compute_units) not in done:
                 device = names[estimate.device, estimate.os]
                 yield from self._estimated(estimate, f"{device}.{estimate.compute_units}")
 

@@ -82,10 +82,10 @@ class _Function:
             "operations": [self._operation(index) for index in range(len(self._sides[0]))],
         }
 
-    def _others(self, tell: Callable[[int], dict[str, Any]]) -> Mapping[str, Any]:
+    def _others(self, describe: Callable[[int], dict[str, Any]]) -> Mapping[str, Any]:
         if len(self._views) == 1:
             return {}
-        return {"settings": {view.compute_units: tell(place) for place, view in enumerate(self._views)}}
+        return {"settings": {view.compute_units: describe(place) for place, view in enumerate(self._views)}}
 
     def _totals(self, place: int) -> dict[str, Any]:
         view, ops = self._views[place], self._sides[place]

@@ -186,7 +186,7 @@ def describe_inputs(profile: Profile, measurement: Measurement) -> str:
 
 
 def measurement_name(measurement: Measurement, among: Sequence[Measurement] = ()) -> str:
-    """The label of a measurement, with what else tells it from others of the same label.
+    """The label of a measurement, with what distinguishes it from others of the same label.
 
     Args:
         measurement: The measurement.

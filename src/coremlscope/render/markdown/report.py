@@ -269,7 +269,7 @@ def _estimates(profile: Profile) -> list[str]:
 
 
 def _plans(profile: Profile) -> Iterator[str]:
-    """Plans, where no estimates stand for them."""
+    """Plans, where there are no estimates."""
     for plan in () if profile.estimates else profile.plans:
         views = [plan.view(profile.ops, setting) for setting in plan.settings]
         yield f"### On {plan.device}, {plan.os} ({cell(describe_planner(plan))}, not measured)"
@@ -322,7 +322,7 @@ def _slowest(ops: OpTable, measurement: Measurement) -> list[str]:
 
 
 def _findings(profile: Profile) -> list[str]:
-    """All findings; those of one of several measurements stand beside it."""
+    """All findings; with several measurements, those of each are listed with it."""
     findings = profile.findings if len(profile.measurements) > 1 else profile.all_findings
     return ["### Findings", _finding_list(findings)] if findings else []
 

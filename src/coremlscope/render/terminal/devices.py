@@ -17,7 +17,7 @@ __all__ = ["devices_to_json", "render_chip", "render_chips"]
 def render_chips(chips: Sequence[Chip], *, width: int = 100, color: bool = False) -> str:
     """One row a chip."""
     screen = Screen(width, color)
-    screen.title("Devices", "  as published; what nobody published is left blank")
+    screen.title("Devices", "  as published; unpublished numbers are left blank")
     columns = [
         Column("chip", style="cyan", most=10),
         Column("name", most=10),
@@ -65,10 +65,9 @@ def render_chip(chip: Chip, *, width: int = 100, color: bool = False) -> str:
     """Every number of a chip, with its source."""
     screen = Screen(width, color)
     screen.title(chip.name)
-    screen.pairs([
-        ("systems", ", ".join(f"{platform} from {first}" for platform, first in chip.releases.items())),
-        ("devices", ", ".join(product.name for product in chip.products)),
-    ])  # fmt: skip
+    systems = ", ".join(f"{platform} from {first}" for platform, first in chip.releases.items())
+    products = ", ".join(product.name for product in chip.products)
+    screen.pairs([("systems", systems), ("devices", products)])
     parts = (("Neural Engine", chip.units[NEURAL_ENGINE]), ("GPU", chip.units[GPU]), ("CPU", chip.units[CPU]))
     for title, facts in (*parts, ("Memory", chip.memory)):
         if facts:

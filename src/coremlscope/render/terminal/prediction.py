@@ -23,13 +23,13 @@ _TOP, _ELEMENTS, _BAR = 5, 6, 20
 def render_prediction(
     results: Mapping[str, Any], *, width: int = 100, color: bool = False, hint: bool = False
 ) -> str:
-    """The outputs as text: the most probable classes, and arrays in short.
+    """The outputs as text: the most probable classes, and summaries of arrays.
 
     Args:
         results: By name of the output.
         width: Columns.
         color: Whether to use ANSI colours.
-        hint: Whether to say how outputs that are only hinted at can be kept.
+        hint: Whether to say how to get outputs in full.
     """
     screen = Screen(width, color)
     for name, value in results.items():

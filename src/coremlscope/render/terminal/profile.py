@@ -214,7 +214,7 @@ def _slowest_row(ops: OpTable, group: Group) -> tuple[str, ...]:
 
 
 def _show_plans(screen: Screen, profile: Profile) -> None:
-    """Plans, where no estimates stand for them: in full where there is nothing else to show."""
+    """Prints plans where there are no estimates, in full where nothing was measured either."""
     if profile.estimates:
         return
     for plan in profile.plans:

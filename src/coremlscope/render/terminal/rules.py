@@ -20,7 +20,7 @@ _EFFECTS = {
     "confirms": "was seen to run",
     "note": "notes",
 }
-_COLUMNS = (Column("rule", most=32), Column("what is so"), Column("where"), Column("known"))
+_COLUMNS = (Column("rule", most=32), Column("statement"), Column("scope"), Column("confidence"))
 
 
 def render_rules(entries: Sequence[Entry], *, width: int, color: bool) -> str:
@@ -30,7 +30,7 @@ def render_rules(entries: Sequence[Entry], *, width: int, color: bool) -> str:
     _show_groups(screen, entries)
     if entries:
         screen.line()
-        screen.line("`coremlscope rules RULE` shows what to do, the source and examples.", "dim")
+        screen.line("`coremlscope rules RULE` shows the fix, the source and examples.", "dim")
     return screen.text
 
 
@@ -43,11 +43,11 @@ def render_rule(entry: Entry, *, width: int, color: bool) -> str:
             ("unit", _UNITS[entry.unit]),
             ("effect", _EFFECTS[entry.effect]),
             ("operations", _ops(entry.ops)),
-            ("what is so", entry.text),
-            ("what to do", entry.fix),
+            ("statement", entry.text),
+            ("fix", entry.fix),
             ("Core ML says", entry.core_ml),
-            ("where", entry.scope or "everywhere"),
-            ("known", entry.confidence),
+            ("scope", entry.scope or "everywhere"),
+            ("confidence", entry.confidence),
             ("source", entry.source),
         ]
     )
