@@ -283,11 +283,15 @@ class PlanView:
         return tuple(self._rows())
 
     def functions(self) -> dict[str, tuple[PlannedOp, ...]]:
-        """The operations by function, in the order of the plan."""
+        """The operations by function, in the order of the plan.
+
+        In profiles of older versions the setting has one cost for all stages of a pipeline; the functions
+        are those of the operations all the same.
+        """
         found: dict[str, list[PlannedOp]] = {name: [] for name in self.setting.functions}
         for op in self.ops:
             found.setdefault(op.function, []).append(op)
-        return {name: tuple(ops) for name, ops in found.items()}
+        return {name: tuple(ops) for name, ops in found.items() if ops}
 
     def reasons(self, op: PlannedOp) -> list[Reason]:
         """Why an operation does not run on the units that the setting allows and that were not chosen."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -60,20 +60,14 @@ class Profile(Presented):
 
     def __post_init__(self) -> None:
         rows = len(self.ops)
+        _check_rows("inputs", (row for inputs in self.ops.inputs for row in inputs or ()), rows)
         for measured in self.measurements:
-            for name in ("status", "group"):
-                if len(getattr(measured, name)) not in (0, rows):
-                    raise ValueError(f"column {name} of a measurement has not {rows} rows")
-            _check_rows("groups", (row for group in measured.groups for row in group.ops), rows)
-            _check_rows("group", measured.group, len(measured.groups), least=-1)
+            _check_measurement(measured, rows)
         for plan in self.plans:
-            columns = [*plan.supported.values(), *plan.cost_ms.values(), *(s.backend for s in plan.settings)]
-            if any(len(column) != rows + len(plan.inserted) for column in columns):
-                raise ValueError(f"a column of the plan for {plan.device} does not match the operations")
+            _check_plan(plan, rows)
         _check_rows("kernels", (row for kernel in self.kernels for row in kernel.ops), rows)
         for found in self.estimates:
-            if len(found.kernel_s) not in (0, len(self.kernels)):
-                raise ValueError(f"the estimate for {found.device} does not match the kernels")
+            _check_estimate(found, len(self.kernels))
 
     @property
     def measurement(self) -> Measurement:
@@ -150,6 +144,51 @@ class Profile(Presented):
         return profile_from_json(data)
 
 
+def _check_measurement(measured: Measurement, rows: int) -> None:
+    columns: dict[str, Sequence[object]] = {"status": measured.status, "group": measured.group}
+    ranges = measured.fp16
+    if ranges is not None:
+        columns |= {
+            "largest": ranges.largest,
+            "overflows": ranges.overflows,
+            "infinities": ranges.infinities,
+            "nans": ranges.nans,
+        }
+    for name, column in columns.items():
+        if len(column) not in (0, rows):
+            raise ValueError(f"column {name} of a measurement has not {rows} rows")
+    _check_rows("groups", (row for group in measured.groups for row in group.ops), rows)
+    _check_rows("group", measured.group, len(measured.groups), least=-1)
+
+
+def _check_plan(plan: Plan, rows: int) -> None:
+    where = f"the plan for {plan.device}"
+    if not plan.settings or set(plan.cost_ms) != set(plan.backends):
+        raise ValueError(f"{where} has no setting, or no costs of a backend")
+    count = rows + len(plan.inserted)
+    needed = [*plan.supported.values(), *plan.cost_ms.values(), *(s.backend for s in plan.settings)]
+    optional: list[Sequence[object]] = [plan.why, plan.advice, *plan.cost_basis.values()]
+    optional += [column for s in plan.settings for column in (s.weight, *s.detour_ms.values())]
+    if any(len(c) != count for c in needed) or any(len(c) not in (0, count) for c in optional):
+        raise ValueError(f"a column of {where} does not match the operations")
+    if any(known not in (1, 0, -1, None) for column in plan.supported.values() for known in column):
+        raise ValueError(f"{where} has other support than 1, 0 and -1")
+    for setting in plan.settings:
+        _check_rows(f"backends of {where}", setting.backend, len(plan.backends), least=-1)
+    for basis in plan.cost_basis.values():
+        _check_rows(f"bases of {where}", basis, len(plan.bases), least=-1)
+    reasons = (index for told in (*plan.why, *plan.advice) for index in told)
+    _check_rows(f"reasons of {where}", reasons, len(plan.reasons))
+    _check_rows(f"inserted operations of {where}", (op.before for op in plan.inserted), rows + 1)
+
+
+def _check_estimate(found: Estimate, kernels: int) -> None:
+    lengths = {len(column) for column in (found.kernel_s, found.kernel_unit, found.kernel_bound)}
+    if lengths not in ({0}, {kernels}):
+        raise ValueError(f"the estimate for {found.device} does not match the kernels")
+    _check_rows(f"units of the estimate for {found.device}", found.kernel_unit, len(found.units))
+
+
 def _check_rows(what: str, indices: Iterable[int], count: int, least: int = 0) -> None:
     if any(not least <= index < count for index in indices):
-        raise ValueError(f"{what} refer to rows that do not exist")
+        raise ValueError(f"{what} hold an index that is out of range")

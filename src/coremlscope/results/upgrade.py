@@ -25,15 +25,15 @@ def upgrade_profile(data: Mapping[str, Any]) -> _Json:
     """
     old_ops, settings = data["ops"], _settings(data)
     rows = {id_: row for row, id_ in enumerate(old_ops["id"])}
-    plans = data.get("plans", ())
+    plans, estimates = data.get("plans", ()), list(_estimates(data))
     return {
         "model": {key: value for key, value in data["model"].items() if key not in ("schema", "op_list")},
         "ops": _ops(old_ops),
         "made": {},
         "measurements": [_measurement(data, rows, settings)],
         "plans": [_plan(plan, old_ops) for plan in plans],
-        "kernels": _kernels(old_ops),
-        "estimates": list(_estimates(data)),
+        "kernels": _kernels(old_ops, estimates),
+        "estimates": estimates,
         "findings": [],
     }
 
@@ -95,19 +95,21 @@ def _ranges(ops: Mapping[str, Any]) -> _Json:
     }
 
 
-def _kernels(ops: Mapping[str, Any]) -> list[_Json]:
-    members: dict[int, list[int]] = {}
+def _kernels(ops: Mapping[str, Any], estimates: Sequence[Mapping[str, Any]]) -> list[_Json]:
+    """One for each entry of the estimates' columns; the last ones may hold no operation of the table."""
+    count = max((len(estimate.get("kernel_s", ())) for estimate in estimates), default=0)
+    members: list[list[int]] = [[] for _ in range(count)]
     for row, kernel in enumerate(ops.get("kernel", ())):
         if kernel is not None:
-            members.setdefault(kernel, []).append(row)
-    if not members:
-        return []
-    kernels = [members.get(index, []) for index in range(max(members) + 1)]
-    return [{"name": ops["name"][held[0]] if held else "", "kind": "", "ops": held} for held in kernels]
+            members[kernel].append(row)
+    return [{"name": ops["name"][held[0]] if held else "", "kind": "", "ops": held} for held in members]
 
 
 def _plan(plan: Mapping[str, Any], ops: Mapping[str, Any]) -> _Json:
-    functions = list(dict.fromkeys(ops["function"]))
+    """The cost of a setting was that of all functions; where one was planned, it is that function's."""
+    of_each = [*ops["function"], *(op["function"] for op in plan["inserted"])]
+    listed = zip(of_each, *plan["supported"].values(), strict=True)
+    functions = list(dict.fromkeys(name for name, *support in listed if any(s is not None for s in support)))
     name = functions[0] if len(functions) == 1 else "all stages"
     return {**plan, "settings": [_setting(setting, name) for setting in plan["settings"]]}
 
