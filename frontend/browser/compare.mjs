@@ -16,7 +16,8 @@ await look(
       verdicts: await text("[aria-label=Phases] .verdict"),
       before: await text("[aria-label=Phases] tbody td.number:nth-of-type(1)"),
       names: await text("[aria-label='Operations whose time changed'] tbody td:nth-of-type(1)"),
-      placements: await text(".compare-part h3"),
+      plans: await text(".compare-part h3"),
+      tags: await text(".section-note .origin"),
       flag: await page.evaluate(() => globalThis.hostile ?? null),
       violations: {},
     };

@@ -6,11 +6,11 @@ await look(async (page, url, [type]) => {
   const seen = { rows: await readRows(page) };
   const heading = (name) => page.locator(".grid-head").getByRole("button", { name, exact: true });
 
-  await heading("Host").click();
+  await heading("Measured").click();
   seen.slowestFirst = await readRows(page);
   seen.sorted = await page.locator("[aria-sort=descending]").textContent();
-  await heading("Host").click();
-  await heading("Host").click();
+  await heading("Measured").click();
+  await heading("Measured").click();
   seen.backInOrder = await readRows(page);
 
   await page.getByRole("searchbox").fill("conv");
@@ -37,7 +37,7 @@ await look(async (page, url, [type]) => {
   await page.locator(".grid-scroll").press("Escape");
   seen.isClosed = (await page.locator(".detail").count()) === 0;
 
-  await page.locator(".context select").nth(1).selectOption("cpu_only");
+  await page.locator(".context select").last().selectOption("cpu_only");
   seen.onCpu = await readRows(page);
   return seen;
 });

@@ -12,7 +12,13 @@ await look(async (page, url) => {
     tiles: await text(".tile-value"),
     tileTexts: await text(".tile-text"),
     origins: await text(".tile .origin"),
+    facts: await text(".fact"),
+    lead: await text(".lead"),
+    menus: await text(".context option"),
     sections: await text("main h2"),
+    deadLinks: await page.evaluate(() =>
+      [...document.querySelectorAll(".topbar a")].map((link) => link.hash).filter((hash) => !document.querySelector(hash)),
+    ),
     findings: await text(".finding"),
     times: await text("#times tbody tr"),
     settings: await text("#settings tbody tr"),

@@ -1,7 +1,7 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useMemo, useState } from "preact/hooks";
 import { Placement } from "./data/placement";
-import { type Remark, remarksOf, type Target, targetsOf } from "./data/profile";
+import { measurementName, type Remark, remarksOf, type Target, targetsOf } from "./data/profile";
 import { buildRows, type Rows } from "./data/rows";
 import type {
   ComputeUnits,
@@ -27,6 +27,8 @@ export interface Report {
   measurements: Measurement[];
   /** The chosen measurement; null where nothing was measured. */
   measurement: Measurement | null;
+  /** The name of the chosen measurement. */
+  measuredBy: string | undefined;
   /** The groups of the chosen measurement. */
   groups: Group[];
   kernels: Kernel[];
@@ -83,6 +85,7 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
     remarks,
     measurements,
     measurement: measured,
+    measuredBy: measured ? measurementName(measurements, measured) : undefined,
     groups: measured?.groups ?? NONE,
     kernels,
     targets,

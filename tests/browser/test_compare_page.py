@@ -13,7 +13,7 @@ from coremlscope.comparison.profiles import Comparison, compare_profiles
 from coremlscope.devices import find_device
 from coremlscope.formats.sample import sample_model
 from coremlscope.render.page import render_html_comparison
-from coremlscope.results.profile import Request
+from coremlscope.results.measurement import Settings
 from coremlscope.units import format_duration
 from tests.support.browser import Drive
 from tests.support.comparisons import changed, rounds, timed
@@ -31,10 +31,10 @@ def comparison() -> Comparison:
     found = compare_profiles([before, after], rounds=[rounds(1), rounds(1.4)], labels=["main", HOSTILE])
     devices = [find_device("m1")]
     model = sample_model(size=224, width=0.5, classes=4)
-    plans = compare_on_devices(model, Request(), devices, ["all", "cpu_only"])
+    plans = compare_on_devices(model, Settings(), devices, ["all", "cpu_only"])
     (difference,) = found.differences
-    placements = tuple(place for one in plans.differences for place in one.placements)
-    return dataclasses.replace(found, differences=(dataclasses.replace(difference, placements=placements),))
+    changes = tuple(plan for one in plans.differences for plan in one.plans)
+    return dataclasses.replace(found, differences=(dataclasses.replace(difference, plans=changes),))
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +52,10 @@ def test_the_page_says_what_the_json_says(seen: dict[str, Any], comparison: Comp
     assert seen["verdicts"] == [change.verdict for change in difference.phases.values()]
     assert seen["before"] == [format_duration(c.before or 0.0) for c in difference.phases.values()]
     assert seen["names"] == [row.name for row in difference.telling_rows]
-    assert [title.split(" planned")[0] for title in seen["placements"]] == [
-        f"On M1, all → {place.after}" for place in difference.placements
+    assert [title.split(" planned")[0] for title in seen["plans"]] == [
+        f"On M1, all → {plan.after}" for plan in difference.plans
     ]
+    assert seen["tags"] == ["measured by scripted 1.0 on Made-up 9000"]
     assert seen["folded"] < seen["unfolded"]
 
 

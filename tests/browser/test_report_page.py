@@ -13,15 +13,17 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
-from coremlscope.describe.stages import StageSummary
 from coremlscope.findings import Finding
-from coremlscope.render.json import plain
-from coremlscope.render.page import render_html
-from coremlscope.results.profile import Profile, StageTiming
+from coremlscope.render.page import render_html, to_page_values
+from coremlscope.results.measurement import Phase, StageTiming
+from coremlscope.results.model import StageSummary
+from coremlscope.results.profile import Profile
 from coremlscope.units import format_duration
 from tests.support import programs
 from tests.support.browser import Drive
+from tests.support.comparisons import with_measurement
 from tests.support.large_profiles import large_profile
+from tests.support.partial_profiles import PROFILES
 from tests.support.profiles import small_profile, small_summary
 
 HOSTILE = (
@@ -63,22 +65,17 @@ def seen(drive: Drive, looped: Profile, tmp_path_factory: pytest.TempPathFactory
 
 def test_the_page_says_what_the_data_say(seen: dict[str, Any], looped: Profile) -> None:
     assert seen["complaints"] == seen["foreign"] == []
-    estimate = looped.plans[0].settings[0].estimate
-    assert estimate is not None
+    phases, label = looped.measurement.phases, looped.measurement.label
     assert seen["tiles"] == [
-        format_duration(looped.predict.statistics.median),
-        format_duration(estimate.latency.value),
-        format_duration(looped.load.statistics.median),
-        format_duration(looped.compile.statistics.median),
+        format_duration(phases["predict"].statistics.median),
+        format_duration(looped.estimates[0].latency.value),
+        format_duration(phases["load"].statistics.median),
+        format_duration(phases["compile"].statistics.median),
     ]
-    assert [origin.split()[0] for origin in seen["origins"]] == [
-        "measured",
-        "estimated",
-        "measured",
-        "measured",
-    ]
-    assert seen["data"] == plain(looped.to_json())
-    assert Profile.from_json(seen["data"]) == looped
+    assert seen["origins"] == [f"measured by {label}", "estimated", "measured", "measured"]
+    assert any(f"by coremlscope {looped.made.version}" in fact for fact in seen["facts"])
+    assert seen["data"] == json.loads(json.dumps(to_page_values(looped)))
+    assert Profile.from_json(seen["data"]).measurements == looped.measurements
     # Two devices with four settings each, and a line above each device.
     assert len(seen["settings"]) == 10
     assert any(format_duration(looped.plans[1].settings[3].total_ms / 1e3) in row for row in seen["settings"])
@@ -108,20 +105,20 @@ def test_layers_sort_filter_and_fold(drive: Drive, looped: Profile, tmp_path: Pa
 def test_numbers_of_layers_equal_the_data(drive: Drive, tmp_path: Path) -> None:
     profile = large_profile(300)
     seen = drive("layers", write(tmp_path, profile), "linear")
-    times = {group.op_ids[0]: group.wall_s for group in profile.groups}
-    slowest = sorted(profile.groups, key=lambda group: -group.wall_s)
-    assert seen["sorted"].startswith("Host")
+    groups = profile.measurement.groups
+    slowest = sorted(groups, key=lambda group: -group.wall_s)
+    assert seen["sorted"].startswith("Measured")
     for row, group in zip(seen["slowestFirst"][:20:2], slowest, strict=False):
-        assert row["Host"] == f"2 ops{format_duration(times[group.op_ids[0]])}"
+        assert row["Measured"] == f"2 ops{format_duration(group.wall_s)}"
     assert {row["Type"] for row in seen["ofOneType"]} == {"linear"}
     assert {row["Type"] for row in seen["searched"]} == {"conv"}
     plan = profile.plans[0]
     on_engine = [i for i, backend in enumerate(plan.settings[0].backend) if backend == 3]
     planned = sum(plan.cost_ms["ane"][i] or 0 for i in on_engine)
-    groups = {profile.ops.group[i] for i in on_engine}
-    measured = sum(profile.groups[group].wall_s for group in groups)
+    shown = {profile.measurement.group[i] for i in on_engine}
+    measured = sum(groups[group].wall_s for group in shown)
     assert seen["onNeuralEngine"] == (
-        f"{len(on_engine)} of {len(profile.ops)} rows; {format_duration(measured)} measured in {len(groups)}"
+        f"{len(on_engine)} of {len(profile.ops)} rows; {format_duration(measured)} measured in {len(shown)}"
         f" groups that they are part of; {format_duration(planned / 1e3)} planned"
     )
     first = seen["rows"][0]
@@ -171,33 +168,124 @@ def test_large_models_are_quick(drive: Drive, tmp_path: Path) -> None:
 def test_pipelines_and_classical_models_have_pages(drive: Drive, tmp_path: Path) -> None:
     """Each stage of a pipeline stands with its time, or with why it was not run."""
     stages = (
-        StageTiming("model0", "glmRegressor", "", 1e-5, 2e-6, 8e-6),
-        StageTiming("model1", "soundAnalysisPreprocessing", "is a part of the system"),
+        StageTiming(name="model0", kind="glmRegressor", run_s=1e-5, convert_s=2e-6, operations_s=8e-6),
+        StageTiming(name="model1", kind="soundAnalysisPreprocessing", absent="is a part of the system"),
     )
     model = dataclasses.replace(
         small_summary(),
-        stages=tuple(StageSummary(one.name, one.kind, (), (), absent=one.absent) for one in stages),
+        stages=tuple(
+            StageSummary(name=one.name, kind=one.kind, inputs=(), outputs=(), absent=one.absent)
+            for one in stages
+        ),
         facts=(("trees", "3 trees of 7 nodes"),),
     )
-    seen = drive("page", write(tmp_path, dataclasses.replace(small_profile(), model=model, stages=stages)))
+    profile = dataclasses.replace(with_measurement(small_profile(), stages=stages), model=model)
+    seen = drive("page", write(tmp_path, profile))
     assert seen["complaints"] == []
     assert any("model0" in row and "10.0 µs" in row for row in seen["times"])
     assert any("not run: is a part of the system" in row for row in seen["times"])
 
 
-def test_older_profiles_and_models_have_pages(drive: Drive, tmp_path: Path) -> None:
-    """Without plans, edges and live memory the page shows what is left."""
-    data = json.loads(json.dumps(plain(small_profile().to_json())))
-    for column in ("layer", "layer_type", "inputs", "live_bytes", "kernel"):
-        del data["ops"][column]
-    del data["plans"]
-    seen = drive("page", write(tmp_path, Profile.from_json(data)))
+#: By what a profile holds: sections that its page has, and sections that it has not.
+SECTIONS: dict[str, tuple[set[str], set[str]]] = {
+    "everything": ({"Times", "Compute units", "Layers", "Roofline", "Weights"}, set()),
+    "measurement": ({"Times", "Layers", "Findings", "Weights"}, {"Compute units", "Memory of live values"}),
+    "one phase": ({"Times", "Layers"}, {"Compute units", "Timeline", "Roofline"}),
+    "no phase": ({"Times", "Layers", "Timeline"}, {"Compute units"}),
+    "several measurements": ({"Times", "Compute units", "Layers"}, set()),
+    "plan": ({"Compute units", "Layers", "Findings", "Timeline"}, {"Times", "Roofline"}),
+    "plan under every setting": ({"Compute units", "Layers"}, {"Times", "Roofline"}),
+    "estimates": ({"Compute units", "Layers", "Timeline", "Roofline"}, {"Times"}),
+    "brief estimates": ({"Compute units", "Layers"}, {"Times", "Timeline", "Roofline"}),
+    "operations": ({"Layers", "Weights"}, {"Times", "Findings", "Compute units", "Timeline", "Roofline"}),
+    "failure": ({"Findings"}, {"Times", "Layers", "Compute units", "Weights"}),
+    "older version": ({"Times", "Compute units", "Layers"}, set()),
+}
+
+
+@pytest.mark.parametrize("parts", PROFILES)
+def test_every_part_of_a_profile_may_be_absent(drive: Drive, tmp_path: Path, parts: str) -> None:
+    profile = PROFILES[parts]()
+    seen = drive("page", write(tmp_path, profile))
+    assert seen["complaints"] == seen["foreign"] == seen["deadLinks"] == []
+    assert seen["phoneOverflow"] <= 0
+    present, absent = SECTIONS[parts]
+    assert present <= set(seen["sections"])
+    assert not absent & set(seen["sections"])
+    found = drive("accessibility", write(tmp_path, profile))
+    assert found["light"] == found["dark"] == found["complaints"] == []
+
+
+def test_headlines_of_partial_profiles(drive: Drive, tmp_path: Path) -> None:
+    """What stands at the top is what the profile has: a plan, an estimate, or why the model was not read."""
+    plan = PROFILES["plan"]()
+    seen = drive("page", write(tmp_path, plan))
+    assert seen["tiles"] == [format_duration(plan.plans[0].settings[0].total_ms / 1e3)]
+    assert seen["origins"] == ["planned"]
+    estimated = PROFILES["estimates"]()
+    seen = drive("page", write(tmp_path, estimated))
+    assert seen["tiles"] == [format_duration(estimated.estimates[0].latency.value)]
+    assert seen["origins"] == ["estimated"]
+    failed = PROFILES["failure"]()
+    seen = drive("page", write(tmp_path, failed))
+    assert seen["tiles"] == []
+    assert seen["lead"] == ["This model could not be read; the findings say why."]
+    assert seen["findings"] == [f"Error{failed.findings[0].text}→ {failed.findings[0].hint}"]
+
+
+def test_a_measurement_can_be_chosen(drive: Drive, tmp_path: Path) -> None:
+    profile = PROFILES["several measurements"]()
+    seen = drive("measurements", write(tmp_path, profile))
     assert seen["complaints"] == []
-    assert {"Times", "Layers", "Findings", "Weights"} <= set(seen["sections"])
-    assert "Compute units" not in seen["sections"]
+    assert seen["names"] == [
+        "scripted 1.0 on Made-up 9000, 2 threads",
+        "scripted 1.0 on Made-up 9000, 4 threads",
+        "Core ML on Apple M2, CPU + NE",
+        "Core ML on Apple M2, CPU only",
+    ]
+    for name, measurement, chosen in zip(seen["names"], profile.measurements, seen["chosen"], strict=True):
+        assert chosen["tiles"][0] == format_duration(measurement.phases["predict"].statistics.median)
+        assert chosen["tags"][0] == f"measured by {name}"
+        assert chosen["times"] == [f"measured by {name}"]
+        assert chosen["shown"] == [name]
+        assert ("Measured" in chosen["columns"]) == bool(measurement.groups)
+    assert seen["first"] == seen["chosen"][0]
+
+
+def test_a_list_of_profiles_has_a_table(drive: Drive, tmp_path: Path) -> None:
+    profiles = [PROFILES[parts]() for parts in ("everything", "plan", "failure")]
+    slow = with_measurement(small_profile(), predict=Phase.of((0.5,) * 4))
+    profiles.append(
+        dataclasses.replace(slow, model=dataclasses.replace(slow.model, path="models/slow.mlmodel"))
+    )
+    path = tmp_path / "page.html"
+    path.write_text(render_html(profiles), encoding="utf-8")
+    seen = drive("profiles", path)
+    assert seen["complaints"] == seen["foreign"] == []
+    assert seen["violations"] == {"light": [], "dark": []}
+    assert seen["phoneOverflow"] <= 0
+    assert (seen["heading"], seen["isStillOpen"]) == ("4 models", True)
+    place = next(i for i, head in enumerate(seen["columns"]) if "measured" in head)
+    times = [row[place] for row in seen["rows"] if len(row) == len(seen["columns"])]
+    assert times == [
+        format_duration(profiles[0].measurement.phases["predict"].statistics.median),
+        "–",
+        "500 ms",
+    ]
+    failure = seen["rows"][2]
+    assert failure[1:] == [profiles[2].findings[0].text]
+    assert [row[0] for row in seen["slowestFirst"]][:2] == ["slow.mlmodel1 warning", seen["rows"][0][0]]
+    assert seen["fastestFirst"][0] == seen["rows"][0]
+    assert seen["backInOrder"] == seen["rows"]
+    for profile, opened in zip(profiles, seen["opened"], strict=True):
+        assert opened["heading"] == Path(profile.model.path).name
+        assert bool(opened["tiles"]) == bool(profile.measurements or profile.plans)
+
+
+def test_models_have_pages(drive: Drive, tmp_path: Path) -> None:
     path = tmp_path / "model.html"
     path.write_text(render_html(small_summary(list_ops=True)), encoding="utf-8")
     seen = drive("page", path)
-    assert seen["complaints"] == []
+    assert seen["complaints"] == seen["deadLinks"] == []
     assert "Layers" in seen["sections"]
     assert "Times" not in seen["sections"]

@@ -1,3 +1,4 @@
+import { plural } from "../format";
 import type { ComputeUnits, Estimate, Finding, Kernel, Measurement, Plan, Profile, SettingPlan } from "./schema";
 import { settingName } from "./words";
 
@@ -80,13 +81,21 @@ export function remarksOf(profile: Profile): Remark[] {
   return distinct.sort((a, b) => SEVERITIES.indexOf(a.finding.severity) - SEVERITIES.indexOf(b.finding.severity));
 }
 
-/** The name of a measurement in menus: its label, with its setting where another measurement has the same label. */
+/** The label of a measurement, with what else tells it from others of the same label, as in `timing.py`. */
 export function measurementName(all: readonly Measurement[], one: Measurement): string {
-  const same = all.filter((other) => other.label === one.label);
-  if (same.length < 2) return one.label;
-  const named = one.compute_units ? `${one.label}, ${settingName(one.compute_units)}` : one.label;
-  const equal = same.filter((other) => other.compute_units === one.compute_units);
-  return equal.length < 2 ? named : `${named} #${equal.indexOf(one) + 1}`;
+  const name = nameAmong(all, one);
+  const equal = all.filter((other) => nameAmong(all, other) === name);
+  return equal.length < 2 ? name : `${name} #${equal.indexOf(one) + 1}`;
+}
+
+function nameAmong(all: readonly Measurement[], one: Measurement): string {
+  const twins = all.filter((other) => other.label === one.label);
+  const isTold = (value: (of: Measurement) => unknown) => new Set(twins.map(value)).size > 1;
+  const parts = [one.label];
+  if (one.compute_units) parts.push(settingName(one.compute_units));
+  if (isTold((of) => of.machine.power_mode)) parts.push(`power mode: ${one.machine.power_mode || "unknown"}`);
+  if (isTold((of) => of.threads) && one.threads !== null) parts.push(plural(one.threads, "thread"));
+  return parts.join(", ");
 }
 
 /** The types of a kernel's operations: `conv + relu`. */

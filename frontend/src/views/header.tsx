@@ -177,14 +177,15 @@ function Tiles() {
 
 function MeasuredTile(props: { title: string; phase: Phase; measurement: Measurement; main?: boolean }) {
   const { phase, measurement } = props;
+  const { measuredBy } = useReport();
   const rate = props.main ? predictionsPerSecond(measurement) : null;
   return (
     <Tile
       title={props.title}
       value={duration(phase.statistics.median)}
       text={rate === null ? `median of ${phase.statistics.count}` : rateInWords(rate, "prediction")}
-      tag={<OriginTag origin="measured" on={props.main ? measurement.label : undefined} />}
-      hint={`Median of ${phase.statistics.count}, ${measurement.label}`}
+      tag={<OriginTag origin="measured" on={props.main ? measuredBy : undefined} />}
+      hint={`Median of ${phase.statistics.count}, measured by ${measuredBy}`}
       main={props.main ?? false}
     />
   );

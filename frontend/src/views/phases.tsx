@@ -11,14 +11,14 @@ import { useWidth } from "../ui/width";
 
 /** Compile, load and predict: summary statistics, and every sample in order. */
 export function Phases() {
-  const { measurement } = useReport();
+  const { measurement, measuredBy } = useReport();
   if (!measurement) return null;
   const phases = PHASES.flatMap(([name, title]): [string, Phase][] => {
     const phase = measurement[name];
     return phase ? [[title, phase]] : [];
   });
   return (
-    <Section id="times" title="Times" note={<OriginTag origin="measured" on={measurement.label} />}>
+    <Section id="times" title="Times" note={<OriginTag origin="measured" on={measuredBy} />}>
       <Measurements />
       {phases.length > 0 && (
         <ScrollRegion label="Statistics of compile, load and predict">

@@ -15,7 +15,7 @@ const EDGE = { left: 76, right: 18, top: 14, bottom: 44 };
 
 /** Arithmetic intensity against throughput: memory-bound work lies on the slope. */
 export function Roofline() {
-  const { measurement, table, groups, kernels, target, estimate } = useReport();
+  const { measuredBy, table, groups, kernels, target, estimate } = useReport();
   const measured = useMemo(() => measuredWork(table, groups), [table, groups]);
   const estimated = useMemo(() => (estimate ? estimatedWork(table, kernels, estimate) : []), [table, kernels, estimate]);
   const sources = (
@@ -32,7 +32,7 @@ export function Roofline() {
     <Section
       id="roofline"
       title="Roofline"
-      note={<OriginTag origin={source} on={source === "measured" ? measurement?.label : target?.device} />}
+      note={<OriginTag origin={source} on={source === "measured" ? measuredBy : target?.device} />}
       actions={<Choice label="Times of" options={sources} value={source} onChange={choose} />}
     >
       <Plot points={points} />

@@ -15,7 +15,7 @@ const LEAST = 0.6;
 
 /** One prediction over time, a lane for each compute unit. */
 export function Timeline() {
-  const { measurement, rows, table, groups, kernels, target, placement, estimate } = useReport();
+  const { measuredBy, rows, table, groups, kernels, target, placement, estimate } = useReport();
   const measured = useMemo(() => (groups.length ? measuredTimeline(table, groups) : null), [table, groups]);
   const planned = useMemo(() => (placement ? plannedTimeline(rows.all, placement) : null), [rows, placement]);
   const estimated = useMemo(() => (estimate ? estimatedTimeline(table, kernels, estimate) : null), [table, kernels, estimate]);
@@ -23,7 +23,7 @@ export function Timeline() {
   const [wanted, choose] = useState<Origin>("planned");
   const lanes = known.find((one) => one.origin === wanted) ?? known[0];
   if (!lanes) return null;
-  const on = lanes.origin === "measured" ? measurement?.label : target?.device;
+  const on = lanes.origin === "measured" ? measuredBy : target?.device;
   return (
     <Section
       id="timeline"

@@ -12,7 +12,7 @@ const LISTED = 12;
 
 /** Time by type: measured for groups of operations, planned for types of operations. */
 export function Types() {
-  const { rows, table, placement, groups, measurement } = useReport();
+  const { rows, table, placement, groups, measuredBy } = useReport();
   const totals = useMemo(() => byType(rows, table, placement), [rows, table, placement]);
   const kinds = useMemo(() => byLabel(groups), [groups]);
   return (
@@ -21,7 +21,7 @@ export function Types() {
         {kinds.length > 0 && (
           <div>
             <h3>
-              By group of operations <OriginTag origin="measured" on={measurement?.label} />
+              By group of operations <OriginTag origin="measured" on={measuredBy} />
             </h3>
             <Kinds kinds={kinds} />
           </div>

@@ -97,18 +97,23 @@ describe("measurements", () => {
     expect(predictionsPerSecond(measurement("a", { predict: null }))).toBeNull();
   });
 
-  it("are told apart by label, setting and number", () => {
+  it("are told apart by setting, power mode, threads and number", () => {
+    const { machine } = goldenMeasurement();
     const all = [
-      measurement("ONNX Runtime on a PC", { compute_units: "" }),
-      measurement("Core ML on M2", { compute_units: "all" }),
-      measurement("Core ML on M2", { compute_units: "cpu_only" }),
-      measurement("Core ML on M2", { compute_units: "cpu_only" }),
+      measurement("ONNX Runtime", { threads: 2 }),
+      measurement("ONNX Runtime", { threads: 4 }),
+      measurement("Core ML", { compute_units: "cpu_and_ne", threads: null }),
+      measurement("Core ML", { compute_units: "cpu_and_ne", threads: null, machine: { ...machine, power_mode: "low power" } }),
+      measurement("Core ML", { compute_units: "own", threads: null }),
+      measurement("Core ML", { compute_units: "own", threads: null }),
     ];
     expect(all.map((one) => measurementName(all, one))).toEqual([
-      "ONNX Runtime on a PC",
-      "Core ML on M2, All",
-      "Core ML on M2, CPU only #1",
-      "Core ML on M2, CPU only #2",
+      "ONNX Runtime, 2 threads",
+      "ONNX Runtime, 4 threads",
+      "Core ML, CPU + NE, power mode: unknown",
+      "Core ML, CPU + NE, power mode: low power",
+      "Core ML, own, power mode: unknown #1",
+      "Core ML, own, power mode: unknown #2",
     ]);
   });
 });

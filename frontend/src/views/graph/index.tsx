@@ -18,7 +18,7 @@ const SMALL = 48;
 
 /** The dataflow graph, folded by scopes or repeated blocks, coloured by unit or by cost. */
 export function Graph() {
-  const { rows, placement, groups, measurement } = useReport();
+  const { rows, placement, groups, measuredBy } = useReport();
   const functions = useMemo(
     () => rows.functions.filter((name) => rows.all.some((row) => row.function === name && row.kind === "op")),
     [rows],
@@ -54,7 +54,7 @@ export function Graph() {
           {colouring && (
             <OriginTag
               origin={colouring === "measured" ? "measured" : "planned"}
-              on={colouring === "measured" ? measurement?.label : placement?.plan.device}
+              on={colouring === "measured" ? measuredBy : placement?.plan.device}
             />
           )}
           <span>

@@ -49,7 +49,7 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
     columns.push({
       key: "measured",
       title: "Measured",
-      hint: `measured: ${measurement.label}`,
+      hint: `measured by ${report.measuredBy}`,
       width: "116px",
       sort: "measured",
       isNumber: true,

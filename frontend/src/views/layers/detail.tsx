@@ -74,7 +74,7 @@ function Item(props: { name: string; children: ComponentChildren }) {
 
 function Times(props: { row: Row }) {
   const { row } = props;
-  const { measurement, groups, kernels, placement, target, estimate } = useReport();
+  const { measurement, measuredBy, groups, kernels, placement, target, estimate } = useReport();
   const group = groups[row.group];
   const cost = row.column < 0 ? null : placement?.costMs(row.column);
   const weight = row.column < 0 ? null : placement?.weight(row.column);
@@ -89,7 +89,7 @@ function Times(props: { row: Row }) {
             <>
               {duration(group.wall_s)}, {share(group.share)} of all
               {group.ops.length > 1 && ` for ${group.ops.length} operations together (${group.label})`}{" "}
-              <OriginTag origin="measured" on={measurement.label} />
+              <OriginTag origin="measured" on={measuredBy} />
             </>
           ) : (
             statusWords(row.status)

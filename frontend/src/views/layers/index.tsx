@@ -16,7 +16,7 @@ import { toTabs } from "./text";
 /** The layer table: one row per operation. */
 export function Layers() {
   const report = useReport();
-  const { placement, estimate, measurement, groups, rows, selected, select } = report;
+  const { placement, estimate, measuredBy, groups, rows, selected, select } = report;
   const [filter, setFilter] = useState<Filter>(NO_FILTER);
   const [sort, setSort] = useState<Sort>({ key: "order", descending: false });
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set<string>());
@@ -46,7 +46,7 @@ export function Layers() {
       title="Layers"
       note={
         <>
-          {groups.length > 0 && <OriginTag origin="measured" on={measurement?.label} />}
+          {groups.length > 0 && <OriginTag origin="measured" on={measuredBy} />}
           {placement && <OriginTag origin="planned" />}
           {estimate && <OriginTag origin="estimated" />}
         </>

@@ -17,6 +17,7 @@ function report(table: OpTable, groups: Group[] = [], devicePlan: Plan | null = 
     remarks: [],
     measurements: [],
     measurement: null,
+    measuredBy: undefined,
     groups,
     kernels: [],
     targets,

@@ -1,0 +1,53 @@
+// A list of profiles: its table, sorted by a column, and the report that a row opens.
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { look } from "./open.mjs";
+
+const axe = await readFile(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf-8");
+
+await look(
+  async (page, url) => {
+    await page.goto(url);
+    const read = () =>
+      page.evaluate(() =>
+        [...document.querySelectorAll(".overview tbody tr")].map((row) => [...row.children].map((cell) => cell.textContent.trim())),
+      );
+    const seen = {
+      title: await page.title(),
+      heading: await page.locator("h1").textContent(),
+      columns: await page.locator(".overview thead th").allTextContents(),
+      rows: await read(),
+      violations: {},
+    };
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      await page.evaluate(axe);
+      const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+      seen.violations[colorScheme] = result.violations
+        .filter((one) => ["serious", "critical"].includes(one.impact))
+        .map((one) => `${one.id}: ${one.nodes[0].html}`);
+    }
+    const heading = page.locator(".overview .heading").first();
+    await heading.click();
+    seen.slowestFirst = await read();
+    await heading.click();
+    seen.fastestFirst = await read();
+    await heading.click();
+    seen.backInOrder = await read();
+
+    seen.opened = [];
+    for (let index = 0; index < seen.rows.length; index++) {
+      await page.locator(".overview tbody a").nth(index).click();
+      await page.locator(".back").waitFor();
+      seen.opened.push({ heading: await page.locator("h1").textContent(), tiles: await page.locator(".tile-value").allTextContents() });
+      await page.locator(".topbar nav a").first().click();
+      seen.isStillOpen = (await page.locator(".back").count()) === 1;
+      await page.locator(".back").click();
+      await page.locator(".overview").waitFor();
+    }
+    await page.setViewportSize({ width: 390, height: 844 });
+    seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    return seen;
+  },
+  { bypassCSP: true },
+);
