@@ -1,4 +1,4 @@
-"""Layer normalizations as converters spell them out for neural networks."""
+"""Layer normalizations that converters spell out for neural networks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _normalized(x: np.ndarray, axes: tuple[int, ...] = (-1,), epsilon: float = 1
 
 
 def _rows(width: int):
-    """As the converter writes a normalization of the last axis of matrices."""
+    """A normalization of the last axis of matrices, as converters write it."""
     x, gamma, beta = random(2, 3, width), random(width, seed=1), random(width, seed=2)
     builder = network({"x": x.shape}, exact=True)
     builder.add_reshape_static("images", "x", "i", [2, 3, 1, width])
@@ -31,7 +31,7 @@ def _rows(width: int):
 
 
 @pytest.mark.parametrize("width", [5, 1200])
-def test_rows_as_images(width: int) -> None:
+def test_rows_reshaped_to_images(width: int) -> None:
     builder, x, gamma, beta = _rows(width)
     nodes = lower(bind_model(read(builder))).model.graph.node
     assert [node.op_type for node in nodes] == ["Reshape", "LayerNormalization"]
@@ -67,7 +67,7 @@ def _spelled_out(axes: list[int], count: float, shape: tuple[int, ...], power: f
 
 
 @pytest.mark.parametrize(("axes", "shape"), [([2], (1, 1, 5)), ([1, 2], (1, 3, 5)), ([-1], (1, 1, 5))])
-def test_one_operation_after_the_other(axes: list[int], shape: tuple[int, ...]) -> None:
+def test_separate_operations(axes: list[int], shape: tuple[int, ...]) -> None:
     body, gamma, beta = _spelled_out(axes, float(np.prod(shape)), shape)
     nodes = lower(bind_main(build(body, {"x": X}))).model.graph.node
     assert [node.op_type for node in nodes] == ["LayerNormalization"]
@@ -79,13 +79,11 @@ def test_one_operation_after_the_other(axes: list[int], shape: tuple[int, ...]) 
     ("axes", "count", "shape", "power"),
     [
         ([1], 3.0, (1, 3, 1), 2.0),  # not the last axis
-        ([2], 4.0, (1, 1, 5), 2.0),  # one element less counts, as in an unbiased variance
+        ([2], 4.0, (1, 1, 5), 2.0),  # n - 1, as in an unbiased variance
         ([2], 5.0, (1, 1, 5), 4.0),  # another power
     ],
 )
-def test_what_only_looks_like_one(
-    axes: list[int], count: float, shape: tuple[int, ...], power: float
-) -> None:
+def test_similar_chains_stay(axes: list[int], count: float, shape: tuple[int, ...], power: float) -> None:
     body, gamma, beta = _spelled_out(axes, count, shape, power)
     nodes = lower(bind_main(build(body, {"x": X}))).model.graph.node
     assert "LayerNormalization" not in [node.op_type for node in nodes]
