@@ -52,6 +52,14 @@ def test_an_operation_has_its_own_rules_first() -> None:
         entry.id for entry in card.rules
     }
     assert "ne-conv-size-on-m1" not in {entry.id for entry in card.rules}
+    assert card.traits == ("convolution",)
+
+
+def test_rules_by_traits_name_their_operations() -> None:
+    assert find_rule("ne-runs-conversions").ops == ("quantize", "dequantize", "cast")
+    assert find_rule("ne-rank").ops == ("*",)
+    assert "tensor_buffer_to_tensor" in find_rule("gpu-runs").ops
+    assert "acos" not in find_rule("ne-runs-elementwise").ops
 
 
 def test_everything_is_listed_once() -> None:

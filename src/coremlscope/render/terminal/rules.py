@@ -74,6 +74,7 @@ def render_op(card: OpCard, *, width: int, color: bool) -> str:
     )
     page.pairs(
         [
+            ("traits", ", ".join(card.traits)),
             ("ONNX", ", ".join(card.onnx) or "none: nothing is computed at run time"),
             ("work", card.work),
             ("such as", example.operation if example else ""),

@@ -6,6 +6,7 @@ from functools import partial
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import always, extents
 from coremlscope.placement.publications import (
@@ -145,7 +146,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-gather-batch-before-m2",
         unit=NEURAL_ENGINE,
-        ops=("gather", "gather_nd", "gather_along_axis"),
+        ops=(Trait.GATHER,),
         when=_gathers_batches,
         message="this Neural Engine gathers from a batch of 1 only: {detail}",
         core_ml="Cannot decompose layer on this architecture",
@@ -173,7 +174,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-depth-broadcast-on-m1",
         unit=NEURAL_ENGINE,
-        ops=("add", "sub", "mul", "real_div", "maximum", "minimum", "pow", "floor_div"),
+        ops=(Trait.ARITHMETIC, "pow", "floor_div"),
         when=_broadcasts_depth,
         message="this Neural Engine does not broadcast along the depth axis of 5-D tensors",
         core_ml="Broadcast along depth axis is not supported on this architecture",

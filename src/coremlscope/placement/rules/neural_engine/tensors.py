@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import always, extents, is_fixed
 from coremlscope.placement.publications import COMPILER_TEXTS, GUIDE_LIMITS, GUIDE_OPS, M4_PLANS, MOBIUS
@@ -131,7 +132,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-argument-length",
         unit=NEURAL_ENGINE,
-        ops=("reduce_argmax", "reduce_argmin"),
+        ops=(Trait.ARG_REDUCTION,),
         when=_long_search,
         message="arg-max and arg-min on the Neural Engine search 2048 elements at most: {detail}",
         fix="search in parts and compare their best, or search in the app",
