@@ -17,7 +17,7 @@ from coremltools.models import CompiledMLModel, MLModel  # noqa: E402
 from coremlscope.dropin import install, uninstall  # noqa: E402
 from tests.support.classical_specs import classifier, regressor  # noqa: E402
 
-pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools drives Core ML by itself here")
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools calls Core ML on a Mac")
 
 
 @pytest.fixture(autouse=True, scope="module")
