@@ -36,7 +36,7 @@ def test_examples_say_what_the_rule_says() -> None:
     assert says == (
         "products of matrices on the Neural Engine sum over 32768 elements at most: 40000 products are summed"
     )
-    assert entry.spares == ("matmul(x=fp16 1x16x32768, y=fp16 1x32768x16) on M4, macOS 27",)
+    assert entry.negative_examples == ("matmul(x=fp16 1x16x32768, y=fp16 1x32768x16) on M4, macOS 27",)
 
 
 def test_examples_of_functions_show_what_is_around() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from coremlscope.cost.latency.kernels import Kernel, fuse
 from coremlscope.cost.latency.model import LatencyEstimate, estimate
 from coremlscope.cost.latency.table import KernelTable
-from coremlscope.cost.planned.prices import TOLLS, price
+from coremlscope.cost.planned.prices import TRANSITION_COSTS, price
 from coremlscope.cost.planned.rates import era
 from coremlscope.devices import ComputeUnit, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
@@ -182,7 +182,9 @@ def _plan(
             stage.prices[key] = {b: PlannedCost(known.ms, known.basis) for b, known in prices.items()}
         return stage.prices[key]
 
-    return place(graph, judge(graph, device, facts, with_advice=with_advice), pricing, TOLLS, settings)
+    return place(
+        graph, judge(graph, device, facts, with_advice=with_advice), pricing, TRANSITION_COSTS, settings
+    )
 
 
 def _units(plans: Sequence[FunctionPlan], setting: ComputeUnits) -> dict[str, ComputeUnit]:

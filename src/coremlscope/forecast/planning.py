@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from coremlscope.cost.planned.prices import TOLLS, price
+from coremlscope.cost.planned.prices import TRANSITION_COSTS, price
 from coremlscope.cost.planned.rates import era
 from coremlscope.devices import GPU, SETTINGS, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
@@ -127,4 +127,4 @@ def _plan_function(
         prices = price(node.view, device.os)
         return {backend: PlannedCost(known.ms, known.basis) for backend, known in prices.items()}
 
-    return place(graph, judge(graph, device, facts), pricing, TOLLS, settings)
+    return place(graph, judge(graph, device, facts), pricing, TRANSITION_COSTS, settings)

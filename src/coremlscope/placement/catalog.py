@@ -59,7 +59,7 @@ class Entry:
         source: Who published it.
         confidence: How it is known.
         applies_to: Examples that it hits, each with what is then said.
-        spares: Examples that it does not hit.
+        negative_examples: Examples that it does not hit.
     """
 
     id: str
@@ -73,7 +73,7 @@ class Entry:
     source: str
     confidence: str
     applies_to: tuple[tuple[str, str], ...] = ()
-    spares: tuple[str, ...] = ()
+    negative_examples: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The entry as plain data."""
@@ -89,7 +89,7 @@ class Entry:
             "source": self.source,
             "confidence": self.confidence,
             "applies_to": [{"operation": op, "says": says} for op, says in self.applies_to],
-            "spares": list(self.spares),
+            "negative_examples": list(self.negative_examples),
         }
 
 
@@ -264,13 +264,13 @@ def _entry(id_: str) -> Entry:
     applies_to: tuple[tuple[str, str], ...]
     if isinstance(row, Rule):
         applies_to = tuple((_example(e), _says(row, e)) for e in row.applies_to)
-        spares = tuple(map(_example, row.spares))
+        negative_examples = tuple(map(_example, row.negative_examples))
     else:
         applies_to = tuple((_function(e), "") for e in row.examples if e.hits)
-        spares = tuple(_function(e) for e in row.examples if not e.hits)
+        negative_examples = tuple(_function(e) for e in row.examples if not e.hits)
     return Entry(
         row.id, row.unit, row.effect, _names(row), row.reason("").text, row.fix, row.core_ml,
-        describe_scope(row.scope), row.source, row.confidence, applies_to, spares,
+        describe_scope(row.scope), row.source, row.confidence, applies_to, negative_examples,
     )  # fmt: skip
 
 
@@ -353,7 +353,9 @@ def _version(version: tuple[int, int]) -> str:
 
 def _work(name: str) -> WorkExample | None:
     """The work of the first example whose shapes are all known."""
-    for example in (e for rule in RULES for e in (*rule.applies_to, *rule.spares) if e.type == name):
+    for example in (
+        e for rule in RULES for e in (*rule.applies_to, *rule.negative_examples) if e.type == name
+    ):
         view: OpView = example_view(example)
         try:
             work = OPS[name].work(view)

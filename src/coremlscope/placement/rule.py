@@ -18,7 +18,7 @@ Rules are rows of plain tuples, `RULES` in each module of `placement/` that is n
         confidence="measured",
         scope=Scope(neural_engine=(13, None)),
         applies_to=(Example("conv", {"x": fp16(1, 64, 32, 32), "weight": weight(64, 64, 17, 17)}),),
-        spares=(Example("conv", {"x": fp16(1, 64, 32, 32), "weight": weight(64, 64, 3, 3)}),),
+        negative_examples=(Example("conv", {"x": fp16(1, 64, 32, 32), "weight": weight(64, 64, 3, 3)}),),
     )
 
 * `id`: kebab case, beginning with `ne-`, `gpu-` or `cpu-`. It never changes: people filter by it.
@@ -35,8 +35,8 @@ Rules are rows of plain tuples, `RULES` in each module of `placement/` that is n
   rejections that are known less well. Rejections of equal or better confidence stand.
 * The operations that rules see are those of Core ML's own rewriting of the program, with its casts
   (`placement/coreml_view.py`); `context.inserted` is True for those that are not in the file.
-* `applies_to` and `spares` are examples for which `when` holds and does not, on the chip and system that each
-  example names. A test runs them all, and the documentation shows them.
+* `applies_to` holds examples for which `when` holds, `negative_examples` those for which it does not, on the
+  chip and system that each example names. A test runs them all, and `coremlscope rules RULE` shows them.
 
 What no single operation shows is a `GraphRule`: limits of a whole function, flexible inputs, inputs that come
 from an operation which the unit does not run ("Unable to resolve operation input"). Its `find` sees the whole
@@ -218,7 +218,8 @@ class Rule:
         core_ml: What Core ML itself says, where that was published.
         scope: Chips and systems for which it holds.
         applies_to: Operations that it applies to; at least one.
-        spares: Operations that it does not apply to; at least one, but for rules about every form of an op.
+        negative_examples: Operations that it does not apply to; at least one, unless the rule is about every
+            form of an operation.
         but: Operations with a trait of `ops` that other rules speak of, or that nothing was published about.
     """
 
@@ -234,7 +235,7 @@ class Rule:
     core_ml: str = ""
     scope: Scope = Scope()
     applies_to: tuple[Example, ...] = ()
-    spares: tuple[Example, ...] = ()
+    negative_examples: tuple[Example, ...] = ()
     but: frozenset[str] = frozenset()
 
     def concerns(self, op: str) -> bool:

@@ -40,16 +40,16 @@ from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.placement.backend import BACKENDS, Backend
-from coremlscope.placement.search import Tolls
+from coremlscope.placement.search import TransitionCosts
 
-__all__ = ["TOLLS", "Basis", "Price", "price"]
+__all__ = ["TRANSITION_COSTS", "Basis", "Price", "price"]
 
 #: How a price is known, best first.
 Basis = Literal["recovered", "fitted", "assumed"]
 
 #: Launching, switching and ending, as the plans of the M4 list them. The GPU's launch is not published: the
 #: plan of the M1, which never enters the GPU, needs more than 0.0212 ms; the Neural Engine's is taken.
-TOLLS = Tolls(
+TRANSITION_COSTS = TransitionCosts(
     launch_ms={"ane": 0.125, "mps_graph": 0.125},
     switch_ms=0.125,
     finish_ms={"ane": 0.125},

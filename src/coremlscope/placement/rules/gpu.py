@@ -180,7 +180,7 @@ RULES: tuple[Rule, ...] = (
         source=M4_PLANS,
         confidence="measured",
         applies_to=(Example("resize", {"x": fp16(1, 64, 32, 32)}, outputs=(fp16(1, 64, 16, 16),)),),
-        spares=(Example("resize", {"x": fp16(1, 64, 32, 32)}, outputs=(fp16(1, 64, 64, 64),)),),
+        negative_examples=(Example("resize", {"x": fp16(1, 64, 32, 32)}, outputs=(fp16(1, 64, 64, 64),)),),
     ),
     Rule(
         id="gpu-recurrent-on-m5",

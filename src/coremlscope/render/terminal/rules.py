@@ -55,9 +55,9 @@ def render_rule(entry: Entry, *, width: int, color: bool) -> str:
         page.heading("Applies to")
         for operation, says in entry.applies_to:
             page.bullet("✗" if entry.effect in ("rejects", "fails") else "•", operation, says)
-    if entry.spares:
+    if entry.negative_examples:
         page.heading("Does not apply to")
-        for operation in entry.spares:
+        for operation in entry.negative_examples:
             page.bullet("•", operation)
     return page.text
 

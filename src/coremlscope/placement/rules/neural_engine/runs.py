@@ -93,7 +93,7 @@ RULES: tuple[Rule, ...] = (
             Example("select", {"cond": boolean(1, 8), "a": fp16(1, 8), "b": fp16(1, 8)}),
             Example("erf", {"x": fp16(1, 64, 32, 32)}, chip="m1", os="14.5"),
         ),
-        spares=(Example("add", {"x": int32(1, 64), "y": int32(1, 64)}),),
+        negative_examples=(Example("add", {"x": int32(1, 64), "y": int32(1, 64)}),),
     ),
     Rule(
         id="ne-runs-activations",
@@ -110,7 +110,7 @@ RULES: tuple[Rule, ...] = (
             Example("gelu", {"x": fp16(1, 64, 32, 32), "mode": "EXACT"}),
             Example("softmax", {"x": fp16(1, 64, 32, 32), "axis": -2}),
         ),
-        spares=(Example("relu", {"x": tensor(DType.INT16, 1, 64)}),),
+        negative_examples=(Example("relu", {"x": tensor(DType.INT16, 1, 64)}),),
     ),
     Rule(
         id="ne-runs-layers",
@@ -128,7 +128,7 @@ RULES: tuple[Rule, ...] = (
             Example("conv", {"x": fp16(1, 64, 32, 32), "weight": fp16(64, 64, 3, 3)}),
             Example("layer_norm", {"x": fp16(1, 64, 32, 32), "axes": [2, 3]}),
         ),
-        spares=(Example("matmul", {"x": int32(1, 8, 8), "y": int32(1, 8, 8)}),),
+        negative_examples=(Example("matmul", {"x": int32(1, 8, 8), "y": int32(1, 8, 8)}),),
     ),
     Rule(
         id="ne-runs-reductions",
@@ -145,7 +145,7 @@ RULES: tuple[Rule, ...] = (
             Example("reduce_mean", {"x": fp16(1, 64, 32, 32), "axes": [2, 3], "keep_dims": True}),
             Example("topk", {"x": fp16(1, 64, 8), "k": 5, "axis": 1}),
         ),
-        spares=(Example("reduce_max", {"x": int32(1, 64), "axes": [1]}),),
+        negative_examples=(Example("reduce_max", {"x": int32(1, 64), "axes": [1]}),),
     ),
     Rule(
         id="ne-runs-movements",
@@ -162,7 +162,7 @@ RULES: tuple[Rule, ...] = (
             Example("reshape", {"x": fp16(1, 64, 32, 32), "shape": [1, 64, 1024]}),
             Example("gather", {"x": fp16(1, 64, 8, 8), "indices": [0, 5], "axis": 3}),
         ),
-        spares=(Example("transpose", {"x": int32(1, 64), "perm": [1, 0]}),),
+        negative_examples=(Example("transpose", {"x": int32(1, 64), "perm": [1, 0]}),),
     ),
     Rule(
         id="ne-runs-conversions",
@@ -178,7 +178,7 @@ RULES: tuple[Rule, ...] = (
             Example("cast", {"x": fp16(1, 64), "dtype": "int8"}),
             Example("cast", {"x": boolean(1, 64), "dtype": "fp16"}),
         ),
-        spares=(Example("cast", {"x": fp16(1, 64), "dtype": "int16"}),),
+        negative_examples=(Example("cast", {"x": fp16(1, 64), "dtype": "int16"}),),
     ),
     Rule(
         id="ne-runs-buffers",
@@ -211,7 +211,7 @@ RULES: tuple[Rule, ...] = (
                 {"values": (fp16(1, 64, 1, 128), fp16(1, 128, 1, 64)), "equation": "bchq,bkhc->bkhq"},
             ),
         ),
-        spares=(
+        negative_examples=(
             Example(
                 "einsum", {"values": (int32(1, 8, 1, 8), int32(1, 8, 1, 8)), "equation": "bchq,bkhc->bkhq"}
             ),
@@ -228,7 +228,9 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=_SINCE_M1,
         applies_to=(Example("slice_update", _STATED, outputs=(fp16(1, 8, 64),)),),
-        spares=(Example("slice_update", {**_STATED, "x": int32(1, 8, 64)}, outputs=(int32(1, 8, 64),)),),
+        negative_examples=(
+            Example("slice_update", {**_STATED, "x": int32(1, 8, 64)}, outputs=(int32(1, 8, 64),)),
+        ),
     ),
     Rule(
         id="ne-runs-argument",
@@ -247,7 +249,7 @@ RULES: tuple[Rule, ...] = (
                 outputs=(tensor(DType.UINT16, 1, 1),),
             ),
         ),
-        spares=(Example("reduce_argmax", {"x": fp16(1, 64), "axis": 1}),),
+        negative_examples=(Example("reduce_argmax", {"x": fp16(1, 64), "axis": 1}),),
     ),
     Rule(
         id="ne-runs-others",
@@ -260,7 +262,7 @@ RULES: tuple[Rule, ...] = (
         confidence="static analysis",
         scope=_SINCE_M1,
         applies_to=(Example("scaled_tanh", {"x": fp16(1, 64), "alpha": 1.0, "beta": 1.0}),),
-        spares=(Example("identity", {"x": int32(1, 64)}),),
+        negative_examples=(Example("identity", {"x": int32(1, 64)}),),
     ),
     Rule(
         id="ne-runs-early",
@@ -275,6 +277,6 @@ RULES: tuple[Rule, ...] = (
         applies_to=(
             Example("conv", {"x": fp16(1, 64, 32, 32), "weight": weight(64, 64, 3, 3)}, chip="a12", os="17"),
         ),
-        spares=(Example("relu", {"x": int32(1, 64)}, chip="a12", os="17"),),
+        negative_examples=(Example("relu", {"x": int32(1, 64)}, chip="a12", os="17"),),
     ),
 )

@@ -86,7 +86,7 @@ RULES: tuple[Rule, ...] = (
             Example("greater_equal", {"x": int32(1, 64), "y": 0}),
             Example("add", {"x": int32(1, 64), "y": 1000}, chip="m1", os="14.5"),
         ),
-        spares=(
+        negative_examples=(
             Example("mul", {"x": fp16(1, 64), "y": fp16(1, 64)}),
             Example("gather", {"x": fp16(1, 64, 8), "indices": [0, 3], "axis": 1}),
             Example("topk", {"x": fp16(1, 64, 8), "k": 5, "axis": 1}),
@@ -103,7 +103,7 @@ RULES: tuple[Rule, ...] = (
         source=M4_PLANS,
         confidence="measured",
         applies_to=(Example("reduce_argmax", {"x": fp16(1, 64, 32, 32), "axis": 1, "keep_dims": True}),),
-        spares=(
+        negative_examples=(
             Example(
                 "reduce_argmax",
                 {"x": fp16(1, 64, 32, 32), "axis": 1, "keep_dims": True, "output_dtype": "uint16"},
@@ -126,7 +126,7 @@ RULES: tuple[Rule, ...] = (
             Example("mul", {"x": fp32(1, 224, 224, 3), "y": 0.5}, chip="m1", os="14.5"),
             Example("cast", {"x": fp16(1, 64), "dtype": "fp32"}, chip="m2", os="26"),
         ),
-        spares=(
+        negative_examples=(
             Example("mul", {"x": fp16(1, 224, 224, 3), "y": fp16(1)}, chip="m1", os="14.5"),
             Example("cast", {"x": fp32(1, 64), "dtype": "fp16"}, chip="m1", os="14.5"),
         ),
@@ -143,7 +143,7 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=Scope(before=_FP32_TAKEN),
         applies_to=(Example("cast", {"x": fp32(1, 64), "dtype": "fp16"}, chip="m1", os="14.5"),),
-        spares=(
+        negative_examples=(
             Example("relu", {"x": fp16(1, 64)}, chip="m1", os="14.5"),
             Example("relu", {"x": fp32(1, 64)}, chip="m1", os="14.5"),
         ),
@@ -168,7 +168,7 @@ RULES: tuple[Rule, ...] = (
                 os="14.5",
             ),
         ),
-        spares=(
+        negative_examples=(
             Example(
                 "tensor_buffer_to_tensor",
                 {"input": fp16(1, 224, 224, 3)},
@@ -191,7 +191,7 @@ RULES: tuple[Rule, ...] = (
             Example("relu", {"x": tensor(DType.FP64, 1, 8)}),
             Example("relu", {"x": tensor(DType.BF16, 1, 8)}),
         ),
-        spares=(Example("relu", {"x": fp16(1, 8)}),),
+        negative_examples=(Example("relu", {"x": fp16(1, 8)}),),
     ),
     Rule(
         id="ne-tile-of-booleans",
@@ -206,6 +206,6 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=Scope(since=(26, 0), before=(27, 0)),
         applies_to=(Example("tile", {"x": boolean(1, 1, 8), "reps": [1, 4, 1]}, chip="m2", os="26.5"),),
-        spares=(Example("tile", {"x": fp16(1, 1, 8), "reps": [1, 4, 1]}, chip="m2", os="26.5"),),
+        negative_examples=(Example("tile", {"x": fp16(1, 1, 8), "reps": [1, 4, 1]}, chip="m2", os="26.5"),),
     ),
 )
