@@ -43,14 +43,14 @@ def small_profile() -> Profile:
     return Profile(
         dataclasses.replace(summary, op_list=()),
         Host(
-            "Made-up 9000",
+            "Example 9000",
             4,
             "Linux 6 (x86_64)",
             "3.12.1",
             "scripted",
             "1.0",
             2,
-            "scripted 1.0 on Made-up 9000",
+            "scripted 1.0 on Example 9000",
         ),
         Request(compute_units="cpu_and_ne", function="main"),
         Phase((0.2, 0.25, 0.3), (0.5,)),
