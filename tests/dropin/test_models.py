@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,20 +15,12 @@ from PIL import Image
 
 ct = pytest.importorskip("coremltools")
 
-from coremlscope.dropin import install, uninstall  # noqa: E402
 from coremlscope.formats import container  # noqa: E402
 from tests.support import converted_models  # noqa: E402
 
-pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools calls Core ML on a Mac")
+pytestmark = pytest.mark.usefixtures("drop_in")
 
 _X = np.linspace(-2, 2, 16, dtype=np.float32).reshape(2, 8)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _drop_in() -> Iterator[None]:
-    install()
-    yield
-    uninstall()
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,16 @@ def _network() -> NeuralNetworkBuilder:
     builder = NeuralNetworkBuilder(
         [("x", datatypes.Array(8))], [("y", None)], disable_rank5_shape_mapping=True
     )
-    builder.add_inner_product("dense", np.eye(8), None, 8, 8, False, "x", "mid")
+    builder.add_inner_product(
+        "dense",
+        W=np.eye(8),
+        b=None,
+        input_channels=8,
+        output_channels=8,
+        has_bias=False,
+        input_name="x",
+        output_name="mid",
+    )
     builder.add_activation("act", "RELU", "mid", "y")
     return builder
 

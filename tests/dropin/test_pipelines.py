@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +14,12 @@ ct = pytest.importorskip("coremltools")
 from coremltools.converters.mil import Builder as mb  # noqa: E402
 
 from coremlscope import ir  # noqa: E402
-from coremlscope.dropin import install, uninstall  # noqa: E402
 from coremlscope.formats import container  # noqa: E402
 from tests.support import converted_models  # noqa: E402
 
-pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools calls Core ML on a Mac")
+pytestmark = pytest.mark.usefixtures("drop_in")
 
 _X = np.linspace(-2, 2, 16, dtype=np.float32).reshape(2, 8)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _drop_in() -> Iterator[None]:
-    install()
-    yield
-    uninstall()
 
 
 @pytest.fixture(scope="module")

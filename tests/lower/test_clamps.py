@@ -84,7 +84,20 @@ def test_every_layer_of_a_chain_is_in_its_group() -> None:
     builder = network({"x": (3, 8, 8)})
     weight = random(3, 3, 3, 3)
     builder.add_convolution(
-        "conv", 3, 3, 3, 3, 1, 1, "same", 1, weight, None, False, input_name="x", output_name="c"
+        "conv",
+        kernel_channels=3,
+        output_channels=3,
+        height=3,
+        width=3,
+        stride_height=1,
+        stride_width=1,
+        border_mode="same",
+        groups=1,
+        W=weight,
+        b=None,
+        has_bias=False,
+        input_name="x",
+        output_name="c",
     )
     builder.add_activation("relu", "RELU", "c", "r")
     builder.add_activation("minus", "LINEAR", "r", "m", [-1.0, 0.0])

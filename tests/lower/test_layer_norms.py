@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
+from coremltools.models.neural_network import NeuralNetworkBuilder
 
 from coremlscope.execution.binding import bind_model
 from coremlscope.lower import lower
@@ -18,14 +19,38 @@ def _normalized(x: np.ndarray, axes: tuple[int, ...] = (-1,), epsilon: float = 1
     return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
 
 
+def _add_norm(builder: NeuralNetworkBuilder) -> None:
+    builder.add_mvn(
+        "norm",
+        input_name="i",
+        output_name="n",
+        across_channels=False,
+        normalize_variance=True,
+        epsilon=1e-3,
+    )
+
+
+def _add_scale(builder: NeuralNetworkBuilder, gamma: np.ndarray, beta: np.ndarray) -> None:
+    builder.add_scale(
+        "scale",
+        W=gamma,
+        b=beta,
+        has_bias=True,
+        input_name="n",
+        output_name="s",
+        shape_scale=gamma.shape,
+        shape_bias=beta.shape,
+    )
+
+
 def _rows(width: int):
     """A normalization of the last axis of matrices, as converters write it."""
     x, gamma, beta = random(2, 3, width), random(width, seed=1), random(width, seed=2)
     builder = network({"x": x.shape}, exact=True)
     builder.add_reshape_static("images", "x", "i", [2, 3, 1, width])
-    builder.add_mvn("norm", "i", "n", False, True, 1e-3)
+    _add_norm(builder)
     shape = (1, 1, width)
-    builder.add_scale("scale", gamma.reshape(shape), beta.reshape(shape), True, "n", "s", shape, shape)
+    _add_scale(builder, gamma.reshape(shape), beta.reshape(shape))
     builder.add_reshape_static("back", "s", "y", [2, 3, width])
     return builder, x, gamma, beta
 
@@ -41,10 +66,10 @@ def test_rows_reshaped_to_images(width: int) -> None:
 def test_images_of_several_rows_stay() -> None:
     builder = network({"x": (2, 3, 10)}, exact=True)
     builder.add_reshape_static("images", "x", "i", [2, 3, 2, 5])
-    builder.add_mvn("norm", "i", "n", False, True, 1e-3)
+    _add_norm(builder)
     shape = (1, 2, 5)
     gamma, beta = random(*shape, seed=1), random(*shape, seed=2)
-    builder.add_scale("scale", gamma, beta, True, "n", "s", shape, shape)
+    _add_scale(builder, gamma, beta)
     builder.add_reshape_static("back", "s", "y", [2, 3, 10])
     x = random(2, 3, 10)
     images = gamma * _normalized(x.reshape(2, 3, 2, 5), (-2, -1)) + beta
