@@ -10,8 +10,7 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.cost.latency.kernels import Kernel, fuse
-from coremlscope.cost.latency.kinds import KINDS, OPS_OF_KIND
-from coremlscope.ops import OPS
+from coremlscope.cost.latency.kinds import KINDS
 from tests.support import programs
 
 MAP = np.zeros((1, 8, 16, 16), np.float16)
@@ -228,10 +227,3 @@ def test_palettised_weights_count_as_they_lie_in_the_file() -> None:
     (kernel,) = kernels(body, x=MAP)
     assert kernel.weights == 16 * 8
     assert 64 <= kernel.weight_bytes < 2 * 16 * 8
-
-
-def test_operations_that_do_something_have_a_kind() -> None:
-    named = " ".join(OPS_OF_KIND.values()).split()
-    assert len(named) == len(set(named))
-    assert set(OPS_OF_KIND) <= set(KINDS)
-    assert set(named) <= set(OPS)

@@ -8,12 +8,12 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.placement.backend import BACKENDS
 from coremlscope.placement.coreml_view import view_function
-from coremlscope.placement.search import Tolls
+from coremlscope.placement.search import TransitionCosts
 from coremlscope.placement.verdict import Reason, Verdict
 from tests.support import graphs
 
 TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)
-TOLLS = Tolls({"ane": 1.0, "mps_graph": 1.0}, 1.0, {"ane": 1.0})
+TRANSITION_COSTS = TransitionCosts({"ane": 1.0, "mps_graph": 1.0}, 1.0, {"ane": 1.0})
 WHY = Reason(NEURAL_ENGINE, "no-abs", "cannot", "do not", "measured", "a test")
 
 
@@ -44,7 +44,7 @@ def planned(*kinds: str, refused=(), unknown=(), setting="cpu_and_ne", settings=
         return {backend: PlannedCost(ms, "recovered") for backend, ms in costs.items()}
 
     verdicts = {node.id: of(node) for node in graph.walk()}
-    return place(graph, verdicts, pricing, TOLLS, settings or [setting])
+    return place(graph, verdicts, pricing, TRANSITION_COSTS, settings or [setting])
 
 
 def units(plan, setting="cpu_and_ne"):
@@ -132,7 +132,7 @@ def test_nested_graphs_are_searched_by_themselves() -> None:
         graph,
         verdicts,
         lambda node: dict.fromkeys(BACKENDS, PlannedCost(1.0, "assumed")),
-        TOLLS,
+        TRANSITION_COSTS,
         ["cpu_only"],
     )
     assert [(op.id, op.depth) for op in plan.ops] == [("main/input", 0), ("y", 0), ("true", 1), ("false", 1)]

@@ -14,7 +14,6 @@ from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import apply, judge
 from coremlscope.placement.forms import always
 from coremlscope.placement.rule import (
-    EVERY_OP,
     Example,
     GraphExample,
     GraphRule,
@@ -46,11 +45,11 @@ def _holds(rule: Rule, example: Example) -> bool | str:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_examples(rule: Rule) -> None:
     assert rule.applies_to
-    assert rule.spares or rule.when is always, "without a spared example it must be about every form"
-    for example in (*rule.applies_to, *rule.spares):
+    assert rule.negative_examples or rule.when is always, "only rules about every form need none"
+    for example in (*rule.applies_to, *rule.negative_examples):
         device = find_device(example.chip, example.os)
         assert rule.scope.holds(device.chip, device.os), (example.chip, example.os)
-        assert rule.ops == EVERY_OP or example.type in rule.ops
+        assert rule.concerns(example.type)
     for example in rule.applies_to:
         detail = _holds(rule, example)
         assert detail is not False, example
@@ -58,7 +57,7 @@ def test_examples(rule: Rule) -> None:
         assert "{" not in text
         assert text == text.strip(" :")
         assert isinstance(detail, str) == ("{detail}" in rule.message)
-    for example in rule.spares:
+    for example in rule.negative_examples:
         assert _holds(rule, example) is False, example
 
 
@@ -104,7 +103,7 @@ def test_examples_of_functions(rule: GraphRule) -> None:
         hits = {id_ for id_, texts in told.items() if texts}
         assert hits == {f"main/{position}" for position in example.hits}, example
         types = {example.ops[position].type for position in example.hits}
-        assert types <= set(rule.ops) or rule.ops in ((), EVERY_OP)
+        assert not rule.ops or all(map(rule.concerns, types))
         assert all("{" not in text for texts in told.values() for text in texts)
 
 
@@ -124,14 +123,14 @@ def _scoped() -> Sequence[Rule]:
 
 
 @pytest.mark.parametrize("rule", _scoped(), ids=lambda rule: rule.id)
-def test_chips_beyond_the_scope_are_spared(rule: Rule) -> None:
+def test_rules_do_not_apply_to_chips_beyond_their_scope(rule: Rule) -> None:
     example = rule.applies_to[0]
     assert rule.id in _rejections(example)
     newer = Example(example.type, example.arguments, example.outputs, chip="m4", os="27")
     assert rule.id not in _rejections(newer)
 
 
-def test_systems_beyond_the_scope_are_spared() -> None:
+def test_rules_do_not_apply_to_systems_beyond_their_scope() -> None:
     rule = next(rule for rule in RULES if rule.id == "ne-fp32-result")
     example = rule.applies_to[0]
     assert "ne-fp32-result" in _rejections(example)

@@ -54,7 +54,7 @@ def test_slices_of_a_track_follow_each_other(events: list[Event]) -> None:
 
 def test_processes_say_where_numbers_come_from(events: list[Event]) -> None:
     assert list(names(events, "process_name").values()) == [
-        "measured on scripted 1.0 on Made-up 9000",
+        "measured on scripted 1.0 on Example 9000",
         "planned: M1, all", "estimated: M1, all", "planned: M1, cpu_only", "estimated: M1, cpu_only",
     ]  # fmt: skip
     tracks = names(events, "thread_name")

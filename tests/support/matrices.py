@@ -23,7 +23,7 @@ def _forecasts(scale: float) -> tuple[Forecast, ...]:
 
 def host_matrix() -> Matrix:
     """Off a Mac: two models on this host, one of which cannot be planned, and one that is none."""
-    timing = Timing("scripted 1.0 on Made-up 9000, 2 threads", "", "", Phase((0.02,)), Phase((0.001, 0.003)))
+    timing = Timing("scripted 1.0 on Example 9000, 2 threads", "", "", Phase((0.02,)), Phase((0.001, 0.003)))
     rows = (
         MatrixRow("a-model-with-a-rather-long-name.mlpackage", (timing,), _forecasts(1)),
         MatrixRow("b.mlpackage", (timing,), (), (Problem("plan and estimate", "no operations", "", 5),)),

@@ -12,12 +12,12 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.placement.backend import BACKENDS, Backend
 from coremlscope.placement.coreml_view import Node, view_function
-from coremlscope.placement.search import Tolls
+from coremlscope.placement.search import TransitionCosts
 from coremlscope.placement.verdict import Reason, Verdict
 from tests.support import graphs
 
 _TYPE = graphs.tensor(1, 64, 8, 8, dtype=ir.DType.FP16)
-_TOLLS = Tolls({"ane": 0.125, "mps_graph": 0.125}, 0.125, {"ane": 0.125})
+_TRANSITION_COSTS = TransitionCosts({"ane": 0.125, "mps_graph": 0.125}, 0.125, {"ane": 0.125})
 _EVERY: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")
 
 _SOURCE = "somebody/measurements"
@@ -48,7 +48,7 @@ def small_plan(*, every: bool = False) -> Plan:
     graph = view_function(bind(function, OPS, None), macos(15))
     verdicts = {node.id: _verdicts(node) for node in graph.walk()}
     settings = _EVERY if every else _EVERY[:1]
-    plan = place(graph, verdicts, _prices, _TOLLS, settings)
+    plan = place(graph, verdicts, _prices, _TRANSITION_COSTS, settings)
     return Plan(find_device("m1", "15"), settings, {"main": plan}, "M1, macOS 14.5", ("a remark",))
 
 

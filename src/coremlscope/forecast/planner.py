@@ -10,7 +10,7 @@ from coremlscope.cost.latency.kernels import Kernel as FusedKernel
 from coremlscope.cost.latency.kernels import fuse
 from coremlscope.cost.latency.model import estimate
 from coremlscope.cost.latency.table import KernelTable
-from coremlscope.cost.planned.prices import TOLLS, price
+from coremlscope.cost.planned.prices import TRANSITION_COSTS, price
 from coremlscope.cost.planned.rates import era
 from coremlscope.devices import GPU, ComputeUnit, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
@@ -254,7 +254,7 @@ def _place(
         return function.prices[key]
 
     verdicts = judge(graph, device, facts, with_advice=with_advice)
-    return place(graph, verdicts, pricing, TOLLS, settings)
+    return place(graph, verdicts, pricing, TRANSITION_COSTS, settings)
 
 
 class _Kernels:

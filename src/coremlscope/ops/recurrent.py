@@ -17,6 +17,7 @@ from coremlscope.ir import Array, TensorType, ValueType
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.infer import first_known
 from coremlscope.ops.spec import OpSpec, Work, moved
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 __all__ = ["OPS"]
@@ -369,7 +370,14 @@ def _activate(op: Lowering, activation: _Activation, x: Tensor) -> Tensor:
 
 
 def _row(name: str, layer: _Layer, doc: str) -> OpSpec:
-    return OpSpec(name, doc, _infer(layer), _lower(layer), _work(layer))
+    return OpSpec(
+        name=name,
+        doc=doc,
+        traits=Trait.RECURRENCE,
+        infer=_infer(layer),
+        lower=_lower(layer),
+        work=_work(layer),
+    )
 
 
 OPS: tuple[OpSpec, ...] = (

@@ -12,6 +12,7 @@ from coremlscope.ops.emit import I64, Lowering, Tensor
 from coremlscope.ops.folding import folding
 from coremlscope.ops.infer import same_as
 from coremlscope.ops.spec import OpSpec, Work, bytes_of, moved_output
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
 __all__ = ["OPS"]
@@ -346,27 +347,30 @@ def _infer_slice_update(view: OpView) -> Sequence[ValueType]:
 
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
-        "slice_by_index",
-        "A part of a tensor: from begin to end at a stride, axis by axis.",
-        _infer_slice_by_index,
-        _lower_slice_by_index,
-        moved_output,
-        folding(_fold_slice_by_index),
+        name="slice_by_index",
+        doc="A part of a tensor: from begin to end at a stride, axis by axis.",
+        traits=Trait.SLICE,
+        infer=_infer_slice_by_index,
+        lower=_lower_slice_by_index,
+        work=moved_output,
+        fold=folding(_fold_slice_by_index),
     ),
     OpSpec(
-        "slice_by_size",
-        "A part of a tensor: so many elements from a begin, axis by axis.",
-        _infer_slice_by_size,
-        _lower_slice_by_size,
-        moved_output,
-        folding(_fold_slice_by_size),
+        name="slice_by_size",
+        doc="A part of a tensor: so many elements from a begin, axis by axis.",
+        traits=Trait.SLICE,
+        infer=_infer_slice_by_size,
+        lower=_lower_slice_by_size,
+        work=moved_output,
+        fold=folding(_fold_slice_by_size),
     ),
     OpSpec(
-        "slice_update",
-        "A tensor with a part of it replaced.",
-        _infer_slice_update,
-        _lower_slice_update,
-        _slice_update_work,
-        folding(_fold_slice_update),
+        name="slice_update",
+        doc="A tensor with a part of it replaced.",
+        traits=Trait.UPDATE,
+        infer=_infer_slice_update,
+        lower=_lower_slice_update,
+        work=_slice_update_work,
+        fold=folding(_fold_slice_update),
     ),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from coremlscope.ir import Constant, ListType, StateType, TensorType, ValueType
 from coremlscope.ops.emit import Lowering, Tensor
+from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 __all__ = ["Infer", "Lower", "OpSpec", "Work", "bytes_of", "free", "moved", "moved_output", "work_of"]
@@ -53,13 +54,14 @@ Infer = Callable[[OpView], Sequence[ValueType]]
 Lower = Callable[[Lowering], Sequence[Tensor] | Tensor]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpSpec:
     """One row of the table of operations.
 
     Attributes:
         name: Apple's name.
         doc: One sentence for people: what it computes.
+        traits: What it is, for rules of placement, prices and estimates; see `Trait`.
         infer: Types of the results from what is known of the arguments. Raises CannotInfer.
         lower: Emits ONNX nodes and returns one tensor per result. Raises CannotLower.
         work: FLOPs and bytes of the bound operation.
@@ -69,6 +71,7 @@ class OpSpec:
 
     name: str
     doc: str
+    traits: Trait = NO_TRAITS
     infer: Infer
     lower: Lower
     work: Callable[[OpView], Work]

@@ -28,7 +28,9 @@ from coremlscope.ir import (
     Value,
     constant,
 )
+from coremlscope.ops import traits_of
 from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 from coremlscope.placement.rule import ProgramFacts
 
@@ -112,7 +114,7 @@ def _nodes(graph: BoundGraph) -> list[Node]:
     for view in graph.ops:
         if view.outputs and all(value.constant is not None for value in view.outputs):
             continue
-        if view.op.type == "const" or view.op.type.startswith("constexpr_"):
+        if view.op.type == "const" or _unpacks(view):
             continue
         blocks = tuple(
             CoreMLGraph(block.graph.name, tuple(_nodes(block)), _packed(block)) for block in view.blocks
@@ -122,7 +124,11 @@ def _nodes(graph: BoundGraph) -> list[Node]:
 
 
 def _packed(graph: BoundGraph) -> tuple[OpView, ...]:
-    return tuple(view for view in graph.ops if view.op.type.startswith("constexpr_"))
+    return tuple(view for view in graph.ops if _unpacks(view))
+
+
+def _unpacks(view: OpView) -> bool:
+    return Trait.WEIGHT_DECOMPRESSION in traits_of(view.op.type)
 
 
 def _interface(description: FunctionDescription | None) -> dict[str, DType]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from coremlscope.ir import TensorType
+from coremlscope.ops import traits_of
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, CannotInfer, CannotLower, OpView
 
 __all__ = ["Geometry", "geometry_of"]
@@ -42,24 +45,10 @@ class Geometry:
 
 def geometry_of(view: OpView) -> Geometry:
     """The geometry of an operation; of a lower bound where a shape is not known before run time."""
+    traits = traits_of(view.op.type)
+    measure = next((_GEOMETRY_OF_TRAIT[trait] for trait in traits if trait in _GEOMETRY_OF_TRAIT), _plain)
     try:
-        match view.op.type:
-            case "conv" | "conv_quantized" | "conv_transpose":
-                return _convolution(view)
-            case "linear":
-                return _linear(view)
-            case "matmul":
-                return _matmul(view)
-            case "einsum":
-                return _einsum(view)
-            case "scaled_dot_product_attention":
-                return _attention(view)
-            case "lstm" | "gru" | "rnn":
-                return _recurrent(view)
-            case "max_pool" | "avg_pool" | "l2_pool":
-                return _pool(view)
-            case _:
-                return _plain(view)
+        return measure(view)
     except (CannotInfer, CannotLower, LookupError, ValueError):
         return Geometry()
 
@@ -78,7 +67,7 @@ def _convolution(view: OpView) -> Geometry:
     taps = math.prod(weight[2:])
     strides = view.integers("strides", [1] * (len(weight) - 2))
     spatial = result[2:]
-    if view.op.type == "conv_transpose":
+    if Trait.TRANSPOSED in traits_of(view.op.type):
         in_channels, out_channels, points = weight[0] // groups, weight[1], given[2:]
     else:
         in_channels, out_channels, points = weight[1], weight[0] // groups, spatial
@@ -94,6 +83,10 @@ def _linear(view: OpView) -> Geometry:
     rows = math.prod(result[:-1])
     width = result[-2] if len(result) > 1 else 1
     return Geometry(rows * weight[0] * weight[1], 1, weight[1], weight[0], rows // max(width, 1), width)
+
+
+def _product(view: OpView) -> Geometry:
+    return _einsum(view) if view.has("equation") else _matmul(view)
 
 
 def _matmul(view: OpView) -> Geometry:
@@ -146,3 +139,13 @@ def _plain(view: OpView) -> Geometry:
     channels = shape[1] if len(shape) > 3 else shape[0]
     inner = shape[2:] if len(shape) > 3 else shape[1:]
     return Geometry(out_channels=channels, height=shape[0] * math.prod(inner[:-1]), width=inner[-1])
+
+
+_GEOMETRY_OF_TRAIT: dict[Trait, Callable[[OpView], Geometry]] = {
+    Trait.CONVOLUTION: _convolution,
+    Trait.LINEAR: _linear,
+    Trait.MATRIX_PRODUCT: _product,
+    Trait.ATTENTION: _attention,
+    Trait.RECURRENCE: _recurrent,
+    Trait.POOLING: _pool,
+}

@@ -36,18 +36,20 @@ from coremlscope.cost.planned.rates import (
 )
 from coremlscope.devices.release import OSRelease
 from coremlscope.ir import DType, ListType, StateType, TensorType, ValueType
+from coremlscope.ops import traits_of
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.placement.backend import BACKENDS, Backend
-from coremlscope.placement.search import Tolls
+from coremlscope.placement.search import TransitionCosts
 
-__all__ = ["TOLLS", "Basis", "Price", "price"]
+__all__ = ["TRANSITION_COSTS", "Basis", "Price", "price"]
 
 #: How a price is known, best first.
 Basis = Literal["recovered", "fitted", "assumed"]
 
 #: Launching, switching and ending, as the plans of the M4 list them. The GPU's launch is not published: the
 #: plan of the M1, which never enters the GPU, needs more than 0.0212 ms; the Neural Engine's is taken.
-TOLLS = Tolls(
+TRANSITION_COSTS = TransitionCosts(
     launch_ms={"ane": 0.125, "mps_graph": 0.125},
     switch_ms=0.125,
     finish_ms={"ane": 0.125},
@@ -80,7 +82,7 @@ def price(view: OpView, os: OSRelease) -> Prices:
         view: The operation, as Core ML plans it.
         os: The system.
     """
-    formula = _FORMULAS.get(view.op.type, _assumed)
+    formula = _formula(view.op.type)
     try:
         prices = formula(view, era(os))
     except (CannotInfer, CannotLower, ArithmeticError, LookupError, TypeError, ValueError):
@@ -344,47 +346,53 @@ def _recurrence(view: OpView, _: Era) -> Prices:
     return moved | _at(steps * products, cpu_rates(_RECURRENT), basis)
 
 
-#: Priced by what they move on every backend: published with all digits for at least one of each kind.
-_MOVING = (
-    "cast", "clip", "crop_resize", "cumsum", "equal", "expand_dims", "greater", "greater_equal", "layer_norm",
-    "less", "less_equal", "not_equal", "random_normal", "reduce_argmax", "reduce_argmin", "reduce_mean",
-    "reshape", "scaled_dot_product_attention", "scatter", "select", "slice_by_size",
-    "softmax", "squeeze",
-)  # fmt: skip
-
+#: Operations that move what they cost: published with all digits for at least one backend.
+_RECOVERED_AS_MOVING = """
+    cast clip crop_resize cumsum equal expand_dims greater greater_equal layer_norm less less_equal
+    not_equal random_normal reduce_argmax reduce_argmin reduce_mean reshape scaled_dot_product_attention
+    scatter select slice_by_size softmax squeeze
+"""
 #: Of these the Neural Engine's price is published with three digits, which the bandwidth gives.
-_MOVING_FITTED = (
-    "abs", "ceil", "cos", "dequantize", "elu", "erf", "exp", "exp2", "floor", "floor_div", "inverse",
-    "leaky_relu", "log", "maximum", "minimum", "pow", "quantize", "real_div", "round", "rsqrt", "sigmoid",
-    "sign", "silu", "sin", "softplus", "softsign", "sqrt", "square", "tanh", "tile",
-    "upsample_nearest_neighbor",
-)  # fmt: skip
+_FITTED_AS_MOVING = """
+    abs ceil cos dequantize elu erf exp exp2 floor floor_div inverse leaky_relu log maximum minimum pow
+    quantize real_div round rsqrt sigmoid sign silu sin softplus softsign sqrt square tanh tile
+    upsample_nearest_neighbor
+"""
 
+#: The formulas of operations of which prices were published, and of `sub` beside `add`.
 _FORMULAS: Mapping[str, Formula] = {
-    **dict.fromkeys(_MOVING, _moving),
-    **dict.fromkeys(_MOVING_FITTED, _moving_fitted),
+    **dict.fromkeys(_RECOVERED_AS_MOVING.split(), _moving),
+    **dict.fromkeys(_FITTED_AS_MOVING.split(), _moving_fitted),
     "add": _addition,
     "avg_pool": _pooling,
     "concat": _concatenation,
-    "cond": _free,
     "conv": _convolution,
     "conv_transpose": _transposed_convolution,
     "gather": _gathering,
     "gelu": _gelu,
-    "gru": _recurrence,
     "linear": _linear,
-    "lstm": _recurrence,
     "matmul": _matmul,
     "max_pool": _pooling,
     "mul": _multiplication,
     "relu": _relu,
     "resize_bilinear": _bilinear,
-    "rnn": _recurrence,
     "slice_by_index": _slicing,
     "sub": _subtraction,
     "tensor_buffer_to_tensor": _entrance,
     "tensor_to_tensor_buffer": _free,
     "transpose": _transposition,
     "upsample_bilinear": _bilinear,
-    "while_loop": _free,
 }
+
+#: Formulas by what an operation is, for all others. Where there is none here either, it is what moves.
+_FORMULA_OF_TRAIT: Mapping[Trait, Formula] = {
+    Trait.CONTROL_FLOW: _free,
+    Trait.RECURRENCE: _recurrence,
+}
+
+
+def _formula(name: str) -> Formula:
+    if name in _FORMULAS:
+        return _FORMULAS[name]
+    found = (_FORMULA_OF_TRAIT[trait] for trait in traits_of(name) if trait in _FORMULA_OF_TRAIT)
+    return next(found, _assumed)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType, TensorType, Value
+from coremlscope.ops import traits_of
+from coremlscope.ops.traits import Trait
 from coremlscope.placement.publications import ANE_BOOK, ANEMLL, APPLE_FAQ, APPLE_SIZES, COREML_LLM, MOBIUS
 from coremlscope.placement.rule import (
     EVERY_OP,
@@ -58,14 +60,15 @@ def _standalone_updates(context: GraphContext) -> Mapping[str, str]:
     kept = {
         argument.name
         for _, view in context.ops
-        if view.op.type == "write_state"
+        if Trait.STATE_WRITE in traits_of(view.op.type)
         for argument in view.op.inputs.get("data", ())
         if isinstance(argument, Value)
     }
     return {
         id_: ""
         for id_, view in context.ops
-        if view.op.type == "slice_update" and not any(value.name in kept for value in view.op.outputs)
+        if Trait.UPDATE in traits_of(view.op.type)
+        and not any(value.name in kept for value in view.op.outputs)
     }
 
 
@@ -148,7 +151,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         fix="keep the tensor in a state (ct.StateType) and write the result back, or join parts with concat",
         source=ANEMLL,
         confidence="measured",
-        ops=("slice_update",),
+        ops=(Trait.UPDATE,),
         examples=(
             GraphExample((_RELU, Example("slice_update", {**_UPDATE.arguments, "x": fp16(1, 8, 64)})), (1,)),
             GraphExample((_READ, _UPDATE, _WRITE)),

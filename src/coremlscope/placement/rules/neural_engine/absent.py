@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType, TensorType
+from coremlscope.ops import OPS
+from coremlscope.ops.traits import Trait
 from coremlscope.placement.forms import always
 from coremlscope.placement.publications import APPLE_KERNELS, COREML_LLM, GUIDE_OPS, HOLLANCE, M4_PLANS
 from coremlscope.placement.rule import Example, Rule, fp16, int32, tensor
 from coremlscope.placement.verdict import Confidence
 
-__all__ = ["RULES"]
+__all__ = ["ABSENT", "RULES"]
 
 _BOTH = f"{M4_PLANS}; {GUIDE_OPS}"
 _X = {"x": fp16(1, 64)}
@@ -50,7 +52,14 @@ _LSTM = {
     "weight_ih": fp16(256, 64),
     "weight_hh": fp16(256, 64),
 }
+_DRAWN = {"random_categorical": (_X, (fp16(1, 1),))}
 _SCATTERED = {"data": fp16(1, 64, 8), "indices": [0, 2], "updates": fp16(1, 2, 8), "axis": 1}
+
+
+def _all(trait: Trait) -> list[str]:
+    """The names of all operations with a trait."""
+    return [name for name, spec in OPS.items() if trait in spec.traits]
+
 
 _TABLE: tuple[_Absent, ...] = (
     _Absent("acos", _POLYNOMIAL, _X),
@@ -110,10 +119,9 @@ _TABLE: tuple[_Absent, ...] = (
         (fp16(8, 8),),
     ),
     *(
-        _Absent(op, _RANDOM_FIX, {"shape": [1, 64]}, (fp16(1, 64),))
-        for op in ("random_normal", "random_uniform", "random_bernoulli")
+        _Absent(op, _RANDOM_FIX, *_DRAWN.get(op, ({"shape": [1, 64]}, (fp16(1, 64),))))
+        for op in _all(Trait.RANDOM)
     ),
-    _Absent("random_categorical", _RANDOM_FIX, {"x": fp16(1, 64)}, (fp16(1, 1),)),
     _Absent(
         "crop_resize",
         "crop in the app, or use resize_bilinear on crops with constant corners",
@@ -130,7 +138,7 @@ _TABLE: tuple[_Absent, ...] = (
             (fp16(1, 64, 8),),
             core_ml=f"{op} MIL op is currently only supported on uANE targets (u1-u4)",
         )
-        for op in ("scatter", "scatter_nd", "scatter_along_axis")
+        for op in _all(Trait.SCATTER)
     ),
     _Absent(
         "argsort",
@@ -155,7 +163,7 @@ _TABLE: tuple[_Absent, ...] = (
             source=f"{APPLE_KERNELS} (1780); {M4_PLANS}",
             why="it has no recurrent layers at any precision",
         )
-        for op in ("lstm", "gru", "rnn")
+        for op in _all(Trait.RECURRENCE)
     ),
     *(
         _Absent(
@@ -166,11 +174,11 @@ _TABLE: tuple[_Absent, ...] = (
             source=f"apple/coremltools issue 2004; {GUIDE_OPS}",
             why="it has no control flow; a loop can keep the rest of the network off it, too",
         )
-        for op in ("while_loop", "cond")
+        for op in _all(Trait.CONTROL_FLOW)
     ),
     *(
         _Absent(op, _LIST_FIX, _X, (fp16(1, 64),), source=GUIDE_OPS, confidence="static analysis")
-        for op in ("make_list", "list_read", "list_write", "list_gather", "list_scatter", "list_length")
+        for op in _all(Trait.LIST)
     ),
     _Absent(
         "reverse_sequence",
@@ -225,5 +233,8 @@ def _rule(row: _Absent) -> Rule:
         applies_to=(Example(row.op, row.arguments, row.outputs),),
     )
 
+
+#: The operations, for rules about all that have some trait.
+ABSENT: frozenset[str] = frozenset(row.op for row in _TABLE)
 
 RULES: tuple[Rule, ...] = tuple(map(_rule, _TABLE))

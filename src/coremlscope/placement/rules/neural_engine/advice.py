@@ -168,7 +168,7 @@ RULES: tuple[Rule, ...] = (
         f"{M4_PLANS}; {APPLE_MODELS}",
         confidence="measured",
         applies_to=(Example("conv", _conv(64, 64, 9, 9)),),
-        spares=(Example("conv", _conv(64, 64, 9, 3)),),
+        negative_examples=(Example("conv", _conv(64, 64, 9, 3)),),
     ),
     _advice(
         "ne-slow-compile-kernel",
@@ -179,7 +179,7 @@ RULES: tuple[Rule, ...] = (
         M4_PLANS,
         confidence="measured",
         applies_to=(Example("conv", _conv(64, 64, 16, 16)),),
-        spares=(Example("conv", _conv(64, 64, 12, 12)),),
+        negative_examples=(Example("conv", _conv(64, 64, 12, 12)),),
     ),
     _advice(
         "ne-slow-kernel-above-7",
@@ -191,7 +191,7 @@ RULES: tuple[Rule, ...] = (
         confidence="anecdotal",
         scope=Scope(neural_engine=(None, 13), before=(15, 0)),
         applies_to=(Example("conv", _conv(64, 64, 9, 9), chip="a12", os="14"),),
-        spares=(Example("conv", _conv(64, 64, 7, 7), chip="a12", os="14"),),
+        negative_examples=(Example("conv", _conv(64, 64, 7, 7), chip="a12", os="14"),),
     ),
     _advice(
         "ne-slow-stride",
@@ -202,7 +202,7 @@ RULES: tuple[Rule, ...] = (
         APPLE_MODELS,
         confidence="documented",
         applies_to=(Example("conv", _conv(64, 64, 5, 5, strides=[5, 5])),),
-        spares=(Example("conv", _conv(64, 64, 3, 3, strides=[6, 6])),),
+        negative_examples=(Example("conv", _conv(64, 64, 3, 3, strides=[6, 6])),),
     ),
     _advice(
         "ne-slow-pool-stride",
@@ -213,7 +213,7 @@ RULES: tuple[Rule, ...] = (
         APPLE_MODELS,
         confidence="documented",
         applies_to=(Example("max_pool", _pool(3, 3)),),
-        spares=(Example("max_pool", _pool(3, 2)),),
+        negative_examples=(Example("max_pool", _pool(3, 2)),),
     ),
     _advice(
         "ne-slow-groups-on-m1",
@@ -225,7 +225,7 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=Scope(neural_engine=(None, 13)),
         applies_to=(_on_m1("conv", {"x": _X, "weight": weight(64, 8, 3, 3), "groups": 8}),),
-        spares=(
+        negative_examples=(
             _on_m1("conv", {"x": _X, "weight": weight(64, 16, 3, 3), "groups": 4}),
             _on_m1("conv", {"x": _X, "weight": weight(64, 1, 3, 3), "groups": 64}),
         ),
@@ -240,7 +240,7 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=Scope(neural_engine=(None, 13)),
         applies_to=(_on_m1("conv", {"x": fp16(2, 8, 8, 8), "weight": fp16(8, 8, 3, 3)}),),
-        spares=(_on_m1("conv", {"x": fp16(2, 8, 8, 8), "weight": weight(8, 8, 3, 3)}),),
+        negative_examples=(_on_m1("conv", {"x": fp16(2, 8, 8, 8), "weight": weight(8, 8, 3, 3)}),),
     ),
     _advice(
         "ne-risk-pool-of-8",
@@ -253,7 +253,7 @@ RULES: tuple[Rule, ...] = (
         confidence="anecdotal",
         scope=Scope(since=(17, 0), before=(26, 0)),
         applies_to=(Example("max_pool", _pool(8, 8), os="15"),),
-        spares=(Example("max_pool", _pool(8, 4), os="15"),),
+        negative_examples=(Example("max_pool", _pool(8, 4), os="15"),),
     ),
     _advice(
         "ne-slow-large-operand",
@@ -264,7 +264,7 @@ RULES: tuple[Rule, ...] = (
         GUIDE_LIMITS,
         confidence="measured",
         applies_to=(Example("relu", {"x": fp16(1, 64, 256, 256)}),),
-        spares=(Example("relu", {"x": _X}),),
+        negative_examples=(Example("relu", {"x": _X}),),
     ),
     _advice(
         "ne-slow-thin-rows",
@@ -275,7 +275,10 @@ RULES: tuple[Rule, ...] = (
         f"{APPLE_MODELS}; {APPLE_TRANSFORMERS}",
         confidence="documented",
         applies_to=(Example("relu", {"x": fp16(1, 128, 512, 1)}),),
-        spares=(Example("relu", {"x": fp16(1, 128, 1, 512)}), Example("relu", {"x": fp16(1, 128, 1, 1)})),
+        negative_examples=(
+            Example("relu", {"x": fp16(1, 128, 1, 512)}),
+            Example("relu", {"x": fp16(1, 128, 1, 1)}),
+        ),
     ),
     _advice(
         "ne-slow-transpose",
@@ -286,7 +289,7 @@ RULES: tuple[Rule, ...] = (
         f"{APPLE_MODELS}; {APPLE_TRANSFORMERS}",
         confidence="documented",
         applies_to=(Example("transpose", {"x": fp16(1, 8, 16), "perm": [0, 2, 1]}),),
-        spares=(Example("transpose", {"x": fp16(1, 8, 16), "perm": [1, 0, 2]}),),
+        negative_examples=(Example("transpose", {"x": fp16(1, 8, 16), "perm": [1, 0, 2]}),),
     ),
     _advice(
         "ne-slow-rank-5",
@@ -297,7 +300,7 @@ RULES: tuple[Rule, ...] = (
         "FluidInference/mobius: candidates for the Neural Engine; FluidInference/FluidAudio",
         confidence="measured",
         applies_to=(Example("relu", {"x": fp16(1, 2, 2, 8, 8)}),),
-        spares=(Example("relu", {"x": _X}),),
+        negative_examples=(Example("relu", {"x": _X}),),
     ),
     _advice(
         "ne-slow-linear",
@@ -318,7 +321,7 @@ RULES: tuple[Rule, ...] = (
         "sbryngelson/ane-guide, chapter 11",
         confidence="measured",
         applies_to=(Example("linear", {"x": fp16(1, 64), "weight": weight(64, 64)}),),
-        spares=(Example("linear", {"x": fp16(8, 64), "weight": weight(64, 64)}),),
+        negative_examples=(Example("linear", {"x": fp16(8, 64), "weight": weight(64, 64)}),),
     ),
     _advice(
         "ne-slow-attention",
@@ -347,7 +350,7 @@ RULES: tuple[Rule, ...] = (
             Example("reduce_sum", {"x": fp16(1, 512, 8), "axes": [1], "keep_dims": True}),
             _on_m1("reduce_sum", {"x": fp16(1, 200, 8), "axes": [1], "keep_dims": True}),
         ),
-        spares=(Example("reduce_sum", {"x": fp16(1, 200, 8), "axes": [1], "keep_dims": True}),),
+        negative_examples=(Example("reduce_sum", {"x": fp16(1, 200, 8), "axes": [1], "keep_dims": True}),),
     ),
     _advice(
         "ne-slow-square-sum-on-m1",
@@ -369,7 +372,7 @@ RULES: tuple[Rule, ...] = (
         APPLE_MODELS,
         confidence="documented",
         applies_to=(Example("add", {"x": fp16(1, 2), "y": np.array([0.0, -np.inf], np.float16)}),),
-        spares=(Example("add", {"x": fp16(1, 2), "y": np.array([0.0, -1e4], np.float16)}),),
+        negative_examples=(Example("add", {"x": fp16(1, 2), "y": np.array([0.0, -1e4], np.float16)}),),
     ),
     _advice(
         "ne-exact-slice-on-m1-m2",
@@ -382,7 +385,7 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=Scope(neural_engine=(None, 14)),
         applies_to=(_on_m1("slice_by_index", {"x": fp16(1, 64), "begin": [0, 8], "end": [1, 16]}),),
-        spares=(_on_m1("slice_by_index", {"x": fp16(1, 64), "begin": [0, 0], "end": [1, 16]}),),
+        negative_examples=(_on_m1("slice_by_index", {"x": fp16(1, 64), "begin": [0, 0], "end": [1, 16]}),),
     ),
     _advice(
         "ne-risk-pad-value",
@@ -393,7 +396,9 @@ RULES: tuple[Rule, ...] = (
         "751K/Apple-Neural-Engine-Microarchitecture-Study-M6: texts of the compiler",
         confidence="static analysis",
         applies_to=(Example("pad", {"x": _X, "pad": [1, 1, 1, 1], "mode": "constant", "constant_val": 1.0}),),
-        spares=(Example("pad", {"x": _X, "pad": [1, 1, 1, 1], "mode": "constant", "constant_val": 0.0}),),
+        negative_examples=(
+            Example("pad", {"x": _X, "pad": [1, 1, 1, 1], "mode": "constant", "constant_val": 0.0}),
+        ),
     ),
     _advice(
         "ne-risk-top-k-of-rows",
@@ -405,6 +410,6 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=Scope(neural_engine=(16, 16)),
         applies_to=(Example("topk", {"x": fp16(1, 8, 64), "k": 5, "axis": -1}),),
-        spares=(Example("topk", {"x": fp16(1, 8, 64), "k": 5, "axis": 1}),),
+        negative_examples=(Example("topk", {"x": fp16(1, 8, 64), "k": 5, "axis": 1}),),
     ),
 )
