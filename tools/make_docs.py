@@ -40,21 +40,23 @@ def command_line() -> str:
 _EXIT_CODES = """\
 ## Exit codes
 
-Every error is one sentence and mostly a hint, on standard error.
+An error is one sentence on standard error, with a hint in most cases. `matrix` goes on after an error, and its
+exit code is that of the first one.
 
-| code | what is wrong |
+| code | meaning |
 |--:|---|
-| 0 | nothing |
-| 1 | something else than what follows; for `run`, the script failed |
-| 2 | an option or an argument |
-| 3 | the model: it is none, it is damaged, or its weights are absent |
-| 4 | an input value: missing, unknown, of a wrong shape or type |
-| 5 | nothing with the model, but it cannot be run here: its kind, or its operations, all of which are named |
-| 6 | the engine refused the model or failed |
+| 0 | success |
+| 1 | any other error; for `run`, the script failed |
+| 2 | an option or an argument is invalid |
+| 3 | the file is not a model, is damaged, or its weights are absent |
+| 4 | an input value is missing, unknown, or has the wrong shape or type |
+| 5 | the model is valid, but its kind or some of its operations, all of which are named, cannot be run here |
+| 6 | the engine rejected the model or failed |
 | 7 | an optional package is not installed |
 | 8 | the result cannot be written |
-| 9 | nothing, but `compare` found what `--fail-above` asks about |
-| 130, 141 | interrupted; the reader of the output went away |"""
+| 9 | `compare --fail-above`: predictions are slower |
+| 130 | interrupted by Ctrl-C |
+| 141 | the reader of the output went away |"""
 
 
 def _help(*verb: str) -> str:

@@ -45,7 +45,7 @@ export const share = (part: number): string => `${(part * 100).toFixed(1)} %`;
 
 /** `1 input`, `3 inputs`, `2 classes`. */
 export function plural(number: number, noun: string): string {
-  return number === 1 ? `1 ${noun}` : `${number} ${noun}${noun.endsWith("s") ? "es" : "s"}`;
+  return number === 1 ? `1 ${noun}` : `${number} ${noun}${/(s|ch)$/.test(noun) ? "es" : "s"}`;
 }
 
 /** A rate in words: `about 45 a second`, `one in about 2.3 seconds`. */
@@ -60,6 +60,12 @@ export function compactType(text: string): string {
   return text.replace(/tensor<(\w+), \[([^\]]*)\]>/g, (_, dtype: string, shape: string) =>
     shape ? `${dtype} ${shape.replaceAll(", ", "×")}` : dtype,
   );
+}
+
+/** `2026-01-31 12:00 UTC` of an ISO 8601 time in UTC. */
+export function moment(iso: string): string {
+  const [, day, minute] = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)/.exec(iso) ?? [];
+  return day && minute ? `${day} ${minute} UTC` : iso;
 }
 
 /** The last component of a path. */

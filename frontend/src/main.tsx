@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { ComparePage } from "./pages/compare";
+import { ProfilesPage } from "./pages/profiles";
 import { ReportPage } from "./pages/report";
 import { ServerPage } from "./pages/server";
 import { type Payload, readPayload } from "./payload";
@@ -17,12 +18,14 @@ import "./styles/print.css";
 function Page(props: { payload: Payload }) {
   const { result } = props.payload;
   switch (result.schema) {
-    case "coremlscope.profile/1":
-    case "coremlscope.model/1":
+    case "coremlscope.profile/2":
+    case "coremlscope.model/2":
       return <ReportPage result={result} />;
-    case "coremlscope.comparison/1":
+    case "coremlscope.profiles/2":
+      return <ProfilesPage result={result} />;
+    case "coremlscope.comparison/2":
       return <ComparePage result={result} />;
-    case "coremlscope.server/1":
+    case "coremlscope.server/2":
       return <ServerPage result={result} />;
   }
 }

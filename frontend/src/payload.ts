@@ -1,9 +1,4 @@
-import type { Comparison } from "./data/comparison";
-import type { ModelSummary, Profile } from "./data/profile";
-import type { ServerState } from "./data/server";
-
-/** The JSON of a result; `schema` tells the kinds apart. */
-export type Result = Profile | ModelSummary | Comparison | ServerState;
+import type { Result } from "./data/schema";
 
 export interface Payload {
   /** The version of coremlscope that wrote the page. */

@@ -1,27 +1,33 @@
 import golden from "../../tests/golden/page-payload.json";
 import { Placement } from "../src/data/placement";
+import { buildRows, type OpTimes, type Row } from "../src/data/rows";
 import type {
-  DevicePlan,
+  ComputeUnits,
+  Estimate,
   Group,
   InsertedOp,
+  Kernel,
+  Measurement,
   OpTable,
-  PlanReason,
-  Profile,
-  Setting,
-  SettingEstimate,
+  Phase,
+  Plan,
+  ProfileForm,
+  Reason,
   SettingPlan,
-} from "../src/data/profile";
-import { buildRows, type Row } from "../src/data/rows";
+} from "../src/data/schema";
 
-/** The profile of the golden payload: four operations in two groups, a plan for one device. */
-export const goldenProfile = (): Profile => structuredClone(golden) as unknown as Profile;
+/** The profile of the golden payload: four operations in two groups, a plan and estimates for one device. */
+export const goldenProfile = (): ProfileForm => structuredClone(golden) as unknown as ProfileForm;
 
-/** The first plan of the golden profile. */
-export function goldenPlan(): DevicePlan {
-  const plan = goldenProfile().plans?.[0];
-  if (!plan) throw new Error("the golden payload holds no plan");
-  return plan;
+/** The first of a list; tests fail where it is empty. */
+export function first<T>(list: readonly T[] | undefined): T {
+  const found = list?.[0];
+  if (found === undefined) throw new Error("the list is empty");
+  return found;
 }
+
+export const goldenPlan = (): Plan => first(goldenProfile().plans);
+export const goldenMeasurement = (): Measurement => first(goldenProfile().measurements);
 
 /** An op table with one column entry for each id; `columns` replaces what a test is about. */
 export function opTable(ids: readonly string[], columns: Partial<OpTable> = {}): OpTable {
@@ -31,48 +37,80 @@ export function opTable(ids: readonly string[], columns: Partial<OpTable> = {}):
     name: ids.map((id) => `name of ${id}`),
     function: ids.map((id) => id.split("/", 1)[0] ?? ""),
     outputs: ids.map(() => ["tensor<fp16, [1, 3]>"]),
+    output_names: ids.map(() => []),
     flops: ids.map(() => 10),
     read_bytes: ids.map(() => 4),
     written_bytes: ids.map(() => 2),
     weight_bytes: ids.map(() => 0),
-    group: ids.map(() => -1),
-    status: ids.map(() => "timed"),
     work_is_complete: ids.map(() => true),
+    layer: ids.map(() => null),
+    layer_type: ids.map(() => null),
+    inputs: ids.map(() => null),
+    live_bytes: ids.map(() => null),
     ...columns,
   };
 }
 
-/** A measured group of operations. */
-export function group(label: string, ids: readonly string[], seconds: number): Group {
-  return { label, op_ids: [...ids], wall_s: seconds, share: 0, engine_nodes: [["node", "Node"]] };
+/** A measured group of operations, given as rows of the op table. */
+export function group(label: string, ops: readonly number[], seconds: number): Group {
+  return { label, ops: [...ops], wall_s: seconds, share: 0, engine_nodes: [["node", "Node"]], low_s: null, high_s: null, stage: "" };
 }
 
-/** An operation that Core ML inserts before an index of the op table. */
+/** The times of so many operations: each belongs to the group that lists it. */
+export function times(count: number, groups: Group[] = []): OpTimes {
+  const ops = Array.from({ length: count }, (_, op) => op);
+  return { groups, group: ops.map((op) => groups.findIndex((one) => one.ops.includes(op))), status: ops.map(() => "timed") };
+}
+
+/** A phase of equal samples. */
+export function phase(seconds: number, count = 3): Phase {
+  const s = { count, min: seconds, median: seconds, mean: seconds, p95: seconds, p99: seconds, max: seconds, std: 0 };
+  return { samples_s: new Array<number>(count).fill(seconds), warmups_s: [], statistics: s, origin: "measured" };
+}
+
+export const measurement = (label: string, changes: Partial<Measurement> = {}): Measurement => ({
+  ...goldenMeasurement(),
+  label,
+  ...changes,
+});
+
+export const kernel = (...ops: number[]): Kernel => ({ name: "", kind: "", ops });
+
+/** An operation that Core ML inserts before a row of the op table. */
 export function inserted(id: string, before: number): InsertedOp {
-  return { id, type: "cast", function: id.split("/", 1)[0] ?? "", outputs: ["tensor<fp32, [2]>"], before };
+  return { id, type: "cast", function: id.split("/", 1)[0] ?? "", outputs: ["tensor<fp32, [2]>"], before, output_names: [] };
 }
 
-export function reason(rule: string, changes: Partial<PlanReason> = {}): PlanReason {
-  return { unit: "neural_engine", rule, text: `text of ${rule}`, fix: "", core_ml: "", confidence: "measured", source: "", ...changes };
+export function reason(rule: string, changes: Partial<Reason> = {}): Reason {
+  const text = `text of ${rule}`;
+  return { unit: "neural_engine", rule, text, fix: "", core_ml: "", confidence: "measured", source: "", effect: "rejects", ...changes };
 }
 
-export function estimate(changes: Partial<SettingEstimate> = {}): SettingEstimate {
+export function estimate(changes: Partial<Estimate> = {}): Estimate {
   return {
+    device: "M9",
+    chip: "m9",
+    os: "macOS 99",
+    compute_units: "all",
     latency: { value: 1, low: 1, high: 1, origin: "estimated" },
     basis: "calibrated",
     bound: "compute",
     parts: {},
     placement: {},
     switches: 0,
+    left_out: [],
     kernel_s: [],
     kernel_unit: [],
     kernel_bound: [],
+    units: ["cpu", "gpu", "neural_engine"],
     ...changes,
   };
 }
 
-export function settingPlan(changes: Partial<SettingPlan> = {}): SettingPlan {
-  return { compute_units: "all", total_ms: 0, switches: 0, backend: [], detour_ms: {}, estimate: null, ...changes };
+/** A plan under one setting; `total` is the planned cost of its one function in milliseconds. */
+export function settingPlan(changes: Partial<SettingPlan> = {}, total = 0): SettingPlan {
+  const functions = { main: { total_ms: total, switches: 0 } };
+  return { compute_units: "all", functions, backend: [], detour_ms: {}, weight: [], ...changes };
 }
 
 /** The backends of `plan`, by their index. */
@@ -82,13 +120,14 @@ export const BACKEND = { ane: 0, mps: 1, bnns: 2, unknown: -1 } as const;
  * A plan with the backends `ane`, `mps` and `bnns` for so many columns, all of them supported everywhere,
  * at 1, 2 and 4 ms. Without settings of its own it has one, `all`, that runs everything on the Neural Engine.
  */
-export function plan(columns: number, changes: Partial<DevicePlan> = {}): DevicePlan {
+export function plan(columns: number, changes: Partial<Plan> = {}): Plan {
   const filled = <T>(value: T): T[] => new Array<T>(columns).fill(value);
   const none = Array.from({ length: columns }, () => []);
   return {
     device: "M9",
     chip: "m9",
     os: "macOS 99",
+    planner: "rules",
     cost_model: "test",
     notes: [],
     units: ["cpu", "gpu", "neural_engine"],
@@ -96,6 +135,9 @@ export function plan(columns: number, changes: Partial<DevicePlan> = {}): Device
     inserted: [],
     supported: { cpu: filled(1), gpu: filled(1), neural_engine: filled(1) },
     cost_ms: { ane: filled(1), mps: filled(2), bnns: filled(4) },
+    cost_basis: {},
+    bases: [],
+    origin: "planned",
     reasons: [],
     why: none,
     advice: none,
@@ -105,11 +147,10 @@ export function plan(columns: number, changes: Partial<DevicePlan> = {}): Device
 }
 
 /** The placement of a table's operations under one setting of a plan. */
-export const placementOf = (table: OpTable, devicePlan: DevicePlan, setting: Setting = "all"): Placement =>
-  new Placement(devicePlan, setting, table.id);
+export const placementOf = (table: OpTable, one: Plan, setting: ComputeUnits = "all"): Placement => new Placement(one, setting, table);
 
 /** Rows of one function, one for each `[type, name]`. */
 export function rowsOf(ops: readonly (readonly [type: string, name: string])[]): Row[] {
   const ids = ops.map((_, index) => `main/${index}`);
-  return buildRows(opTable(ids, { type: ops.map(([type]) => type), name: ops.map(([, name]) => name) }), [], null).all;
+  return buildRows(opTable(ids, { type: ops.map(([type]) => type), name: ops.map(([, name]) => name) }), null, null).all;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { bytes, compactType, count, duration, fileName, plural, rateInWords, share } from "../src/format";
+import { bytes, compactType, count, duration, fileName, moment, plural, rateInWords, share } from "../src/format";
 
 describe("duration", () => {
   it.each([
@@ -50,6 +50,7 @@ describe("words", () => {
     expect(plural(1, "input")).toBe("1 input");
     expect(plural(0, "input")).toBe("0 inputs");
     expect(plural(2, "class")).toBe("2 classes");
+    expect(plural(2, "switch")).toBe("2 switches");
   });
 
   it("turns rates into words", () => {
@@ -74,4 +75,9 @@ describe("fileName", () => {
     ["C:\\models\\b.mlmodel", "b.mlmodel"],
     ["", "model"],
   ])("%s", (path, name) => expect(fileName(path)).toBe(name));
+});
+
+describe("moment", () => {
+  it("shortens a time in UTC", () => expect(moment("2026-01-31T12:05:59Z")).toBe("2026-01-31 12:05 UTC"));
+  it("leaves other texts as they are", () => expect(moment("yesterday")).toBe("yesterday"));
 });

@@ -565,7 +565,7 @@ def _settings(
         if setting not in SETTINGS:
             known = ", ".join([*SETTINGS, "every"])
             raise UsageError(f"invalid compute units {setting!r}", f"use one of {known}")
-    return tuple(setting for setting in SETTINGS if setting in asked) if len(asked) > 1 else tuple(asked)  # type: ignore[arg-type]
+    return tuple(dict.fromkeys(asked))  # type: ignore[arg-type]
 
 
 def _name(source: Source | Profile) -> str:

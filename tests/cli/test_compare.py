@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from coremlscope.cli import main
+from coremlscope.results.files import write_profiles
 from tests.support.comparisons import changed, timed
 from tests.support.profiles import small_profile
 
+V1 = Path(__file__).parents[1] / "data" / "profile-v1.json"
 QUICK = ["--iterations", "16", "--compile-iterations", "1", "--load-iterations", "1", "--warmups", "1"]
 
 
@@ -26,7 +28,7 @@ def test_models(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["compare", str(sample), str(sample), *QUICK, "-o", str(report)]) == 0
     printed = capsys.readouterr()
     assert printed.err == f"wrote {report}\n"
-    assert "timed in turns" in " ".join(printed.out.split())
+    assert "interleaved rounds" in " ".join(printed.out.split())
     assert "105 operations correspond" in report.read_text()
 
 
@@ -52,8 +54,37 @@ def test_devices_and_settings(sample: Path, capsys: pytest.CaptureFixture[str]) 
     assert "Times" not in out
     assert main(["compare", str(sample), str(sample), *QUICK, "--device", "m1", "--json", "-"]) == 0
     (difference,) = json.loads(capsys.readouterr().out)["differences"]
-    (placement,) = difference["placements"]
-    assert placement["planned"]["verdict"] == "no change"
+    (change,) = difference["plans"]
+    assert change["planned"]["verdict"] == "no change"
+
+
+def test_a_list_of_profiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "list.json"
+    write_profiles(path, [timed(small_profile()), changed()])
+    assert main(["compare", str(path), "--json", "-"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [subject["label"] for subject in data["subjects"]] == ["sample.mlpackage", "after.mlpackage"]
+    assert data["differences"][0]["removed"] == ["main/546"]
+
+
+def test_a_profile_that_an_earlier_version_saved(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = str(V1)
+    assert main(["compare", old, old, "-o", str(tmp_path / "same.html")]) == 0
+    assert "no change" in capsys.readouterr().out
+    assert main(["compare", old, str(sample), *QUICK, "--device", "iphone-15-pro", "--json", "-"]) == 0
+    (difference,) = json.loads(capsys.readouterr().out)["differences"]
+    assert difference["plans"][0]["latency"]["before"] > 0
+
+
+def test_plans_without_measurements(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "plan.json"
+    assert main(["plan", str(sample), "--device", "m1,a14", "-o", str(path), "--quiet"]) == 0
+    assert main(["compare", str(path), str(path), "--json", "-"]) == 0
+    (difference,) = json.loads(capsys.readouterr().out)["differences"]
+    assert difference["phases"] == {}
+    assert len(difference["plans"]) == 2
 
 
 def test_one_source_needs_something_to_differ(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,7 +95,7 @@ def test_one_source_needs_something_to_differ(sample: Path, capsys: pytest.Captu
 def test_failing(saved: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     slow = json.loads(Path(saved[0]).read_text())
     for name, factor in (("fast", 1.0), ("slow", 1.2)):
-        slow["predict"]["samples_s"] = [factor * (1 + 0.001 * (i % 5)) for i in range(40)]
+        slow["measurements"][0]["predict"]["samples_s"] = [factor * (1 + 0.001 * (i % 5)) for i in range(40)]
         (tmp_path / f"{name}.json").write_text(json.dumps(slow))
     arguments = ["compare", str(tmp_path / "fast.json"), str(tmp_path / "slow.json"), "--quiet"]
     assert main([*arguments, "--fail-above", "5%"]) == 9
@@ -76,10 +107,10 @@ def test_failing(saved: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
     ("arguments", "code", "message"),
     [
         (["absent.mlpackage"], 3, "absent.mlpackage"),
-        (["a", "b", "--compute-units", "gpu"], 2, "there is no 'gpu'"),
-        (["absent.json", "absent.json"], 2, "cannot be read"),
+        (["a", "b", "--compute-units", "gpu"], 2, "invalid compute units 'gpu'"),
+        (["absent.json", "absent.json"], 2, "absent.json: No such file"),
         (["absent.mlpackage", "absent.mlpackage"], 3, "absent.mlpackage"),
-        (["a", "b", "--fail-above", "much"], 2, "is no percentage"),
+        (["a", "b", "--fail-above", "much"], 2, "is not a percentage"),
         (["a", "b", "-o", "r.csv"], 2, "no report format"),
     ],
 )

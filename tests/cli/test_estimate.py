@@ -9,6 +9,8 @@ import pytest
 
 from coremlscope.cli import main
 from coremlscope.devices import all_chips
+from coremlscope.results.files import read_profiles
+from coremlscope.results.profile import Profile
 
 
 def estimated(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict]:
@@ -58,6 +60,35 @@ def test_every_device(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [e["chip"] for e in found] == list(all_chips())
 
 
+def test_several_settings(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = estimated(capsys, sample, "--device", "m1", "--compute-units", "all,cpu_only")
+    assert [e["compute_units"] for e in found] == ["all", "cpu_only"]
+
+
+def test_reports(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reports = [tmp_path / f"r.{kind}" for kind in ("json", "html", "md", "csv", "txt")]
+    options = [part for report in reports for part in ("-o", str(report))]
+    assert main(["estimate", str(sample), "--device", "iphone-13,m1", *options]) == 0
+    assert capsys.readouterr().err.splitlines() == [f"wrote {report}" for report in reports]
+    profile = Profile.load(reports[0])
+    assert [estimate.chip for estimate in profile.estimates] == ["a15", "m1"]
+    assert not profile.measurements
+    assert "iPhone 13" in reports[2].read_text()
+
+
+def test_reports_of_several_models(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, page, trace = (tmp_path / f"r.{kind}" for kind in ("json", "html", "trace.json"))
+    arguments = ["estimate", str(sample), str(sample), "--device", "m1"]
+    assert main([*arguments, "-o", str(path), "-o", str(page)]) == 0
+    assert [len(profile.estimates) for profile in read_profiles(path)] == [1, 1]
+    assert "coremlscope.profiles/2" in page.read_text()
+    capsys.readouterr()
+    assert main([*arguments, "-o", str(trace)]) == 2
+    assert "r.trace.json can show only one model" in capsys.readouterr().err
+    assert main(["estimate", str(sample), "--device", "m1", "-o", str(trace)]) == 0
+    assert json.loads(trace.read_text())["traceEvents"]
+
+
 def test_json_to_a_file(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "e.json"
     assert main(["estimate", str(sample), "--device", "m2", "--json", str(path), "--quiet"]) == 0
@@ -68,9 +99,9 @@ def test_json_to_a_file(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--device", ","], "--device names no device"),
+        (["--device", ","], "--device: no device is named"),
         (["--device", "iphone-99"], "unknown device 'iphone-99'"),
-        (["--device", "m1", "--compute-units", "npu"], "there is no 'npu'"),
+        (["--device", "m1", "--compute-units", "npu"], "invalid compute units 'npu'"),
         ([], "--device is missing"),
     ],
 )

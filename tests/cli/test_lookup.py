@@ -94,7 +94,7 @@ def test_json_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["ops", "gelo"], "there is no operation 'gelo'", "did you mean gelu"),
         (["ops", "???"], "there is no operation '???'", "`coremlscope ops` lists them all"),
         (["rules", "--os", "14"], "--os needs --device", "--device m4"),
-        (["rules", "--unit", "ane"], "--unit: there is no 'ane'", "neural_engine"),
+        (["rules", "--unit", "ane"], "--unit: invalid unit 'ane'", "neural_engine"),
         (["rules", "--device", "m11"], "'m11'", "m1"),
     ],
 )

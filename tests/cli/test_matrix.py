@@ -7,14 +7,20 @@ from pathlib import Path
 import pytest
 
 from coremlscope.cli import main
+from coremlscope.results.files import read_profiles
+from coremlscope.results.schema import profiles_from_json
 
 
 def test_models_and_settings(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "m.md"
+    page, data = tmp_path / "m.html", tmp_path / "m.json"
     arguments = ["matrix", str(sample), "--iterations", "2", "--device", "m1", "-o", str(report)]
-    assert main(arguments) == 0
+    assert main([*arguments, "-o", str(page), "-o", str(data)]) == 0
     printed = capsys.readouterr()
-    assert printed.err == f"wrote {report}\n"
+    assert printed.err == f"wrote {report}\nwrote {page}\nwrote {data}\n"
+    assert "coremlscope.profiles/2" in page.read_text()
+    (profile,) = read_profiles(data)
+    assert (len(profile.measurements), len(profile.estimates)) == (1, 4)
     assert "whatever the setting; not Core ML" in " ".join(printed.out.split())
     assert "| sample.mlpackage | estimated |" in report.read_text()
 
@@ -23,15 +29,15 @@ def test_a_model_that_fails(sample: Path, tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "x.txt").write_text("no model")
     arguments = ["matrix", str(tmp_path / "x.txt"), str(sample), "--iterations", "1", "--json", "-"]
     assert main(arguments) == 3
-    rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [(len(row["timings"]), len(row["problems"])) for row in rows] == [(0, 1), (1, 0)]
+    profiles = profiles_from_json(json.loads(capsys.readouterr().out))
+    assert [(len(p.measurements), len(p.findings)) for p in profiles] == [(0, 1), (1, 0)]
 
 
 def test_ctrl_c(sample: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("coremlscope.matrix.measure", interrupt)
+    monkeypatch.setattr("coremlscope.measure.engine.EngineMeasurer.measure", interrupt)
     assert main(["matrix", str(sample), "--device", "m1", "--compute-units", "all"]) == 130
     printed = capsys.readouterr()
     assert "estimated" in printed.out

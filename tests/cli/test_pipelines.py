@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from coremlscope.cli import main
-from coremlscope.describe.model import summarise
+from coremlscope.describe.model import describe_model
 from coremlscope.errors import CoremlscopeError, CorruptModelError
 from coremlscope.execution.pipeline import open_predictor
 from coremlscope.features import dummy_values
 from coremlscope.formats import container
+from coremlscope.results.profile import Profile
 from coremlscope.schema import message_class
 from tests.support.classical_specs import classifier
 
@@ -30,10 +31,11 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     first = {
         "specificationVersion": 3,
         "description": {
-            "input": [{"name": "image", "type": _IMAGE}], "output": [{"name": "print", "type": _PRINT}],
+            "input": [{"name": "image", "type": _IMAGE}],
+            "output": [{"name": "print", "type": _PRINT}],
         },
         "visionFeaturePrint": {"scene": {"version": 1}},
-    }  # fmt: skip
+    }
     spec = message_class("Model")(
         specificationVersion=3,
         description=described,
@@ -67,10 +69,8 @@ def test_profile(scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     text = capsys.readouterr().out
     assert "The stage model0 (visionFeaturePrint) was not run, because its network" in " ".join(text.split())
     assert "model0 Vision feature print not run" in " ".join(text.split())
-    told = json.loads(reports[0].read_text())
-    assert [(stage["name"], bool(stage["absent"])) for stage in told["stages"]] == [
-        ("model0", True), ("model1", False),
-    ]  # fmt: skip
+    stages = Profile.load(reports[0]).measurement.stages
+    assert [(stage.name, bool(stage.absent)) for stage in stages] == [("model0", True), ("model1", False)]
     assert "| model1 | " in reports[1].read_text()
 
 
@@ -109,7 +109,7 @@ def test_damaged_pipelines_are_errors_or_models(whole: Path) -> None:
         damaged[place] ^= 1 << place % 8
         try:
             model = container.read(bytes(damaged))
-            summarise(model, list_ops=True)
+            describe_model(model, list_ops=True)
             with open_predictor(model) as predictor:
                 predictor.predict(dummy_values(predictor.description))
         except CoremlscopeError as error:

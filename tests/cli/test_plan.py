@@ -10,6 +10,7 @@ import pytest
 from coremlscope.cli import main
 from coremlscope.devices import find_device
 from coremlscope.measure.coreml.plan import Answer
+from coremlscope.results.profile import Profile
 
 
 def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict:
@@ -61,7 +62,7 @@ def test_ids_are_those_of_the_file(sample: Path, capsys: pytest.CaptureFixture[s
     ops = planned(capsys, sample, "--device", "m1")["functions"]["main"]["operations"]
     ids = {op["id"] for op in ops if not op["inserted"]}
     assert main(["inspect", str(sample), "--ops", "--json", "-"]) == 0
-    listed = {op["id"] for op in json.loads(capsys.readouterr().out)["op_list"]}
+    listed = set(json.loads(capsys.readouterr().out)["ops"]["id"])
     assert ids <= listed
 
 
@@ -79,12 +80,36 @@ def test_plan_to_a_file(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == ""
 
 
+def test_several_devices(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(sample), "--device", "m1,iphone-15-pro", "--json", "-"]) == 0
+    plans = json.loads(capsys.readouterr().out)
+    assert [(plan["schema"], plan["chip"]) for plan in plans] == [
+        ("coremlscope.plan/1", "m1"),
+        ("coremlscope.plan/1", "a17-pro"),
+    ]
+    assert plans[0] == planned(capsys, sample, "--device", "m1")
+    assert main(["plan", str(sample), "--device", "m1,iphone-15-pro"]) == 0
+    out = capsys.readouterr().out
+    assert out.index("M1") < out.index("iPhone 15 Pro (A17 Pro)")
+
+
+def test_reports(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reports = [tmp_path / f"r.{kind}" for kind in ("json", "html", "md", "csv", "txt", "trace.json")]
+    options = [part for report in reports for part in ("-o", str(report))]
+    assert main(["plan", str(sample), "--device", "m1,a14", "--compute-units", "every", *options]) == 0
+    assert capsys.readouterr().err.splitlines() == [f"wrote {report}" for report in reports]
+    profile = Profile.load(reports[0])
+    assert [(plan.chip, len(plan.settings)) for plan in profile.plans] == [("m1", 4), ("a14", 4)]
+    assert not profile.measurements
+    assert "coremlscope.profile/2" in reports[1].read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
         (["--device", "iphone-15-pr"], "unknown device 'iphone-15-pr'", "did you mean iPhone 15 Pro"),
         (["--device", "m1", "--os", "99"], "unknown macOS version 99", "did you mean macOS 27"),
-        (["--device", "m1", "--compute-units", "ane"], "there is no 'ane'", "all, cpu_and_ne"),
+        (["--device", "m1", "--compute-units", "ane"], "invalid compute units 'ane'", "all, cpu_and_ne"),
         ([], "--device is missing", "--device m1"),
         (["--device", "m1", "--against-rules"], "--against-rules compares", "on a Mac"),
     ],
@@ -99,7 +124,7 @@ def test_refusals(
 
 
 def test_on_a_mac_core_ml_is_asked(
-    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The drop-in answers in Core ML's place."""
     monkeypatch.setattr("coremlscope.cli.plan.sys.platform", "darwin")
@@ -113,6 +138,17 @@ def test_on_a_mac_core_ml_is_asked(
     out = capsys.readouterr().out
     assert "planned by Apple's Core ML on this Mac" in out
     assert "Against the rules" in out
+    plan = planned(capsys, sample)
+    assert plan["cost_model"] == "this Mac"
+    report = tmp_path / "both.json"
+    assert main(["plan", str(sample), "-o", str(report), "--quiet"]) == 0
+    assert [plan.planner for plan in Profile.load(report).plans] == ["Core ML", "rules"]
+    for arguments, message in (
+        (["--compute-units", "every"], "one setting of compute units at a time"),
+        (["--os", "18"], "--os needs --device"),
+    ):
+        assert main(["plan", str(sample), *arguments]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_devices(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,13 @@ from PIL import Image
 
 from coremlscope import ir
 from coremlscope.cli import main
-from coremlscope.describe.model import ModelSummary
 from coremlscope.dropin import uninstall
 from coremlscope.execution.export import export_onnx
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
+from coremlscope.results.schema import MODEL, decode, json_schema
 from tests.support import ir_models
 
 QUICK = ["--iterations", "3", "--compile-iterations", "1", "--load-iterations", "2", "--warmups", "1"]
@@ -41,10 +42,11 @@ def test_inspect_writes_what_is_asked_for(
     assert main(["inspect", str(sample), *options, "--quiet", "--json", "-"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
-    summary = ModelSummary.from_json(json.loads(printed.out))
-    assert ModelSummary.from_json(json.loads(reports[2].read_text())) == summary
+    data = json.loads(printed.out)
+    assert (data["schema"], json.loads(reports[2].read_text())) == (MODEL, data)
+    summary = decode(data, ModelSummary)
     rows = list(csv.DictReader(io.StringIO(reports[1].read_text())))
-    assert len(rows) == len(summary.op_list) == 105
+    assert len(rows) == len(summary.ops) == 105
 
 
 def test_inspect_without_weights(hollow: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,18 +63,19 @@ def test_profile(sample: Path, photo: Path, tmp_path: Path, capsys: pytest.Captu
     assert "predictions per second" in printed.out
     assert "cpu_and_ne: recorded only" in printed.out
     assert "none is a measurement of Core ML or of a Neural" in " ".join(printed.out.split())
-    profile = Profile.from_json(json.loads(report.read_text()))
-    assert [phase.statistics.count for phase in (profile.compile, profile.load, profile.predict)] == [1, 2, 3]
-    assert (profile.request.inputs, profile.host.threads) == (("image",), 1)
+    measured = Profile.load(report).measurement
+    assert [phase.statistics.count for phase in measured.phases.values()] == [1, 2, 3]
+    assert (measured.settings.inputs, measured.threads) == (("image",), 1)
 
 
 def test_profile_rounded_to_fp16(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = tmp_path / "r.json"
     assert main(["profile", str(sample), *QUICK, "--precision", "fp16", "-o", str(report)]) == 0
     assert "rounded to fp16; the largest magnitude was" in " ".join(capsys.readouterr().out.split())
-    profile = Profile.from_json(json.loads(report.read_text()))
-    assert profile.request.precision == "fp16"
-    assert max(largest or 0 for largest in profile.ops.fp16_largest) > 0
+    measured = Profile.load(report).measurement
+    assert measured.settings.precision == "fp16"
+    assert measured.fp16 is not None
+    assert max(largest or 0 for largest in measured.fp16.largest) > 0
 
 
 def test_profile_to_standard_output(hollow: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,15 +83,33 @@ def test_profile_to_standard_output(hollow: Path, capsys: pytest.CaptureFixture[
     printed = capsys.readouterr()
     assert printed.err == ""
     profile = Profile.from_json(json.loads(printed.out))
-    assert profile.request.seed == 3
-    assert "random-weights" in [finding.id for finding in profile.findings]
+    assert profile.measurement.settings.seed == 3
+    assert "random-weights" in [finding.id for finding in profile.all_findings]
 
 
 def test_profile_with_a_shape(doubler: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(doubler), *QUICK, "--shape", "row=1x7", "--json", "-"]) == 0
     profile = Profile.from_json(json.loads(capsys.readouterr().out))
-    assert profile.request.shapes == {"row": (1, 7)}
+    assert profile.measurement.settings.shapes == {"row": (1, 7)}
     assert profile.ops.outputs[1] == ("tensor<fp32, [1, 7]>",)
+
+
+def test_profile_with_devices(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--device", "iphone-15-pro,a14", "--os", "17", "--compute-units", "cpu_and_gpu", "--json", "-"]
+    assert main(["profile", str(sample), *QUICK, *options]) == 0
+    profile = Profile.from_json(json.loads(capsys.readouterr().out))
+    assert [(e.os, e.compute_units) for e in profile.headline_estimates()] == [("iOS 17", "cpu_and_gpu")] * 2
+
+
+def test_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == 0
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == json.loads(json.dumps(json_schema()))
+    path = tmp_path / "results.schema.json"
+    assert main(["schema", "-o", str(path)]) == 0
+    assert capsys.readouterr() == ("", f"wrote {path}\n")
+    assert path.read_text(encoding="utf-8") == printed
+    assert main(["schema", "-o", str(tmp_path)]) == 8
 
 
 def test_predict_classes(sample: Path, photo: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,18 +10,17 @@ from hypothesis import strategies as st
 
 from coremlscope.comparison import alignment as module
 from coremlscope.comparison.alignment import align
-from coremlscope.results.profile import OpTable
+from coremlscope.results.operations import OpRow, OpTable
 
 
 def table(*ops: str) -> OpTable:
     """Operations from texts such as `conv stem 16`: type, name and number of channels."""
-    rows = [op.split() for op in ops]
-    return OpTable(
-        id=tuple(f"main/{index}" for index in range(len(rows))),
-        type=tuple(row[0] for row in rows),
-        name=tuple(row[1] for row in rows),
-        outputs=tuple((f"tensor<fp16, [1, {row[2]}]>",) for row in rows),
-    )
+    return OpTable.of(row(f"main/{index}", *op.split()) for index, op in enumerate(ops))
+
+
+def row(id_: str, type_: str, name: str, channels: str) -> OpRow:
+    outputs = (f"tensor<fp16, [1, {channels}]>",)
+    return OpRow(id=id_, type=type_, name=name, function="main", outputs=outputs)
 
 
 def matched(before: OpTable, after: OpTable) -> list[tuple[str, str]]:
@@ -68,11 +67,10 @@ def test_what_was_moved_is_found() -> None:
 
 
 def test_loops_stay_apart() -> None:
-    outside, inside = table("relu a 8"), table("relu a 8")
-    inside = OpTable(("main/3/body/0",), inside.type, inside.name, outputs=inside.outputs)
+    outside, inside = table("relu a 8"), OpTable.of([row("main/3/body/0", "relu", "a", "8")])
     # The name and the result are all that they share.
     assert align(outside, inside) == {0: 0}
-    renamed = OpTable(inside.id, inside.type, ("b",), outputs=inside.outputs)
+    renamed = OpTable.of([row("main/3/body/0", "relu", "b", "8")])
     assert align(outside, renamed) == {}
 
 

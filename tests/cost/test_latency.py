@@ -12,29 +12,53 @@ from coremlscope.cost.latency.calibration import Spread, UnitParameters, load_ca
 from coremlscope.cost.latency.geometry import Geometry
 from coremlscope.cost.latency.kernels import Kernel
 from coremlscope.cost.latency.kinds import Kind
-from coremlscope.cost.latency.model import LatencyEstimate, estimate, spread_of
+from coremlscope.cost.latency.model import estimate, spread_of
 from coremlscope.cost.latency.pricing import Scale, price_kernels, scale_of
 from coremlscope.cost.latency.table import KernelTable
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips, find_device
+from coremlscope.results.estimate import Estimate
 
 CHIPS = all_chips()
+A14 = find_device("a14")
 #: Round numbers, so that expected prices can be told by hand.
 ROUND = replace(
     load_calibration().units[NEURAL_ENGINE],
-    kernel_s=0.0, dense_FLOPps=1e12, pointwise_FLOPps=2e12, linear_share=0.5, flat_share=0.5,
-    window_gain=2.0, channels_step=16.0, prefetch_bytes=0.0,
-    activation_Bps=1e10, weights_Bps=1e10, spill_Bps=2e9, on_chip_bytes=1e6, function_Bps=1e9, gate_Bps=5e8,
-    softmax_Bps=1e9, reduce_Bps=1e9, elementwise_Bps=1e10,
-    norm_Bps=1e9, int8_gain=2.0,
-)  # fmt: skip
+    kernel_s=0.0,
+    dense_FLOPps=1e12,
+    pointwise_FLOPps=2e12,
+    linear_share=0.5,
+    flat_share=0.5,
+    window_gain=2.0,
+    channels_step=16.0,
+    prefetch_bytes=0.0,
+    activation_Bps=1e10,
+    weights_Bps=1e10,
+    spill_Bps=2e9,
+    on_chip_bytes=1e6,
+    function_Bps=1e9,
+    gate_Bps=5e8,
+    softmax_Bps=1e9,
+    reduce_Bps=1e9,
+    elementwise_Bps=1e10,
+    norm_Bps=1e9,
+    int8_gain=2.0,
+)
 
 
 def kernel(kind: Kind = "conv", *, macs: int = 0, size: int = 0, weights: int = 0, **more: object) -> Kernel:
     shape = {"height": 4, "width": 4, "in_channels": 16, "taps": 1, "stride": 1}
     shape = {name: int(more.pop(name, value)) for name, value in shape.items()}  # type: ignore[call-overload]
     geometry = Geometry(macs=macs, **shape)
-    made = Kernel(kind, [f"main/{kind}"], kind, geometry, size // 2, size // 2)
-    made.weights, made.weight_bytes = weights, 2.0 * weights
+    made = Kernel(
+        kind=kind,
+        ops=[f"main/{kind}"],
+        name=kind,
+        geometry=geometry,
+        inputs=size // 2,
+        outputs=size // 2,
+        weights=weights,
+        weight_bytes=2.0 * weights,
+    )
     for name, value in more.items():
         setattr(made, name, value)
     return made
@@ -120,7 +144,7 @@ def test_no_network_is_faster_than_its_weights_arrive() -> None:
     parameters = replace(known.units[NEURAL_ENGINE], prefetch_bytes=1e9)
     calibration = replace(known, units={**known.units, NEURAL_ENGINE: parameters})
     made = [replace(kernel(macs=1, weights=10**7), ops=["main/0"])]
-    found = estimate(made, {"main/0": NEURAL_ENGINE}, CHIPS["a14"], calibration=calibration)
+    found = estimate(made, {"main/0": NEURAL_ENGINE}, A14, calibration=calibration)
     assert found.latency.value > 2e7 / parameters.weights_Bps
     assert found.bound == "weights"
 
@@ -185,20 +209,32 @@ def network(count: int = 40) -> list[Kernel]:
     ]
 
 
-def on(unit: ComputeUnit, chip: str, kernels: list[Kernel] | None = None) -> LatencyEstimate:
+def on(unit: ComputeUnit, chip: str, kernels: list[Kernel] | None = None) -> Estimate:
     made = network() if kernels is None else kernels
-    return estimate(made, {id_: unit for k in made for id_ in k.ops}, CHIPS[chip])
+    return estimate(made, {id_: unit for k in made for id_ in k.ops}, find_device(chip))
 
 
 def test_parts_add_up_to_the_whole() -> None:
     found = on(NEURAL_ENGINE, "a14")
     assert sum(found.parts.values()) == pytest.approx(found.latency.value)
-    assert sum(k.seconds for k in found.kernels) < found.latency.value
+    assert sum(found.kernel_s) < found.latency.value
     assert found.latency.low < found.latency.value < found.latency.high
     assert found.latency.origin == "estimated"
     assert found.placement == {NEURAL_ENGINE: pytest.approx(1.0)}
     assert found.bound == max(found.parts, key=lambda part: found.parts[part])
     assert found.per_second == pytest.approx(1 / found.latency.value)
+    assert (found.device, found.chip, found.os) == (A14.name, "a14", str(A14.os))
+
+
+def test_every_kernel_has_a_time_a_unit_and_a_bound() -> None:
+    made = network(3)
+    found = estimate(
+        made, {"main/0": NEURAL_ENGINE, "main/1": GPU}, A14, "cpu_and_ne", left_out=("model1 (glmRegressor)",)
+    )
+    assert [found.units[unit] for unit in found.kernel_unit] == [NEURAL_ENGINE, GPU, CPU]
+    assert (len(found.kernel_s), len(found.kernel_bound)) == (3, 3)
+    assert all(seconds > 0 for seconds in found.kernel_s)
+    assert (found.compute_units, found.left_out) == ("cpu_and_ne", ("model1 (glmRegressor)",))
 
 
 def test_falling_off_the_neural_engine_costs_much() -> None:
@@ -208,10 +244,10 @@ def test_falling_off_the_neural_engine_costs_much() -> None:
 def test_changes_of_the_unit_cost() -> None:
     made = network(4)
     apart = estimate(
-        made, {"main/0": NEURAL_ENGINE, "main/1": CPU, "main/2": NEURAL_ENGINE, "main/3": CPU}, CHIPS["a14"]
+        made, {"main/0": NEURAL_ENGINE, "main/1": CPU, "main/2": NEURAL_ENGINE, "main/3": CPU}, A14
     )
     together = estimate(
-        made, {"main/0": NEURAL_ENGINE, "main/1": NEURAL_ENGINE, "main/2": CPU, "main/3": CPU}, CHIPS["a14"]
+        made, {"main/0": NEURAL_ENGINE, "main/1": NEURAL_ENGINE, "main/2": CPU, "main/3": CPU}, A14
     )
     assert (apart.switches, together.switches) == (3, 1)
     difference = apart.latency.value - together.latency.value
@@ -226,13 +262,13 @@ def test_networks_of_about_a_millisecond_hardly_gain_from_a14_to_a15() -> None:
 
 
 def test_nothing_to_compute_costs_what_a_prediction_costs() -> None:
-    found = estimate([], {}, CHIPS["m1"])
+    found = estimate([], {}, find_device("m1"))
     assert found.latency.value == pytest.approx(load_calibration().units[CPU].dispatch_s)
     assert found.placement == {CPU: 1.0}
 
 
 def test_operations_without_a_unit_run_on_the_cpu() -> None:
-    assert estimate(network(), {}, CHIPS["a14"]).placement == {CPU: pytest.approx(1.0)}
+    assert estimate(network(), {}, A14).placement == {CPU: pytest.approx(1.0)}
 
 
 def test_chips_without_measurements_are_told_and_have_wider_intervals() -> None:
@@ -242,7 +278,15 @@ def test_chips_without_measurements_are_told_and_have_wider_intervals() -> None:
 
 
 def test_spread_grows_with_what_is_unusual() -> None:
-    spread = Spread(0.1, 0.2, {"a14": 0.0, "a15": 0.3}, 0.4, 0.5, 1.3, 1.3)
+    spread = Spread(
+        base=0.1,
+        unusual=0.2,
+        by_chip={"a14": 0.0, "a15": 0.3},
+        extrapolated=0.4,
+        mixed=0.5,
+        below=1.3,
+        above=1.3,
+    )
     assert spread_of(spread, CHIPS["a14"], 0.0) == pytest.approx(0.1)
     assert spread_of(spread, CHIPS["a14"], 0.5) == pytest.approx(0.2)
     assert spread_of(spread, CHIPS["a15"], 0.0) == pytest.approx(math.hypot(0.1, 0.3))
@@ -251,11 +295,13 @@ def test_spread_grows_with_what_is_unusual() -> None:
 
 def test_intervals_reach_as_far_as_the_calibration_says() -> None:
     known = load_calibration()
-    spread = Spread(0.2, 0.0, {"a14": 0.0}, 0.0, 0.0, 0.5, 1.5)
+    spread = Spread(
+        base=0.2, unusual=0.0, by_chip={"a14": 0.0}, extrapolated=0.0, mixed=0.0, below=0.5, above=1.5
+    )
     calibration = replace(known, spreads={**known.spreads, NEURAL_ENGINE: spread})
     made = network()
     found = estimate(
-        made, {id_: NEURAL_ENGINE for k in made for id_ in k.ops}, CHIPS["a14"], calibration=calibration
+        made, {id_: NEURAL_ENGINE for k in made for id_ in k.ops}, A14, calibration=calibration
     ).latency
     assert found.low == pytest.approx(found.value * math.exp(-0.1))
     assert found.high == pytest.approx(found.value * math.exp(0.3))

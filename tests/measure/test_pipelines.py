@@ -182,7 +182,7 @@ def test_a_model_of_the_system_tells_all_that_its_file_holds() -> None:
         ir.Model(spec_version=4, description=ir.Description({"main": interface}, "main"), content=content)
     )
     assert dict(summary.facts) == {
-        "revision": "3", "language": "not told", "data": "1.50 kB", "tokens in": "words",
+        "revision": "3", "language": "unspecified", "data": "1.50 kB", "tokens in": "words",
     }  # fmt: skip
     assert summary.labels is not None
     assert summary.labels.first == ("A", "B")

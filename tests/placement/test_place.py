@@ -1,20 +1,22 @@
 from __future__ import annotations
 
-from coremlscope.placement.plan import COST_RULE, PlannedCost, place
-
 from coremlscope import ir
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, macos
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, find_device, macos
+from coremlscope.forecast.columns import tabulate
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.placement.backend import BACKENDS
 from coremlscope.placement.coreml_view import view_function
+from coremlscope.placement.place import PlacedFunction, PlannedCost, place
 from coremlscope.placement.search import TransitionCosts
-from coremlscope.placement.verdict import Reason, Verdict
+from coremlscope.placement.verdict import Verdict
+from coremlscope.results.operations import OpRow, OpTable
+from coremlscope.results.plan import COST_RULE, PlanView, Reason, segments, unit_costs_ms, unit_counts
 from tests.support import graphs
 
 TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)
 TRANSITION_COSTS = TransitionCosts({"ane": 1.0, "mps_graph": 1.0}, 1.0, {"ane": 1.0})
-WHY = Reason(NEURAL_ENGINE, "no-abs", "cannot", "do not", "measured", "a test")
+WHY = Reason(unit=NEURAL_ENGINE, rule="no-abs", text="cannot", fix="do not", source="a test")
 
 
 def planned(*kinds: str, refused=(), unknown=(), setting="cpu_and_ne", settings=None, ane=1.0, cpu=10.0):
@@ -22,7 +24,7 @@ def planned(*kinds: str, refused=(), unknown=(), setting="cpu_and_ne", settings=
     x = given = graphs.value("x", TYPE)
     ops = []
     for index, kind in enumerate(kinds):
-        y = graphs.value(f"v{index}", TYPE)
+        y = graphs.value(f"main/{index}", TYPE)
         ops.append(graphs.op(kind, y, x=x))
         x = y
     function = ir.Function(
@@ -51,8 +53,26 @@ def units(plan, setting="cpu_and_ne"):
     return [op.choices[setting].unit for op in plan.ops]
 
 
+def reasons_of(placed: PlacedFunction, place: int) -> list[Reason]:
+    view = view_of(placed)
+    return view.reasons(view.ops[place])
+
+
+def view_of(placed: PlacedFunction) -> PlanView:
+    """The placed function as the columns of a plan, seen under its first setting."""
+    ops = OpTable.of(
+        OpRow(
+            id=op.id, type=op.type, name=op.name, function="main", outputs=op.types, output_names=op.outputs
+        )
+        for op in placed.ops
+        if not op.inserted
+    )
+    plan = tabulate(ops, find_device("m1"), {"main": placed}, list(placed.total_ms), "a test")
+    return plan.view(ops)
+
+
 def test_weights_are_shares_of_the_planned_cost() -> None:
-    plan = planned("relu", "abs", "relu", refused=("v1",))
+    plan = planned("relu", "abs", "relu", refused=("main/1",))
     weights = [op.choices["cpu_and_ne"].weight for op in plan.ops]
     assert sum(weights) == 1.0
     assert units(plan) == [NEURAL_ENGINE, NEURAL_ENGINE, CPU, NEURAL_ENGINE, NEURAL_ENGINE]
@@ -60,17 +80,17 @@ def test_weights_are_shares_of_the_planned_cost() -> None:
 
 
 def test_the_conversion_of_outputs_follows_its_input() -> None:
-    plan = planned("relu", "abs", refused=("v1",))
+    plan = planned("relu", "abs", refused=("main/1",))
     assert units(plan) == [NEURAL_ENGINE, NEURAL_ENGINE, CPU, CPU]
     assert plan.ops[-1].choices["cpu_and_ne"].backend == plan.ops[-2].choices["cpu_and_ne"].backend
 
 
 def test_segments_and_switches() -> None:
-    plan = planned("relu", "abs", "relu", refused=("v1",))
+    plan = planned("relu", "abs", "relu", refused=("main/1",))
     assert [segment.ops for segment in plan.segments["cpu_and_ne"]] == [
-        ("main/input", "v0"),
-        ("v1",),
-        ("v2", "main/output"),
+        ("main/input", "main/0"),
+        ("main/1",),
+        ("main/2", "main/output"),
     ]
     assert [segment.planned_ms for segment in plan.segments["cpu_and_ne"]] == [1.0, 10.0, 1.0]
     assert plan.switches("cpu_and_ne") == 2
@@ -78,6 +98,19 @@ def test_segments_and_switches() -> None:
     assert plan.cost_ms("cpu_and_ne") == {CPU: 10.0, NEURAL_ENGINE: 2.0}
     # Launch, one, switch, ten, switch and launch, one, end.
     assert plan.total_ms["cpu_and_ne"] == 1 + 1 + 1 + 10 + 2 + 1 + 1
+
+
+def test_the_columns_say_the_same_of_segments_units_and_costs() -> None:
+    plan = planned("relu", "abs", "relu", refused=("main/1",))
+    view = view_of(plan)
+    assert [(backend, tuple(op.id for op in ops)) for backend, ops in segments(view.ops)] == [
+        (segment.backend, segment.ops) for segment in plan.segments["cpu_and_ne"]
+    ]
+    assert unit_counts(view.ops) == plan.counts("cpu_and_ne")
+    assert unit_costs_ms(view.ops, "cpu_and_ne") == plan.cost_ms("cpu_and_ne")
+    assert view.setting.functions["main"].total_ms == plan.total_ms["cpu_and_ne"]
+    assert (view.setting.total_ms, view.setting.switches) == (plan.total_ms["cpu_and_ne"], 2)
+    assert [op.weight for op in view.ops] == [op.choices["cpu_and_ne"].weight for op in plan.ops]
 
 
 def test_settings_are_planned_apart() -> None:
@@ -88,8 +121,9 @@ def test_settings_are_planned_apart() -> None:
 
 
 def test_a_refusal_is_a_reason() -> None:
-    plan = planned("relu", "abs", refused=("v1",))
-    assert [reason.rule for reason in plan.ops[2].reasons("cpu_and_ne")] == ["no-abs"]
+    plan = planned("relu", "abs", refused=("main/1",))
+    assert reasons_of(plan, 2) == [WHY]
+    assert WHY not in reasons_of(plan, 1)
 
 
 def test_an_eligible_operation_that_is_too_cheap_has_its_cost_as_the_reason() -> None:
@@ -97,15 +131,15 @@ def test_an_eligible_operation_that_is_too_cheap_has_its_cost_as_the_reason() ->
     assert set(units(plan)) == {CPU}
     op = plan.ops[1]
     assert op.choices["cpu_and_ne"].detour_ms == {NEURAL_ENGINE: 0.5}
-    (reason,) = op.reasons("cpu_and_ne")
-    assert reason.rule == COST_RULE
+    (reason,) = reasons_of(plan, 1)
+    assert (reason.rule, reason.unit) == (COST_RULE, NEURAL_ENGINE)
     assert "planned at 1.00 ms against 2.50 ms" in reason.text
     assert "500 µs more" in reason.text
     assert set(op.costs) == set(BACKENDS)
 
 
 def test_unknown_operations_are_placed_nowhere_and_counted_apart() -> None:
-    plan = planned("relu", "abs", "relu", unknown=("v1",))
+    plan = planned("relu", "abs", "relu", unknown=("main/1",))
     assert units(plan)[2] is None
     assert plan.counts("cpu_and_ne")[None] == 1
     op = plan.ops[2]

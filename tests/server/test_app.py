@@ -1,9 +1,12 @@
-"""What the local page answers, without sockets; and what becomes of jobs."""
+"""Requests and responses of the local page, without sockets; the store, and the queue of jobs."""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
+import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -14,14 +17,17 @@ import pytest
 
 import coremlscope
 from coremlscope.errors import UsageError
+from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
-from coremlscope.render import render_json
+from coremlscope.results.files import write_profiles
+from coremlscope.results.profile import Profile, Provenance
 from coremlscope.server.app import App, Request, Response
 from coremlscope.server.jobs import Job, JobQueue
-from coremlscope.server.store import ProfileStore, safe_name
+from coremlscope.server.store import Entry, ProfileStore, safe_name
+from tests.support.profiles import small_profile
 
 _TOKEN = "t0k3n"
-#: A profiler that tells its progress, obeys the model's content, and writes what it was given.
+#: A profiler that reports progress, does what the model's content says, and copies its input.
 _PROFILER = """
 import json, sys, time
 model, target, request = sys.argv[1:]
@@ -34,7 +40,7 @@ if content == "dies":
 if content == "bad":
     print(json.dumps({"error": "it is damaged", "hint": "export it again"}), flush=True)
     sys.exit(3)
-print("noise that is no JSON", flush=True)
+print("noise that is not JSON", flush=True)
 open(target, "w").write(content)
 """
 
@@ -44,7 +50,7 @@ def profile_json() -> str:
     profile = coremlscope.profile(
         sample_model(), iterations=3, compile_iterations=1, load_iterations=1, warmups=0
     )
-    return render_json(profile)
+    return json.dumps(profile.to_json())
 
 
 @pytest.fixture
@@ -59,13 +65,21 @@ def app(tmp_path: Path) -> Iterator[App]:
 
 
 def _get(app: App, path: str, method: str = "GET", host: str = "localhost:1") -> Response:
-    return app.answer(Request(method, path, {"host": host}))
+    return app.answer(Request(method=method, target=path, headers={"host": host}))
 
 
 def _upload(app: App, content: bytes, query: str = "name=m.mlmodel", length: int | None = None) -> Response:
     size = len(content) if length is None else length
     headers = {"host": "localhost"}
-    return app.answer(Request("POST", f"/{_TOKEN}/jobs?{query}", headers, io.BytesIO(content), size))
+    return app.answer(
+        Request(
+            method="POST",
+            target=f"/{_TOKEN}/jobs?{query}",
+            headers=headers,
+            body=io.BytesIO(content),
+            length=size,
+        )
+    )
 
 
 def _state(app: App) -> dict[str, list[dict[str, object]]]:
@@ -95,7 +109,7 @@ def test_a_foreign_name_of_this_machine_is_refused(app: App) -> None:
 def test_the_page_holds_the_state(app: App) -> None:
     response = _get(app, f"/{_TOKEN}/")
     assert response.status == HTTPStatus.OK
-    assert b"coremlscope.server/1" in response.content
+    assert b"coremlscope.server/2" in response.content
     assert b"connect-src 'self'" in response.content
     assert _get(app, f"/{_TOKEN}").location == f"/{_TOKEN}/"
 
@@ -104,11 +118,13 @@ def test_a_profile_is_shown(app: App, profile_json: str) -> None:
     (app.store.folder / "one.json").write_text(profile_json, encoding="utf-8")
     page = _get(app, f"/{_TOKEN}/profiles/one")
     assert page.status == HTTPStatus.OK
-    assert b"coremlscope.profile/1" in page.content
+    assert b"coremlscope.profile/2" in page.content
     assert json.loads(_get(app, f"/{_TOKEN}/profiles/one.json").content) == json.loads(profile_json)
     (entry,) = _state(app)["profiles"]
-    median = json.loads(profile_json)["predict"]["statistics"]["median"]
-    assert (entry["id"], entry["median_s"], entry["iterations"]) == ("one", median, 3)
+    measured = json.loads(profile_json)["measurements"][0]
+    assert (entry["id"], entry["label"], entry["iterations"]) == ("one", measured["label"], 3)
+    figure = entry["predict_s"]
+    assert (figure["value"], figure["origin"]) == (measured["predict"]["statistics"]["median"], "measured")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +140,7 @@ def test_names_do_not_lead_out_of_the_folder(app: App, name: str, profile_json: 
 def test_files_that_are_no_profiles_are_named(app: App) -> None:
     (app.store.folder / "other.json").write_text("{", encoding="utf-8")
     (entry,) = _state(app)["profiles"]
-    assert "is no JSON" in str(entry["problem"])
+    assert "is not valid JSON" in str(entry["problem"])
     assert _get(app, f"/{_TOKEN}/profiles/other").status == HTTPStatus.BAD_REQUEST
 
 
@@ -136,6 +152,8 @@ def test_an_upload_becomes_a_profile(app: App, profile_json: str) -> None:
     assert job.request["iterations"] == 7
     (entry,) = _state(app)["profiles"]
     assert entry["id"] == job.profile
+    made = str(entry["made_at"]).translate(str.maketrans("T", "-", "-:Z"))
+    assert job.profile == f"evil-model-{made}"
     assert not entry["problem"]
 
 
@@ -158,13 +176,14 @@ def test_jobs_run_one_at_a_time_and_can_be_cancelled(app: App, profile_json: str
     assert _get(app, f"/{_TOKEN}/jobs/1", "DELETE").status == HTTPStatus.OK
     assert _wait(app, "done").id == 3
     assert [job.status for job in app.queue.jobs()] == ["done", "cancelled", "cancelled"]
-    assert _get(app, f"/{_TOKEN}/jobs/99", "DELETE").status == HTTPStatus.BAD_REQUEST
+    unknown = _get(app, f"/{_TOKEN}/jobs/99", "DELETE")
+    assert (unknown.status, json.loads(unknown.content)["error"]) == (400, "unknown job 99")
 
 
 def test_uploads_have_limits(app: App) -> None:
     assert _upload(app, b"", length=1 << 31).status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     assert _upload(app, b"half", length=100).status == HTTPStatus.BAD_REQUEST
-    assert app.answer(Request("POST", f"/{_TOKEN}/jobs?name=m.mlmodel", {"host": "localhost"})).status == 411
+    assert _get(app, f"/{_TOKEN}/jobs?name=m.mlmodel", "POST").status == 411
     for query in (
         "name=m.exe",
         "name=",
@@ -212,3 +231,101 @@ def test_names_are_made_safe(name: str, expected: str) -> None:
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS"])
 def test_other_methods_are_refused(app: App, method: str) -> None:
     assert _get(app, f"/{_TOKEN}/", method).status == HTTPStatus.METHOD_NOT_ALLOWED
+
+
+_V1 = Path(__file__).parents[1] / "data" / "profile-v1.json"
+
+
+def _entry(folder: Path, *profiles: Profile) -> Entry:
+    write_profiles(folder / "p.json", profiles)
+    (entry,) = ProfileStore(folder).entries()
+    assert not entry.problem
+    return entry
+
+
+def test_profiles_of_any_kind_are_listed(tmp_path: Path) -> None:
+    model = sample_model()
+    plan = coremlscope.plan(model, ["m1", "a14"])
+    estimate = coremlscope.estimate(model, "m1", compute_units=["cpu_only"])
+    entry = _entry(tmp_path, plan)
+    assert entry.label == "M1, macOS 27, all"
+    assert entry.predict_s is not None
+    assert entry.predict_s.value == plan.plans[0].settings[0].total_ms / 1e3
+    assert (entry.predict_s.origin, entry.load_s, entry.iterations) == ("planned", None, 0)
+    entry = _entry(tmp_path, estimate)
+    assert (entry.label, entry.predict_s) == ("M1, macOS 27, cpu_only", estimate.estimates[0].latency)
+    bare = dataclasses.replace(plan, plans=())
+    entry = _entry(tmp_path, bare)
+    assert (entry.label, entry.predict_s, entry.operations) == ("", None, len(plan.ops))
+
+
+def test_the_first_measurement_of_several_is_shown(tmp_path: Path) -> None:
+    profile = small_profile()
+    again = dataclasses.replace(profile.measurement, label="another", predict=None)
+    entry = _entry(tmp_path, dataclasses.replace(profile, measurements=(profile.measurement, again)))
+    assert (entry.label, entry.iterations) == (profile.measurement.label, 4)
+    assert profile.measurement.predict is not None
+    median = profile.measurement.predict.statistics.median
+    assert entry.predict_s == Figure(median, 0.0011, 0.0014, "measured")
+    entry = _entry(tmp_path, dataclasses.replace(profile, measurements=(again, profile.measurement)))
+    assert (entry.label, entry.predict_s, entry.iterations) == ("another", None, 0)
+
+
+def test_lists_of_profiles_are_one_entry(app: App) -> None:
+    later = dataclasses.replace(small_profile(), made=Provenance("2026-03-01T00:00:00Z"))
+    write_profiles(app.store.folder / "list.json", [small_profile(), later])
+    (entry,) = app.store.entries()
+    assert (entry.profiles, entry.made_at, entry.problem) == (2, "2026-03-01T00:00:00Z", "")
+    page = _get(app, f"/{_TOKEN}/profiles/list")
+    assert page.status == HTTPStatus.OK
+    assert b"coremlscope.profiles/2" in page.content
+
+
+def test_entries_are_ordered_by_when_profiles_were_made(tmp_path: Path) -> None:
+    """Not by dates of files, which are the opposite here; unknown times are the oldest."""
+    times = ["", "not a date", "2026-01-31T12:00:00Z", "2026-01-31T12:30:00+02:00", "2026-02-01T00:00:00"]
+    for number, at in enumerate(times):
+        path = tmp_path / f"{number}.json"
+        write_profiles(path, [dataclasses.replace(small_profile(), made=Provenance(at))])
+        os.utime(path, (1e9 - number, 1e9 - number))
+    entries = ProfileStore(tmp_path).entries()
+    assert [entry.id for entry in entries] == ["4", "2", "3", "0", "1"]
+    assert [entry.made_at for entry in entries][:3] == [
+        "2026-02-01T00:00:00Z",
+        "2026-01-31T12:00:00Z",
+        "2026-01-31T10:30:00Z",
+    ]
+
+
+def test_a_profile_that_an_earlier_version_saved(app: App) -> None:
+    shutil.copy(_V1, app.store.folder / "old.json")
+    (entry,) = app.store.entries()
+    assert (entry.made_at, entry.model, entry.operations, entry.problem) == ("", "residual.mlpackage", 2, "")
+    assert entry.predict_s is not None
+    assert entry.predict_s.origin == "measured"
+    assert _get(app, f"/{_TOKEN}/profiles/old").status == HTTPStatus.OK
+    assert _get(app, f"/{_TOKEN}/profiles/old.json").content == _V1.read_bytes()
+
+
+def test_added_profiles_get_names_of_their_own(tmp_path: Path) -> None:
+    store = ProfileStore(tmp_path / "profiles")
+    source = tmp_path / "made.json"
+    write_profiles(source, [small_profile()])
+    ids = [store.add(source, "a b.mlmodel") for _ in range(3)]
+    assert ids == ["a-b-20260131-120000", "a-b-20260131-120000-1", "a-b-20260131-120000-2"]
+    assert store.add(_V1, "../old.mlpackage") == "old"
+    with pytest.raises(UsageError, match="not valid JSON"):
+        store.add(Path(__file__), "m.mlmodel")
+    assert len(store.entries()) == 4
+    assert len(list(store.folder.iterdir())) == 4
+
+
+def test_unknown_profiles(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown profile 'x'"):
+        ProfileStore(tmp_path).read("x")
+
+
+def test_a_list_without_profiles_is_named(tmp_path: Path) -> None:
+    (tmp_path / "none.json").write_text('{"schema": "coremlscope.profiles/2", "profiles": []}')
+    (entry,) = ProfileStore(tmp_path).entries()
+    assert "holds no profile" in entry.problem

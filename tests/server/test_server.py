@@ -67,7 +67,7 @@ def test_a_model_is_profiled(url: str, tmp_path: Path) -> None:
     assert job["status"] == "done", job
     status, page = _get(url, f"profiles/{job['profile']}")
     assert status == 200
-    assert b"coremlscope.profile/1" in page
+    assert b"coremlscope.profile/2" in page
 
 
 def test_a_model_that_is_damaged(url: str) -> None:

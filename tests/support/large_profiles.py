@@ -7,7 +7,7 @@ import dataclasses
 from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
 from coremlscope.results.estimate import Bound, Estimate, Kernel
-from coremlscope.results.measurement import Group
+from coremlscope.results.measurement import Group, Status
 from coremlscope.results.operations import OpRow, OpTable
 from coremlscope.results.plan import FunctionCost, Plan, Reason, SettingPlan
 from coremlscope.results.profile import Profile
@@ -62,10 +62,11 @@ def large_profile(count: int, *, name: str = "model.layers.{layer}.block.{index}
         )
         for k in range(pairs)
     )
+    fused: Status = "fused"
     measured = dataclasses.replace(
         small_measurement(),
         groups=groups,
-        status=("fused",) * count,
+        status=(fused,) * count,
         group=tuple(i // 2 for i in range(count)),
     )
     best = _best(count)

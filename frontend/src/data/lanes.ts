@@ -1,6 +1,8 @@
 import type { Placement } from "./placement";
-import type { Group, OpTable, Origin, Unit } from "./profile";
+import { kernelLabel } from "./profile";
 import type { Row } from "./rows";
+import type { ComputeUnit, Estimate, Group, Kernel, OpTable, Origin } from "./schema";
+import { UNIT_NAMES } from "./words";
 
 /** A time span in a lane. */
 export interface Span {
@@ -13,7 +15,7 @@ export interface Span {
 
 export interface Lane {
   title: string;
-  unit: Unit | "measured";
+  unit: ComputeUnit | "measured";
   spans: Span[];
 }
 
@@ -23,22 +25,22 @@ export interface Timeline {
   lanes: Lane[];
   seconds: number;
   /** The changes of unit. */
-  switches: { at: number; from: Unit; to: Unit }[];
+  switches: { at: number; from: ComputeUnit; to: ComputeUnit }[];
   /** A note on what the spans do not include. */
   omitted: string;
 }
 
 /** The measured groups in the order of execution. */
-export function measuredTimeline(groups: readonly Group[], host: string): Timeline {
+export function measuredTimeline(table: OpTable, groups: readonly Group[]): Timeline {
   let now = 0;
   const spans = groups.map((group) => {
-    const span = { id: group.op_ids[0] ?? "", label: group.label, start: now, seconds: group.wall_s };
+    const span = { id: table.id[group.ops[0] ?? -1] ?? "", label: group.label, start: now, seconds: group.wall_s };
     now += group.wall_s;
     return span;
   });
   return {
     origin: "measured",
-    lanes: [{ title: host, unit: "measured", spans }],
+    lanes: [{ title: "Measured", unit: "measured", spans }],
     seconds: now,
     switches: [],
     omitted: "Groups are in the order of execution, each with the median of its times. Gaps between them are not shown.",
@@ -58,40 +60,30 @@ export function plannedTimeline(rows: readonly Row[], placement: Placement): Tim
   return { ...inLanes(steps, lanes), origin: "planned", omitted };
 }
 
-/** Estimated kernel times in sequence. */
-export function estimatedTimeline(table: OpTable, placement: Placement): Timeline | null {
-  const estimate = placement.setting.estimate;
-  if (!estimate || !table.kernel) return null;
-  const first = new Map<number, number>();
-  const types = new Map<number, string[]>();
-  table.kernel.forEach((kernel, index) => {
-    if (kernel === null) return;
-    if (!first.has(kernel)) first.set(kernel, index);
-    types.set(kernel, [...(types.get(kernel) ?? []), table.type[index] ?? ""]);
-  });
-  const steps = [...first].flatMap(([kernel, index]) => {
-    const unit = placement.plan.units[estimate.kernel_unit[kernel] ?? -1];
-    const seconds = estimate.kernel_s[kernel] ?? 0;
-    return unit && seconds > 0 ? [{ id: table.id[index] ?? "", label: (types.get(kernel) ?? []).join(" + "), unit, seconds }] : [];
+/** Estimated kernel times in sequence; null where the estimate has none. */
+export function estimatedTimeline(table: OpTable, kernels: readonly Kernel[], estimate: Estimate): Timeline | null {
+  if (estimate.kernel_s.length === 0) return null;
+  const steps = kernels.flatMap((kernel, index) => {
+    const unit = estimate.units[estimate.kernel_unit[index] ?? -1];
+    const seconds = estimate.kernel_s[index] ?? 0;
+    return unit && seconds > 0 ? [{ id: table.id[kernel.ops[0] ?? -1] ?? "", label: kernelLabel(table.type, kernel), unit, seconds }] : [];
   });
   const omitted = "The estimate's total also includes dispatch, conversions and changes of unit.";
-  return { ...inLanes(steps, emptyLanes(placement.plan.units)), origin: "estimated", omitted };
+  return { ...inLanes(steps, emptyLanes(estimate.units)), origin: "estimated", omitted };
 }
 
-const TITLES: Record<Unit, string> = { cpu: "CPU", gpu: "GPU", neural_engine: "Neural Engine" };
-
-function emptyLanes(units: readonly Unit[]): Map<Unit, Lane> {
-  const order: Unit[] = ["neural_engine", "gpu", "cpu"];
-  return new Map(order.filter((unit) => units.includes(unit)).map((unit) => [unit, { title: TITLES[unit], unit, spans: [] }]));
+function emptyLanes(units: readonly ComputeUnit[]): Map<ComputeUnit, Lane> {
+  const order: ComputeUnit[] = ["neural_engine", "gpu", "cpu"];
+  return new Map(order.filter((unit) => units.includes(unit)).map((unit) => [unit, { title: UNIT_NAMES[unit], unit, spans: [] }]));
 }
 
 function inLanes(
-  steps: readonly { id: string; label: string; unit: Unit; seconds: number }[],
-  lanes: Map<Unit, Lane>,
+  steps: readonly { id: string; label: string; unit: ComputeUnit; seconds: number }[],
+  lanes: Map<ComputeUnit, Lane>,
 ): Pick<Timeline, "lanes" | "seconds" | "switches"> {
   const switches: Timeline["switches"] = [];
   let now = 0;
-  let last: Unit | null = null;
+  let last: ComputeUnit | null = null;
   for (const { id, label, unit, seconds } of steps) {
     if (last && last !== unit) switches.push({ at: now, from: last, to: unit });
     lanes.get(unit)?.spans.push({ id, label, start: now, seconds });

@@ -1,17 +1,13 @@
 import { duration } from "../format";
-import type { DevicePlan, PlanReason, Setting, SettingPlan, Unit } from "./profile";
+import { totalMs } from "./profile";
+import type { ComputeUnit, ComputeUnits, OpTable, Plan, Reason, SettingPlan } from "./schema";
 import { ALLOWED, UNIT_NAMES } from "./words";
 
 /** `runs` there; `can` but does not; `cannot`; `unknown`: no rule covers it; `barred`: the setting forbids the unit. */
 export type Mark = "runs" | "can" | "cannot" | "unknown" | "barred";
 
 /** Why an operation does not run on a unit, or what would help where it runs. */
-export interface Reason {
-  unit: Unit;
-  rule: string;
-  text: string;
-  fix: string;
-}
+export type Remedy = Pick<Reason, "unit" | "rule" | "text" | "fix">;
 
 /** The rule id of a reason that states the cost of a detour. */
 export const COST_RULE = "plan-cost";
@@ -22,26 +18,29 @@ export class Placement {
   readonly setting: SettingPlan;
   private readonly backendNames: string[];
   private readonly totals = new Map<string, number>();
-  private readonly ids: string[];
+  /** The graph of each column: `main/7/body` for `main/7/body/3`; inserted operations belong to their function. */
+  private readonly graphs: string[];
+  /** Planned cost of the whole in milliseconds; null where the planner gives no costs. */
+  readonly totalMs: number | null;
 
   constructor(
-    readonly plan: DevicePlan,
-    readonly name: Setting,
-    opIds: string[],
+    readonly plan: Plan,
+    readonly name: ComputeUnits,
+    table: Pick<OpTable, "id">,
   ) {
     const setting = plan.settings.find((one) => one.compute_units === name) ?? plan.settings[0];
     if (!setting) throw new Error(`the plan for ${plan.device} holds no setting`);
     this.setting = setting;
     this.backendNames = Object.keys(plan.backends);
-    this.ids = [...opIds, ...plan.inserted.map((op) => op.id)];
-    this.ids.forEach((id, column) => {
-      const graph = graphOf(id, plan.inserted.length > 0 && column >= opIds.length);
+    this.totalMs = totalMs(plan, setting);
+    this.graphs = [...table.id.map((id) => id.slice(0, id.lastIndexOf("/"))), ...plan.inserted.map((op) => op.function)];
+    this.graphs.forEach((graph, column) => {
       this.totals.set(graph, (this.totals.get(graph) ?? 0) + (this.costMs(column) ?? 0));
     });
   }
 
   /** The unit that runs it; null where it is unknown. */
-  unit(column: number): Unit | null {
+  unit(column: number): ComputeUnit | null {
     const backend = this.backendName(column);
     return backend === null ? null : (this.plan.backends[backend] ?? null);
   }
@@ -58,12 +57,13 @@ export class Placement {
 
   /** Its share of the planned cost of its graph, as in Core ML's own plans. */
   weight(column: number): number | null {
+    if (this.setting.weight.length > 0) return this.setting.weight[column] ?? null;
     const cost = this.costMs(column);
-    const total = this.totals.get(graphOf(this.ids[column] ?? "", column >= this.ids.length - this.plan.inserted.length));
+    const total = this.totals.get(this.graphs[column] ?? "");
     return cost === null || !total ? null : cost / total;
   }
 
-  mark(column: number, unit: Unit): Mark {
+  mark(column: number, unit: ComputeUnit): Mark {
     if (!ALLOWED[this.name].includes(unit)) return "barred";
     if (this.unit(column) === unit) return "runs";
     const supported = this.plan.supported[unit]?.[column];
@@ -71,18 +71,18 @@ export class Placement {
   }
 
   /** The rules that keep it from allowed units other than the chosen one. */
-  rules(column: number): PlanReason[] {
+  rules(column: number): Reason[] {
     const chosen = this.unit(column);
     return (this.plan.why[column] ?? [])
       .map((index) => this.plan.reasons[index])
-      .filter((reason): reason is PlanReason => !!reason && reason.unit !== chosen && ALLOWED[this.name].includes(reason.unit));
+      .filter((reason): reason is Reason => !!reason && reason.unit !== chosen && ALLOWED[this.name].includes(reason.unit));
   }
 
   /** Why it does not run on the other allowed units; the Neural Engine first. */
-  reasons(column: number): Reason[] {
+  reasons(column: number): Remedy[] {
     const chosen = this.unit(column);
     const allowed = ALLOWED[this.name].filter((unit) => unit !== chosen);
-    const found: Reason[] = this.rules(column);
+    const found: Remedy[] = this.rules(column);
     for (const unit of allowed) {
       const more = this.setting.detour_ms[unit]?.[column];
       if (more != null && chosen) found.push(this.costReason(column, unit, more));
@@ -91,7 +91,7 @@ export class Placement {
   }
 
   /** The reasons that concern a unit that is usually faster than the chosen one. */
-  obstacles(column: number): Reason[] {
+  obstacles(column: number): Remedy[] {
     const chosen = this.unit(column);
     return this.reasons(column).filter((reason) => chosen === null || rank(reason.unit) < rank(chosen));
   }
@@ -101,7 +101,7 @@ export class Placement {
     return (this.plan.advice[column] ?? []).map((index) => this.plan.reasons[index]).filter((one) => !!one);
   }
 
-  private costReason(column: number, unit: Unit, moreMs: number): Reason {
+  private costReason(column: number, unit: ComputeUnit, moreMs: number): Remedy {
     const there = Math.min(
       ...Object.entries(this.plan.backends)
         .filter(([, owner]) => owner === unit)
@@ -115,9 +115,4 @@ export class Placement {
   }
 }
 
-const rank = (unit: Unit): number => ["neural_engine", "gpu", "cpu"].indexOf(unit);
-
-/** The graph that an operation is planned in: `main/7/body` for `main/7/body/3`; inserted operations belong to their function. */
-function graphOf(id: string, isInserted: boolean): string {
-  return isInserted ? id.slice(0, id.indexOf("/")) : id.slice(0, id.lastIndexOf("/"));
-}
+const rank = (unit: ComputeUnit): number => ["neural_engine", "gpu", "cpu"].indexOf(unit);

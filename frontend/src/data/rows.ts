@@ -1,5 +1,5 @@
 import { compactType } from "../format";
-import type { DevicePlan, Group, ModelSummary, OpTable, Profile } from "./profile";
+import type { Group, InsertedOp, Kernel, Measurement, OpTable, Plan } from "./schema";
 
 /** `op`: from the file; `inserted`: by Core ML's compiler, according to the plan; `engine`: by the measuring engine. */
 export type RowKind = "op" | "inserted" | "engine";
@@ -21,9 +21,9 @@ export interface Row {
   layerType: string;
   function: string;
   output: string;
-  /** Index into the profile's groups; -1 for none. */
+  /** Index into the measurement's groups; -1 for none. */
   group: number;
-  /** Index into a plan's kernels; -1 for none. */
+  /** Index into the profile's kernels; -1 for none. */
   kernel: number;
   status: string;
   depth: number;
@@ -33,36 +33,25 @@ export interface Row {
 
 export interface Rows {
   all: Row[];
+  /** By row of the op table. */
+  ops: Row[];
   byId: Map<string, Row>;
   functions: string[];
   types: string[];
-  /** The ids of each kernel's operations. */
-  kernels: Map<number, string[]>;
 }
 
-/** The op table of a result; that of a model without a profile has no times. */
-export function tableOf(result: Profile | ModelSummary): OpTable {
-  if (result.schema === "coremlscope.profile/1") return result.ops;
-  const list = result.op_list;
-  return {
-    id: list.map((op) => op.id),
-    type: list.map((op) => op.type),
-    name: list.map((op) => op.name),
-    function: list.map((op) => op.id.split("/", 1)[0] ?? ""),
-    outputs: list.map((op) => op.outputs),
-    flops: list.map((op) => op.flops),
-    read_bytes: list.map((op) => op.read_bytes),
-    written_bytes: list.map((op) => op.written_bytes),
-    weight_bytes: list.map((op) => op.weight_bytes),
-    group: list.map(() => -1),
-    status: list.map(() => ""),
-    work_is_complete: list.map((op) => op.work_is_complete),
-  };
-}
+/** The part of a measurement that rows refer to. */
+export type OpTimes = Pick<Measurement, "groups" | "group" | "status">;
 
 /** All rows in the program's order, with nested rows linked to their owners. */
-export function buildRows(table: OpTable, groups: Group[], plan: DevicePlan | null): Rows {
-  const ops = table.id.map((_, index) => opRow(table, index, plan));
+export function buildRows(table: OpTable, times: OpTimes | null, plan: Plan | null, kernels: readonly Kernel[] = []): Rows {
+  const ops = table.id.map((_, index) => opRow(table, index, times, plan));
+  kernels.forEach((kernel, index) => {
+    for (const op of kernel.ops) {
+      const row = ops[op];
+      if (row) row.kernel = index;
+    }
+  });
   const inserted = plan?.inserted ?? [];
   const before = new Map<number, Row[]>();
   inserted.forEach((op, index) => {
@@ -77,8 +66,8 @@ export function buildRows(table: OpTable, groups: Group[], plan: DevicePlan | nu
     const row = ops[index];
     if (row) all.push(row);
   }
-  groups.forEach((group, index) => {
-    if (group.op_ids.length === 0) all.push(engineRow(group, index));
+  times?.groups.forEach((group, index) => {
+    if (group.ops.length === 0) all.push(engineRow(group, index));
   });
   const byId = new Map(all.map((row) => [row.id, row]));
   all.forEach((row, order) => {
@@ -89,23 +78,15 @@ export function buildRows(table: OpTable, groups: Group[], plan: DevicePlan | nu
   for (const row of all) row.depth = row.parent ? row.parent.depth + 1 : 0;
   return {
     all,
+    ops,
     byId,
     functions: [...new Set(table.function)],
     types: [...new Set(all.map((row) => row.type))].sort(),
-    kernels: kernelsOf(all),
   };
 }
 
-function kernelsOf(rows: Row[]): Map<number, string[]> {
-  const kernels = new Map<number, string[]>();
-  for (const row of rows) {
-    if (row.kernel < 0) continue;
-    const members = kernels.get(row.kernel);
-    if (members) members.push(row.id);
-    else kernels.set(row.kernel, [row.id]);
-  }
-  return kernels;
-}
+/** The ids of operations that a group or a kernel holds. */
+export const idsOf = (rows: Rows, ops: readonly number[]): string[] => ops.map((op) => rows.ops[op]?.id ?? "");
 
 /** The innermost row that contains this one: `main/7` for `main/7/body/3`. */
 function ownerOf(row: Row, byId: Map<string, Row>): Row | null {
@@ -137,32 +118,31 @@ const BLANK: Row = {
   hasChildren: false,
 };
 
-function opRow(table: OpTable, index: number, plan: DevicePlan | null): Row {
+function opRow(table: OpTable, index: number, times: OpTimes | null, plan: Plan | null): Row {
   return {
     ...BLANK,
     op: index,
-    column: plan?.supported.cpu[index] == null ? -1 : index,
+    column: plan && Object.values(plan.supported).some((column) => column[index] != null) ? index : -1,
     id: table.id[index] ?? "",
     type: table.type[index] ?? "",
     name: table.name[index] ?? "",
-    layer: table.layer?.[index] ?? "",
-    layerType: table.layer_type?.[index] ?? "",
+    layer: table.layer[index] ?? "",
+    layerType: table.layer_type[index] ?? "",
     function: table.function[index] ?? "",
     output: (table.outputs[index] ?? []).map(compactType).join(", "),
-    group: table.group[index] ?? -1,
-    kernel: table.kernel?.[index] ?? -1,
-    status: table.status[index] ?? "",
+    group: times?.group[index] ?? -1,
+    status: times?.status[index] ?? "",
   };
 }
 
-function insertedRow(op: DevicePlan["inserted"][number], column: number): Row {
+function insertedRow(op: InsertedOp, column: number): Row {
   return {
     ...BLANK,
     kind: "inserted",
     column,
     id: op.id,
     type: op.type,
-    name: op.id.slice(op.id.indexOf("/") + 1),
+    name: op.id.slice(op.function.length + 1),
     function: op.function,
     output: op.outputs.map(compactType).join(", "),
     status: "inserted",

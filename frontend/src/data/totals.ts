@@ -1,19 +1,19 @@
 import type { Placement } from "./placement";
-import type { PlanReason, Unit } from "./profile";
 import type { Rows } from "./rows";
+import type { ComputeUnit, Reason } from "./schema";
 
 /** The operations and the cost that a plan assigns to a unit. */
 export interface UnitShare {
-  unit: Unit | null;
+  unit: ComputeUnit | null;
   ops: number;
   costMs: number;
 }
 
-const UNITS: readonly (Unit | null)[] = ["neural_engine", "gpu", "cpu", null];
+const UNITS: readonly (ComputeUnit | null)[] = ["neural_engine", "gpu", "cpu", null];
 
 /** Operations and planned cost by unit; null counts operations without a known unit. */
 export function unitShares(placement: Placement, columns: Iterable<number>): UnitShare[] {
-  const shares = new Map<Unit | null, UnitShare>(UNITS.map((unit) => [unit, { unit, ops: 0, costMs: 0 }]));
+  const shares = new Map<ComputeUnit | null, UnitShare>(UNITS.map((unit) => [unit, { unit, ops: 0, costMs: 0 }]));
   for (const column of columns) {
     const share = shares.get(placement.unit(column));
     if (!share) continue;
@@ -65,7 +65,7 @@ export function byType(
 
 /** A rule that keeps operations from a unit, and their planned cost where they run. */
 export interface Obstacle {
-  reason: PlanReason;
+  reason: Reason;
   /** Ids of the operations, in the program's order. */
   ids: string[];
   costMs: number;

@@ -1,4 +1,4 @@
-import type { Setting, Unit } from "./profile";
+import type { Bound, ComputeUnit, ComputeUnits, Finding, Status } from "./schema";
 
 /** Readable names of Apple's model types. */
 const KINDS: Record<string, string> = {
@@ -13,10 +13,10 @@ const KINDS: Record<string, string> = {
 
 export const kindName = (kind: string): string => KINDS[kind] ?? kind;
 
-export const UNIT_NAMES: Record<Unit, string> = { cpu: "CPU", gpu: "GPU", neural_engine: "Neural Engine" };
-export const UNIT_SHORT: Record<Unit, string> = { cpu: "CPU", gpu: "GPU", neural_engine: "NE" };
+export const UNIT_NAMES: Record<ComputeUnit, string> = { cpu: "CPU", gpu: "GPU", neural_engine: "Neural Engine" };
+export const UNIT_SHORT: Record<ComputeUnit, string> = { cpu: "CPU", gpu: "GPU", neural_engine: "NE" };
 
-export const SETTING_NAMES: Record<Setting, string> = {
+export const SETTING_NAMES: Record<ComputeUnits, string> = {
   all: "All",
   cpu_and_ne: "CPU + NE",
   cpu_and_gpu: "CPU + GPU",
@@ -24,7 +24,7 @@ export const SETTING_NAMES: Record<Setting, string> = {
 };
 
 /** The units that each setting allows. */
-export const ALLOWED: Record<Setting, Unit[]> = {
+export const ALLOWED: Record<ComputeUnits, ComputeUnit[]> = {
   all: ["cpu", "gpu", "neural_engine"],
   cpu_and_ne: ["cpu", "neural_engine"],
   cpu_and_gpu: ["cpu", "gpu"],
@@ -32,7 +32,7 @@ export const ALLOWED: Record<Setting, Unit[]> = {
 };
 
 /** The status of an operation in the measuring engine. */
-export const STATUS_WORDS: Record<string, string> = {
+export const STATUS_WORDS: Record<Status, string> = {
   timed: "timed alone",
   fused: "timed together with others",
   inside: "ran inside a loop or branch, whose time includes it",
@@ -41,8 +41,11 @@ export const STATUS_WORDS: Record<string, string> = {
   unattributed: "not found in the engine's graph",
 };
 
+/** Findings by severity. */
+export const SEVERITY_WORDS: Record<Finding["severity"], string> = { error: "Error", warning: "Warning", info: "Note" };
+
 /** What bounds an estimated time. */
-export const BOUND_WORDS: Record<string, string> = {
+export const BOUND_WORDS: Record<Bound, string> = {
   compute: "arithmetic",
   weights: "weights",
   activations: "activations",

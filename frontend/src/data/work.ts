@@ -1,5 +1,5 @@
-import type { Placement } from "./placement";
-import type { Group, OpTable, Unit } from "./profile";
+import { kernelLabel } from "./profile";
+import type { ComputeUnit, Estimate, Group, Kernel, OpTable } from "./schema";
 
 /** Work with a known time: a point of the roofline. Times of groups are never split among operations. */
 export interface Timed {
@@ -9,7 +9,7 @@ export interface Timed {
   seconds: number;
   flops: number;
   bytes: number;
-  unit: Unit | null;
+  unit: ComputeUnit | null;
 }
 
 /** Floating-point operations per byte. */
@@ -18,33 +18,17 @@ export const intensity = (timed: Timed): number => timed.flops / timed.bytes;
 export const rate = (timed: Timed): number => timed.flops / timed.seconds;
 
 /** The measured groups. */
-export function measuredWork(table: OpTable, groups: readonly Group[]): Timed[] {
-  const column = new Map(table.id.map((id, index) => [id, index]));
-  return groups.flatMap((group) => {
-    const members = group.op_ids.map((id) => column.get(id) ?? -1);
-    return timed(table, members, group.label, group.wall_s, null);
-  });
-}
+export const measuredWork = (table: OpTable, groups: readonly Group[]): Timed[] =>
+  groups.flatMap((group) => timed(table, group.ops, group.label, group.wall_s, null));
 
 /** The kernels that the estimate assumes. */
-export function estimatedWork(table: OpTable, placement: Placement): Timed[] {
-  const estimate = placement.setting.estimate;
-  if (!estimate || !table.kernel) return [];
-  const members = new Map<number, number[]>();
-  table.kernel.forEach((kernel, index) => {
-    if (kernel === null) return;
-    const list = members.get(kernel);
-    if (list) list.push(index);
-    else members.set(kernel, [index]);
+export const estimatedWork = (table: OpTable, kernels: readonly Kernel[], estimate: Estimate): Timed[] =>
+  kernels.flatMap((kernel, index) => {
+    const unit = estimate.units[estimate.kernel_unit[index] ?? -1] ?? null;
+    return timed(table, kernel.ops, kernelLabel(table.type, kernel), estimate.kernel_s[index] ?? 0, unit);
   });
-  return [...members].flatMap(([kernel, columns]) => {
-    const unit = placement.plan.units[estimate.kernel_unit[kernel] ?? -1] ?? null;
-    const types = columns.map((index) => table.type[index] ?? "");
-    return timed(table, columns, types.join(" + "), estimate.kernel_s[kernel] ?? 0, unit);
-  });
-}
 
-function timed(table: OpTable, members: number[], label: string, seconds: number, unit: Unit | null): Timed[] {
+function timed(table: OpTable, members: readonly number[], label: string, seconds: number, unit: ComputeUnit | null): Timed[] {
   let [flops, bytes] = [0, 0];
   for (const index of members) {
     flops += table.flops[index] ?? 0;

@@ -1,10 +1,10 @@
-import type { Comparison } from "../data/comparison";
+import type { ComparisonForm } from "../data/schema";
 import { ThemeSwitch } from "../theme";
 import { ScrollRegion } from "../ui/scroll";
 import { DifferenceSection } from "../views/compare/difference";
 
 /** The page of a comparison: the differing facts, then each subject against the first. */
-export function ComparePage(props: { result: Comparison }) {
+export function ComparePage(props: { result: ComparisonForm }) {
   const { subjects, differences, differing } = props.result;
   return (
     <>

@@ -1,5 +1,5 @@
-import type { ComponentChild } from "preact";
-import type { Result } from "../payload";
+import type { ComponentChild, ComponentChildren } from "preact";
+import type { ModelForm, ProfileForm } from "../data/schema";
 import { type Report, ReportProvider, useReport } from "../report";
 import { TopBar } from "../ui/topbar";
 import { Findings } from "../views/findings";
@@ -25,48 +25,51 @@ interface View {
 }
 
 const VIEWS: readonly View[] = [
-  { id: "times", title: "Times", applies: (report) => report.profile !== null, view: () => <Phases /> },
+  { id: "times", title: "Times", applies: (report) => report.measurement !== null, view: () => <Phases /> },
   {
     id: "findings",
     title: "Findings",
-    applies: (report) => !!report.profile?.findings.length || report.placement !== null,
+    applies: (report) => report.remarks.length > 0 || report.placement !== null,
     view: () => <Findings />,
   },
-  { id: "settings", title: "Units", applies: (report) => report.plans.length > 0, view: () => <Settings /> },
+  { id: "settings", title: "Units", applies: (report) => report.targets.length > 0, view: () => <Settings /> },
   { id: "layers", title: "Layers", applies: (report) => report.rows.all.length > 0, view: () => <Layers /> },
   { id: "types", title: "Types", applies: (report) => report.rows.all.length > 0, view: () => <Types /> },
-  { id: "graph", title: "Graph", applies: (report) => !!report.table.inputs?.length, view: () => <Graph /> },
+  { id: "graph", title: "Graph", applies: (report) => report.table.inputs.some((inputs) => inputs?.length), view: () => <Graph /> },
   {
     id: "timeline",
     title: "Timeline",
-    applies: (report) => report.groups.length > 0 || report.placement !== null,
+    applies: (report) => hasTimes(report),
     view: () => <Timeline />,
   },
   {
     id: "roofline",
     title: "Roofline",
-    applies: (report) => report.groups.length > 0 || report.placement !== null,
+    applies: (report) => hasTimes(report),
     view: () => <Roofline />,
   },
-  { id: "memory", title: "Memory", applies: (report) => !!report.table.live_bytes?.some((size) => size), view: () => <Memory /> },
+  { id: "memory", title: "Memory", applies: (report) => !!report.table.live_bytes.some((size) => size), view: () => <Memory /> },
   { id: "weights", title: "Weights", applies: (report) => report.model.weights.length > 0, view: () => <Weights /> },
 ];
 
+/** Whether anything in it has operation times. */
+const hasTimes = (report: Report): boolean => report.groups.length > 0 || report.placement !== null || report.estimate !== null;
+
 /** The page of a profile, or of a model without one. */
-export function ReportPage(props: { result: Extract<Result, { schema: "coremlscope.profile/1" | "coremlscope.model/1" }> }) {
+export function ReportPage(props: { result: ProfileForm | ModelForm; back?: ComponentChildren }) {
   return (
     <ReportProvider result={props.result}>
-      <Views />
+      <Views back={props.back} />
     </ReportProvider>
   );
 }
 
-function Views() {
+function Views(props: { back: ComponentChildren }) {
   const report = useReport();
   const views = VIEWS.filter((view) => view.applies(report));
   return (
     <>
-      <TopBar views={views} />
+      <TopBar views={views} back={props.back} />
       <main>
         <Header />
         {views.map((view) => (

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import type { ServerState } from "../data/server";
+import type { ServerForm } from "../data/schema";
 import { ThemeSwitch } from "../theme";
 import { Histories } from "../views/server/histories";
 import { Jobs } from "../views/server/jobs";
@@ -9,7 +9,7 @@ import { Upload } from "../views/server/upload";
 const [BUSY_MS, IDLE_MS] = [500, 5000];
 
 /** The page of `coremlscope serve`: upload, jobs and saved profiles. */
-export function ServerPage(props: { result: ServerState }) {
+export function ServerPage(props: { result: ServerForm }) {
   const [state, setState] = useState(props.result);
   const [isLost, setLost] = useState(false);
   const isBusy = state.jobs.some((job) => job.status === "waiting" || job.status === "running");
@@ -21,7 +21,7 @@ export function ServerPage(props: { result: ServerState }) {
       try {
         const response = await fetch("state");
         if (!response.ok) throw new Error(response.statusText);
-        setState((await response.json()) as ServerState);
+        setState((await response.json()) as ServerForm);
         setLost(false);
       } catch {
         setLost(true);

@@ -15,7 +15,7 @@ export function Footer(props: { payload: Payload }) {
   return (
     <footer>
       <span>
-        {result.schema === "coremlscope.server/1"
+        {result.schema === "coremlscope.server/2"
           ? `Served by coremlscope ${version}.`
           : `Written by coremlscope ${version}. This page holds all of its data and loads nothing.`}
       </span>

@@ -1,5 +1,5 @@
 import type { Mark } from "../data/placement";
-import type { Unit } from "../data/profile";
+import type { ComputeUnit } from "../data/schema";
 import { UNIT_NAMES } from "../data/words";
 
 const SIGNS: Record<Mark, string> = { runs: "●", can: "○", cannot: "◇", unknown: "?", barred: "·" };
@@ -12,7 +12,7 @@ const WORDS: Record<Mark, string> = {
 };
 
 /** A placement mark: ● runs there, ○ could, ◇ cannot, as in Xcode's performance reports. */
-export function UnitMark(props: { unit: Unit; mark: Mark }) {
+export function UnitMark(props: { unit: ComputeUnit; mark: Mark }) {
   const text = `${WORDS[props.mark]} ${UNIT_NAMES[props.unit]}`;
   return (
     <span class={`mark mark-${props.mark} unit-${props.unit}`} role="img" aria-label={text} title={text}>

@@ -1,4 +1,4 @@
-import type { Origin } from "../data/profile";
+import type { Origin } from "../data/schema";
 
 /** The origin of the numbers beside it. */
 export function OriginTag(props: { origin: Origin; on?: string | undefined }) {

@@ -1,14 +1,17 @@
-import type { Setting } from "../data/profile";
+import type { ComponentChildren } from "preact";
+import { measurementName, targetName } from "../data/profile";
+import type { ComputeUnits } from "../data/schema";
 import { SETTING_NAMES } from "../data/words";
 import { fileName } from "../format";
 import { useReport } from "../report";
 import { ThemeSwitch } from "../theme";
 
-/** The bar that stays in view: links to the sections, and menus for the device and the setting. */
-export function TopBar(props: { views: readonly { id: string; title: string }[] }) {
-  const { model, plans, placement, device, setting, chooseDevice, chooseSetting } = useReport();
+/** The bar that stays in view: links to the sections, and menus for the measurement, the device and the setting. */
+export function TopBar(props: { views: readonly { id: string; title: string }[]; back?: ComponentChildren }) {
+  const { model } = useReport();
   return (
     <div class="topbar">
+      {props.back}
       <a class="brand" href="#top" title={model.path}>
         {fileName(model.path)}
       </a>
@@ -19,31 +22,65 @@ export function TopBar(props: { views: readonly { id: string; title: string }[] 
           </a>
         ))}
       </nav>
-      {placement && (
-        <div class="context">
+      <Choices />
+      <ThemeSwitch />
+    </div>
+  );
+}
+
+function Choices() {
+  const { measurements, measurement, targets, target, setting, chooseMeasurement, chooseTarget } = useReport();
+  if (!target && measurements.length < 2) return null;
+  return (
+    <div class="context">
+      {measurements.length > 1 && (
+        <label class="menu">
+          <span>Measured</span>
+          <select
+            value={measurement ? measurements.indexOf(measurement) : 0}
+            onChange={(event) => {
+              const chosen = measurements[Number(event.currentTarget.value)];
+              if (chosen) chooseMeasurement(chosen);
+            }}
+          >
+            {measurements.map((one, index) => (
+              <option key={measurementName(measurements, one)} value={index}>
+                {measurementName(measurements, one)}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      {target && (
+        <>
           <label class="menu">
             <span>Device</span>
-            <select value={device} onChange={(event) => chooseDevice(Number(event.currentTarget.value))}>
-              {plans.map((plan, index) => (
-                <option key={`${plan.device} ${plan.os}`} value={index}>
-                  {plan.device}, {plan.os}
+            <select
+              value={targets.indexOf(target)}
+              onChange={(event) => {
+                const chosen = targets[Number(event.currentTarget.value)];
+                if (chosen) chooseTarget(chosen);
+              }}
+            >
+              {targets.map((one, index) => (
+                <option key={one.key} value={index}>
+                  {targetName(one)}
                 </option>
               ))}
             </select>
           </label>
           <label class="menu">
             <span>Units</span>
-            <select value={setting} onChange={(event) => chooseSetting(event.currentTarget.value as Setting)}>
-              {placement.plan.settings.map((one) => (
-                <option key={one.compute_units} value={one.compute_units}>
-                  {SETTING_NAMES[one.compute_units]}
+            <select value={setting} onChange={(event) => chooseTarget(target, event.currentTarget.value as ComputeUnits)}>
+              {target.settings.map((one) => (
+                <option key={one} value={one}>
+                  {SETTING_NAMES[one]}
                 </option>
               ))}
             </select>
           </label>
-        </div>
+        </>
       )}
-      <ThemeSwitch />
     </div>
   );
 }

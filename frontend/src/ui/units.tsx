@@ -1,9 +1,9 @@
-import type { Unit } from "../data/profile";
+import type { ComputeUnit } from "../data/schema";
 import { UNIT_NAMES } from "../data/words";
 import { share } from "../format";
 
 /** A bar divided among compute units, with a text alternative. */
-export function UnitBar(props: { parts: { unit: Unit | null; amount: number; text: string }[]; most?: number }) {
+export function UnitBar(props: { parts: { unit: ComputeUnit | null; amount: number; text: string }[]; most?: number }) {
   const total = props.parts.reduce((sum, part) => sum + part.amount, 0);
   const scale = props.most ?? total;
   const words = props.parts
@@ -22,7 +22,7 @@ export function UnitBar(props: { parts: { unit: Unit | null; amount: number; tex
   );
 }
 
-export function UnitLegend(props: { units: (Unit | null)[] }) {
+export function UnitLegend(props: { units: (ComputeUnit | null)[] }) {
   return (
     <p class="legend">
       {props.units.map((unit) => (

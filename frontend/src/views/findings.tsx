@@ -1,6 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
+import type { Remark } from "../data/profile";
 import { type Obstacle, obstacles } from "../data/totals";
-import { SETTING_NAMES, UNIT_NAMES } from "../data/words";
+import { SETTING_NAMES, SEVERITY_WORDS, UNIT_NAMES } from "../data/words";
 import { duration, plural, share } from "../format";
 import { useReport } from "../report";
 import { CopyButton } from "../ui/copy";
@@ -11,18 +12,18 @@ const LISTED = 6;
 
 /** Findings, and the rules that keep operations from faster units with the cost at stake. */
 export function Findings() {
-  const { profile, placement, rows } = useReport();
+  const { remarks, measurements, placement, rows } = useReport();
   const found = useMemo(() => (placement ? obstacles(placement, rows) : []), [placement, rows]);
-  const findings = [...(profile?.findings ?? [])].sort((a, b) => Number(b.severity === "warning") - Number(a.severity === "warning"));
   const [isOpen, open] = useState(false);
   return (
-    <Section id="findings" title="Findings" actions={<CopyButton label="Copy the findings as text" text={() => toText(findings, found)} />}>
+    <Section id="findings" title="Findings" actions={<CopyButton label="Copy the findings as text" text={() => toText(remarks, found)} />}>
       <ul class="findings">
-        {findings.map((finding) => (
-          <li key={`${finding.id} ${finding.text}`} class={`finding finding-${finding.severity}`}>
-            <span class="severity">{finding.severity === "warning" ? "Warning" : "Note"}</span>
+        {remarks.map(({ finding, on }) => (
+          <li key={`${finding.id} ${on} ${finding.text}`} class={`finding finding-${finding.severity}`}>
+            <span class="severity">{SEVERITY_WORDS[finding.severity]}</span>
             <div>
               {finding.text}
+              {on && measurements.length > 1 && <span class="faint"> ({on})</span>}
               {finding.hint && <div class="fix">→ {finding.hint}</div>}
               <Operations ids={finding.ops} />
             </div>
@@ -95,8 +96,8 @@ function Operations(props: { ids: string[] }) {
   );
 }
 
-function toText(findings: { severity: string; text: string; hint: string }[], found: Obstacle[]): string {
-  const first = findings.map((one) => `${one.severity}: ${one.text}${one.hint ? ` → ${one.hint}` : ""}`);
+function toText(remarks: readonly Remark[], found: Obstacle[]): string {
+  const first = remarks.map(({ finding: one }) => `${one.severity}: ${one.text}${one.hint ? ` → ${one.hint}` : ""}`);
   const second = found.map(
     (one) =>
       `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")}, planned ${duration(one.costMs / 1e3)})`,

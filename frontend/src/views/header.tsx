@@ -1,64 +1,83 @@
 import type { ComponentChildren } from "preact";
-import type { DeviceLatency, Profile } from "../data/profile";
-import { kindName, UNIT_NAMES } from "../data/words";
-import { bytes, count, duration, fileName, plural, rateInWords } from "../format";
+import { predictionsPerSecond, switches } from "../data/profile";
+import type { FeatureSummary, Machine, Measurement, Phase, Provenance } from "../data/schema";
+import { plannedColumns, unitShares } from "../data/totals";
+import { kindName, SETTING_NAMES, UNIT_NAMES } from "../data/words";
+import { bytes, count, duration, fileName, moment, plural, rateInWords } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
 
 /** The model, its main figures and its facts. */
 export function Header() {
-  const { model, profile, plans } = useReport();
+  const { model, profile, measurement, targets } = useReport();
   const main = model.functions[0];
   return (
     <header class="report-head" id="top">
       <h1>{fileName(model.path)}</h1>
       {model.description && <p class="lead">{model.description}</p>}
       {profile && <Tiles />}
-      {profile && plans.length === 0 && isPlanned(model.kind) && (
+      {!model.kind && <p class="lead">This model could not be read; the findings say why.</p>}
+      {measurement && targets.length === 0 && isPlanned(model.kind) && (
         <p class="caption dim">
           To see where Apple's devices would run this model and how fast, profile it with <code>--device m1,iphone-15-pro</code>
         </p>
       )}
       <dl class="facts">
-        <Fact name="Model">
-          {kindName(model.kind)} ({model.container}), {bytes(model.size_bytes)}
-          {model.version && `, version ${model.version}`}
-        </Fact>
-        <Fact name="Needs">
-          {model.platforms} (specification {model.spec_version}
-          {main?.opset && `, ${main.opset}`})
-        </Fact>
-        {model.parameters > 0 && (
-          <Fact name="Parameters">
-            {count(model.parameters)} in {bytes(model.weights_bytes)}:{" "}
-            {model.weights
-              .map((group) => group.storage)
-              .slice(0, 4)
-              .join(", ")}
-          </Fact>
-        )}
-        {main && Object.keys(main.compute).length > 0 && <Fact name="Computes in">{precisions(main.compute)}</Fact>}
-        {main?.work && (
-          <Fact name="Work">
-            {main.work.is_complete ? "" : "at least "}
-            {count(main.work.flops)} FLOPs per prediction <OriginTag origin="declared" />
-          </Fact>
-        )}
+        <ModelFacts />
         <Interface title="Inputs" features={main?.inputs ?? []} />
         <Interface title="Outputs" features={main?.outputs ?? []} />
         <Interface title="States" features={main?.states ?? []} />
         {model.stages.length > 0 && (
           <Fact name="Stages">{model.stages.map((stage) => `${stage.name} (${kindName(stage.kind)})`).join(" → ")}</Fact>
         )}
-        {model.facts?.map(([what, how]) => (
+        {model.facts.map(([what, how]) => (
           <Fact name={`${what.charAt(0).toUpperCase()}${what.slice(1)}`} key={what}>
             {how}
           </Fact>
         ))}
-        {profile && <HostFacts profile={profile} />}
+        {measurement && <MeasurementFacts measurement={measurement} />}
         {(model.author || model.licence) && <Fact name="By">{[model.author, model.licence].filter(Boolean).join(", ")}</Fact>}
+        {profile && <Made made={profile.made} />}
       </dl>
     </header>
+  );
+}
+
+/** What the file is and what it declares. */
+function ModelFacts() {
+  const { model } = useReport();
+  const main = model.functions[0];
+  return (
+    <>
+      {model.kind && (
+        <Fact name="Model">
+          {kindName(model.kind)} ({model.container}), {bytes(model.size_bytes)}
+          {model.version && `, version ${model.version}`}
+        </Fact>
+      )}
+      {model.platforms && (
+        <Fact name="Needs">
+          {model.platforms} (specification {model.spec_version}
+          {main?.opset && `, ${main.opset}`})
+        </Fact>
+      )}
+      {model.parameters > 0 && (
+        <Fact name="Parameters">
+          {count(model.parameters)} in {bytes(model.weights_bytes)}:{" "}
+          {model.weights
+            .map((group) => group.storage)
+            .slice(0, 4)
+            .join(", ")}
+        </Fact>
+      )}
+      {main && Object.keys(main.compute).length > 0 && <Fact name="Computes in">{precisions(main.compute)}</Fact>}
+      {main?.work && (
+        <Fact name="Work">
+          {main.work.is_complete ? "" : "at least "}
+          {count(main.work.flops)} FLOPs per prediction <OriginTag origin="declared" />
+        </Fact>
+      )}
+    </>
   );
 }
 
@@ -74,7 +93,7 @@ function Fact(props: { name: string; children: ComponentChildren }) {
   );
 }
 
-function Interface(props: { title: string; features: { name: string; type: string; flexibility: string; preprocessing: string }[] }) {
+function Interface(props: { title: string; features: readonly FeatureSummary[] }) {
   if (props.features.length === 0) return null;
   return (
     <Fact name={props.title}>
@@ -88,20 +107,38 @@ function Interface(props: { title: string; features: { name: string; type: strin
   );
 }
 
-function HostFacts(props: { profile: Profile }) {
-  const { host, request } = props.profile;
-  const many = request.function && request.function !== "main";
+function MeasurementFacts(props: { measurement: Measurement }) {
+  const { runtime, machine, settings, threads, compute_units: units, measured_at: at } = props.measurement;
+  const name = [runtime.name, runtime.version].filter(Boolean).join(" ");
   return (
     <>
-      {many && <Fact name="Function">{request.function}</Fact>}
+      {settings.function && settings.function !== "main" && <Fact name="Function">{settings.function}</Fact>}
       <Fact name="Measured on">
-        {host.processor}, {plural(host.cores, "core")}, {host.os}
-        {host.power_mode && `, ${host.power_mode}`}
+        {machineText(machine)}
+        {at && `; ${moment(at)}`}
       </Fact>
-      <Fact name="Engine">
-        {host.engine} {host.engine_version}, {plural(host.threads, "thread")}, {request.precision}
+      <Fact name="Runtime">
+        {[name, units, threads === null ? "" : plural(threads, "thread"), settings.precision].filter(Boolean).join(", ")}
       </Fact>
     </>
+  );
+}
+
+function machineText(machine: Machine): string {
+  const cores = machine.cores === null ? "" : plural(machine.cores, "core");
+  return [machine.processor, cores, machine.os, machine.power_mode].filter(Boolean).join(", ");
+}
+
+/** When, by which version and where the profile was made. */
+function Made(props: { made: Provenance }) {
+  const { at, version, machine } = props.made;
+  if (!at && !version) return null;
+  const where = machine ? ` on ${[machine.processor, machine.os].filter(Boolean).join(", ")}` : "";
+  return (
+    <Fact name="Profile made">
+      {at && `${moment(at)}, `}by coremlscope {version}
+      {where}
+    </Fact>
   );
 }
 
@@ -112,64 +149,62 @@ function precisions(compute: Record<string, number>): string {
     .join(", ");
 }
 
-/** Times measured on the host and estimated for devices, kept apart. */
+/** Measured times, planned costs and estimates for the chosen device, kept apart. */
 function Tiles() {
-  const { profile, plans, placement } = useReport();
-  if (!profile) return null;
-  const { predict, load, compile, host } = profile;
-  const estimate = placement?.setting.estimate;
-  const shown: DeviceLatency[] = plans.length ? [] : profile.estimates;
+  const { measurement, target, setting, estimate, placement } = useReport();
+  if (!measurement && !target) return null;
   return (
     <div class="tiles">
-      <Tile
-        title="Prediction"
-        value={duration(predict.statistics.median)}
-        text={rateInWords(profile.predictions_per_s, "prediction")}
-        tag={<OriginTag origin="measured" on="the host" />}
-        hint={`Median of ${predict.statistics.count}, on ${host.label}`}
-        main
-      />
-      {placement && estimate && (
+      {measurement?.predict && <MeasuredTile title="Prediction" phase={measurement.predict} measurement={measurement} main />}
+      {target && estimate && (
         <Tile
-          title={`Prediction on ${placement.plan.device}`}
+          title={`Prediction on ${target.device}`}
           value={duration(estimate.latency.value)}
           text={`${duration(estimate.latency.low)} – ${duration(estimate.latency.high)} (80 % interval); ${rateInWords(1 / estimate.latency.value, "prediction")}`}
           tag={<OriginTag origin="estimated" />}
-          hint={`${placement.plan.os}, ${placement.name}; ${estimate.basis}`}
+          hint={`${target.os}, ${SETTING_NAMES[setting]}; ${estimate.basis}`}
           main
         />
       )}
-      {shown.map((one) => (
-        <Tile
-          key={one.device}
-          title={`Prediction on ${one.device}`}
-          value={duration(one.latency.value)}
-          text={`${duration(one.latency.low)} – ${duration(one.latency.high)} (80 % interval); mostly on the ${UNIT_NAMES[mainUnit(one)]}`}
-          tag={<OriginTag origin="estimated" />}
-          hint={`${one.os}, ${one.compute_units}; ${one.basis}`}
-        />
-      ))}
-      <Tile
-        title="Load"
-        value={duration(load.statistics.median)}
-        text={`median of ${load.statistics.count}`}
-        tag={<OriginTag origin="measured" on="the host" />}
-        hint={host.label}
-      />
-      <Tile
-        title="Compile"
-        value={duration(compile.statistics.median)}
-        text={`median of ${compile.statistics.count}, cold`}
-        tag={<OriginTag origin="measured" on="the host" />}
-        hint={host.label}
-      />
+      {placement && !(measurement && estimate) && <PlanTile />}
+      {measurement?.load && <MeasuredTile title="Load" phase={measurement.load} measurement={measurement} />}
+      {measurement?.compile && <MeasuredTile title="Compile" phase={measurement.compile} measurement={measurement} />}
     </div>
   );
 }
 
-function mainUnit(latency: DeviceLatency): "cpu" | "gpu" | "neural_engine" {
-  const parts = Object.entries(latency.placement) as ["cpu" | "gpu" | "neural_engine", number][];
-  return parts.sort((a, b) => b[1] - a[1])[0]?.[0] ?? "cpu";
+function MeasuredTile(props: { title: string; phase: Phase; measurement: Measurement; main?: boolean }) {
+  const { phase, measurement } = props;
+  const rate = props.main ? predictionsPerSecond(measurement) : null;
+  return (
+    <Tile
+      title={props.title}
+      value={duration(phase.statistics.median)}
+      text={rate === null ? `median of ${phase.statistics.count}` : rateInWords(rate, "prediction")}
+      tag={<OriginTag origin="measured" on={measurement.label} />}
+      hint={`Median of ${phase.statistics.count}, ${measurement.label}`}
+      main={props.main ?? false}
+    />
+  );
+}
+
+/** The planned cost on the chosen device, and where the operations go. */
+function PlanTile() {
+  const { placement, rows, target, setting } = useReport();
+  if (!placement || !target) return null;
+  const shares = unitShares(placement, plannedColumns(rows));
+  const changes = plural(switches(placement.setting), "switch");
+  const total = shares.reduce((sum, one) => sum + one.ops, 0);
+  const where = shares.map((one) => `${one.ops} on ${one.unit ? `the ${UNIT_NAMES[one.unit]}` : "unknown units"}`).join(", ");
+  return (
+    <Tile
+      title={`Planned on ${target.device}`}
+      value={placement.totalMs === null ? plural(total, "operation") : duration(placement.totalMs / 1e3)}
+      text={`operations: ${where}; ${changes}`}
+      tag={<OriginTag origin="planned" />}
+      hint={`${target.os}, ${SETTING_NAMES[setting]}: what Core ML's cost model says, which is not a latency`}
+    />
+  );
 }
 
 function Tile(props: { title: string; value: string; text: string; tag: ComponentChildren; hint: string; main?: boolean }) {

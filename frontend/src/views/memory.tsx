@@ -12,7 +12,7 @@ const EDGE = { left: 70, right: 18, top: 22, bottom: 26 };
 /** The bytes of live values at each operation. */
 export function Memory() {
   const { table, model } = useReport();
-  const live = table.live_bytes ?? [];
+  const live = table.live_bytes;
   const peak = useMemo(() => live.reduce<number>((best, value, index) => ((value ?? 0) > (live[best] ?? 0) ? index : best), 0), [live]);
   const [at, setAt] = useState<number | null>(null);
   const shown = at ?? peak;

@@ -1,7 +1,8 @@
 import { scaleLinear } from "d3-scale";
-import type { Phase, StageTiming } from "../data/profile";
+import { measurementName } from "../data/profile";
+import type { Phase, StageTiming } from "../data/schema";
 import { kindName } from "../data/words";
-import { duration, share } from "../format";
+import { bytes, duration, share } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
@@ -10,41 +11,104 @@ import { useWidth } from "../ui/width";
 
 /** Compile, load and predict: summary statistics, and every sample in order. */
 export function Phases() {
-  const profile = useReport().profile;
-  if (!profile) return null;
-  const phases: [string, Phase][] = [
-    ["Predict", profile.predict],
-    ["Load", profile.load],
-    ["Compile", profile.compile],
-  ];
+  const { measurement } = useReport();
+  if (!measurement) return null;
+  const phases = PHASES.flatMap(([name, title]): [string, Phase][] => {
+    const phase = measurement[name];
+    return phase ? [[title, phase]] : [];
+  });
   return (
-    <Section id="times" title="Times" note={<OriginTag origin="measured" on={profile.host.label} />}>
-      <ScrollRegion label="Statistics of compile, load and predict">
-        <table class="plain numbers">
-          <thead>
-            <tr>
-              <th scope="col" />
-              {["runs", "min", "median", "mean", "p95", "p99", "max", "std", "drift"].map((title) => (
-                <th scope="col" key={title} title={title === "drift" ? DRIFT : undefined}>
-                  {title}
-                </th>
+    <Section id="times" title="Times" note={<OriginTag origin="measured" on={measurement.label} />}>
+      <Measurements />
+      {phases.length > 0 && (
+        <ScrollRegion label="Statistics of compile, load and predict">
+          <table class="plain numbers">
+            <thead>
+              <tr>
+                <th scope="col" />
+                {["runs", "min", "median", "mean", "p95", "p99", "max", "std", "drift"].map((title) => (
+                  <th scope="col" key={title} title={title === "drift" ? DRIFT : undefined}>
+                    {title}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {phases.map(([name, phase]) => (
+                <StatisticsRow key={name} name={name} phase={phase} />
               ))}
-            </tr>
-          </thead>
-          <tbody>
-            {phases.map(([name, phase]) => (
-              <StatisticsRow key={name} name={name} phase={phase} />
-            ))}
-          </tbody>
-        </table>
-      </ScrollRegion>
+            </tbody>
+          </table>
+        </ScrollRegion>
+      )}
       <div class="phases">
         {phases.map(([name, phase]) => (
           <PhaseChart key={name} name={name} phase={phase} />
         ))}
       </div>
-      <Stages stages={profile.stages ?? []} />
+      <Stages stages={measurement.stages} />
     </Section>
+  );
+}
+
+const PHASES = [
+  ["predict", "Predict"],
+  ["load", "Load"],
+  ["compile", "Compile"],
+] as const;
+
+/** The measurements side by side, where there are several. */
+function Measurements() {
+  const { measurements, measurement, chooseMeasurement } = useReport();
+  if (measurements.length < 2) return null;
+  const cell = (phase: Phase | null, name: "median" | "p95") => <td>{phase ? duration(phase.statistics[name]) : "–"}</td>;
+  return (
+    <ScrollRegion label="Measurements side by side">
+      <table class="plain numbers measurements">
+        <thead>
+          <tr>
+            <th scope="col">Measurement</th>
+            {["predict", "p95", "load", "compile", "memory"].map((title) => (
+              <th scope="col" key={title} title={title === "memory" ? "Largest resident memory of the process" : undefined}>
+                {title}
+              </th>
+            ))}
+            <th scope="col">
+              <span class="hidden">Choose</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {measurements.map((one) => {
+            const name = measurementName(measurements, one);
+            return (
+              <tr key={name} class={one === measurement ? "shown" : ""}>
+                <th scope="row">{name}</th>
+                {cell(one.predict, "median")}
+                {cell(one.predict, "p95")}
+                {cell(one.load, "median")}
+                {cell(one.compile, "median")}
+                <td>{one.peak_memory_bytes === null ? "–" : bytes(one.peak_memory_bytes)}</td>
+                <td>
+                  {one === measurement ? (
+                    <span class="faint">shown</span>
+                  ) : (
+                    <button
+                      type="button"
+                      class="quiet"
+                      aria-label={`Show ${name} everywhere on the page`}
+                      onClick={() => chooseMeasurement(one)}
+                    >
+                      Show
+                    </button>
+                  )}
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </ScrollRegion>
   );
 }
 

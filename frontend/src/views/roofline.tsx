@@ -15,13 +15,13 @@ const EDGE = { left: 76, right: 18, top: 14, bottom: 44 };
 
 /** Arithmetic intensity against throughput: memory-bound work lies on the slope. */
 export function Roofline() {
-  const { profile, table, groups, placement } = useReport();
+  const { measurement, table, groups, kernels, target, estimate } = useReport();
   const measured = useMemo(() => measuredWork(table, groups), [table, groups]);
-  const estimated = useMemo(() => (placement ? estimatedWork(table, placement) : []), [table, placement]);
+  const estimated = useMemo(() => (estimate ? estimatedWork(table, kernels, estimate) : []), [table, kernels, estimate]);
   const sources = (
     [
-      ["measured", "This host"],
-      ["estimated", placement?.plan.device ?? ""],
+      ["measured", "Measured"],
+      ["estimated", target?.device ?? ""],
     ] as const
   ).filter(([source]) => (source === "measured" ? measured.length : estimated.length));
   const [wanted, choose] = useState<Source>("measured");
@@ -32,7 +32,7 @@ export function Roofline() {
     <Section
       id="roofline"
       title="Roofline"
-      note={<OriginTag origin={source} on={source === "measured" ? profile?.host.label : placement?.plan.device} />}
+      note={<OriginTag origin={source} on={source === "measured" ? measurement?.label : target?.device} />}
       actions={<Choice label="Times of" options={sources} value={source} onChange={choose} />}
     >
       <Plot points={points} />

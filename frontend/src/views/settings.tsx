@@ -1,28 +1,31 @@
 import { useMemo } from "preact/hooks";
 import { Placement } from "../data/placement";
-import type { DevicePlan, SettingPlan } from "../data/profile";
+import { switches, type Target, targetName } from "../data/profile";
 import { buildRows } from "../data/rows";
+import type { ComputeUnit, ComputeUnits, Estimate, Plan } from "../data/schema";
 import { plannedColumns, unitShares } from "../data/totals";
 import { BOUND_WORDS, SETTING_NAMES } from "../data/words";
-import { duration, plural } from "../format";
+import { duration, plural, share } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 import { UnitBar, UnitLegend } from "../ui/units";
 
-/** The compute-unit settings side by side, for every planned device. */
+/** The compute-unit settings side by side, for every planned or estimated device. */
 export function Settings() {
-  const { plans, placement } = useReport();
+  const { targets } = useReport();
+  const plans = targets.map((one) => one.plan).filter((plan) => plan !== null);
+  const hasEstimates = targets.some((one) => one.estimates.size > 0);
   return (
     <Section
       id="settings"
       title="Compute units"
       note={
         <>
-          <OriginTag origin="planned" />
-          <OriginTag origin="estimated" />
-          <span>no device was measured</span>
+          {plans.length > 0 && <OriginTag origin="planned" />}
+          {hasEstimates && <OriginTag origin="estimated" />}
+          <span>nothing here was measured</span>
         </>
       }
     >
@@ -31,73 +34,93 @@ export function Settings() {
           <thead>
             <tr>
               <th scope="col">Setting</th>
-              <th scope="col" title="planned: how the operations divide among units">
-                Operations by unit
-              </th>
-              <th scope="col" class="number" title="planned: how often execution changes the unit">
-                Switches
-              </th>
-              <th scope="col" title="planned: cost of the cheapest path, launches and switches included">
-                Planned cost
-              </th>
-              <th scope="col" title="estimated: how long a prediction takes; the line is the 80 % interval">
-                Estimated prediction
-              </th>
-              <th scope="col">Bound by</th>
+              {plans.length > 0 && <PlanHeads />}
+              {hasEstimates && <EstimateHeads />}
               <th scope="col">
                 <span class="hidden">Choose</span>
               </th>
             </tr>
           </thead>
-          {plans.map((plan, index) => (
-            <DeviceSettings key={`${plan.device} ${plan.os}`} plan={plan} index={index} />
+          {targets.map((target) => (
+            <TargetRows key={target.key} target={target} hasPlans={plans.length > 0} hasEstimates={hasEstimates} />
           ))}
         </table>
       </ScrollRegion>
-      {placement && <UnitLegend units={["neural_engine", "gpu", "cpu"]} />}
-      {[...new Set(plans.flatMap((plan) => plan.notes))].map((note) => (
+      <UnitLegend units={["neural_engine", "gpu", "cpu"]} />
+      {notes(targets).map((note) => (
         <p class="dim caption" key={note}>
           {note}
         </p>
       ))}
-      <p class="dim caption">
-        Planned costs follow Core ML's cost model, as of {[...new Set(plans.map((plan) => plan.cost_model))].join(" and ")}.
-      </p>
     </Section>
   );
 }
 
-function DeviceSettings(props: { plan: DevicePlan; index: number }) {
-  const { plan, index } = props;
-  const { table, device, setting, chooseDevice, chooseSetting } = useReport();
-  const columns = useMemo(() => plannedColumns(buildRows(table, [], plan)), [table, plan]);
-  const worst = Math.max(...plan.settings.map((one) => one.total_ms));
-  const slowest = Math.max(...plan.settings.map((one) => one.estimate?.latency.high ?? 0));
+function PlanHeads() {
+  return (
+    <>
+      <th scope="col" title="planned: how the operations divide among units">
+        Operations by unit
+      </th>
+      <th scope="col" class="number" title="planned: how often execution changes the unit">
+        Switches
+      </th>
+      <th scope="col" title="planned: cost of the cheapest path, launches and switches included">
+        Planned cost
+      </th>
+    </>
+  );
+}
+
+function EstimateHeads() {
+  return (
+    <>
+      <th scope="col" title="estimated: how long a prediction takes; the line is the 80 % interval">
+        Estimated prediction
+      </th>
+      <th scope="col" title="estimated: how the time of the kernels divides among units">
+        Time by unit
+      </th>
+      <th scope="col">Bound by</th>
+    </>
+  );
+}
+
+/** What else to know of the plans and estimates. */
+function notes(targets: readonly Target[]): string[] {
+  const plans = targets.map((one) => one.plan).filter((plan) => plan !== null);
+  const ours = plans.filter((plan) => plan.planner === "rules");
+  const models = [...new Set(ours.map((plan) => plan.cost_model))].join(" and ");
+  const leftOut = targets.flatMap((one) => [...one.estimates.values()].flatMap((estimate) => estimate.left_out));
+  return [
+    ...new Set(plans.flatMap((plan) => plan.notes)),
+    ...(models ? [`Planned costs follow Core ML's cost model, as of ${models}.`] : []),
+    ...(leftOut.length ? [`Estimates do not include ${[...new Set(leftOut)].join(", ")}: nothing is known of their latency.`] : []),
+  ];
+}
+
+function TargetRows(props: { target: Target; hasPlans: boolean; hasEstimates: boolean }) {
+  const { target } = props;
+  const report = useReport();
+  const { plan, estimates } = target;
+  const columns = useMemo(() => plannedColumns(buildRows(report.table, null, plan)), [report.table, plan]);
+  const worst = Math.max(...(plan?.settings.map((one) => new Placement(plan, one.compute_units, report.table).totalMs ?? 0) ?? []));
+  const slowest = Math.max(...[...estimates.values()].map((one) => one.latency.high));
+  const width = 2 + (props.hasPlans ? 3 : 0) + (props.hasEstimates ? 3 : 0);
   return (
     <tbody>
       <tr class="group-head">
-        <th scope="rowgroup" colSpan={7}>
-          {plan.device} <span class="faint">{plan.os}</span>
+        <th scope="rowgroup" colSpan={width}>
+          {targetName(target)}
         </th>
       </tr>
-      {plan.settings.map((one) => {
-        const isShown = index === device && one.compute_units === setting;
-        const shares = unitShares(new Placement(plan, one.compute_units, table.id), columns);
+      {target.settings.map((name) => {
+        const isShown = target === report.target && name === report.setting;
         return (
-          <tr key={one.compute_units} class={isShown ? "shown" : ""}>
-            <th scope="row">{SETTING_NAMES[one.compute_units]}</th>
-            <td class="wide">
-              <UnitBar parts={shares.map((part) => ({ unit: part.unit, amount: part.ops, text: plural(part.ops, "operation") }))} />
-            </td>
-            <td class="number">{one.switches}</td>
-            <td class="wide">
-              <UnitBar
-                most={worst}
-                parts={shares.map((part) => ({ unit: part.unit, amount: part.costMs, text: duration(part.costMs / 1e3) }))}
-              />
-              <span class="bar-label">{duration(one.total_ms / 1e3)}</span>
-            </td>
-            <EstimateCells setting={one} slowest={slowest} />
+          <tr key={name} class={isShown ? "shown" : ""}>
+            <th scope="row">{SETTING_NAMES[name]}</th>
+            {props.hasPlans && <PlanCells plan={plan} name={name} columns={columns} worst={worst} />}
+            {props.hasEstimates && <EstimateCells estimate={estimates.get(name)} slowest={slowest} />}
             <td>
               {isShown ? (
                 <span class="faint">shown</span>
@@ -105,11 +128,8 @@ function DeviceSettings(props: { plan: DevicePlan; index: number }) {
                 <button
                   type="button"
                   class="quiet"
-                  aria-label={`Show ${plan.device}, ${SETTING_NAMES[one.compute_units]}, everywhere on the page`}
-                  onClick={() => {
-                    chooseDevice(index);
-                    chooseSetting(one.compute_units);
-                  }}
+                  aria-label={`Show ${targetName(target)}, ${SETTING_NAMES[name]}, everywhere on the page`}
+                  onClick={() => report.chooseTarget(target, name)}
                 >
                   Show
                 </button>
@@ -122,9 +142,37 @@ function DeviceSettings(props: { plan: DevicePlan; index: number }) {
   );
 }
 
-function EstimateCells(props: { setting: SettingPlan; slowest: number }) {
-  const estimate = props.setting.estimate;
-  if (!estimate) return <td colSpan={2}>not estimated</td>;
+function PlanCells(props: { plan: Plan | null; name: ComputeUnits; columns: readonly number[]; worst: number }) {
+  const { plan, name } = props;
+  const { table } = useReport();
+  const setting = plan?.settings.find((one) => one.compute_units === name);
+  if (!plan || !setting) return <td colSpan={3}>not planned</td>;
+  const placement = new Placement(plan, name, table);
+  const shares = unitShares(placement, props.columns);
+  return (
+    <>
+      <td class="wide">
+        <UnitBar parts={shares.map((part) => ({ unit: part.unit, amount: part.ops, text: plural(part.ops, "operation") }))} />
+      </td>
+      <td class="number">{switches(setting)}</td>
+      {placement.totalMs === null ? (
+        <td>not known</td>
+      ) : (
+        <td class="wide">
+          <UnitBar
+            most={props.worst}
+            parts={shares.map((part) => ({ unit: part.unit, amount: part.costMs, text: duration(part.costMs / 1e3) }))}
+          />
+          <span class="bar-label">{duration(placement.totalMs / 1e3)}</span>
+        </td>
+      )}
+    </>
+  );
+}
+
+function EstimateCells(props: { estimate: Estimate | undefined; slowest: number }) {
+  const { estimate } = props;
+  if (!estimate) return <td colSpan={3}>not estimated</td>;
   const { value, low, high } = estimate.latency;
   const percent = (seconds: number) => `${props.slowest ? (seconds / props.slowest) * 100 : 0}%`;
   return (
@@ -142,7 +190,16 @@ function EstimateCells(props: { setting: SettingPlan; slowest: number }) {
           </span>
         </span>
       </td>
-      <td class="dim">{BOUND_WORDS[estimate.bound] ?? estimate.bound}</td>
+      <td class="wide">
+        <UnitBar parts={unitTimes(estimate)} />
+      </td>
+      <td class="dim">{BOUND_WORDS[estimate.bound]}</td>
     </>
   );
+}
+
+function unitTimes(estimate: Estimate): { unit: ComputeUnit; amount: number; text: string }[] {
+  const units: ComputeUnit[] = ["neural_engine", "gpu", "cpu"];
+  const shares = units.map((unit) => ({ unit, amount: estimate.placement[unit] ?? 0 }));
+  return shares.filter((one) => one.amount > 0).map((one) => ({ ...one, text: `${share(one.amount)} of the time` }));
 }

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { estimatedTimeline, type Timeline as Lanes, measuredTimeline, plannedTimeline, type Span } from "../data/lanes";
-import type { Origin } from "../data/profile";
+import type { Origin } from "../data/schema";
 import { UNIT_SHORT } from "../data/words";
 import { duration, plural } from "../format";
 import { useReport } from "../report";
@@ -15,15 +15,15 @@ const LEAST = 0.6;
 
 /** One prediction over time, a lane for each compute unit. */
 export function Timeline() {
-  const { profile, rows, table, groups, placement } = useReport();
-  const measured = useMemo(() => (profile && groups.length ? measuredTimeline(groups, "Host") : null), [profile, groups]);
+  const { measurement, rows, table, groups, kernels, target, placement, estimate } = useReport();
+  const measured = useMemo(() => (groups.length ? measuredTimeline(table, groups) : null), [table, groups]);
   const planned = useMemo(() => (placement ? plannedTimeline(rows.all, placement) : null), [rows, placement]);
-  const estimated = useMemo(() => (placement ? estimatedTimeline(table, placement) : null), [table, placement]);
+  const estimated = useMemo(() => (estimate ? estimatedTimeline(table, kernels, estimate) : null), [table, kernels, estimate]);
   const known = [planned, estimated, measured].filter((one): one is Lanes => one !== null && one.seconds > 0);
   const [wanted, choose] = useState<Origin>("planned");
   const lanes = known.find((one) => one.origin === wanted) ?? known[0];
   if (!lanes) return null;
-  const on = lanes.origin === "measured" ? profile?.host.label : placement?.plan.device;
+  const on = lanes.origin === "measured" ? measurement?.label : target?.device;
   return (
     <Section
       id="timeline"

@@ -1,5 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
-import type { Group } from "../data/profile";
+import type { Group } from "../data/schema";
 import { byType, type TypeTotal, unitShares } from "../data/totals";
 import { bytes, count, duration, plural, share } from "../format";
 import { useReport } from "../report";
@@ -12,7 +12,7 @@ const LISTED = 12;
 
 /** Time by type: measured for groups of operations, planned for types of operations. */
 export function Types() {
-  const { rows, table, placement, groups, profile } = useReport();
+  const { rows, table, placement, groups, measurement } = useReport();
   const totals = useMemo(() => byType(rows, table, placement), [rows, table, placement]);
   const kinds = useMemo(() => byLabel(groups), [groups]);
   return (
@@ -21,7 +21,7 @@ export function Types() {
         {kinds.length > 0 && (
           <div>
             <h3>
-              By group of operations <OriginTag origin="measured" on={profile?.host.engine} />
+              By group of operations <OriginTag origin="measured" on={measurement?.label} />
             </h3>
             <Kinds kinds={kinds} />
           </div>

@@ -6,16 +6,16 @@ const table = opTable(["main/0", "main/1", "main/2"]);
 
 describe("Placement", () => {
   it("reads units and costs of the golden plan", () => {
-    const placement = new Placement(goldenPlan(), "all", goldenProfile().ops.id);
+    const placement = new Placement(goldenPlan(), "all", goldenProfile().ops);
     expect([0, 1, 2, 3].map((column) => placement.unit(column))).toEqual(["gpu", "neural_engine", "neural_engine", "neural_engine"]);
     expect(placement.backendName(0)).toBe("mps_graph");
     expect([0, 1].map((column) => placement.costMs(column))).toEqual([0.02, 0.002]);
   });
 
   it("takes the setting that is asked for, else the first", () => {
-    const devicePlan = plan(3, { settings: [settingPlan({ total_ms: 1 }), settingPlan({ compute_units: "cpu_only", total_ms: 2 })] });
-    expect(placementOf(table, devicePlan, "cpu_only").setting.total_ms).toBe(2);
-    expect(placementOf(table, devicePlan, "cpu_and_gpu").setting.total_ms).toBe(1);
+    const devicePlan = plan(3, { settings: [settingPlan({}, 1), settingPlan({ compute_units: "cpu_only" }, 2)] });
+    expect(placementOf(table, devicePlan, "cpu_only").totalMs).toBe(2);
+    expect(placementOf(table, devicePlan, "cpu_and_gpu").totalMs).toBe(1);
   });
 
   it("rejects a plan without settings", () => {
@@ -47,6 +47,12 @@ describe("weight", () => {
   it("counts inserted operations with their function", () => {
     const placement = placementOf(opTable(["main/0"]), plan(2, { inserted: [inserted("main/cast/x", 0)] }));
     expect([placement.weight(0), placement.weight(1)]).toEqual([0.5, 0.5]);
+  });
+
+  it("is what Core ML itself says, where it does", () => {
+    const settings = [settingPlan({ backend: [0, 0, 0], weight: [0.7, null, 0.3] })];
+    const placement = placementOf(table, plan(3, { settings }));
+    expect([0, 1, 2].map((column) => placement.weight(column))).toEqual([0.7, null, 0.3]);
   });
 
   it("is unknown where the graph costs nothing", () => {

@@ -1,49 +1,137 @@
 import { describe, expect, it } from "vitest";
-import { goldenProfile } from "../fixtures";
+import { measurementName, predictionsPerSecond, remarksOf, switches, targetName, targetsOf, totalMs } from "../../src/data/profile";
+import type { Finding, Profile, Severity } from "../../src/data/schema";
+import { BACKEND, estimate, first, goldenMeasurement, goldenProfile, measurement, phase, plan, settingPlan } from "../fixtures";
 
-/** What `data/profile.ts` declares, held against the JSON that Python writes. */
+/** What `data/schema.ts` declares, held against the JSON that Python writes. */
 describe("the JSON of a profile", () => {
   const profile = goldenProfile();
   const count = profile.ops.id.length;
 
-  it("names its schema", () => {
-    expect(profile.schema).toBe("coremlscope.profile/1");
-    expect(profile.model.schema).toBe("coremlscope.model/1");
-  });
+  it("names its schema", () => expect(profile.schema).toBe("coremlscope.profile/2"));
 
   it("has op columns of equal length", () => {
     for (const [name, column] of Object.entries(profile.ops)) expect(column, name).toHaveLength(count);
-  });
-
-  it("has the columns that the page requires", () => {
-    expect(Object.keys(profile.ops)).toEqual(
-      expect.arrayContaining([
-        ...["id", "type", "name", "function", "outputs", "flops", "read_bytes", "written_bytes", "weight_bytes", "group", "status"],
-        ...["work_is_complete", "layer", "layer_type", "inputs", "live_bytes", "kernel"],
-      ]),
-    );
+    for (const one of profile.measurements) expect([one.status.length, one.group.length]).toEqual([count, count]);
   });
 
   it("points from operations to groups and back", () => {
-    profile.groups.forEach((group, index) => {
-      for (const id of group.op_ids) expect(profile.ops.group[profile.ops.id.indexOf(id)]).toBe(index);
+    const { groups, group } = goldenMeasurement();
+    groups.forEach((one, index) => {
+      for (const op of one.ops) expect(group[op]).toBe(index);
     });
   });
 
   it("has plans with a column entry for each operation", () => {
-    for (const plan of profile.plans ?? []) {
-      const columns = count + plan.inserted.length;
-      for (const column of [...Object.values(plan.supported), ...Object.values(plan.cost_ms), plan.why, plan.advice])
+    for (const one of profile.plans) {
+      const columns = count + one.inserted.length;
+      for (const column of [...Object.values(one.supported), ...Object.values(one.cost_ms), one.why, one.advice])
         expect(column).toHaveLength(columns);
-      for (const setting of plan.settings) expect(setting.backend).toHaveLength(columns);
+      for (const setting of one.settings) expect(setting.backend).toHaveLength(columns);
     }
   });
 
+  it("has estimates with a column entry for each kernel", () => {
+    for (const one of profile.estimates)
+      for (const column of [one.kernel_s, one.kernel_unit, one.kernel_bound]) expect(column).toHaveLength(profile.kernels.length);
+  });
+
   it("has phases with samples and their statistics", () => {
-    for (const phase of [profile.compile, profile.load, profile.predict]) {
-      expect(phase.origin).toBe("measured");
-      expect(phase.statistics.count).toBe(phase.samples_s.length);
-      expect(phase.statistics.max).toBe(Math.max(...phase.samples_s));
+    const { compile, load, predict } = goldenMeasurement();
+    for (const one of [compile, load, predict]) {
+      expect(one?.origin).toBe("measured");
+      expect(one?.statistics.count).toBe(one?.samples_s.length);
+      expect(one?.statistics.max).toBe(Math.max(...(one?.samples_s ?? [])));
     }
+  });
+});
+
+describe("targetsOf", () => {
+  it("joins plans and estimates of one device", () => {
+    const targets = targetsOf(goldenProfile());
+    expect(targets.map(({ device, settings }) => [device, settings])).toEqual([["M9", ["all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"]]]);
+    expect([...first(targets).estimates.keys()]).toEqual(first(targets).settings);
+  });
+
+  it("is empty without plans and estimates", () => expect(targetsOf({ plans: [], estimates: [] })).toEqual([]));
+
+  it("holds devices that are planned only, and devices that are estimated only", () => {
+    const targets = targetsOf({ plans: [plan(1)], estimates: [estimate({ device: "A9", os: "iOS 9", compute_units: "cpu_only" })] });
+    expect(targets.map((one) => [targetName(one), one.plan !== null, one.estimates.size, one.settings])).toEqual([
+      ["M9, macOS 99", true, 0, ["all"]],
+      ["A9, iOS 9", false, 1, ["cpu_only"]],
+    ]);
+  });
+
+  it("adds settings that were estimated and not planned", () => {
+    const targets = targetsOf({ plans: [plan(1)], estimates: [estimate({ compute_units: "cpu_only" })] });
+    expect(targets.map((one) => one.settings)).toEqual([["all", "cpu_only"]]);
+  });
+
+  it("keeps Core ML's own plan apart, and gives estimates to ours", () => {
+    const targets = targetsOf({ plans: [plan(1, { planner: "Core ML" }), plan(1)], estimates: [estimate()] });
+    expect(targets.map((one) => [targetName(one), one.estimates.size])).toEqual([
+      ["M9, macOS 99, planned by Core ML", 0],
+      ["M9, macOS 99", 1],
+    ]);
+    expect(new Set(targets.map((one) => one.key)).size).toBe(2);
+  });
+});
+
+describe("planned totals", () => {
+  it("add up the functions", () => {
+    const setting = settingPlan({ functions: { a: { total_ms: 1, switches: 2 }, b: { total_ms: 3, switches: 4 } } });
+    expect([totalMs(plan(1), setting), switches(setting)]).toEqual([4, 6]);
+  });
+
+  it("are unknown where the planner gives no costs", () => {
+    const costless = plan(1, { cost_ms: { ane: [null] }, settings: [settingPlan({ backend: [BACKEND.ane] })] });
+    expect(totalMs(costless, first(costless.settings))).toBeNull();
+    expect(totalMs(plan(1), settingPlan())).toBe(0);
+  });
+});
+
+describe("measurements", () => {
+  it("have a rate where predictions were timed", () => {
+    expect(predictionsPerSecond(measurement("a", { predict: phase(0.5) }))).toBe(2);
+    expect(predictionsPerSecond(measurement("a", { predict: null }))).toBeNull();
+  });
+
+  it("are told apart by label, setting and number", () => {
+    const all = [
+      measurement("ONNX Runtime on a PC", { compute_units: "" }),
+      measurement("Core ML on M2", { compute_units: "all" }),
+      measurement("Core ML on M2", { compute_units: "cpu_only" }),
+      measurement("Core ML on M2", { compute_units: "cpu_only" }),
+    ];
+    expect(all.map((one) => measurementName(all, one))).toEqual([
+      "ONNX Runtime on a PC",
+      "Core ML on M2, all",
+      "Core ML on M2, cpu_only #1",
+      "Core ML on M2, cpu_only #2",
+    ]);
+  });
+});
+
+describe("remarksOf", () => {
+  const finding = (text: string, severity: Severity): Finding => ({ id: text, severity, text, hint: "", ops: [], exit_code: 0 });
+  const profile = (findings: Finding[], measured: Finding[][]): Profile => ({
+    ...goldenProfile(),
+    findings,
+    measurements: measured.map((one, index) => measurement(`m${index}`, { findings: one })),
+  });
+
+  it("puts errors first, then warnings, and says which measurement they belong to", () => {
+    const found = remarksOf(profile([finding("a", "info"), finding("b", "error")], [[finding("c", "warning")]]));
+    expect(found.map(({ finding: { text }, on }) => [text, on])).toEqual([
+      ["b", ""],
+      ["c", "m0"],
+      ["a", ""],
+    ]);
+  });
+
+  it("lists a remark once for each measurement", () => {
+    const one = finding("a", "info");
+    expect(remarksOf(profile([one, one], [[one], [one, one]])).map(({ on }) => on)).toEqual(["", "m0", "m1"]);
   });
 });

@@ -1,16 +1,18 @@
 import { describe, expect, it } from "vitest";
-import { type Entry, histories } from "../../src/data/server";
+import type { Entry, Figure, Origin } from "../../src/data/schema";
+import { histories } from "../../src/data/server";
 
-const entry = (id: string, saved: number, changes: Partial<Entry> = {}): Entry => ({
+const time = (value: number, origin: Origin = "measured"): Figure => ({ value, low: value, high: value, origin });
+
+const entry = (id: string, changes: Partial<Entry> = {}): Entry => ({
   id,
-  saved,
+  made_at: "",
+  profiles: 1,
   model: "model",
   kind: "mlProgram",
-  host: "host",
+  label: "host",
+  predict_s: time(1),
   iterations: 1,
-  median_s: 1,
-  low_s: 1,
-  high_s: 1,
   load_s: 1,
   operations: 1,
   problem: "",
@@ -23,24 +25,30 @@ describe("histories", () => {
   it("is empty without profiles", () => expect(histories([])).toEqual([]));
 
   it("orders the profiles of one model on one host from old to new", () => {
-    expect(ids([entry("b", 2), entry("c", 3), entry("a", 1)])).toEqual([["a", "b", "c"]]);
+    expect(ids([entry("c"), entry("b"), entry("a")])).toEqual([["a", "b", "c"]]);
   });
 
-  it("keeps models and hosts apart, the newest history first", () => {
-    const found = histories([entry("a", 1), entry("b", 2, { host: "other" }), entry("c", 3, { model: "other" }), entry("d", 4)]);
-    expect(found.map(({ model, host }) => [model, host])).toEqual([
+  it("keeps models and labels apart, the newest history first", () => {
+    const found = histories([entry("d"), entry("c", { model: "other" }), entry("b", { label: "other" }), entry("a")]);
+    expect(found.map(({ model, label }) => [model, label])).toEqual([
       ["model", "host"],
       ["other", "host"],
       ["model", "other"],
     ]);
+    expect(found[0]?.entries.map((one) => one.id)).toEqual(["a", "d"]);
+  });
+
+  it("never joins times of different origins, and keeps profiles without a time", () => {
+    const found = histories([entry("c", { predict_s: null }), entry("b", { predict_s: time(1, "estimated") }), entry("a")]);
+    expect(found.map(({ origin }) => origin)).toEqual([null, "estimated", "measured"]);
   });
 
   it("leaves out files that cannot be shown", () => {
-    expect(ids([entry("a", 1), entry("b", 2, { problem: "is not valid JSON" })])).toEqual([["a"]]);
+    expect(ids([entry("b", { problem: "is not valid JSON" }), entry("a")])).toEqual([["a"]]);
   });
 
   it("does not reorder the list that it is given", () => {
-    const entries = [entry("b", 2), entry("a", 1)];
+    const entries = [entry("b"), entry("a")];
     histories(entries);
     expect(entries.map((one) => one.id)).toEqual(["b", "a"]);
   });

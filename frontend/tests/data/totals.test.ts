@@ -1,7 +1,20 @@
 import { describe, expect, it } from "vitest";
 import { buildRows } from "../../src/data/rows";
 import { byType, obstacles, plannedColumns, unitShares } from "../../src/data/totals";
-import { BACKEND, goldenPlan, goldenProfile, group, inserted, opTable, placementOf, plan, reason, settingPlan } from "../fixtures";
+import {
+  BACKEND,
+  goldenMeasurement,
+  goldenPlan,
+  goldenProfile,
+  group,
+  inserted,
+  opTable,
+  placementOf,
+  plan,
+  reason,
+  settingPlan,
+  times,
+} from "../fixtures";
 
 describe("unitShares", () => {
   const table = opTable(["main/0", "main/1", "main/2", "main/3"]);
@@ -20,16 +33,16 @@ describe("unitShares", () => {
 
   it("counts the columns that the plan lists only", () => {
     const devicePlan = plan(5, { inserted: [inserted("main/cast", 0)] });
-    devicePlan.supported.cpu[1] = null;
-    expect(plannedColumns(buildRows(table, [], devicePlan))).toEqual([4, 0, 2, 3]);
-    expect(plannedColumns(buildRows(table, [], null))).toEqual([]);
+    for (const column of Object.values(devicePlan.supported)) column[1] = null;
+    expect(plannedColumns(buildRows(table, null, devicePlan))).toEqual([4, 0, 2, 3]);
+    expect(plannedColumns(buildRows(table, null, null))).toEqual([]);
   });
 });
 
 describe("byType", () => {
   it("orders the golden profile's types by planned cost", () => {
     const profile = goldenProfile();
-    const rows = buildRows(profile.ops, profile.groups, goldenPlan());
+    const rows = buildRows(profile.ops, goldenMeasurement(), goldenPlan());
     const totals = byType(rows, profile.ops, placementOf(profile.ops, goldenPlan()));
     expect(totals.map((total) => total.type)).toEqual(["conv", "layer_norm", "add", "linear"]);
     expect(totals[3]).toEqual({ type: "linear", ops: 1, columns: [1], flops: 1000, isComplete: true, weightBytes: 64, costMs: 0.002 });
@@ -37,7 +50,7 @@ describe("byType", () => {
 
   it("orders by FLOPs, then by number, without a plan", () => {
     const table = opTable(["main/0", "main/1", "main/2", "main/3"], { type: ["relu", "relu", "conv", "mul"], flops: [0, 0, 5, 0] });
-    expect(byType(buildRows(table, [], null), table, null).map((total) => total.type)).toEqual(["conv", "relu", "mul"]);
+    expect(byType(buildRows(table, null, null), table, null).map((total) => total.type)).toEqual(["conv", "relu", "mul"]);
   });
 
   it("marks a sum as incomplete where one part is unknown or a lower bound", () => {
@@ -46,7 +59,7 @@ describe("byType", () => {
       flops: [10, null, 10],
       work_is_complete: [true, true, false],
     });
-    const totals = byType(buildRows(table, [], null), table, null);
+    const totals = byType(buildRows(table, null, null), table, null);
     expect(totals.map(({ type, flops, isComplete }) => [type, flops, isComplete])).toEqual([
       ["a", 10, false],
       ["b", 10, false],
@@ -56,7 +69,7 @@ describe("byType", () => {
   it("counts inserted operations by their planned cost, and no rows of the engine", () => {
     const table = opTable(["main/0"]);
     const devicePlan = plan(2, { inserted: [inserted("main/cast", 0)] });
-    const totals = byType(buildRows(table, [group("reorder", [], 1)], devicePlan), table, placementOf(table, devicePlan));
+    const totals = byType(buildRows(table, times(1, [group("reorder", [], 1)]), devicePlan), table, placementOf(table, devicePlan));
     expect(totals.map(({ type, ops, costMs, flops }) => [type, ops, costMs, flops])).toEqual([
       ["add", 1, 1, 10],
       ["cast", 1, 1, 0],
@@ -73,7 +86,7 @@ describe("obstacles", () => {
       why: [[0, 1], [1], [2]],
       settings: [settingPlan({ backend: [BACKEND.mps, BACKEND.bnns, BACKEND.mps] })],
     });
-    const found = obstacles(placementOf(table, devicePlan), buildRows(table, [], devicePlan));
+    const found = obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan));
     expect(found.map(({ reason: { rule, fix }, ids, costMs, share }) => [rule, fix, ids, costMs, share])).toEqual([
       ["b", "", ["main/0", "main/1"], 6, 0.75],
       ["a", "", ["main/0"], 2, 0.25],
@@ -87,7 +100,7 @@ describe("obstacles", () => {
       why: [[0, 1], [], []],
       settings: [settingPlan({ backend: [BACKEND.mps, BACKEND.mps, BACKEND.mps] })],
     });
-    expect(obstacles(placementOf(table, devicePlan), buildRows(table, [], devicePlan))).toMatchObject([{ ids: ["main/0"], costMs: 2 }]);
+    expect(obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan))).toMatchObject([{ ids: ["main/0"], costMs: 2 }]);
   });
 
   it("has no share where nothing costs anything", () => {
@@ -97,8 +110,8 @@ describe("obstacles", () => {
       cost_ms: {},
       settings: [settingPlan({ backend: [BACKEND.mps, BACKEND.mps, BACKEND.mps] })],
     });
-    expect(obstacles(placementOf(table, devicePlan), buildRows(table, [], devicePlan))).toMatchObject([{ costMs: 0, share: 0 }]);
+    expect(obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan))).toMatchObject([{ costMs: 0, share: 0 }]);
   });
 
-  it("finds none without rules", () => expect(obstacles(placementOf(table, plan(3)), buildRows(table, [], plan(3)))).toEqual([]));
+  it("finds none without rules", () => expect(obstacles(placementOf(table, plan(3)), buildRows(table, null, plan(3)))).toEqual([]));
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ALLOWED, BOUND_WORDS, kindName, SETTING_NAMES, STATUS_WORDS, UNIT_NAMES, UNIT_SHORT } from "../../src/data/words";
-import { goldenPlan, goldenProfile } from "../fixtures";
+import { goldenMeasurement, goldenPlan, goldenProfile } from "../fixtures";
 
 describe("words", () => {
   it("names kinds of models and leaves unknown ones as Apple spells them", () => {
@@ -16,10 +16,8 @@ describe("words", () => {
   });
 
   it("has words for what the golden profile holds", () => {
-    for (const setting of goldenPlan().settings) {
-      expect(SETTING_NAMES).toHaveProperty(setting.compute_units);
-      for (const bound of setting.estimate?.kernel_bound ?? []) expect(BOUND_WORDS).toHaveProperty(bound);
-    }
-    for (const status of goldenProfile().ops.status) expect(STATUS_WORDS).toHaveProperty([status]);
+    for (const setting of goldenPlan().settings) expect(SETTING_NAMES).toHaveProperty(setting.compute_units);
+    for (const estimate of goldenProfile().estimates) for (const bound of estimate.kernel_bound) expect(BOUND_WORDS).toHaveProperty(bound);
+    for (const status of goldenMeasurement().status) expect(STATUS_WORDS).toHaveProperty([status]);
   });
 });

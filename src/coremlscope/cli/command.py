@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, cast
 
 from coremlscope.cli.terminal import (
     check_target,
@@ -17,7 +17,7 @@ from coremlscope.cli.terminal import (
     terminal_width,
     write_file,
 )
-from coremlscope.devices.unit import SETTINGS
+from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.errors import UsageError
 from coremlscope.features.images import RESIZES
 from coremlscope.features.names import nearest
@@ -42,9 +42,11 @@ __all__ = [
 #: What `--compute-units` takes for all settings at once.
 EVERY = "every"
 _WIDEST_HELP = 100
+#: What `--json` writes, where a verb does not say otherwise.
+_WHOLE_RESULT = "the whole result"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """A verb.
 
@@ -87,7 +89,7 @@ class Parser(argparse.ArgumentParser):
         self.color = False
 
     def error(self, message: str) -> NoReturn:
-        """Raises what is wrong as a sentence."""
+        """Raises a message of argparse as a sentence."""
         text, _, hint = message.partition("\n")
         text = text.removeprefix("argument ")
         missing = "the following arguments are required: "
@@ -97,7 +99,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(text, hint or f"see `{self.prog} --help`")
 
     def refuse(self, argument: str) -> NoReturn:
-        """Raises that an argument is not known, and what it may have been meant to be."""
+        """Raises that an argument is unknown, with the option that may have been meant."""
         known = [option for action in self._actions for option in action.option_strings]
         name = argument.partition("=")[0]
         near = nearest(name, known) if name.startswith("-") else None
@@ -106,8 +108,13 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"`{self.prog}` {verb} {name!r}", hint)
 
 
-def one_of(*values: str) -> Callable[[str], str]:
-    """A type of arguments: one of a few words."""
+def one_of(what: str, *values: str) -> Callable[[str], str]:
+    """A type of arguments: one of a few words.
+
+    Args:
+        what: What the words are: `compute units`.
+        values: The words.
+    """
 
     def parse(text: str) -> str:
         if text in values:
@@ -115,9 +122,18 @@ def one_of(*values: str) -> Callable[[str], str]:
         near = nearest(text, values)
         listed = ", ".join(values)
         hint = f"did you mean {near}? (one of {listed})" if near else f"use one of {listed}"
-        raise argparse.ArgumentTypeError(f"there is no {text!r}\n{hint}")
+        raise argparse.ArgumentTypeError(f"invalid {what} {text!r}\n{hint}")
 
     return parse
+
+
+def _settings(text: str) -> tuple[ComputeUnits, ...]:
+    """A type of arguments: settings of compute units, separated by commas, or `every`."""
+    parse = one_of("compute units", *SETTINGS, EVERY)
+    names = [parse(name.strip()) for name in text.split(",")]
+    return (
+        tuple(SETTINGS) if EVERY in names else cast("tuple[ComputeUnits, ...]", tuple(dict.fromkeys(names)))
+    )
 
 
 def at_least(least: int) -> Callable[[str], int]:
@@ -131,7 +147,7 @@ def at_least(least: int) -> Callable[[str], int]:
                 f"{text!r} is not a whole number\ngive {least} or more"
             ) from None
         if number < least:
-            raise argparse.ArgumentTypeError(f"{number} is too few\ngive {least} or more")
+            raise argparse.ArgumentTypeError(f"{number} is too small\ngive {least} or more")
         return number
 
     return parse
@@ -183,20 +199,28 @@ def _json_target(text: str) -> str:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Adds the argument that every verb begins with."""
+    """Adds the argument MODEL."""
     parser.add_argument(
         "model", metavar="MODEL", type=Path, help=".mlpackage folder, zip of one, or .mlmodel file"
     )
 
 
-def add_compute_units(parser: argparse.ArgumentParser, every: str) -> None:
-    """Adds `--compute-units` with one setting or all; `every` says what is done with all of them."""
+def add_compute_units(
+    parser: argparse.ArgumentParser, doc: str = "what the app allows", *, default: str = "all"
+) -> None:
+    """Adds `--compute-units` with one setting, several of them, or all.
+
+    Args:
+        parser: The verb's parser.
+        doc: What the settings are for.
+        default: The default.
+    """
     parser.add_argument(
         "--compute-units",
-        metavar="UNITS",
-        type=one_of(*SETTINGS, EVERY),
-        default="all",
-        help=f"what the app allows: {', '.join(SETTINGS)}, or every for {every} (default: all)",
+        metavar="UNITS,…",
+        type=_settings,
+        default=_settings(default),
+        help=f"{doc}: {', '.join(SETTINGS)}, several of them, or {EVERY} (default: {default})",
     )
 
 
@@ -226,9 +250,9 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resize",
         metavar="HOW",
-        type=one_of(*RESIZES),
+        type=one_of("resize method", *RESIZES),
         default="center-crop",
-        help=f"how images of another size are fitted: {', '.join(RESIZES)} (default: center-crop)",
+        help=f"how images of another size are resized: {', '.join(RESIZES)} (default: center-crop)",
     )
 
 
@@ -237,9 +261,9 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision",
         metavar="TYPE",
-        type=one_of("fp32", "fp16"),
+        type=one_of("precision", "fp32", "fp16"),
         default="fp32",
-        help="fp16: also round every fp16 result as a device does, and tell where numbers overflow"
+        help="fp16: also round every fp16 result as a device does, and show where numbers overflow"
         " (default: fp32)",
     )
 
@@ -248,6 +272,8 @@ def add_reports(
     parser: argparse.ArgumentParser,
     formats: str,
     table: Literal["RENDERERS", "SUMMARY_RENDERERS", "COMPARISON_RENDERERS", "MATRIX_RENDERERS"],
+    *,
+    json: str = _WHOLE_RESULT,
 ) -> None:
     """Adds `-o`, `--json` and `--quiet`.
 
@@ -255,50 +281,55 @@ def add_reports(
         parser: The verb's parser.
         formats: The suffixes of the formats, in words.
         table: The name of their table in `render`, which is loaded when `-o` is given.
+        json: What `--json` writes.
     """
     parser.add_argument(
         "-o",
         "--output",
-        metavar="PATH",
+        metavar="FILE",
         type=_report_path(table),
         action="append",
         default=[],
-        help=f"write a report: {formats}, told by the name (repeatable)",
+        help=f"write a report; the suffix selects the format: {formats} (repeatable)",
     )
-    add_json(parser)
+    add_json(parser, json)
     add_quiet(parser)
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Adds `--json`; see `write_result`."""
+def add_json(parser: argparse.ArgumentParser, what: str = _WHOLE_RESULT) -> None:
+    """Adds `--json`; see `write_result`.
+
+    Args:
+        parser: The verb's parser.
+        what: What is written.
+    """
     parser.add_argument(
         "--json",
-        metavar="PATH",
+        metavar="FILE",
         type=_json_target,
-        help="write the whole result as JSON to a file, or with - to standard output instead of the tables",
+        help=f"write {what} as JSON to a file, or with - to standard output instead of the tables",
     )
 
 
-def add_quiet(parser: argparse.ArgumentParser) -> None:
+def add_quiet(
+    parser: argparse.ArgumentParser,
+    what: str = "print no tables, notes and progress, only what --json - prints",
+) -> None:
     """Adds `--quiet`; see `write_result`."""
-    parser.add_argument(
-        "--quiet",
-        action="store_true",
-        help="print no tables, notes and progress, only what --json - asks for",
-    )
+    parser.add_argument("--quiet", action="store_true", help=what)
 
 
 def write_result(
     arguments: argparse.Namespace, as_json: Callable[[], str], as_text: Callable[[int, bool], str]
 ) -> None:
-    """Writes a result where `--json` asks for it, and prints its tables.
+    """Writes JSON to the file that `--json` names, and prints the tables.
 
-    `--json -` prints JSON in their place, `--quiet` nothing else.
+    With `--json -` JSON is printed instead of the tables. With `--quiet` the tables are not printed.
 
     Args:
-        arguments: What was parsed; verbs may lack `--quiet`.
-        as_json: The result as JSON text.
-        as_text: Its tables, given the number of columns and whether to colour them.
+        arguments: The parsed arguments; verbs may lack `--quiet`.
+        as_json: Returns the result as JSON text.
+        as_text: Returns its tables, given the number of columns and whether to colour them.
 
     Raises:
         OutputError: The file, or standard output, cannot be written.

@@ -1,4 +1,4 @@
-"""`coremlscope devices`: the chips and devices that plans can be made for."""
+"""`coremlscope devices`: the chips and devices that models can be planned for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coremlscope.cli.command import Command, add_json, write_result
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
-What no one has published is left out; each number's source is in `coremlscope devices NAME`.
+Numbers that were never published are left out; `coremlscope devices NAME` shows the source of each.
 
 examples:
   coremlscope devices
@@ -22,7 +22,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "device", metavar="NAME", nargs="?", help="a chip or a device, to see every number and its source"
     )
-    add_json(parser)
+    add_json(parser, "every number with its source")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -42,4 +42,10 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command("devices", "List the chips and devices that are known.", _EPILOG, _configure, _run)
+COMMAND = Command(
+    name="devices",
+    doc="List the chips and devices that are known.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

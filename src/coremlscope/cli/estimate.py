@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
 
-from coremlscope.cli.command import (
-    EVERY,
-    Command,
-    add_compute_units,
-    add_json,
-    add_quiet,
-    add_shape,
-    write_result,
-)
-from coremlscope.cli.lookup import device_names
-from coremlscope.devices.unit import ComputeUnits
+from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape
+from coremlscope.cli.lookup import add_devices
+from coremlscope.cli.repetitions import add_function
+from coremlscope.cli.reports import write_reports
+from coremlscope.errors import UsageError
 
 __all__ = ["COMMAND"]
 
 
 _EPILOG = """\
 Estimates come from a model of the chips that was fitted to published latencies; docs/accuracy.md
-tells how good they are. The interval holds 80 % of the cases. `*` marks chips of which no latencies
+says how good they are. The interval contains 80 % of the cases. `*` marks chips of which no latencies
 are known.
+
+A report (-o) holds the profile: the model, its operations, the estimates and the plans that they
+rest on. Of several models it holds a list of profiles, which .trace.json cannot show.
+--json writes a short form: a list with one object for every model, device and setting.
 
 examples:
   coremlscope estimate model.mlpackage --device iphone-13
-  coremlscope estimate a.mlpackage b.mlpackage --device iphone-12,m1,a17-pro
+  coremlscope estimate a.mlpackage b.mlpackage --device iphone-12,m1,a17-pro -o estimates.html
   coremlscope estimate model.mlpackage --device every --compute-units every --json - | jq '.[0].latency_ms'
 """
 
@@ -41,52 +39,67 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         help=".mlpackage folder, zip of one, or .mlmodel file; weights may be absent",
     )
-    parser.add_argument(
-        "--device",
-        metavar="NAME,…",
-        type=device_names,
-        required=True,
-        help="chips or devices: m1, a17-pro, iphone-15-pro; every for all chips;"
-        " `coremlscope devices` lists them",
+    add_devices(
+        parser,
+        "chips or devices: m1, a17-pro, iphone-15-pro; every for all chips; `coremlscope devices` lists them",
+        is_required=True,
     )
-    parser.add_argument(
-        "--os", metavar="VERSION", help="iOS or macOS on all of them: 18, 14.5 (default: the newest of each)"
-    )
-    add_compute_units(parser, "all of them")
-    parser.add_argument("--function", metavar="NAME", help="the function (default: the model's own)")
+    add_compute_units(parser)
+    add_function(parser, "to estimate")
     add_shape(parser)
-    add_json(parser)
-    add_quiet(parser)
+    add_reports(
+        parser,
+        ".html, .json, .md, .csv, .txt or .trace.json",
+        "RENDERERS",
+        json="the short form of the estimates",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.render.terminal.estimates import render_estimates, render_estimates_json
 
-    wanted: str = arguments.compute_units
-    settings: list[ComputeUnits] = [s for s in get_args(ComputeUnits) if wanted in (EVERY, s)]
-    results = []
-    for path in arguments.models:
-        results += api.estimate(
+    is_list = len(arguments.models) > 1
+    if is_list:
+        _check_formats(arguments.output)
+    profiles = [
+        api.estimate(
             path,
             arguments.device,
             os=arguments.os,
-            compute_units=settings,
+            compute_units=arguments.compute_units,
             function=arguments.function,
             shapes=dict(arguments.shape),
         )
-    write_result(
+        for path in arguments.models
+    ]
+    write_reports(
+        tuple(profiles) if is_list else profiles[0],
         arguments,
-        lambda: render_estimates_json(results),
-        lambda width, color: render_estimates(results, width=width, color=color),
+        lambda width, color: render_estimates(profiles, width=width, color=color),
+        lambda: render_estimates_json(profiles),
     )
     return 0
 
 
+def _check_formats(reports: Sequence[Path]) -> None:
+    """Checks that reports have formats that can show several models.
+
+    Raises:
+        UsageError: One has not.
+    """
+    from coremlscope.render import MATRIX_RENDERERS, find_renderer
+
+    known = [renderer.suffix for renderer in MATRIX_RENDERERS]
+    for path in reports:
+        if find_renderer(path).suffix not in known:
+            raise UsageError(f"{path} can show only one model", f"use one of {', '.join(known)}")
+
+
 COMMAND = Command(
-    "estimate",
-    "Estimate how long predictions take on Apple devices, from the file.",
-    _EPILOG,
-    _configure,
-    _run,
+    name="estimate",
+    doc="Estimate how long predictions take on Apple devices, from the file.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from coremlscope.cli.command import Command, add_model, add_shape
+from coremlscope.cli.command import Command, add_model, add_quiet, add_shape
+from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.terminal import check_target, print_note
 from coremlscope.errors import UsageError
 from coremlscope.ir import Pipeline
@@ -14,9 +15,10 @@ from coremlscope.units import format_bytes
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
-Inputs and outputs keep their names. A classifier gives the index of its label and the
+Inputs and outputs keep their names. A classifier returns the index of its label and the
 probabilities; the labels are in the metadata, as JSON under coremlscope.labels. Of a pipeline
-every stage becomes a file; pipeline.json beside them tells what passes between the stages.
+every stage becomes a file; pipeline.json beside them describes what the stages pass on. Weights
+of more than 2 GB go into a second file, OUT.onnx.data.
 
 examples:
   coremlscope export model.mlpackage model.onnx
@@ -28,13 +30,11 @@ examples:
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument(
-        "output", metavar="OUT.onnx", type=Path, help="the file to write; for a pipeline a folder"
+        "output", metavar="OUT.onnx", type=Path, help="the ONNX file to write; for a pipeline a folder"
     )
-    parser.add_argument(
-        "--function", metavar="NAME", help="the function to export (default: the model's own)"
-    )
+    add_function(parser, "to export")
     add_shape(parser)
-    parser.add_argument("--quiet", action="store_true", help="do not say what was written")
+    add_quiet(parser, "do not print notes on the files that were written")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -57,7 +57,15 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _no_onnx_name(output: Path) -> UsageError:
-    return UsageError(f"{output} is no name of an ONNX file", f"did you mean {output.with_suffix('.onnx')}?")
+    return UsageError(
+        f"{output} is not the name of an ONNX file", f"did you mean {output.with_suffix('.onnx')}?"
+    )
 
 
-COMMAND = Command("export", "Write the lowered model as ONNX.", _EPILOG, _configure, _run)
+COMMAND = Command(
+    name="export",
+    doc="Write the lowered model as ONNX.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

@@ -19,23 +19,23 @@ def read_inputs(
     shapes: Mapping[str, Sequence[int]],
     resize: str,
 ) -> dict[str, Any]:
-    """Values by name, read from files or typed.
+    """Reads values of inputs from files, or from what was typed.
 
     Args:
         description: The interface of the function.
-        given: Names and what was typed for them, in order; of a name given twice the last counts.
-        shapes: Shapes that were asked for; images are fitted to them.
-        resize: How images of another size are fitted.
+        given: Names, and the file or value of each, in order; the last one of a name counts.
+        shapes: Requested shapes; images are resized to them.
+        resize: How images of another size are resized.
 
     Raises:
-        InputError: A name is unknown, or a file is no value of its input.
+        InputError: A name is unknown, or a file does not hold a value of its input.
     """
     features = {feature.name: feature for feature in description.inputs}
     bound = bind_shapes(description, shapes)
     values = {}
     for name, text in given:
         if name not in features:
-            raise InputError(f"the model has no input {name!r}", suggest_name(name, features, "input"))
+            raise InputError(f"unknown input {name!r}", suggest_name(name, features, "input"))
         shape = bound[name] if name in shapes else None
         values[name] = parse_input(features[name], text, resize, shape)
     return values

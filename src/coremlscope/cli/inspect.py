@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from coremlscope.cli.command import Command, add_model, add_reports, add_shape
+from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
 
 __all__ = ["COMMAND"]
@@ -20,18 +21,18 @@ examples:
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument(
-        "--ops", action="store_true", help="list every operation with the shapes of its results"
+        "--ops",
+        action="store_true",
+        help="list every operation with the shapes of its results, in reports too",
     )
-    parser.add_argument(
-        "--function", metavar="NAME", help="the function to show in full (default: the model's own)"
-    )
+    add_function(parser, "to show in full")
     add_shape(parser)
-    add_reports(parser, ".html, .json, .md, .csv or .txt", "SUMMARY_RENDERERS")
+    add_reports(parser, ".html, .json, .md, .csv or .txt", "SUMMARY_RENDERERS", json="the description")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render import SUMMARY_RENDERERS, render_console
+    from coremlscope.render import render_console
 
     needs_ops = arguments.ops or any(path.suffix.lower() == ".csv" for path in arguments.output)
     summary = api.inspect(
@@ -41,8 +42,14 @@ def _run(arguments: argparse.Namespace) -> int:
     def tables(width: int, color: bool) -> str:
         return render_console(summary, width=width, color=color)
 
-    write_reports(summary, arguments, SUMMARY_RENDERERS, tables)
+    write_reports(summary, arguments, tables)
     return 0
 
 
-COMMAND = Command("inspect", "Show what a model is, without running it.", _EPILOG, _configure, _run)
+COMMAND = Command(
+    name="inspect",
+    doc="Show what a model is, without running it.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

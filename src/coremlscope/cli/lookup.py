@@ -7,30 +7,46 @@ import argparse
 from coremlscope.devices import Device, all_chips, find_device
 from coremlscope.errors import UsageError
 
-__all__ = ["add_device", "chosen_device", "device_names"]
+__all__ = ["add_device", "add_devices", "chosen_device"]
+
+
+def add_devices(parser: argparse.ArgumentParser, doc: str, *, is_required: bool = False) -> None:
+    """Adds `--device` with one device or several, and `--os`.
+
+    Args:
+        parser: The verb's parser.
+        doc: What is done for the devices.
+        is_required: Whether `--device` must be given.
+    """
+    parser.add_argument(
+        "--device", metavar="NAME,…", type=_device_names, default=(), required=is_required, help=doc
+    )
+    parser.add_argument(
+        "--os", metavar="VERSION", help="iOS or macOS on all of them: 18, 14.5 (default: the newest of each)"
+    )
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """Adds `--device` and `--os`."""
+    """Adds `--device` with one device, and `--os`."""
     parser.add_argument(
-        "--device", metavar="NAME", help="only what holds on this chip or device: m1, iphone-15-pro, …"
+        "--device", metavar="NAME", help="only what applies to this chip or device: m1, iphone-15-pro, …"
     )
-    parser.add_argument("--os", metavar="VERSION", help="and on this system (default: the newest)")
+    parser.add_argument("--os", metavar="VERSION", help="and to this system (default: the newest)")
 
 
-def device_names(text: str) -> tuple[str, ...]:
+def _device_names(text: str) -> tuple[str, ...]:
     """A type of arguments: devices by name, or `every` for all chips."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
-        raise argparse.ArgumentTypeError("--device names no device\nwrite it as --device iphone-13,m1")
+        raise argparse.ArgumentTypeError("no device is named\nwrite it as --device iphone-13,m1")
     return tuple(all_chips()) if names == ("every",) else names
 
 
 def chosen_device(arguments: argparse.Namespace) -> Device | None:
-    """The device that was asked for, if any.
+    """The device of `--device`, if any.
 
     Raises:
-        UsageError: It is not known, or a version was given without a device.
+        UsageError: It is unknown, or a version was given without a device.
     """
     if arguments.device is None:
         if arguments.os is not None:

@@ -19,6 +19,7 @@ from coremlscope.cli import (
     profile,
     rules,
     run,
+    schema,
     serve,
 )
 from coremlscope.cli.command import Command, Parser
@@ -42,10 +43,11 @@ COMMANDS: tuple[Command, ...] = (
     estimate.COMMAND,
     devices.COMMAND,
     serve.COMMAND,
+    schema.COMMAND,
 )
 
 _DESCRIPTION = "Profile, inspect and run Core ML models on any machine."
-_EPILOG = "`coremlscope VERB --help` tells more about each."
+_EPILOG = "`coremlscope VERB --help` describes each in full."
 _INTERRUPTED, _BROKEN_PIPE = 130, 141
 
 
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Those after the program's name; by default the process's own.
 
     Returns:
-        The exit code: 0, that of the error, 130 after Ctrl-C, 141 where nobody reads the output any more.
+        The exit code: 0, that of the error, 130 after Ctrl-C, 141 if the reader of the output went away.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:

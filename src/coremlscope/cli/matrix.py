@@ -6,31 +6,33 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from coremlscope.cli.command import EVERY, Command, add_reports, at_least, one_of
-from coremlscope.cli.lookup import device_names
+from coremlscope.cli.command import Command, add_compute_units, add_reports, at_least
+from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import phase_words
+from coremlscope.cli.repetitions import add_iterations, add_seed
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
-from coremlscope.devices.unit import SETTINGS, ComputeUnits
+from coremlscope.findings import Finding
 
 if TYPE_CHECKING:
-    from coremlscope.batch import Matrix
+    from coremlscope.results.profile import Profile
 
 __all__ = ["COMMAND"]
 
 _INTERRUPTED = 130
 _REDRAW_S = 0.1
 _EPILOG = """\
-Off a Mac one column is measured, that of this host; with --device the settings are planned and
-estimated, and headed so. On a Mac all settings are measured in Core ML, through coremltools;
+Off a Mac there is one measurement, of this machine; with --device the settings are planned and
+estimated for these devices. On a Mac all settings are measured in Core ML, through coremltools;
 with --on-device they are measured on an iPhone or iPad that is connected to it, which must be in
 developer mode. Neither path is yet confirmed on a device. A model that fails does not stop the
-others: the exit code is that of the first failure. Ctrl-C keeps what is done.
+others: the exit code is that of the first failure. Ctrl-C ends the work, keeps what is done, and
+gives exit code 130. The JSON holds a list of profiles, one per model.
 
 examples:
   coremlscope matrix a.mlpackage b.mlpackage --device iphone-15-pro
@@ -41,25 +43,10 @@ examples:
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("models", metavar="MODEL", type=Path, nargs="+", help="the models")
-    parser.add_argument(
-        "--compute-units",
-        metavar="UNITS",
-        type=one_of(*SETTINGS, EVERY),
-        default=EVERY,
-        help=f"what the app allows: {', '.join(SETTINGS)}, or every (default: every)",
-    )
-    parser.add_argument(
-        "--iterations", metavar="N", type=at_least(1), default=10, help="timed predictions (default: 10)"
-    )
-    parser.add_argument(
-        "--device",
-        metavar="NAME,…",
-        type=device_names,
-        default=(),
-        help="chips or devices to plan and estimate for: m1, iphone-15-pro; nothing of it is measured",
-    )
-    parser.add_argument(
-        "--os", metavar="VERSION", help="iOS or macOS on all of them: 18, 14.5 (default: the newest of each)"
+    add_compute_units(parser, default="every")
+    add_iterations(parser, 10)
+    add_devices(
+        parser, "chips or devices to plan and estimate for: m1, iphone-15-pro; nothing of it is measured"
     )
     parser.add_argument(
         "--on-device",
@@ -76,26 +63,23 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--threads",
         metavar="N",
         type=at_least(1),
-        help="off a Mac: threads of an operation (default: one a physical core)",
+        help="off a Mac: threads per operation (default: one per physical core)",
     )
-    parser.add_argument(
-        "--seed", metavar="N", type=at_least(0), default=0, help="seed of made-up inputs (default: 0)"
-    )
-    add_reports(parser, ".json, .md or .txt", "MATRIX_RENDERERS")
+    add_seed(parser, "synthetic inputs")
+    add_reports(parser, ".html, .json, .md, .csv or .txt", "MATRIX_RENDERERS", json="the profiles")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render import MATRIX_RENDERERS, render_matrix
+    from coremlscope.render import render_matrix
 
-    wanted: str = arguments.compute_units
     with _live_table(not arguments.quiet) as (changed, progress):
-        matrix = api.matrix(
+        profiles = api.matrix(
             *arguments.models,
-            compute_units=[setting for setting in get_args(ComputeUnits) if wanted in (EVERY, setting)],
-            iterations=arguments.iterations,
+            compute_units=arguments.compute_units,
             devices=arguments.device,
             os=arguments.os,
+            iterations=arguments.iterations,
             threads=arguments.threads,
             seed=arguments.seed,
             on_device=arguments.on_device,
@@ -105,22 +89,29 @@ def _run(arguments: argparse.Namespace) -> int:
         )
 
     def tables(width: int, color: bool) -> str:
-        return render_matrix(matrix, width=width, color=color)
+        return render_matrix(profiles, width=width, color=color)
 
-    write_reports(matrix, arguments, MATRIX_RENDERERS, tables)
-    if matrix.interrupted:
+    write_reports(profiles, arguments, tables)
+    return _exit_code([finding for profile in profiles for finding in profile.findings])
+
+
+def _exit_code(findings: Sequence[Finding]) -> int:
+    """130 after Ctrl-C, else that of the first failure."""
+    from coremlscope.batch import INTERRUPTED
+
+    if any(finding.id == INTERRUPTED for finding in findings):
         print_note("interrupted")
         return _INTERRUPTED
-    return matrix.exit_code
+    return next((finding.exit_code for finding in findings if finding.severity == "error"), 0)
 
 
-Changed = Callable[["Matrix"], None]
-Told = Callable[[str, int, int], None]
+Changed = Callable[[tuple["Profile", ...]], None]
+Shown = Callable[[str, int, int], None]
 
 
 @contextmanager
-def _live_table(is_wanted: bool) -> Iterator[tuple[Changed, Told | None]]:
-    """The table on standard error while it is filled, where that is a terminal; it is gone in the end."""
+def _live_table(is_wanted: bool) -> Iterator[tuple[Changed, Shown | None]]:
+    """The table on standard error while it is filled, if that is a terminal; it is removed at the end."""
     if not is_wanted or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda _: None, None
         return
@@ -133,31 +124,41 @@ def _live_table(is_wanted: bool) -> Iterator[tuple[Changed, Told | None]]:
     console = Console(stderr=True)
     # No thread redraws it: it would disturb what is being measured. It is drawn between repetitions.
     with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="crop") as live:
-        known: Matrix | None = None
+        known: tuple[Profile, ...] = ()
         drawn = 0.0
 
         def draw(state: str) -> None:
             nonlocal drawn
             drawn = time.monotonic()
             shown = state
-            if known is not None:
+            if known:
                 color = console.color_system is not None
                 shown = render_matrix(known, width=console.width, color=color, state=state)
             live.update(Text.from_ansi(shown), refresh=True)
 
-        def changed(matrix: Matrix) -> None:
+        def changed(profiles: tuple[Profile, ...]) -> None:
             nonlocal known
-            known = matrix
+            known = profiles
             draw("…")
 
         def progress(phase: str, done: int, total: int) -> None:
             if done == 0 or time.monotonic() - drawn > _REDRAW_S:
-                place = known and next((r.model for r in known.rows if not r.timings and not r.problems), "")
-                draw(f"{place}: {phase_words(phase)} {done}/{total}" if place else f"{phase_words(phase)}")
+                name = _measured_now(known)
+                draw(f"{name}: {phase_words(phase)} {done}/{total}" if name else phase_words(phase))
 
         yield changed, progress
 
 
+def _measured_now(profiles: Sequence[Profile]) -> str:
+    """The model that is being measured: the last one that was read, as models are done in order."""
+    begun = [profile.model.path for profile in profiles if profile.model.container]
+    return Path(begun[-1]).name if begun else ""
+
+
 COMMAND = Command(
-    "matrix", "Time models under every setting of compute units, as far as can be.", _EPILOG, _configure, _run
+    name="matrix",
+    doc="Time models under every setting of compute units, where that is possible.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
 )

@@ -11,7 +11,7 @@ __all__ = ["COMMAND"]
 
 _SCHEMA = "coremlscope.ops/1"
 _EPILOG = """\
-One operation is shown with what it computes, the ONNX operators that it becomes, its work, and
+With NAME: what the operation computes, the ONNX operators that it is lowered to, its work, and
 every rule about where Core ML runs it.
 
 examples:
@@ -49,4 +49,10 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command("ops", "Show what is known of an operation.", _EPILOG, _configure, _run)
+COMMAND = Command(
+    name="ops",
+    doc="Show what is known of an operation.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

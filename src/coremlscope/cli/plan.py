@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from typing import TYPE_CHECKING
 
-from coremlscope.cli.command import (
-    EVERY,
-    Command,
-    add_compute_units,
-    add_json,
-    add_model,
-    add_quiet,
-    add_shape,
-    write_result,
-)
+from coremlscope.cli.command import Command, add_compute_units, add_model, add_reports, add_shape
+from coremlscope.cli.lookup import add_devices
+from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
 from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
-    from coremlscope.devices import ComputeUnits
-    from coremlscope.placement.plan import Plan
+    from coremlscope.results.profile import Profile
 
 __all__ = ["COMMAND"]
 
@@ -29,10 +22,16 @@ __all__ = ["COMMAND"]
 _EPILOG = """\
 On a Mac, without --device, Core ML itself is asked; that path is not yet confirmed on a device.
 All figures are planned by Core ML's own cost model, which only ranks the units; none is a time
-that anything takes.
+that a prediction takes.
+
+A report (-o) holds the profile: the model, its operations and the plans. --json writes a short
+form, `coremlscope.plan/1`, with the operations of each function: one object for one device, a
+list of such objects for several. Where Core ML is asked, a report holds its plan and ours, and
+the tables and the short form show Core ML's.
 
 examples:
   coremlscope plan model.mlpackage --device m1
+  coremlscope plan model.mlpackage --device m1,iphone-15-pro -o plans.html
   coremlscope plan model.mlpackage --device iphone-15-pro --os 18 --compute-units every
   coremlscope plan model.mlpackage --device m4 --json - | jq '.functions.main.operations[0]'
 """
@@ -40,46 +39,45 @@ examples:
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument(
-        "--device",
-        metavar="NAME",
-        help="a chip or a device: m1, a17-pro, iphone-15-pro; `coremlscope devices` lists them"
-        " (on a Mac, without it: Apple's own plan for this Mac)",
+    add_devices(
+        parser,
+        "chips or devices: m1, a17-pro, iphone-15-pro; every for all chips; `coremlscope devices` lists them"
+        " (on a Mac, without it: Core ML's own plan for this Mac)",
     )
+    add_compute_units(parser)
     parser.add_argument(
-        "--os", metavar="VERSION", help="iOS or macOS on it: 18, 14.5 (default: the newest known)"
+        "--against-rules", action="store_true", help="on a Mac: show our plan beside Core ML's"
     )
-    add_compute_units(parser, "all side by side")
-    parser.add_argument("--against-rules", action="store_true", help="on a Mac: show our plan beside Apple's")
     parser.add_argument("--ops", action="store_true", help="list every operation, in order")
     add_shape(parser)
-    add_json(parser)
-    add_quiet(parser)
+    add_reports(
+        parser,
+        ".html, .json, .md, .csv, .txt or .trace.json",
+        "RENDERERS",
+        json="the short form of the plan",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
 
-    wanted = arguments.compute_units
-    setting: ComputeUnits = "all" if wanted == EVERY else wanted
-    if arguments.device is None:
-        return _ask_apple(arguments, setting)
+    if not arguments.device:
+        return _ask_core_ml(arguments)
     if arguments.against_rules:
-        raise UsageError("--against-rules compares with Apple's plan", "leave --device out, on a Mac")
-    plan = api.plan(
+        raise UsageError("--against-rules compares with Core ML's plan", "leave --device out, on a Mac")
+    profile = api.plan(
         arguments.model,
         arguments.device,
         os=arguments.os,
-        compute_units=setting,
-        every_setting=wanted == EVERY,
+        compute_units=arguments.compute_units,
         shapes=dict(arguments.shape),
     )
-    _write(plan, arguments)
+    _write(profile, profile, arguments)
     return 0
 
 
-def _ask_apple(arguments: argparse.Namespace, setting: ComputeUnits) -> int:
-    """Apple's own plan for this Mac, and ours beside it where that is asked for."""
+def _ask_core_ml(arguments: argparse.Namespace) -> int:
+    """Shows Core ML's own plan for this Mac, and ours beside it where that is asked for."""
     from coremlscope import api
     from coremlscope.render.terminal.plan import render_differences
 
@@ -87,28 +85,42 @@ def _ask_apple(arguments: argparse.Namespace, setting: ComputeUnits) -> int:
         raise UsageError(
             "--device is missing", "name a chip or a device: --device m1; `coremlscope devices` lists them"
         )
-    theirs, ours = api.plan_by_apple(arguments.model, compute_units=setting, shapes=dict(arguments.shape))
-    _write(theirs, arguments)
+    if arguments.os is not None:
+        raise UsageError("--os needs --device", "leave --os out, or add for instance --device m4")
+    if len(arguments.compute_units) > 1:
+        raise UsageError(
+            "Core ML is asked under one setting of compute units at a time",
+            "name one setting, or a device: --device m4",
+        )
+    both = api.plan_by_core_ml(
+        arguments.model, compute_units=arguments.compute_units[0], shapes=dict(arguments.shape)
+    )
+    _write(both, dataclasses.replace(both, plans=both.plans[:1]), arguments)
     if arguments.against_rules and arguments.json != "-" and not arguments.quiet:
-        print_result(render_differences(theirs, ours, width=terminal_width(), color=has_color()))
+        print_result(render_differences(both, width=terminal_width(), color=has_color()))
     return 0
 
 
-def _write(plan: Plan, arguments: argparse.Namespace) -> None:
-    from coremlscope.render.plan_json import render_plan_json
+def _write(profile: Profile, shown: Profile, arguments: argparse.Namespace) -> None:
+    """Writes reports of a profile; prints the plans of `shown`, which may lack some of them."""
+    from coremlscope.render.json import render_values
+    from coremlscope.render.plan_json import plan_to_json
     from coremlscope.render.terminal.plan import render_plan
 
-    def tables(width: int, color: bool) -> str:
-        source = str(arguments.model)
-        return render_plan(plan, source=source, width=width, color=color, list_ops=arguments.ops)
+    def as_json() -> str:
+        plans = [plan_to_json(shown, plan) for plan in shown.plans]
+        return render_values(plans[0] if len(plans) == 1 else plans)
 
-    write_result(arguments, lambda: render_plan_json(plan), tables)
+    def tables(width: int, color: bool) -> str:
+        return render_plan(shown, width=width, color=color, list_ops=arguments.ops)
+
+    write_reports(profile, arguments, tables, as_json)
 
 
 COMMAND = Command(
-    "plan",
-    "Show which compute unit of a device would run each operation, and why.",
-    _EPILOG,
-    _configure,
-    _run,
+    name="plan",
+    doc="Show which compute unit of a device would run each operation, and why.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
 )

@@ -1,4 +1,4 @@
-"""`coremlscope predict`: one prediction from files to files."""
+"""`coremlscope predict`: one prediction, from files to files."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from coremlscope.cli.command import (
     write_result,
 )
 from coremlscope.cli.inputs import read_inputs
+from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.terminal import print_note
 from coremlscope.errors import OutputError
 from coremlscope.findings import Finding
@@ -37,7 +38,7 @@ examples:
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_inputs(parser)
-    parser.add_argument("--function", metavar="NAME", help="the function to run (default: the model's own)")
+    add_function(parser, "to run")
     add_shape(parser)
     add_precision(parser)
     parser.add_argument(
@@ -45,9 +46,10 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FOLDER",
         type=Path,
-        help="write arrays as .npy, images as .png, others as .json",
+        help="write each output to a file in this folder: arrays as .npy, images as .png or .tiff, others as"
+        " .json",
     )
-    add_json(parser)
+    add_json(parser, "the outputs")
     add_quiet(parser)
 
 
@@ -79,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _warn(findings: Iterable[Finding]) -> None:
-    """Says on standard error what rounding to fp16 does to the model."""
+    """Prints on standard error what rounding to fp16 does to the model."""
     for finding in findings:
         if finding.severity == "warning":
             print_note(f"warning: {finding.text}")
@@ -119,10 +121,16 @@ def _save(results: dict[str, Any], folder: Path) -> list[Path]:
 
 
 def _stem(name: str, taken: set[str]) -> str:
-    """A file name without its ending for an output, unlike those that are taken."""
+    """A file name without its suffix for an output, different from those that are taken."""
     stem = "".join(c if c.isprintable() and c not in "/\\:" else "_" for c in name) or "_"
     numbered = (f"{stem}_{number}" for number in itertools.count(2))
     return next(s for s in itertools.chain([stem], numbered) if s not in taken)
 
 
-COMMAND = Command("predict", "Make one prediction from files.", _EPILOG, _configure, _run)
+COMMAND = Command(
+    name="predict",
+    doc="Make one prediction from files.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

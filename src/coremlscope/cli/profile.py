@@ -14,19 +14,20 @@ from coremlscope.cli.command import (
     one_of,
 )
 from coremlscope.cli.inputs import read_inputs
-from coremlscope.cli.lookup import device_names
+from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_engine_options, add_repetitions, measure_options
+from coremlscope.cli.repetitions import add_engine_options, add_function, add_repetitions
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
 
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
-Compilation (binding, lowering, building the session, cold each time), loading of what was
-compiled and prediction are each repeated; warm-ups are dropped. Times of operations come from
-the engine's own profiler. Everything is measured on this host: no number is one of Core ML or
-of a Neural Engine.
+Compilation (binding, lowering and building the session, cold each time), loading what was
+compiled, and prediction are each repeated; warm-ups are dropped. Times of operations come from
+the engine's own profiler. Everything is measured on this machine by that engine: nothing is a
+measurement of Core ML or of a Neural Engine. With --device the profile holds plans and
+estimates besides, under every setting of compute units.
 
 examples:
   coremlscope profile model.mlpackage
@@ -42,55 +43,64 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compute-units",
         metavar="UNITS",
-        type=one_of(*SETTINGS),
+        type=one_of("compute units", *SETTINGS),
         default="all",
-        help=f"{', '.join(SETTINGS)}: recorded in the report; changes nothing off a Mac (default: all)",
+        help=f"{', '.join(SETTINGS)}: recorded, and the first setting of plans and estimates; the measurement"
+        " does not depend on it (default: all)",
     )
     add_precision(parser)
-    parser.add_argument("--function", metavar="NAME", help="the function to time (default: the model's own)")
+    add_function(parser, "to time")
     add_inputs(parser)
     add_shape(parser)
     add_engine_options(parser)
-    parser.add_argument(
-        "--device",
-        metavar="NAME,…",
-        type=device_names,
-        default=(),
-        help="also estimate the latency on these chips or devices: m1, iphone-15-pro; nothing of it is"
-        " measured (see `coremlscope estimate`)",
+    add_devices(
+        parser,
+        "also plan and estimate for these chips or devices: m1, iphone-15-pro; nothing of it is measured"
+        " (see `coremlscope estimate`)",
     )
-    add_reports(parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS")
+    add_reports(parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS", json="the profile")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.execution.wiring import interface_of
-    from coremlscope.render import RENDERERS, render_console
+    from coremlscope.render import render_console
 
     shapes = dict(arguments.shape)
     model = api.read(arguments.model)
     _, description = interface_of(model, arguments.function)
     inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
-    request = measure_options(arguments)
-    request["precision"] = arguments.precision
     with progress_bars(not arguments.quiet) as progress:
         profile = api.profile(
             model,
+            function=arguments.function,
+            shapes=shapes,
             inputs=inputs,
-            threads=arguments.threads,
-            progress=progress,
             compute_units=arguments.compute_units,
             devices=arguments.device,
-            **request,
+            os=arguments.os,
+            iterations=arguments.iterations,
+            compile_iterations=arguments.compile_iterations,
+            load_iterations=arguments.load_iterations,
+            warmups=arguments.warmups,
+            threads=arguments.threads,
+            seed=arguments.seed,
+            random_weights=arguments.random_weights,
+            precision=arguments.precision,
+            progress=progress,
         )
 
     def tables(width: int, color: bool) -> str:
         return render_console(profile, width=width, color=color)
 
-    write_reports(profile, arguments, RENDERERS, tables)
+    write_reports(profile, arguments, tables)
     return 0
 
 
 COMMAND = Command(
-    "profile", "Time a model on this machine and show where the time goes.", _EPILOG, _configure, _run
+    name="profile",
+    doc="Time a model on this machine and show where the time goes.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
 )

@@ -18,20 +18,21 @@ _WORDS = {
     "predict": "predicting",
     "operations": "profiling operations",
     "fp16": "rounding to fp16",
-    "turns": "predicting in turns",
+    "interleaved": "predicting in rounds",
 }
 
 
 def phase_words(phase: str) -> str:
-    """What is done in a phase, for people."""
+    """The name of a phase, for people."""
     return _WORDS.get(phase, phase)
 
 
 @contextmanager
 def progress_bars(is_wanted: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    """What to call with a phase, how much of it is done and how much there is; None where nobody looks.
+    """Yields a function that takes a phase, the repetitions done, and how many there will be; None where no
+    progress is shown.
 
-    The bar of a phase goes when the next phase begins, and nothing is left behind.
+    The bar of a phase disappears when the next phase begins, and the last one at the end.
     """
     if not is_wanted or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None

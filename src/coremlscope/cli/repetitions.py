@@ -1,23 +1,35 @@
-"""What the verbs that measure share: how often, with how many threads, on which made-up values."""
+"""What the verbs that measure share: how often, with how many threads, on which synthetic values."""
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import at_least
 
-if TYPE_CHECKING:
-    from coremlscope.api import MeasureOptions
+__all__ = ["add_engine_options", "add_function", "add_iterations", "add_repetitions", "add_seed"]
 
-__all__ = ["add_engine_options", "add_repetitions", "measure_options"]
+
+def add_function(parser: argparse.ArgumentParser, what: str) -> None:
+    """Adds `--function`; `what` says what is done with it."""
+    parser.add_argument(
+        "--function", metavar="NAME", help=f"the function {what} (default: the model's default function)"
+    )
+
+
+def add_iterations(parser: argparse.ArgumentParser, default: int) -> None:
+    """Adds `--iterations`."""
+    parser.add_argument(
+        "--iterations",
+        metavar="N",
+        type=at_least(1),
+        default=default,
+        help=f"timed predictions (default: {default})",
+    )
 
 
 def add_repetitions(parser: argparse.ArgumentParser) -> None:
     """Adds `--iterations`, `--compile-iterations`, `--load-iterations` and `--warmups`."""
-    parser.add_argument(
-        "--iterations", metavar="N", type=at_least(1), default=50, help="timed predictions (default: 50)"
-    )
+    add_iterations(parser, 50)
     parser.add_argument(
         "--compile-iterations",
         metavar="N",
@@ -42,31 +54,18 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         "--threads",
         metavar="N",
         type=at_least(1),
-        help="threads of an operation (default: one a physical core)",
+        help="threads per operation (default: one per physical core)",
     )
-    parser.add_argument(
-        "--seed",
-        metavar="N",
-        type=at_least(0),
-        default=0,
-        help="seed of made-up inputs and weights (default: 0)",
-    )
+    add_seed(parser, "synthetic inputs and weights")
     parser.add_argument(
         "--random-weights",
         action="store_true",
-        help="make up weights whose file is absent, to time the structure",
+        help="replace weights whose file is absent by synthetic ones, to time the structure",
     )
 
 
-def measure_options(arguments: argparse.Namespace) -> MeasureOptions:
-    """What the options of a verb that measures ask for: those added here, `--function` and `--shape`."""
-    return {
-        "function": arguments.function or "",
-        "iterations": arguments.iterations,
-        "compile_iterations": arguments.compile_iterations,
-        "load_iterations": arguments.load_iterations,
-        "warmups": arguments.warmups,
-        "seed": arguments.seed,
-        "shapes": dict(arguments.shape),
-        "random_weights": arguments.random_weights,
-    }
+def add_seed(parser: argparse.ArgumentParser, what: str) -> None:
+    """Adds `--seed`; `what` names the values that it seeds."""
+    parser.add_argument(
+        "--seed", metavar="N", type=at_least(0), default=0, help=f"seed of {what} (default: 0)"
+    )

@@ -3,40 +3,39 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import write_result
-from coremlscope.cli.terminal import print_note, write_file
+from coremlscope.cli.terminal import print_note
 
 if TYPE_CHECKING:
-    from coremlscope.render import Renderer
     from coremlscope.render.json import Result
 
 __all__ = ["write_reports"]
 
 
 def write_reports(
-    subject: Result,
+    result: Result,
     arguments: argparse.Namespace,
-    renderers: Sequence[Renderer[Any]],
     as_text: Callable[[int, bool], str],
+    as_json: Callable[[], str] | None = None,
 ) -> None:
-    """Writes the files that were asked for, then the tables, or JSON in their place.
+    """Writes the reports of `-o`, then prints the tables, or JSON instead of them.
 
     Args:
-        subject: The result.
-        arguments: What was parsed, with those of `add_reports`.
-        renderers: The formats that files may have.
-        as_text: The tables, given the number of columns and whether to colour them.
+        result: The result.
+        arguments: The parsed arguments, with those of `add_reports`.
+        as_text: Returns the tables, given the number of columns and whether to colour them.
+        as_json: Returns what `--json` writes; the whole result where it is None.
 
     Raises:
         OutputError: A file cannot be written.
     """
-    from coremlscope.render import find_renderer, render_json
+    from coremlscope.render import render_json, write_report
 
     for path in arguments.output:
-        write_file(path, find_renderer(path, renderers).render(subject))
+        write_report(result, path)
         if not arguments.quiet:
             print_note(f"wrote {path}")
-    write_result(arguments, lambda: render_json(subject), as_text)
+    write_result(arguments, as_json or (lambda: render_json(result)), as_text)

@@ -14,9 +14,9 @@ _UNITS = ("neural_engine", "gpu", "cpu")
 _EFFECTS = ("rejects", "fails", "advises", "runs", "note")
 _EPILOG = """\
 Rules come from published measurements of Core ML, Apple's documentation, analyses of its
-compiler and reports of developers; each names its source and how it is known. A rule that
-rejects an operation keeps it off the unit; one that fails takes the whole function off it;
-advice and notes change no placement.
+compiler and reports of developers; each has its source and how it is known. A rule that rejects
+an operation keeps it off the unit; one that fails keeps the whole function off it; advice and
+notes do not change the placement.
 
 examples:
   coremlscope rules --unit neural_engine --effect rejects
@@ -29,13 +29,16 @@ examples:
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("rule", metavar="RULE", nargs="?", help="show this rule in full")
     parser.add_argument(
-        "--unit", metavar="UNIT", type=one_of(*_UNITS), help=f"only of this unit: {', '.join(_UNITS)}"
+        "--unit",
+        metavar="UNIT",
+        type=one_of("unit", *_UNITS),
+        help=f"only those of this unit: {', '.join(_UNITS)}",
     )
-    parser.add_argument("--op", metavar="NAME", help="only those that can hit this operation")
+    parser.add_argument("--op", metavar="NAME", help="only those that can apply to this operation")
     parser.add_argument(
         "--effect",
         metavar="EFFECT",
-        type=one_of(*_EFFECTS),
+        type=one_of("effect", *_EFFECTS),
         help=f"only those with this effect: {', '.join(_EFFECTS)}",
     )
     add_device(parser)
@@ -63,4 +66,10 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-COMMAND = Command("rules", "Show what each compute unit runs and does not run.", _EPILOG, _configure, _run)
+COMMAND = Command(
+    name="rules",
+    doc="Show what each compute unit runs and does not run.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

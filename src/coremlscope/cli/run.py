@@ -1,4 +1,4 @@
-"""`coremlscope run`: a Python script that uses coremltools, as if on a Mac."""
+"""`coremlscope run`: runs a Python script that uses coremltools, as on a Mac."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from coremlscope.errors import UsageError
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
-The script needs no change: what it loads with coremltools' MLModel is run by coremlscope.
-Everything after the script's name is handed to it.
+The script needs no change: models that it loads with coremltools' MLModel are run by coremlscope.
+Everything after the script's name is passed to it.
 
 examples:
   coremlscope run predict.py --model model.mlpackage
@@ -25,7 +25,7 @@ examples:
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("script", metavar="SCRIPT.py", type=Path, help="the script")
     rest = parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="its arguments")
-    rest.required = False  # else argparse calls it missing where the script is
+    rest.required = False  # otherwise argparse reports it as missing together with the script
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -33,7 +33,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     script: Path = arguments.script
     if not script.is_file():
-        raise UsageError(f"there is no script {script}", "check the path")
+        raise UsageError(f"the script {script} does not exist", "check the path")
     install()
     before = sys.argv, sys.path[0]
     sys.argv = [str(script), *arguments.arguments]
@@ -53,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _exit_code(leaving: SystemExit) -> int:
-    """What Python itself would make of it."""
+    """The exit code that Python itself would give."""
     if leaving.code is None:
         return 0
     if isinstance(leaving.code, int):
@@ -67,8 +67,14 @@ def _print_traceback(error: BaseException, script: str) -> None:
     frame = error.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename != script:
         frame = frame.tb_next
-    # Without such a frame the script did not even begin: its syntax is wrong.
+    # Without such a frame the script was not started: its syntax is wrong.
     traceback.print_exception(type(error), error, frame)
 
 
-COMMAND = Command("run", "Run a script that uses coremltools, off a Mac too.", _EPILOG, _configure, _run)
+COMMAND = Command(
+    name="run",
+    doc="Run a script that uses coremltools, off a Mac too.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

@@ -12,9 +12,11 @@ from coremlscope.cli.terminal import print_note, print_result
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
-The page lists the profiles of a folder with the history of each model, opens each one as a
-report, and takes models to profile: one at a time, in a process that can be cancelled. The
-address holds a random token; without it, nothing is answered. Ctrl-C ends the server.
+The page lists the profiles of a folder (*.json: what `profile`, `plan`, `estimate` and `matrix`
+write) with the history of each model, and opens each one as a report. Models that are uploaded
+there are profiled one at a time, each in a process that can be cancelled; the profile is saved in
+the folder. The address holds a random token; requests without it are refused. Ctrl-C ends the
+server.
 
 examples:
   coremlscope serve
@@ -31,23 +33,27 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=Path,
         default=Path("profiles"),
-        help="where profiles are kept, as JSON (default: profiles)",
+        help="the folder of the profiles; it is created where it does not exist (default: profiles)",
     )
     parser.add_argument(
-        "--port", metavar="N", type=at_least(0), default=8642, help="0 for any that is free (default: 8642)"
+        "--port",
+        metavar="N",
+        type=at_least(0),
+        default=8642,
+        help="the port; 0 for any that is free (default: 8642)",
     )
     parser.add_argument(
-        "--host", metavar="NAME", default="127.0.0.1", help="where to listen (default: 127.0.0.1)"
+        "--host", metavar="NAME", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)"
     )
     parser.add_argument(
-        "--allow-remote", action="store_true", help="let other machines connect, with the token"
+        "--allow-remote", action="store_true", help="let other machines connect; they need the token"
     )
     parser.add_argument(
         "--max-upload",
         metavar="MB",
         type=at_least(1),
         default=1024,
-        help="the largest model that the page takes (default: 1024)",
+        help="the largest model that can be uploaded (default: 1024)",
     )
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
@@ -55,8 +61,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.server import Address, Limits, serve
 
-    address = Address(arguments.host, arguments.port, arguments.allow_remote)
-    limits = Limits(arguments.max_upload * _MEGABYTE)
+    address = Address(host=arguments.host, port=arguments.port, is_remote_allowed=arguments.allow_remote)
+    limits = Limits(upload_bytes=arguments.max_upload * _MEGABYTE)
     with serve(arguments.folder, address, limits) as (url, answer):
         print_result(f"{url}\n")
         print_note("Ctrl-C ends the server")
@@ -70,5 +76,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 COMMAND = Command(
-    "serve", "Show saved profiles in a local web page, and profile models there.", _EPILOG, _configure, _run
+    name="serve",
+    doc="Show saved profiles in a local web page, and profile models there.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
 )

@@ -1,10 +1,11 @@
-"""What is written where: results to standard output, everything else to standard error."""
+"""Output: results go to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -26,16 +27,19 @@ _NARROWEST = 40
 #: Width where standard output is no terminal and COLUMNS is not set.
 _PIPED_WIDTH = 100
 
-#: Stand-ins for terminals and pipes that cannot show a character.
-_PLAIN = str.maketrans({
-    "×": "x", "…": "...", "–": "-", "−": "-", "→": "->", "≥": ">=", "µ": "u", "·": "|", "∞": "inf",
-    "█": "#", "▏": "", "▎": "", "▍": "", "▌": "", "▋": "#", "▊": "#", "▉": "#", "±": "+-",
-    "●": "@", "○": "o", "◇": "-", "•": "*",
-})  # fmt: skip
+#: Replacements of characters that a terminal or a pipe cannot show.
+_PLAIN: Mapping[int, str | int | None] = {
+    **str.maketrans("×–−µ·█▋▊▉●○◇•", "x--u|####@o-*", "▏▎▍▌"),
+    ord("…"): "...",
+    ord("→"): "->",
+    ord("≥"): ">=",
+    ord("∞"): "inf",
+    ord("±"): "+-",
+}
 
 
 def terminal_width() -> int:
-    """Columns to fill: of the terminal, of COLUMNS, else 100."""
+    """The number of columns: COLUMNS, that of the terminal, or 100."""
     return max(_NARROWEST, shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns)
 
 
@@ -50,11 +54,11 @@ def has_color(stream: TextIO | None = None) -> bool:
 
 
 def print_result(text: str) -> None:
-    """Writes to standard output, with plain characters where others cannot be shown.
+    """Writes to standard output; characters that its encoding lacks are replaced.
 
     Raises:
-        OutputError: Standard output is closed, or full.
-        BrokenPipeError: Nobody reads it any more.
+        OutputError: Standard output is closed, or the disk is full.
+        BrokenPipeError: The reader of the pipe has gone away.
     """
     if sys.stdout is None:
         raise OutputError("standard output is closed", "write the result to a file: see --help")
@@ -71,7 +75,7 @@ def print_result(text: str) -> None:
 
 
 def abandon_output() -> None:
-    """Lets go of what could not be written: Python would complain about it on its way out."""
+    """Discards buffered output, or Python would report an error when it flushes it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -81,7 +85,7 @@ def print_note(text: str) -> None:
 
 
 def print_error(error: CoremlscopeError) -> None:
-    """Writes what went wrong, and what to do about it, to standard error."""
+    """Writes an error's message and hint to standard error."""
     red, off = ("\x1b[1;31m", "\x1b[0m") if has_color(sys.stderr) else ("", "")
     _write_error(f"{red}error:{off} {escape_controls(error.message)}")
     if error.hint:
@@ -103,29 +107,28 @@ def _printable(text: str, stream: TextIO) -> str:
 
 
 def check_target(path: Path) -> None:
-    """Finds out before the work begins whether its result can be written.
+    """Checks before the work begins that its result can be written.
 
     Raises:
-        OutputError: The place is a folder, lies in none, or must not be written.
+        OutputError: The path is a folder, its folder does not exist, or a permission is missing.
     """
     folder = path.parent
     if path.is_dir():
-        raise OutputError(f"{path} cannot be written: it is a folder", "give the name of a file")
+        raise OutputError(f"{path} cannot be written: it is a folder", "give a file name")
     if not folder.is_dir():
-        raise OutputError(f"{path} cannot be written: there is no folder {folder}", "make the folder first")
+        raise OutputError(
+            f"{path} cannot be written: the folder {folder} does not exist", "create the folder first"
+        )
     if not os.access(path if path.exists() else folder, os.W_OK):
-        raise OutputError(f"{path} cannot be written: permission denied", "choose another place")
+        raise OutputError(f"{path} cannot be written: permission denied", "choose another path")
 
 
 def write_file(path: Path, text: str) -> None:
-    """Writes a report.
+    """Writes a file in UTF-8; if that fails, an earlier file stays as it was.
 
     Raises:
         OutputError: The file cannot be written.
     """
-    try:
-        path.write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise OutputError(
-            f"{path} cannot be written: {error.strerror or error}", "check the folder and its permissions"
-        ) from None
+    from coremlscope.results.files import write_atomically
+
+    write_atomically(path, text.encode())

@@ -1,4 +1,4 @@
-"""Which operation of one version of a program is which of another."""
+"""Aligns the operations of two versions of a program."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from coremlscope.results.operations import OpTable
 
 __all__ = ["align"]
 
-#: What speaks for two operations being one: their types agree, and then those of their results, and names.
+#: Scores for two operations to correspond: equal types, then equal types of results, then equal names.
 _TYPE, _SHAPE, _NAME = 1, 3, 4
-#: Only the name and the results agree: the operation was replaced.
+#: Only name and result types agree: the operation was replaced.
 _REPLACED = 2
-#: Cells of a score table that is kept whole. Larger ones are cut in two first, so memory stays linear.
+#: Largest score table, in cells. Larger problems are split in two first, so memory stays linear.
 _WHOLE = 1 << 20
 
 _Codes = npt.NDArray[np.int64]
@@ -25,7 +25,7 @@ _Pairs = list[tuple[int, int]]
 
 
 def align(before: OpTable, after: OpTable) -> dict[int, int]:
-    """Matches operations by name, type and the types of their results, in the order of the program.
+    """Matches operations by name, type and the types of their results, in program order.
 
     Operations that are alike in all of these and occur once on either side are matched first. Between them,
     and where there are none, the order counts: the best common subsequence by how much agrees, so that an
@@ -33,7 +33,7 @@ def align(before: OpTable, after: OpTable) -> dict[int, int]:
     in the end.
 
     Args:
-        before: The operations of one version, in the program's order.
+        before: The operations of one version, in program order.
         after: Those of the other.
 
     Returns:
@@ -49,7 +49,7 @@ def align(before: OpTable, after: OpTable) -> dict[int, int]:
 
 
 class _Keys:
-    """Each operation as numbers that are equal where types, shapes and names are."""
+    """Each operation as numbers that are equal where types, shapes and names are equal."""
 
     def __init__(self, *tables: OpTable) -> None:
         known: dict[Hashable, int] = {}
@@ -64,11 +64,11 @@ class _Keys:
         ]
 
     def whole(self, side: int) -> list[Hashable]:
-        """All that is known of each operation of one side."""
+        """Returns all keys of each operation of one side."""
         return list(zip(*(column.tolist() for column in self.columns[side].values()), strict=True))
 
     def scores(self, row: int, right: slice) -> _Codes:
-        """How much speaks for an operation being each of some of the other side; 0 where too little does."""
+        """Scores an operation against operations of the other side; 0 for no match."""
         type_, shape, name = (
             self.columns[1][key][right] == self.columns[0][key][row] for key in ("type", "shape", "name")
         )
@@ -84,7 +84,7 @@ def _depth(op_id: str) -> int:
 
 
 def _anchors(before: Sequence[Hashable], after: Sequence[Hashable]) -> _Pairs:
-    """Operations that occur once on either side, as many of them as stand in the same order."""
+    """Returns the longest ordered sequence of operations that occur once on either side."""
     counts, others = Counter(before), Counter(after)
     place = {key: index for index, key in enumerate(after)}
     pairs = [(i, place[key]) for i, key in enumerate(before) if counts[key] == others.get(key, 0) == 1]
@@ -92,7 +92,7 @@ def _anchors(before: Sequence[Hashable], after: Sequence[Hashable]) -> _Pairs:
 
 
 def _longest_increasing(pairs: _Pairs) -> _Pairs:
-    """The longest part of the pairs, which increase on the left, that increases on the right too."""
+    """Returns the longest increasing subsequence by the right index of pairs sorted by the left one."""
     ends: list[int] = []
     last: list[int] = []
     previous: list[int] = []
@@ -113,7 +113,7 @@ def _longest_increasing(pairs: _Pairs) -> _Pairs:
 
 
 def _gaps(anchors: _Pairs, rows: int, columns: int, pairs: _Pairs) -> Iterator[tuple[slice, slice]]:
-    """What lies between anchors on both sides; the anchors themselves go to `pairs`."""
+    """Yields the gaps between anchors on both sides; the anchors themselves go to `pairs`."""
     row = column = 0
     for left, right in [*anchors, (rows, columns)]:
         if row < left and column < right:
@@ -124,7 +124,7 @@ def _gaps(anchors: _Pairs, rows: int, columns: int, pairs: _Pairs) -> Iterator[t
 
 
 def _best(sides: _Keys, left: slice, right: slice) -> _Pairs:
-    """The common subsequence with the highest score.
+    """Finds the common subsequence with the highest score.
 
     A gap costs nothing, so each row of the table is a running maximum. Large tables are cut in two where the
     scores of both halves add up to the most (Hirschberg, A linear space algorithm for computing maximal
@@ -157,7 +157,7 @@ def _last_row(sides: _Keys, rows: range, right: slice, direction: int) -> _Codes
 
 
 def _matching(scores: _Codes) -> _Codes:
-    """Scores with those that do not match so low that they are never taken."""
+    """Returns scores in which non-matches are too low to be chosen."""
     return np.where(scores > 0, scores, -1)
 
 
@@ -182,7 +182,7 @@ def _trace(sides: _Keys, left: slice, right: slice) -> _Pairs:
 
 
 def _moved(sides: _Keys, found: Mapping[int, int]) -> _Pairs:
-    """Operations left over on both sides that are alike in everything, first with first."""
+    """Pairs unmatched operations with equal keys, in order."""
     taken = set(found.values())
     free: dict[Hashable, list[int]] = {}
     for index, key in enumerate(sides.whole(1)):

@@ -1,4 +1,4 @@
-"""Which operation reads what another made, and how much is alive meanwhile."""
+"""Dataflow between operations, and the bytes that are alive at each."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["Flow", "trace_dataflow"]
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What an operation reads, and what is alive while it runs.
+    """The inputs of an operation, and the bytes that are alive while it runs.
 
     Attributes:
-        inputs: Ids of the operations whose results it reads, in the program's order, once each (files keep
+        inputs: Ids of the operations whose results it reads, in program order, once each (files keep
             the parameters of an operation in no order). What its nested graphs read is theirs.
         live_bytes: Bytes of all tensors that are alive while it runs: inputs of the function that are still
             read, results of operations before it that are still read, its own results; in a nested graph
@@ -30,7 +30,7 @@ class Flow:
 
 
 def trace_dataflow(graph: BoundGraph) -> dict[str, Flow]:
-    """The flow of every operation but `const`, nested ones included, by id.
+    """Traces the flow of every operation except `const`, nested ones included, by id.
 
     A value dies with the last operation that reads it, itself or in a nested graph. An input of a nested
     graph stands for a value outside and is not counted again.
@@ -41,7 +41,7 @@ def trace_dataflow(graph: BoundGraph) -> dict[str, Flow]:
 def _trace(
     graph: BoundGraph, makers: Mapping[str, str], given: Mapping[str, int | None], outside: int, unknown: int
 ) -> Iterator[tuple[str, Flow]]:
-    """The flow within a graph.
+    """Traces the flow within a graph.
 
     Args:
         graph: The graph.
@@ -52,7 +52,7 @@ def _trace(
     """
     hidden = {value.name for value in graph.graph.inputs}
     known = {name: id_ for name, id_ in makers.items() if name not in hidden}
-    # Operations come to be known in the program's order.
+    # Operations are numbered in program order.
     places = {id_: place for place, id_ in enumerate(dict.fromkeys(known.values()))}
     live = _Live(graph, given)
     for index, view in enumerate(graph.ops):
@@ -68,7 +68,7 @@ def _trace(
 
 
 class _Live:
-    """How much is alive at each operation of a graph: sums over the spans of its values."""
+    """Bytes alive at each operation of a graph: sums over the live ranges of its values."""
 
     def __init__(self, graph: BoundGraph, given: Mapping[str, int | None]) -> None:
         count = len(graph.ops)
@@ -97,7 +97,7 @@ def _sizes_of_inputs(graph: BoundGraph) -> dict[str, int | None]:
 
 
 def _size(type_: ValueType) -> int | None:
-    """Bytes of a tensor; 0 for what is no tensor of numbers."""
+    """Returns the bytes of a tensor; 0 for values that are not numeric tensors."""
     if not isinstance(type_, TensorType) or not type_.dtype.bits:
         return 0
     return None if type_.elements is None else (type_.elements * type_.dtype.bits + 7) // 8
@@ -108,7 +108,7 @@ def _arguments(view: OpView) -> Iterator[str]:
 
 
 def _reads(view: OpView) -> Iterator[str]:
-    """Names that an operation reads, those within its nested graphs included."""
+    """Returns the names that an operation reads, including those within its nested graphs."""
     yield from _arguments(view)
     for block in view.blocks:
         for inner in block.ops:

@@ -1,4 +1,4 @@
-"""The classes that a model tells apart."""
+"""Finds the class labels of classifiers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from coremlscope.results.model import ClassLabels
 
 __all__ = ["find_labels"]
 
-#: Class labels that a summary holds; the rest is counted.
+#: Class labels that a summary lists; the rest is counted.
 _FIRST_LABELS = 8
 
 
 def find_labels(model: Model, function: str) -> ClassLabels | None:
-    """The classes of a function of a model; of a pipeline those of its last classifier. None for none."""
+    """Returns the classes of a function, or of a pipeline's last classifier; None where there are none."""
     match model.content:
         case Program():
             return _labels_of_graph(choose_function(model, function).function.graph)

@@ -21,16 +21,16 @@ _PLATFORMS: Mapping[int, tuple[str, ...]] = {
     10: ("iOS 26", "macOS 26", "watchOS 26", "tvOS 26", "visionOS 26"),
 }
 
-#: The specification version that brought each operation set.
+#: The specification version that introduced each operation set.
 _OPSETS = {"CoreML5": 6, "CoreML6": 7, "CoreML7": 8, "CoreML8": 9, "CoreML9": 10}
 
 
 def describe_platforms(spec_version: int) -> str:
-    """The oldest systems that read a specification version: `iOS 16, macOS 13, watchOS 9, tvOS 16`."""
+    """Returns the oldest systems for a specification version: `iOS 16, macOS 13, watchOS 9, tvOS 16`."""
     known = _PLATFORMS.get(spec_version)
     return ", ".join(known) if known else f"newer systems than are known here (version {max(_PLATFORMS)})"
 
 
 def describe_opset(opset: str) -> str:
-    """The oldest iOS that knows an operation set; empty where that is not known."""
+    """Returns the oldest iOS that supports an operation set; empty where that is unknown."""
     return _PLATFORMS[_OPSETS[opset]][0] if opset in _OPSETS else ""

@@ -1,4 +1,4 @@
-"""What a program does to the pixels of an image before anything else, decoded for people."""
+"""Detects image preprocessing at the start of a program."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from coremlscope.ir import (
 
 __all__ = ["Preprocessing", "find_preprocessing"]
 
-#: Mean and standard deviation of ImageNet's pixels, red, green, blue, from 0 to 1: what most networks for
-#: photographs are trained with.
+#: Mean and standard deviation of ImageNet's pixels, red, green, blue, from 0 to 1: the normalization
+#: of most networks for photographs.
 _IMAGENET_MEAN, _IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
-#: Converters allow one scale for all channels, so that one deviation stands for the three.
+#: Converters allow one scale for all channels, so one deviation represents the three.
 _TOLERANCE = 0.03
 
 
@@ -34,10 +34,10 @@ class Preprocessing:
 
     Attributes:
         input: Name of the image input.
-        channels: What the channels are: `RGB`, `BGR`, or a single blank for grey.
-        scale: A factor a channel, or one for all.
-        bias: A summand a channel, or one for all.
-        ops: Ids of the operations that do it.
+        channels: Names of the channels: `RGB`, `BGR`, or one blank for grayscale.
+        scale: One factor per channel, or one for all.
+        bias: One offset per channel, or one for all.
+        ops: Ids of the operations that compute it.
         has_mean_image: True where an image is subtracted at the end.
     """
 
@@ -93,7 +93,7 @@ def _formula(scale: float, bias: float) -> str:
 
 
 def find_preprocessing(function: Function, description: FunctionDescription) -> tuple[Preprocessing, ...]:
-    """What happens to each image input before the network proper.
+    """Detects the preprocessing of each image input.
 
     Followed are multiplications, additions, subtractions and divisions by constants, one for all channels or
     one each, and casts between them.
@@ -150,7 +150,7 @@ def _is_mean_image(op: Op, current: str, image: ImageFeature, planes: int) -> bo
 def _step(
     op: Op, current: str, constants: dict[str, Constant], channels: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Factor and summand of one operation; None for others than these."""
+    """Returns scale and offset of one operation; None for other operations."""
     if op.type not in ("mul", "add", "sub", "real_div"):
         return None
     x, y = (op.inputs[side][0] for side in ("x", "y"))

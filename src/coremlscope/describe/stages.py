@@ -1,4 +1,4 @@
-"""The models of a pipeline, and models whose file does not hold what computes them, in words."""
+"""Describes the stages of pipelines, and models whose computation is not in the file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _Pairs = tuple[tuple[str, str], ...]
 
 
 def programs_of(model: Model) -> Iterator[Program]:
-    """The program of a model, or those of all stages of a pipeline."""
+    """Yields the program of a model, or the programs of all stages of a pipeline."""
     if isinstance(model.content, Pipeline):
         for stage in model.content.models:
             yield from programs_of(stage)
@@ -53,15 +53,19 @@ def programs_of(model: Model) -> Iterator[Program]:
 
 
 def row_id(stage: Stage) -> str:
-    """The id of the row that stands for a stage in tables of operations, where it is not run."""
+    """Returns the id of the row that represents a stage without operations in an op table."""
     return stage_key(stage.name, "main")
 
 
 def trace_stages(stages: Sequence[BoundStage]) -> dict[str, tuple[str, ...]]:
-    """By the id of an operation that reads what other stages gave: the ids of the operations that made it.
+    """Traces values between stages.
 
     Args:
         stages: Every stage of a pipeline, in order.
+
+    Returns:
+        For each operation that reads outputs of other stages, by id: the ids of the operations that made
+        them.
     """
     makers = [_makers(bound) for bound in stages]
     found: dict[str, tuple[str, ...]] = {}
@@ -84,7 +88,7 @@ def trace_stages(stages: Sequence[BoundStage]) -> dict[str, tuple[str, ...]]:
 
 
 def _makers(bound: BoundStage) -> dict[str, str]:
-    """The operation that makes each output of a stage, by the output's name."""
+    """Returns the operation that makes each output of a stage, by the output's name."""
     if bound.bound is None:
         return {feature.name: row_id(bound.stage) for feature in bound.stage.description.outputs}
     return {value.name: op.id for op in bound.bound.function.graph.ops for value in op.outputs}
@@ -96,7 +100,7 @@ def _read(op: Op) -> Iterator[Value]:
 
 
 def summarise_stages(stages: Sequence[BoundStage]) -> tuple[StageSummary, ...]:
-    """What is told of each stage of a pipeline."""
+    """Describes each stage of a pipeline."""
     return tuple(map(_summarise, stages))
 
 
@@ -123,15 +127,15 @@ def _feature(feature: Feature) -> tuple[str, str]:
 
 
 def why_absent(model: Model) -> str:
-    """Why a model cannot be run here, going on from a name; empty where its file holds what computes it."""
+    """Returns why a model cannot be run here, as the end of a sentence; empty where it can."""
     return getattr(model.content, "absent", "")
 
 
 def describe_external(model: Model) -> _Pairs:
-    """What else a file tells of a model, but labels.
+    """Returns label and value of further facts in the file, labels of classes excluded.
 
-    Of a classical model the form and number of its parameters; all of a model that it does not hold; nothing
-    of others.
+    For a classical model these are the form and number of its parameters, for a model whose computation is
+    not in the file everything that the file holds; other models have none.
     """
     if isinstance(model.content, Classical):
         return tuple(CLASSICAL_TYPES[model.kind].describe(model.content))
@@ -154,30 +158,30 @@ def _describe(content: object, names: tuple[str, ...]) -> Iterator[tuple[str, st
             yield "extractor", _version(extractor, version)
             yield from _gives(content.output_shapes(names))
         case SoundAnalysisPreprocessing(extractor):
-            yield "prepares for", extractor or "something that the file does not tell"
+            yield "prepares for", extractor or "unspecified"
             yield from _gives(content.output_shapes(names))
         case CustomModel(class_name, parameters, description):
-            yield "class", class_name or "not told"
+            yield "class", class_name or "unspecified"
             if description:
                 yield "described as", description
             yield from ((f"parameter {name}", str(value)) for name, value in parameters.items())
         case LinkedModel(file_name, search_path):
-            yield "links to", file_name or "nothing that the file names"
+            yield "links to", file_name or "unspecified"
             if search_path:
                 yield "looked for in", search_path
         case SerializedModel(identifier, data_bytes):
-            yield "written by", identifier or "something that the file does not name"
+            yield "written by", identifier or "unspecified"
             yield "data", format_bytes(data_bytes)
         case TextClassifier() | WordTagger() | Gazetteer() | WordEmbedding():
             yield "revision", str(content.revision)
-            yield "language", content.language or "not told"
+            yield "language", content.language or "unspecified"
             yield "data", format_bytes(content.data_bytes)
             if isinstance(content, WordTagger):
                 yield from ((f"{role} in", name) for name, role in content.roles.items())
 
 
 def _version(extractor: str, version: int) -> str:
-    return f"{extractor or 'not told'}, version {version or 'not told'}"
+    return f"{extractor or 'unspecified'}, version {version or 'unspecified'}"
 
 
 def _gives(shapes: Mapping[str, Sequence[int | None]]) -> Iterator[tuple[str, str]]:

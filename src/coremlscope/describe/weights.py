@@ -1,4 +1,4 @@
-"""What the parameters of a program are: how many, in what precision, and how they are compressed."""
+"""Groups the parameters of programs by precision and compression."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["group_weights"]
 
 
 def group_weights(*programs: Program) -> tuple[WeightGroup, ...]:
-    """The weights of all functions of some programs, by how they are kept; most bytes first.
+    """Groups the weights of all functions of programs by how they are stored; most bytes first.
 
     A weight is a constant that lies in a weight file, an inline one of floating-point numbers with more than
     one element, or the result of a decompressing operation. Weights that functions share count once.
@@ -36,7 +36,7 @@ class _Tally:
     seen: set[object] = field(default_factory=set)
 
     def add(self, storage: str, type_: TensorType, key: object, leaves: Iterable[Constant]) -> None:
-        """Counts one weight, and the bytes of the constants that it is made from, once each."""
+        """Counts one weight, and the bytes of its constants, once each."""
         if key in self.seen:
             return
         self.seen.add(key)
@@ -106,7 +106,7 @@ def _is_decompression(op: Op) -> bool:
 
 
 def _sources(op: Op) -> Iterator[tuple[str, Argument]]:
-    """What a decompressing operation reads; older operation sets keep it among the attributes."""
+    """Returns the inputs of a decompressing operation; older operation sets store them as attributes."""
     for name, arguments in op.inputs.items():
         for argument in arguments:
             yield name, argument
@@ -130,7 +130,7 @@ def _leaves(op: Op, makers: Mapping[str, Op]) -> Iterator[Constant]:
 
 
 def _describe(op: Op, makers: Mapping[str, Op]) -> str:
-    """All that was done to a weight, in the order sparsity, table, scale: `sparse LUT 4-bit`."""
+    """Names all compressions of a weight, in the order sparsity, table, scale: `sparse LUT 4-bit`."""
     parts = list(_parts(op, makers))
     kinds = {kind for kind, _ in parts}
     words = ["sparse"] if "sparse" in kinds else []
@@ -163,14 +163,14 @@ def _parts(op: Op, makers: Mapping[str, Op]) -> Iterator[tuple[str, str]]:
 
 
 def _table_bits(types: Mapping[str, TensorType]) -> int:
-    """Bits of an index: of its type, or of the table's length where indices are packed into bytes."""
+    """Returns the bits of an index: of its type, or of the table's length where indices are packed."""
     indices = types.get("indices") or types.get("indices_nonzero_data")
     if indices is not None and indices.dtype.bits < 8:
         return indices.dtype.bits
     table = types.get("lut")
     if table is None or not table.shape:
         return indices.dtype.bits if indices is not None else 0
-    # `[2^bits]` in the first operation set that knows tables, `[…, 2^bits, elements]` in later ones.
+    # `[2^bits]` in the first operation set with tables, `[…, 2^bits, elements]` in later ones.
     entries = (table.shape[-2] if len(table.shape) > 1 else table.shape[0]) or 1
     return max(1, (entries - 1).bit_length())
 

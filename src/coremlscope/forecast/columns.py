@@ -76,11 +76,15 @@ def _verdicts(op: PlacedOp | None) -> Iterable[Verdict]:
 
 
 def _inserted(ops: OpTable, functions: Mapping[str, PlacedFunction]) -> tuple[InsertedOp, ...]:
+    """What Core ML inserts, in the order of the op table, where functions may stand in another order."""
     rows = {id_: index for index, id_ in enumerate(ops.id)}
-    found: list[InsertedOp] = []
+    ends: dict[str, int] = {}
     for name, function in functions.items():
         places = [rows[op.id] for op in function.ops if op.id in rows]
-        before = max(places, default=len(rows) - 1) + 1
+        ends[name] = max(places, default=len(rows) - 1) + 1
+    found: list[InsertedOp] = []
+    for name, function in sorted(functions.items(), key=lambda item: ends[item[0]]):
+        before = ends[name]
         listed = []
         # Backwards: an inserted operation precedes the next one that the table holds.
         for op in reversed(function.ops):

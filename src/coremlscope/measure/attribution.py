@@ -1,4 +1,4 @@
-"""Which operations each node of the engine stands for.
+"""Attributes the nodes of an engine to operations.
 
 Engines rewrite the graph: they fuse nodes, rename values, fold constants and add nodes of their own. What
 they did is found by dataflow. Values that still have their lowered name pin an engine's node to the lowered
@@ -37,7 +37,7 @@ _MOVERS = frozenset(
 )
 #: Operators that engines fuse into what reads their result, not into what makes their input.
 _FUSED_FORWARD = frozenset({"Pad"})
-#: The last part of a name, such as engines append.
+#: The last part of a name, as engines append it.
 _ENDING = re.compile(r"(?:^|[_/])[^_/]*$")
 
 
@@ -46,7 +46,7 @@ class NodeGroup:
     """Operations and nodes of the engine that belong together.
 
     Attributes:
-        ops: Ids of the operations, in the program's order; empty where the engine added the nodes.
+        ops: Ids of the operations, in program order; empty where the engine added the nodes.
         nodes: Indices of the engine's nodes, in the order of execution.
         is_synthetic: True where the nodes make synthetic values for operations that are not run.
     """
@@ -58,10 +58,10 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """What became of every operation of a function.
+    """The status and group of every operation of a function.
 
     Attributes:
-        groups: In the order of execution. Every node at the top of the engine's graph is in just one.
+        groups: In the order of execution. Every top-level node of the engine's graph is in exactly one.
         status: Of every operation, by id.
         group: The group of every operation that has one, by id: an index into `groups`.
     """
@@ -71,7 +71,7 @@ class Attribution:
     group: dict[str, int]
 
     def without(self, ops: frozenset[str]) -> Attribution:
-        """The same for a function some of whose operations were not run: others stood in for them."""
+        """Returns the attribution for a function in which substitutes replaced some operations."""
         if not ops:
             return self
         replaced = {op for op in self.status if op.partition(".")[0] in ops}
@@ -88,11 +88,11 @@ class Attribution:
 
 
 def attribute(graph: Graph, program: OnnxProgram, nodes: Sequence[EngineNode]) -> Attribution:
-    """Finds the group and the status of every operation.
+    """Finds the group and status of every operation.
 
     Args:
         graph: The body of the function.
-        program: What the function was lowered to.
+        program: The lowered function.
         nodes: The engine's nodes, in the order of execution.
     """
     lowered = LoweredGraph(program)
@@ -107,7 +107,7 @@ def attribute(graph: Graph, program: OnnxProgram, nodes: Sequence[EngineNode]) -
 
 
 class _Claims:
-    """The engine's node that does the work of each lowered node."""
+    """Maps each lowered node to the engine's node that computes it."""
 
     def __init__(self, lowered: LoweredGraph, nodes: Sequence[EngineNode]) -> None:
         self.lowered = lowered
@@ -122,7 +122,7 @@ class _Claims:
         self.twins = {lowered.nodes[lowered.maker[name]].number: index for name, index in self.pinned.items()}
 
     def _pins(self, node: EngineNode) -> tuple[str, ...]:
-        """The lowered values that the engine's node makes, as far as names tell."""
+        """Returns the lowered values that the engine's node makes, as far as names show."""
         exact = tuple(name for name in node.outputs if self._makes(node, name))
         if exact:
             return exact
@@ -145,7 +145,7 @@ class _Claims:
         return node.op_type not in _MOVERS or self._maker_type(name) in _MOVERS
 
     def settle(self) -> None:
-        """Claims every lowered node that can be claimed; see the steps."""
+        """Claims every lowered node that can be claimed, step by step."""
         for index in self.top:
             for name in self.pins[index]:
                 self._claim_upwards(index, name)
@@ -161,7 +161,7 @@ class _Claims:
                 self._claim_downwards(number, node)
 
     def _claim_upwards(self, index: int, pin: str) -> None:
-        """Claims what lies between a pinned value and the inputs of the engine's node."""
+        """Claims the nodes between a pinned value and the inputs of the engine's node."""
         node = self.nodes[index]
         region = self._region(pin, set(node.inputs), None)
         if any(name in self.made_by_engine and name not in self.lowered.maker for name in node.inputs):
@@ -175,7 +175,7 @@ class _Claims:
             self.claimed.setdefault(number, index)
 
     def _region(self, pin: str, bounds: set[str], kind: str | None) -> list[int]:
-        """Lowered nodes above a value, down from bounds, other pins, constants and nodes of a kind."""
+        """Collects lowered nodes above a value, up to bounds, other pins, constants and nodes of a type."""
         region, stack = [], [pin]
         seen = set()
         while stack:
@@ -194,7 +194,7 @@ class _Claims:
         return region
 
     def _claim_downwards(self, number: int, node: LoweredNode) -> None:
-        """Gives what was fused behind a node, or is computed elsewhere, to the node that does it.
+        """Assigns nodes that were fused, or are computed elsewhere, to the node that computes them.
 
         It has to come after all that it reads, so it is the last of the nodes that make its inputs.
         """
@@ -207,7 +207,7 @@ class _Claims:
             self.claimed[number] = max(known)
 
     def _claim_from_readers(self, number: int) -> None:
-        """Gives what the engine did away with to the node that reads on past it."""
+        """Assigns nodes that the engine removed to the node that reads past them."""
         outputs = set(self.lowered.nodes[number].outputs)
         for later in range(number + 1, len(self.lowered.nodes)):
             if later in self.claimed and outputs.intersection(self.lowered.nodes[later].inputs):
@@ -236,7 +236,7 @@ class _Sets:
 def _group(
     lowered: LoweredGraph, claims: _Claims, nodes: Sequence[EngineNode], order: dict[str, int]
 ) -> tuple[tuple[NodeGroup, ...], dict[str, int]]:
-    """Joins engine's nodes that share an operation; returns the groups and the group of each operation."""
+    """Joins engine nodes that share an operation; returns the groups and the group of each operation."""
     by_op: dict[str, set[int]] = {}
     inner: dict[str, set[int]] = {}
     for number, index in claims.claimed.items():
@@ -251,7 +251,7 @@ def _group(
     readers = _readers(claims.top, nodes)
     for index in reversed(claims.top):
         if index not in used and nodes[index].op_type not in _MOVERS and readers[index]:
-            # A node that the engine made on the way to another one, such as part of a branch that it took.
+            # An intermediate node of the engine, such as part of a branch that it inlined.
             sets.join([index, *readers[index]])
     members: dict[int, list[int]] = {}
     for index in claims.top:
@@ -270,7 +270,7 @@ def _group(
 
 
 def _readers(top: Sequence[int], nodes: Sequence[EngineNode]) -> dict[int, list[int]]:
-    """The engine's nodes that read what each one makes."""
+    """Returns the engine nodes that read the outputs of each node."""
     maker = {name: index for index in top for name in nodes[index].outputs}
     readers: dict[int, list[int]] = {index: [] for index in top}
     for index in top:
@@ -281,7 +281,7 @@ def _readers(top: Sequence[int], nodes: Sequence[EngineNode]) -> dict[int, list[
 
 
 class _Verdicts:
-    """The status of each operation."""
+    """Determines the status of each operation."""
 
     def __init__(
         self,
@@ -292,15 +292,15 @@ class _Verdicts:
         groups: Sequence[NodeGroup],
         by_op: Mapping[str, int],
     ) -> None:
-        #: Operations that no other one holds.
+        #: Operations at the top level.
         self.top = top
         self.groups = groups
         self.by_op = by_op
         self.needless = program.folded
         self.owners = set(program.owners.values())
-        #: Blocks of which anything was lowered.
+        #: Blocks with at least one lowered node.
         self.blocks = {part for owner in self.owners for part in _parts(owner)}
-        #: Operations that have lowered nodes, and those of them that have one left at run time.
+        #: Operations with lowered nodes, and those of them with a node left at run time.
         self.lowered: set[str] = set()
         self.left: set[str] = set()
         for number, node in enumerate(lowered.nodes):
@@ -327,7 +327,7 @@ class _Verdicts:
 
 
 def _parts(op_id: str) -> Iterator[str]:
-    """The graphs that an operation is in, innermost first: `main/7/body` … `main` for `main/7/body/3`."""
+    """Returns the enclosing graphs, innermost first: `main/7/body` … `main` for `main/7/body/3`."""
     while "/" in op_id:
         op_id = op_id.rpartition("/")[0]
         yield op_id

@@ -1,4 +1,4 @@
-"""The lowered graph as attribution looks at it: who makes which value, for which operations."""
+"""The lowered graph for attribution: which node makes which value, for which operations."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from coremlscope.ops.program import MERGED, OnnxProgram
 
 __all__ = ["LoweredGraph", "LoweredNode"]
 
-#: Results that engines know before run time, where shapes are static, whatever the input's content is.
+#: Operators whose results depend on static shapes only, so that engines compute them before run time.
 _OF_SHAPES = frozenset({"Shape", "Size"})
-#: Nodes that give something else each time: equal ones are not one.
+#: Operators with random results: equal nodes are not common subexpressions.
 _RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
@@ -20,15 +20,15 @@ _RANDOM = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LoweredNode:
-    """A node at the top of the lowered graph, everything nested in it included.
+    """A top-level node of the lowered graph, with everything nested in it.
 
     Attributes:
         op_type: ONNX's name of its operator.
         inputs: The values that it reads, those read inside its nested graphs included.
         outputs: The values that it makes.
-        ops: Ids of the operations that it was made for.
+        ops: Ids of the operations that it implements.
         inner: Ids of the operations that run inside its nested graphs.
-        number: Equal for nodes that compute the same from the same.
+        number: Equal for nodes that compute the same result from the same inputs.
     """
 
     op_type: str
@@ -42,17 +42,17 @@ class LoweredNode:
 class LoweredGraph:
     """The nodes of a lowered program in order, and the node that makes each value.
 
-    Nodes are found again by names: those of their results and their own.
+    Nodes are looked up by their own name and by the names of their results.
     """
 
     def __init__(self, program: OnnxProgram) -> None:
         self.nodes: list[LoweredNode] = []
         self.maker: dict[str, int] = {}
-        #: The first result of each node, by the node's name and by that of each result.
+        #: The first result of each node, by the node's name and by the name of each result.
         self.result: dict[str, str] = {}
         self.constants: set[str] = {tensor.name for tensor in program.model.graph.initializer}
         self._numbers: dict[Any, int] = {}
-        #: The operations for which something is still made.
+        #: The operations that still have nodes.
         self._alive = {
             program.owners.get(name, "") for node in program.model.graph.node for name in node.output
         }
@@ -75,7 +75,7 @@ class LoweredGraph:
             self.result.update(dict.fromkeys((node.name, *outputs), outputs[0]))
 
     def _number(self, node: Any, index: int) -> int:
-        """The same number for nodes that compute the same, as common subexpressions are found."""
+        """Returns equal numbers for common subexpressions."""
         if node.op_type in _RANDOM or any(True for _ in _graphs(node)):
             return self._numbers.setdefault(index, len(self._numbers))
         inputs: list[tuple[str, int, int]] = []
@@ -90,10 +90,10 @@ class LoweredGraph:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def folded(self, made: set[str]) -> set[int]:
-        """The nodes that the engine computed before run time; their values become constants.
+        """Returns the nodes that the engine computed before run time; their values become constants.
 
         Args:
-            made: Values that the engine's nodes make at run time.
+            made: Values that engine nodes make at run time.
         """
         found = set()
         for index, node in enumerate(self.nodes):
@@ -119,7 +119,7 @@ def _made_inside(node: Any) -> Iterator[str]:
 
 
 def _read_inside(node: Any) -> set[str]:
-    """Values of the graph around a node that its nested graphs read."""
+    """Returns the values of the enclosing graph that a node's nested graphs read."""
     read: set[str] = set()
     for graph in _graphs(node):
         names = {value.name for value in graph.output}

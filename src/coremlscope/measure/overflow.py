@@ -1,4 +1,4 @@
-"""What rounding to fp16 does to a model: where its numbers overflow, and where NaN begins."""
+"""Findings on fp16 rounding: where values overflow, and where NaN first appears."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from coremlscope.units import format_share
 
 __all__ = ["LARGEST_FP16", "note_ranges"]
 
-#: The largest number of fp16 (IEEE 754 binary16).
+#: The largest finite fp16 number (IEEE 754 binary16).
 LARGEST_FP16 = 65504.0
-#: Sums become infinite from here on in the accumulators of the Neural Engine of M4 and M6. Source:
+#: Sums from here on become infinite in the accumulators of the Neural Engine of M4 and M6. Source:
 #: 751K/Apple-Neural-Engine-Microarchitecture-Study-M6, notes/defects.md C2–C5 (fixed point, 15 bits before
-#: the point). For everything else it is half of what fp16 holds.
+#: the point). For other operations it is half of the fp16 range.
 _LARGEST_SUM = 32768.0
 _ACCUMULATING = frozenset(
     [
@@ -32,9 +32,9 @@ _ACCUMULATING = frozenset(
         "scaled_dot_product_attention",
     ]
 )
-#: Operations that a mask is applied with.
+#: Operations that apply a mask.
 _MASKING = frozenset({"add", "cast", "mul", "select", "sub"})
-#: Findings of one kind that are told one by one; the others share one.
+#: Findings of one kind that are listed one by one; the others share one.
 _TOLD = 5
 
 _Rows = Mapping[str, OpRange]
@@ -43,7 +43,7 @@ _Rows = Mapping[str, OpRange]
 def note_ranges(
     graphs: Sequence[Graph], ranges: Sequence[OpRange], unused: frozenset[str] = frozenset()
 ) -> tuple[Finding, ...]:
-    """What a person should know about the ranges of fp16 results, the worst first.
+    """Returns findings on the ranges of fp16 results, the most severe first.
 
     Args:
         graphs: The function's body, or those of the stages of a pipeline.
@@ -94,7 +94,7 @@ def _badness(row: OpRange) -> tuple[float, int]:
 
 
 def _tell(kind: _Kind, concerned: Sequence[tuple[Op, OpRange]]) -> list[Finding]:
-    """One finding for each of the worst, and one for the rest."""
+    """Returns one finding for each of the most severe rows, and one for the rest."""
     found = []
     for op, row in concerned[:_TOLD]:
         text, hint = kind.tell(op, row)
@@ -169,19 +169,19 @@ def _elements(count: int) -> str:
 
 
 class _Flow:
-    """Where values come from, through blocks and loops."""
+    """Origins of values, through blocks and loops."""
 
     def __init__(self, graph: Graph) -> None:
         self._ops = {op.id: op for op in graph.walk()}
         self._makers: dict[str, Op] = {}
-        #: Values that are other names of others.
+        #: Values that are aliases of others.
         self._same: dict[str, tuple[Argument, ...]] = {}
         for op in self._ops.values():
             self._makers.update((value.name, op) for value in op.outputs)
             self._connect(op)
 
     def _connect(self, op: Op) -> None:
-        """Links what blocks take in, at first and in later passes, and what they give."""
+        """Links the inputs of blocks, in the first and later iterations, and their outputs."""
         if op.type == "while_loop":
             body, given = op.blocks[-1], op.inputs.get("loop_vars", ())
             for values in (op.outputs, *(block.inputs for block in op.blocks)):
@@ -192,7 +192,7 @@ class _Flow:
             self._same.update((value.name, given) for value, given in zip(op.outputs, branches, strict=False))
 
     def origins(self, ids: set[str], through: Callable[[str], bool]) -> set[str]:
-        """Those of some operations that read from none of the others.
+        """Returns the operations that read from none of the others.
 
         Args:
             ids: The operations; where each reads from another, in a loop, the first of them is an origin.
@@ -202,7 +202,7 @@ class _Flow:
         return found or {next(op_id for op_id in self._ops if op_id in ids)} if ids else set()
 
     def _sources(self, op_id: str, ids: set[str], through: Callable[[str], bool]) -> set[str]:
-        """The nearest operations that an operation reads from, those left out that hand on what they read."""
+        """Returns the nearest operations that an operation reads from, skipping those that pass values on."""
         values = [a for given in self._ops[op_id].inputs.values() for a in given]
         seen: set[str] = set()
         found: set[str] = set()
@@ -228,9 +228,9 @@ class _Kind:
     Attributes:
         id: The finding's id.
         severity: Its severity.
-        applies: Whether an operation is concerned.
-        tell: The text and the hint.
-        is_inherited: True where only those operations are concerned with which it begins.
+        applies: Whether it applies to an operation.
+        tell: Makes the text and the hint.
+        is_inherited: True where it applies only to the operations where it first appears.
     """
 
     id: str
@@ -240,7 +240,7 @@ class _Kind:
     is_inherited: bool = False
 
     def concerned(self, rows: _Rows, ops: Mapping[str, Op], flow: _Flow) -> set[str]:
-        """The operations that it is to be told of."""
+        """Returns the operations that it applies to."""
         ids = {row.id for row in rows.values() if self.applies(ops[row.id], row)}
         return flow.origins(ids, lambda op_id: op_id not in rows) if self.is_inherited else ids
 
@@ -249,7 +249,7 @@ def _is_large(row: OpRange) -> bool:
     return (row.largest or 0.0) >= _LARGEST_SUM
 
 
-#: The worst first; each operation is told of once.
+#: The most severe first; each operation is listed once.
 _KINDS = (
     _Kind("fp16-overflow", "warning", lambda _, row: row.overflows > 0, _overflow),
     _Kind("fp16-infinity", "warning", lambda _, row: row.overflows + row.infinities > 0, _infinity, True),

@@ -1,4 +1,4 @@
-"""From a result to text: one explicit table of renderers, chosen by the suffix of a file.
+"""From a result to text: one explicit table of renderers for each kind of result, chosen by a file's suffix.
 
 Importing this package is cheap; rich is loaded when something is drawn for the console.
 """
@@ -6,28 +6,29 @@ Importing this package is cheap; rich is loaded when something is drawn for the 
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from coremlscope.comparison.profiles import Comparison
 from coremlscope.errors import UsageError
-from coremlscope.render.csv import render_csv
-from coremlscope.render.json import render_json
+from coremlscope.render.columns import change_columns, data_frame, figure_columns, listed_columns, op_columns
+from coremlscope.render.csv import render_csv, render_figures_csv
+from coremlscope.render.json import Result, render_json
 from coremlscope.render.markdown.comparison import render_markdown_comparison
 from coremlscope.render.markdown.matrix import render_markdown_matrix
 from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.notebook import comparison_card, matrix_card, model_card, profile_card
 from coremlscope.render.page import render_html, render_html_comparison
 from coremlscope.render.terminal.comparison import render_comparison
 from coremlscope.render.terminal.matrix import render_matrix
 from coremlscope.render.terminal.report import render_console
 from coremlscope.render.trace import render_trace
-
-if TYPE_CHECKING:
-    from coremlscope.batch import Matrix
-    from coremlscope.comparison.profiles import Comparison
-    from coremlscope.describe.model import ModelSummary
-    from coremlscope.results.profile import Profile
+from coremlscope.results.files import write_atomically
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.profile import Profile
 
 __all__ = [
     "COMPARISON_RENDERERS",
@@ -36,10 +37,14 @@ __all__ = [
     "SUMMARY_RENDERERS",
     "Renderer",
     "find_renderer",
+    "notebook_card",
     "render_comparison",
     "render_console",
     "render_json",
     "render_matrix",
+    "renderers_of",
+    "to_dataframe",
+    "write_report",
 ]
 
 Subject = TypeVar("Subject", contravariant=True)
@@ -67,16 +72,16 @@ class Renderer(Generic[Subject]):
         return path.suffix.lower() == self.suffix
 
 
-#: Formats of what a model is.
+#: Formats of model descriptions.
 SUMMARY_RENDERERS: tuple[Renderer[Profile | ModelSummary], ...] = (
-    Renderer(".html", "one page that loads nothing, to look at and to send on", render_html),
-    Renderer(".json", "everything, for programs", render_json),
+    Renderer(".html", "one self-contained page, to view and to send", render_html),
+    Renderer(".json", "the whole result, for programs", render_json),
     Renderer(".md", "Markdown, for a pull request", render_markdown),
     Renderer(".csv", "one row an operation, for spreadsheets", render_csv),
     Renderer(".txt", "the tables of the console", render_console),
 )
 
-#: Formats of profiles. Longer suffixes stand before those that they end with.
+#: Formats of profiles. Longer suffixes precede those that they end with.
 RENDERERS: tuple[Renderer[Profile], ...] = (
     Renderer(".trace.json", "a trace for Perfetto (ui.perfetto.dev)", render_trace),
     *SUMMARY_RENDERERS,
@@ -84,19 +89,68 @@ RENDERERS: tuple[Renderer[Profile], ...] = (
 
 #: Formats of comparisons.
 COMPARISON_RENDERERS: tuple[Renderer[Comparison], ...] = (
-    Renderer(".html", "one page that loads nothing, to look at and to send on", render_html_comparison),
-    Renderer(".json", "everything, for programs", render_json),
+    Renderer(".html", "one self-contained page, to view and to send", render_html_comparison),
+    Renderer(".json", "the whole result, for programs", render_json),
     Renderer(".md", "Markdown, for a pull request", render_markdown_comparison),
     Renderer(".txt", "the tables of the console", render_comparison),
 )
 
 
-#: Formats of matrices.
-MATRIX_RENDERERS: tuple[Renderer[Matrix], ...] = (
-    Renderer(".json", "everything, for programs", render_json),
+#: Formats of several profiles, such as those of a matrix.
+MATRIX_RENDERERS: tuple[Renderer[Sequence[Profile]], ...] = (
+    Renderer(".html", "one self-contained page, to view and to send", render_html),
+    Renderer(".json", "the whole result, for programs", render_json),
     Renderer(".md", "Markdown, for a pull request", render_markdown_matrix),
+    Renderer(".csv", "one row a figure, for spreadsheets", render_figures_csv),
     Renderer(".txt", "the tables of the console", render_matrix),
 )
+
+
+def renderers_of(result: Result) -> Sequence[Renderer[Any]]:
+    """The formats of a result."""
+    if isinstance(result, Profile):
+        return RENDERERS
+    if isinstance(result, ModelSummary):
+        return SUMMARY_RENDERERS
+    return COMPARISON_RENDERERS if isinstance(result, Comparison) else MATRIX_RENDERERS
+
+
+def write_report(result: Result, path: str | os.PathLike[str]) -> None:
+    """Writes a report; the suffix of the path selects the format.
+
+    Raises:
+        UsageError: No format has that suffix.
+        OutputError: The file cannot be written.
+    """
+    target = Path(path)
+    text = find_renderer(target, renderers_of(result)).render(result)
+    write_atomically(target, text.encode("utf-8"))
+
+
+def to_dataframe(result: Result) -> Any:
+    """A result as a pandas DataFrame.
+
+    The rows are operations of a profile or a model, operations whose times are compared, or the figures of
+    several profiles.
+
+    Raises:
+        MissingDependencyError: pandas is not installed.
+    """
+    if isinstance(result, Profile):
+        return data_frame(op_columns(result))
+    if isinstance(result, ModelSummary):
+        return data_frame(listed_columns(result))
+    columns = change_columns(result) if isinstance(result, Comparison) else figure_columns(result)
+    return data_frame(columns)
+
+
+def notebook_card(result: Result) -> str:
+    """A result as HTML that notebooks show."""
+    if isinstance(result, Profile):
+        return profile_card(result)
+    if isinstance(result, ModelSummary):
+        return model_card(result)
+    return comparison_card(result) if isinstance(result, Comparison) else matrix_card(result)
 
 
 def find_renderer(path: Path, renderers: Sequence[Renderer[Any]] = RENDERERS) -> Renderer[Any]:
@@ -115,6 +169,6 @@ def find_renderer(path: Path, renderers: Sequence[Renderer[Any]] = RENDERERS) ->
     what = (
         f"no report format has the suffix {suffix!r}"
         if suffix
-        else f"{path} has no suffix to tell the format"
+        else f"{path} has no suffix that selects a format"
     )
     raise UsageError(what, hint)

@@ -1,46 +1,34 @@
-"""One row an operation, for spreadsheets."""
+"""Comma-separated values, for spreadsheets."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from coremlscope.render.columns import figure_columns, listed_columns, op_columns
 from coremlscope.render.words import compact_type
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.profile import Profile
 
-if TYPE_CHECKING:
-    from coremlscope.describe.model import ModelSummary
-    from coremlscope.results.profile import Profile
-
-__all__ = ["render_csv"]
-
-_WORK_COLUMNS = ("flops", "read_bytes", "written_bytes", "weight_bytes", "work_is_complete")
+__all__ = ["render_csv", "render_figures_csv"]
 
 
 def render_csv(subject: Profile | ModelSummary) -> str:
-    """The operations as comma-separated values with a heading; what is not known is left empty."""
-    from coremlscope.describe.model import ModelSummary
-    from coremlscope.render.columns import op_columns
+    """The operations, one row each, under a heading; unknown values are empty."""
+    columns = listed_columns(subject) if isinstance(subject, ModelSummary) else op_columns(subject)
+    return _text({**columns, "results": [compact_type(types or "") for types in columns["results"]]})
 
-    columns = _summary_columns(subject) if isinstance(subject, ModelSummary) else op_columns(subject)
-    columns["results"] = [compact_type(types or "") for types in columns["results"]]
+
+def render_figures_csv(profiles: Sequence[Profile]) -> str:
+    """What was measured, planned and estimated of a prediction of each model, one row a figure."""
+    return _text(figure_columns(profiles))
+
+
+def _text(columns: Mapping[str, Sequence[Any]]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
     return file.getvalue()
-
-
-def _summary_columns(model: ModelSummary) -> dict[str, list[Any]]:
-    last = (*_WORK_COLUMNS, "layer", "layer_type")
-    names = ("id", "type", "name", "results", *last)
-    rows: Iterable[Sequence[Any]] = (
-        (op.id, op.type, op.name, "; ".join(op.outputs), *(getattr(op, key) for key in last))
-        for op in model.op_list
-    )
-    columns: Mapping[str, list[Any]] = {name: [] for name in names}
-    for row in rows:
-        for name, value in zip(names, row, strict=True):
-            columns[name].append(value)
-    return dict(columns)

@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 
 from coremlscope.comparison.change import Change
-from coremlscope.comparison.plans import OpPlacement, PlacementChange
+from coremlscope.comparison.plans import PlanChange, PlannedOpChange
 from coremlscope.comparison.profiles import Comparison, Difference
-from coremlscope.devices.unit import ComputeUnit
-from coremlscope.render.words import plural
+from coremlscope.render.words import SHORT_UNIT_NAMES, plural, unit_name
 from coremlscope.units import format_bytes, format_count, format_duration
 
 __all__ = [
     "describe_operations",
     "describe_units",
+    "device_title",
     "fact_rows",
     "format_interval",
     "format_ratio",
+    "measured_by",
     "method",
-    "placed_cells",
+    "planned_cells",
     "seconds",
     "verdict",
     "whole_rows",
 ]
 
-_UNITS: dict[ComputeUnit, str] = {"cpu": "CPU", "gpu": "GPU", "neural_engine": "NE"}
 _FORMATS = {"parameters": format_count, "FLOPs": format_count, "weight bytes": format_bytes}
 
 
@@ -57,7 +57,7 @@ def format_interval(change: Change) -> str:
 
 
 def verdict(change: Change) -> str:
-    """What the change amounts to, in a word."""
+    """The verdict of a change; empty where nothing was compared."""
     return "" if change.ratio is None else change.verdict
 
 
@@ -72,17 +72,23 @@ def fact_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     return rows
 
 
+def measured_by(difference: Difference) -> str:
+    """What measured the times: the labels of the measurements."""
+    return f"measured by {' and '.join(dict.fromkeys(difference.measured))}, medians"
+
+
 def method(difference: Difference) -> str:
-    """How it was found out whether times differ, in sentences."""
+    """How times were compared, in sentences."""
     if difference.incomparable:
         return f"not compared: {difference.incomparable}"
-    turns = (
-        "predictions were timed in turns, and the interval is that of the ratios of the rounds"
-        if difference.in_turns
-        else "intervals of the two medians that were measured at different times: a drift of the machine"
-        " between them is not in the interval; comparing models themselves times them in turns"
+    source = (
+        "predictions were timed in interleaved rounds, and the interval is that of the rounds' ratios"
+        if difference.interleaved
+        else "the interval follows from those of the two medians, which were measured at different times: a"
+        " drift of the machine between them is not part of it; comparing models instead of profiles"
+        " interleaves their predictions"
     )
-    return f"{turns}; `no change` where it holds 0, `unclear` where there are too few samples"
+    return f"{source}; `no change`: it contains 0; `unclear`: there are too few samples"
 
 
 def describe_operations(difference: Difference) -> str:
@@ -98,35 +104,35 @@ def describe_operations(difference: Difference) -> str:
     return f"{text}; {', '.join(changes)}" if changes else text
 
 
-def whole_rows(placement: PlacementChange) -> list[tuple[str, Change]]:
-    """The figures of a whole prediction: each with what it is."""
-    rows = [] if placement.latency is None else [("estimated", placement.latency)]
-    return [*rows, ("planned", placement.planned)]
+def device_title(plan: PlanChange) -> str:
+    """The devices and settings of the two plans: `M1, all → M1, cpu_only`."""
+    return plan.before if plan.before == plan.after else f"{plan.before} → {plan.after}"
 
 
-def describe_units(placement: PlacementChange) -> str:
-    """Which units run how many: `operations: NE 98 → 90, CPU 7 → 15; changes of unit: 4`."""
-    units = [
-        f"{_UNITS[unit]} {before}" if before == after else f"{_UNITS[unit]} {before} → {after}"
-        for unit, (before, after) in placement.units.items()
-    ]
-    before, after = placement.switches
-    switches = f"{before} → {after}" if before != after else str(after)
-    moved = f"; {plural(placement.moved, 'operation')} moved" if placement.moved else ""
-    return f"operations: {', '.join(units)}{moved}; changes of unit: {switches}"
+def whole_rows(plan: PlanChange) -> list[tuple[str, Change]]:
+    """The figures of a whole prediction, each with its origin."""
+    rows = [] if plan.latency is None else [("estimated", plan.latency)]
+    return [*rows, ("planned", plan.planned)]
 
 
-def placed_cells(op: OpPlacement) -> tuple[str, ...]:
+def describe_units(plan: PlanChange) -> str:
+    """How many operations each unit runs: `operations: NE 98 → 90, CPU 7 → 15; changes of unit: 4`."""
+    units = [f"{SHORT_UNIT_NAMES[unit]} {_both(*counts)}" for unit, counts in plan.units.items()]
+    moved = f"; {plural(plan.moved, 'operation')} moved" if plan.moved else ""
+    return f"operations: {', '.join(units)}{moved}; changes of unit: {_both(*plan.switches)}"
+
+
+def _both(before: int, after: int) -> str:
+    return str(after) if before == after else f"{before} → {after}"
+
+
+def planned_cells(op: PlannedOpChange) -> tuple[str, ...]:
     """One operation: type, name, units, planned costs and their change."""
     if not op.before or not op.after:
-        unit = _unit(op.unit_after if op.after else op.unit_before)
+        unit = unit_name(op.unit_after if op.after else op.unit_before)
         last = "added" if op.after else "removed"
     else:
-        before, after = _unit(op.unit_before), _unit(op.unit_after)
+        before, after = unit_name(op.unit_before), unit_name(op.unit_after)
         unit = before if before == after else f"{before} → {after}"
         last = format_ratio(op.planned.ratio)
     return (op.type, op.name, unit, seconds(op.planned.before), seconds(op.planned.after), last)
-
-
-def _unit(unit: ComputeUnit | None) -> str:
-    return "unknown" if unit is None else _UNITS[unit]

@@ -1,26 +1,31 @@
-"""Everything, for programs."""
+"""Whole results as JSON, for programs."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-__all__ = ["Result", "plain", "render_json", "render_values"]
+from coremlscope.comparison.profiles import Comparison
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.profile import Profile
+from coremlscope.results.schema import to_json
+
+__all__ = ["Result", "plain", "render_json", "render_values", "to_values"]
+
+#: Everything that reports are made of.
+Result = Profile | ModelSummary | Comparison | Sequence[Profile]
 
 
-class Result(Protocol):
-    """What can be told as plain values."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as plain values."""
-        ...
+def to_values(subject: Result) -> dict[str, Any]:
+    """A result as plain JSON values, with the schema's name."""
+    return subject.to_json() if isinstance(subject, Comparison) else to_json(subject)
 
 
 def render_json(subject: Result) -> str:
-    """A report as JSON text. Numbers that JSON lacks (infinite ones) become null."""
-    return render_values(subject.to_json())
+    """A result as JSON text. Numbers that JSON lacks (infinite ones) become null."""
+    return render_values(to_values(subject))
 
 
 def render_values(values: Any) -> str:

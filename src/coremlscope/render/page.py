@@ -1,7 +1,7 @@
-"""One self-contained page: the front end's script and style sheet with the result's JSON between them.
+"""One self-contained HTML page: the front end's script and style sheet, and the result as JSON.
 
-The page is made from `frontend/` (TypeScript) by `make frontend`; what that built lies in `bundle/`. The page
-loads nothing: a Content-Security-Policy allows just the one script and the one style sheet.
+`make frontend` builds the front end from `frontend/` (TypeScript) into `bundle/`. The page loads nothing: a
+Content-Security-Policy allows only the one script and the one style sheet.
 """
 
 from __future__ import annotations
@@ -11,23 +11,21 @@ import functools
 import hashlib
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from coremlscope.render.json import plain
-from coremlscope.render.words import model_name
+from coremlscope.comparison.profiles import Comparison
+from coremlscope.render.json import Result, plain, to_values
+from coremlscope.render.words import model_name, plural
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.profile import Profile
 from coremlscope.units import escape_controls
 from coremlscope.version import __version__
 
-if TYPE_CHECKING:
-    from coremlscope.comparison.profiles import Comparison
-    from coremlscope.describe.model import ModelSummary
-    from coremlscope.results.profile import Profile
+__all__ = ["build_page", "render_html", "render_html_comparison", "to_page_values"]
 
-__all__ = ["build_page", "render_html", "render_html_comparison"]
-
-#: What would end the script element or start a comment in it, and what JSON allows but old scripts do not.
+#: Characters that could end the script element or start a comment, and two that old scripts do not allow.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 _PAGE = """\
@@ -44,7 +42,7 @@ _PAGE = """\
 <style>{style}</style>
 </head>
 <body>
-<noscript>This report needs JavaScript, which the page brings along.</noscript>
+<noscript>This report needs JavaScript; the script is part of the page.</noscript>
 <div id="app"></div>
 <script type="application/json" id="payload">{payload}</script>
 <script>{script}</script>
@@ -53,16 +51,34 @@ _PAGE = """\
 """
 
 
-def render_html(subject: Profile | ModelSummary) -> str:
+def render_html(subject: Profile | ModelSummary | Sequence[Profile]) -> str:
     """A report as a page."""
-    data = subject.to_json()
-    path = data["model"]["path"] if "model" in data else data["path"]
-    return build_page(data, model_name(path))
+    if isinstance(subject, Profile):
+        title = model_name(subject.model.path)
+    elif isinstance(subject, ModelSummary):
+        title = model_name(subject.path)
+    else:
+        title = plural(len(subject), "model")
+    return build_page(to_page_values(subject), title)
 
 
 def render_html_comparison(comparison: Comparison) -> str:
     """A comparison as a page."""
-    return build_page(comparison.to_json(), " · ".join(s.label for s in comparison.subjects))
+    return build_page(to_page_values(comparison), " · ".join(s.label for s in comparison.subjects))
+
+
+def to_page_values(subject: Result) -> dict[str, Any]:
+    """A result as plain values for a page: to keep it small, planned costs have six significant digits."""
+    values = to_values(subject)
+    for profile in values.get("profiles", [values]):
+        for plan in profile.get("plans", ()):
+            for column in (plan["cost_ms"], *(setting["detour_ms"] for setting in plan["settings"])):
+                column.update({name: [*map(_rounded, costs)] for name, costs in column.items()})
+    return values
+
+
+def _rounded(cost: float | None) -> float | None:
+    return None if cost is None else float(f"{cost:.6g}")
 
 
 def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False) -> str:
@@ -70,8 +86,8 @@ def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False)
 
     Args:
         result: Plain values with a `schema` that the front end knows (`frontend/src/main.tsx`).
-        title: What the window is called.
-        connects: Whether it may ask the server that it comes from for more.
+        title: The title of the window.
+        connects: Whether the page may send requests to the server that it comes from.
     """
     style, script = _bundle()
     policy = "; ".join(

@@ -1,14 +1,14 @@
-"""A plan as JSON."""
+"""The form of `plan --json`: a plan operation by operation."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from coremlscope.devices.unit import SETTINGS, ComputeUnits
-from coremlscope.placement.plan import FunctionPlan, Plan, Planned
-from coremlscope.placement.verdict import Reason
+from coremlscope.devices.unit import SETTINGS
+from coremlscope.render.json import render_values
+from coremlscope.results.plan import Plan, PlannedOp, PlanView, Reason, segments, unit_costs_ms, unit_counts
+from coremlscope.results.profile import Profile
 
 __all__ = ["SCHEMA", "plan_to_json", "render_plan_json"]
 
@@ -16,83 +16,114 @@ __all__ = ["SCHEMA", "plan_to_json", "render_plan_json"]
 SCHEMA = "coremlscope.plan/1"
 
 
-def render_plan_json(plan: Plan) -> str:
-    """A plan as JSON text."""
-    return json.dumps(plan_to_json(plan), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+def render_plan_json(profile: Profile) -> str:
+    """The first plan of a profile as JSON text.
+
+    Raises:
+        LookupError: The profile holds no plan.
+    """
+    return render_values(plan_to_json(profile))
 
 
-def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """A plan as plain values. What stands at an operation is of the first setting; with several settings each
-    operation and function also holds the others under `settings`."""
-    setting = plan.settings[0]
+def plan_to_json(profile: Profile, plan: Plan | None = None) -> dict[str, Any]:
+    """A plan as plain values.
+
+    Keys of an operation or function are those of the first setting; with several settings all of them are
+    also under `settings`.
+
+    Args:
+        profile: The profile.
+        plan: One of its plans; the first where it is None.
+
+    Raises:
+        LookupError: The profile holds no plan.
+    """
+    if plan is None:
+        if not profile.plans:
+            raise LookupError("this profile holds no plan")
+        plan = profile.plans[0]
+    views = [plan.view(profile.ops, setting) for setting in plan.settings]
+    functions = [view.functions() for view in views]
     return {
         "schema": SCHEMA,
-        "origin": "planned",
-        "device": plan.device.name,
-        "chip": plan.device.chip.id,
-        "os": str(plan.device.os),
-        "compute_units": setting,
-        "cost_model": plan.basis,
+        "origin": plan.origin,
+        "device": plan.device,
+        "chip": plan.chip,
+        "os": plan.os,
+        "compute_units": views[0].compute_units,
+        "cost_model": plan.cost_model,
         "notes": list(plan.notes),
-        "functions": {name: _function(plan, function) for name, function in plan.functions.items()},
+        "functions": {
+            name: _Function(views, name, [by_name[name] for by_name in functions]).to_json()
+            for name in functions[0]
+        },
     }
 
 
-def _function(plan: Plan, function: FunctionPlan) -> dict[str, Any]:
-    setting = plan.settings[0]
+class _Function:
+    """One function under all settings; `sides` holds its operations under each."""
+
+    def __init__(self, views: list[PlanView], name: str, sides: list[tuple[PlannedOp, ...]]) -> None:
+        self._views, self._name, self._sides = views, name, sides
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            **self._totals(0),
+            "segments": [
+                {
+                    "backend": backend,
+                    "operations": [op.id for op in ops],
+                    "planned_ms": sum(op.planned_ms or 0.0 for op in ops),
+                }
+                for backend, ops in segments(self._sides[0])
+            ],
+            **self._others(self._totals),
+            "operations": [self._operation(index) for index in range(len(self._sides[0]))],
+        }
+
+    def _others(self, tell: Callable[[int], dict[str, Any]]) -> Mapping[str, Any]:
+        if len(self._views) == 1:
+            return {}
+        return {"settings": {view.compute_units: tell(place) for place, view in enumerate(self._views)}}
+
+    def _totals(self, place: int) -> dict[str, Any]:
+        view, ops = self._views[place], self._sides[place]
+        cost = view.setting.functions.get(self._name)
+        counts = unit_counts(ops)
+        units = {unit: counts[unit] for unit in SETTINGS[view.compute_units]}
+        return {
+            "planned_ms": None if cost is None else cost.total_ms,
+            "switches": None if cost is None else cost.switches,
+            "counts": {**units, "unknown": counts[None]},
+            "cost_ms": unit_costs_ms(ops, view.compute_units),
+        }
+
+    def _operation(self, index: int) -> dict[str, Any]:
+        op = self._sides[0][index]
+        return {
+            "id": op.id,
+            "name": op.name,
+            "type": op.type,
+            "outputs": list(op.output_names),
+            "inserted": op.inserted,
+            **_choice(op),
+            "supported": [unit for unit, support in op.supported.items() if support == "yes"],
+            "unknown": [unit for unit, support in op.supported.items() if support == "unknown"],
+            "planned_ms": dict(op.cost_ms),
+            "planned_basis": dict(op.cost_basis),
+            **self._others(lambda place: _choice(self._sides[place][index])),
+            "reasons": [_reason(reason) for reason in self._views[0].reasons(op)],
+            "advice": [_reason(reason) for reason in op.advice],
+        }
+
+
+def _choice(op: PlannedOp) -> dict[str, Any]:
     return {
-        **_totals(function, setting),
-        "segments": [
-            {"backend": segment.backend, "operations": list(segment.ops), "planned_ms": segment.planned_ms}
-            for segment in function.segments[setting]
-        ],
-        **_others(plan, lambda other: _totals(function, other)),
-        "operations": [_operation(plan, op) for op in function.ops],
-    }
-
-
-def _others(plan: Plan, tell: Any) -> Mapping[str, Any]:
-    if len(plan.settings) == 1:
-        return {}
-    return {"settings": {other: tell(other) for other in plan.settings}}
-
-
-def _totals(function: FunctionPlan, setting: ComputeUnits) -> dict[str, Any]:
-    counts = function.counts(setting)
-    return {
-        "planned_ms": function.total_ms[setting],
-        "switches": function.switches(setting),
-        "counts": {**{unit: counts[unit] for unit in SETTINGS[setting]}, "unknown": counts[None]},
-        "cost_ms": function.cost_ms(setting),
-    }
-
-
-def _operation(plan: Plan, op: Planned) -> dict[str, Any]:
-    setting = plan.settings[0]
-    return {
-        "id": op.id,
-        "name": op.name,
-        "type": op.type,
-        "outputs": list(op.outputs),
-        "inserted": op.inserted,
-        **_choice(op, setting),
-        "supported": [unit for unit in op.verdicts if op.supported(unit) == "yes"],
-        "unknown": [unit for unit in op.verdicts if op.supported(unit) == "unknown"],
-        "planned_ms": {backend: cost.ms for backend, cost in op.costs.items()},
-        "planned_basis": {backend: cost.basis for backend, cost in op.costs.items()},
-        **_others(plan, lambda other: _choice(op, other)),
-        "reasons": [_reason(reason) for reason in op.reasons(setting)],
-        "advice": [_reason(reason) for verdict in op.verdicts.values() for reason in verdict.advice],
-    }
-
-
-def _choice(op: Planned, setting: ComputeUnits) -> dict[str, Any]:
-    choice = op.choices[setting]
-    return {
-        "preferred": choice.unit,
-        "selected_backend": choice.backend,
-        "weight": choice.weight,
-        "detour_ms": dict(choice.detour_ms),
+        "preferred": op.unit,
+        "selected_backend": op.backend,
+        "weight": op.weight,
+        "detour_ms": dict(op.detour_ms),
     }
 
 

@@ -1,80 +1,87 @@
-"""Reasons of a plan, grouped: what holds operations back from a unit, and what to do about it."""
+"""Reasons of a plan, grouped: what keeps operations off a unit, and what to do about it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coremlscope.devices.unit import CPU, SETTINGS, ComputeUnit, ComputeUnits
-from coremlscope.placement.plan import COST_RULE, FunctionPlan, Planned
-from coremlscope.placement.verdict import Reason
+from coremlscope.devices.unit import CPU, SETTINGS, ComputeUnit
+from coremlscope.results.plan import COST_RULE, PlannedOp, PlanView, Reason
 
 __all__ = ["ReasonGroup", "group_advice", "group_reasons", "unknown_ops"]
 
+_Members = list[tuple[PlannedOp, Reason]]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonGroup:
-    """Operations that one rule holds back from a unit.
+    """Operations that one rule keeps off a unit.
 
     Attributes:
         unit: The unit.
-        reason: The rule, as it speaks of the first operation.
+        reason: The reason of the first operation.
         ops: The operations.
-        varies: True where the rule says something else of the others.
+        varies: True where the reasons of the others have other numbers.
         planned_ms: What they cost by the plan, where they run now.
     """
 
     unit: ComputeUnit
     reason: Reason
-    ops: tuple[Planned, ...]
+    ops: tuple[PlannedOp, ...]
     varies: bool
     planned_ms: float
 
 
-def group_reasons(function: FunctionPlan, setting: ComputeUnits) -> list[ReasonGroup]:
-    """Why operations are not on the accelerators that a setting allows, costliest groups first.
+def group_reasons(view: PlanView, ops: Sequence[PlannedOp]) -> list[ReasonGroup]:
+    """Why operations are not on the accelerators that the setting allows, costliest groups first.
 
-    That the CPU could run an operation which an accelerator runs is no reason for anything, and left out.
+    That the CPU could run an operation which an accelerator runs is left out: nobody asks why it does not.
+
+    Args:
+        view: The plan under one setting.
+        ops: The operations of one of its functions.
     """
-    found: dict[tuple[ComputeUnit, str], list[tuple[Planned, Reason]]] = {}
-    for op in function.ops:
-        for reason in op.reasons(setting):
-            if reason.unit != CPU and _counts(reason, op, setting):
+    found: dict[tuple[ComputeUnit, str], _Members] = {}
+    for op in ops:
+        for reason in view.reasons(op):
+            if reason.unit != CPU and _counts(reason, op):
                 found.setdefault((reason.unit, reason.rule), []).append((op, reason))
-    return _groups(found, setting)
+    return _groups(found)
 
 
-def _counts(reason: Reason, op: Planned, setting: ComputeUnits) -> bool:
-    """What a detour costs is told of operations on the CPU only: people look for the accelerators."""
-    return reason.rule != COST_RULE or op.choices[setting].unit == CPU
+def _counts(reason: Reason, op: PlannedOp) -> bool:
+    """Costs of detours are given for operations on the CPU only: people look for the accelerators."""
+    return reason.rule != COST_RULE or op.unit == CPU
 
 
-def group_advice(function: FunctionPlan, setting: ComputeUnits) -> list[ReasonGroup]:
+def group_advice(ops: Sequence[PlannedOp]) -> list[ReasonGroup]:
     """What rules advise on operations where they run."""
-    found: dict[tuple[ComputeUnit, str], list[tuple[Planned, Reason]]] = {}
-    for op in function.ops:
-        unit = op.choices[setting].unit
-        if unit is not None:
-            for reason in op.verdicts[unit].advice:
-                found.setdefault((unit, reason.rule), []).append((op, reason))
-    return _groups(found, setting)
+    found: dict[tuple[ComputeUnit, str], _Members] = {}
+    for op in ops:
+        for reason in op.advice:
+            if reason.unit == op.unit:
+                found.setdefault((reason.unit, reason.rule), []).append((op, reason))
+    return _groups(found)
 
 
-def _groups(
-    found: dict[tuple[ComputeUnit, str], list[tuple[Planned, Reason]]], setting: ComputeUnits
-) -> list[ReasonGroup]:
-    groups = []
-    for (unit, _), members in found.items():
-        ops = tuple(op for op, _ in members)
-        cost = sum(op.cost_ms(setting) or 0.0 for op in ops)
-        texts = {reason.text for _, reason in members}
-        groups.append(ReasonGroup(unit, members[0][1], ops, len(texts) > 1, cost))
+def _groups(found: dict[tuple[ComputeUnit, str], _Members]) -> list[ReasonGroup]:
+    groups = [
+        ReasonGroup(
+            unit=unit,
+            reason=members[0][1],
+            ops=tuple(op for op, _ in members),
+            varies=len({reason.text for _, reason in members}) > 1,
+            planned_ms=sum(op.planned_ms or 0.0 for op, _ in members),
+        )
+        for (unit, _), members in found.items()
+    ]
     return sorted(groups, key=lambda group: (-group.planned_ms, -len(group.ops)))
 
 
-def unknown_ops(function: FunctionPlan, setting: ComputeUnits) -> dict[ComputeUnit, list[Planned]]:
-    """Operations that no rule speaks of, by unit."""
+def unknown_ops(view: PlanView, ops: Sequence[PlannedOp]) -> dict[ComputeUnit, list[PlannedOp]]:
+    """Operations that no rule covers, by unit."""
     return {
-        unit: ops
-        for unit in SETTINGS[setting]
-        if (ops := [op for op in function.ops if op.supported(unit) == "unknown"])
+        unit: found
+        for unit in SETTINGS[view.compute_units]
+        if (found := [op for op in ops if op.supported.get(unit) == "unknown"])
     }

@@ -1,25 +1,27 @@
 """A profile as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
 The form is Chrome's Trace Event Format: times in microseconds, `X` for something with a duration, `M` for
-names, `s` and `f` for the ends of an arrow. What was measured, what is planned and what is estimated are
-processes of their own. Only durations are known: things follow each other without gaps.
+names, `s` and `f` for the ends of an arrow. Each measurement, plan and estimate is a process of its own. Only
+durations are known: starts follow from them, without gaps.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
-from coremlscope.devices.unit import SETTINGS, ComputeUnit
+from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.render.json import plain
-from coremlscope.render.words import compact_type, model_name
+from coremlscope.render.timing import disclaimer, measurement_name
+from coremlscope.render.words import compact_type, model_name, plural
+from coremlscope.results.estimate import Estimate
+from coremlscope.results.measurement import Measurement
+from coremlscope.results.plan import PlanView
+from coremlscope.results.profile import Profile
 from coremlscope.units import escape_controls, format_duration
 from coremlscope.version import __version__
-
-if TYPE_CHECKING:
-    from coremlscope.results.plan import DevicePlan, SettingEstimate, SettingPlan
-    from coremlscope.results.profile import Profile
 
 __all__ = ["render_trace"]
 
@@ -36,26 +38,37 @@ _TRACKS: dict[ComputeUnit | None, tuple[int, str]] = {
 
 def render_trace(profile: Profile) -> str:
     """A profile as the JSON text of a trace."""
-    events = [*_measured(profile)]
-    arrows = _Arrows()
-    process = 2
-    for plan in profile.plans:
-        for setting in plan.settings:
-            events += _planned(profile, plan, setting, process, arrows)
-            process += 1
-            if setting.estimate is not None:
-                events += _estimated(profile, plan, setting, setting.estimate, process, arrows)
-                process += 1
+    events: list[Event] = []
+    for process, events_of in enumerate(_processes(profile, _Arrows()), 1):
+        events += events_of(process)
     trace = {
         "traceEvents": events,
         "displayTimeUnit": "ms",
         "otherData": {
             "model": model_name(profile.model.path),
             "made by": f"coremlscope {__version__}",
-            "note": "durations are measured, planned or estimated, as the processes say; starts are not",
+            "note": "durations are measured, planned or estimated, as processes say; starts are not",
         },
     }
     return json.dumps(plain(trace), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _processes(profile: Profile, arrows: _Arrows) -> Iterator[Callable[[int], Iterable[Event]]]:
+    """What the processes show, given their numbers: measurements, then each plan with its estimate."""
+    for measurement in profile.measurements:
+        yield partial(_measured, profile, measurement)
+    waiting = [estimate for estimate in profile.estimates if estimate.kernel_s]
+    for plan in profile.plans:
+        for setting in plan.settings:
+            yield partial(_planned, plan.view(profile.ops, setting), arrows)
+            key = plan.device, plan.os, setting.compute_units
+            if plan.planner == "Core ML":
+                continue
+            for estimate in [e for e in waiting if (e.device, e.os, e.compute_units) == key]:
+                waiting.remove(estimate)
+                yield partial(_estimated, profile, estimate, arrows)
+    for estimate in waiting:
+        yield partial(_estimated, profile, estimate, arrows)
 
 
 def _process(process: int, name: str, tracks: Iterable[tuple[int, str]], label: str = "") -> Iterator[Event]:
@@ -73,37 +86,56 @@ def _meta(process: int, track: int, kind: str, **arguments: Any) -> Event:
 
 
 def _slice(
-    process: int, track: int, name: str, kind: str, start_s: float, seconds: float, **arguments: Any
+    process: int,
+    track: int,
+    name: str,
+    *,
+    kind: str,
+    start_s: float,
+    seconds: float,
+    arguments: Mapping[str, Any],
 ) -> Event:
-    return {
-        "ph": "X", "pid": process, "tid": track, "name": escape_controls(name), "cat": kind,
-        "ts": start_s * _US, "dur": seconds * _US, "args": arguments,
-    }  # fmt: skip
+    where = {"pid": process, "tid": track, "ts": start_s * _US, "dur": seconds * _US}
+    return {"ph": "X", "name": escape_controls(name), "cat": kind, **where, "args": dict(arguments)}
 
 
-def _measured(profile: Profile) -> Iterator[Event]:
-    process, phases, operations = 1, 1, 2
-    tracks = ((phases, "phases"), (operations, "one prediction, by operation (medians)"))
-    label = f"{profile.host.threads} threads; not Core ML"
-    yield from _process(process, f"measured on {profile.host.label}", tracks, label)
+def _measured(profile: Profile, measurement: Measurement, process: int) -> Iterator[Event]:
+    phases, operations = 1, 2
+    name = measurement_name(measurement, profile.measurements)
+    tracks = [(phases, "phases")] if measurement.phases else []
+    if measurement.groups:
+        tracks.append((operations, "one prediction, by operation (medians)"))
+    threads = "" if measurement.threads is None else plural(measurement.threads, "thread")
+    label = f"{threads}{disclaimer(measurement)}".removeprefix("; ")
+    yield from _process(process, f"measured: {name}", tracks, label)
     now = 0.0
-    for name in ("compile", "load", "predict"):
-        phase = getattr(profile, name)
-        taken = [("warm-up of " + name, s) for s in phase.warmups_s] + [(name, s) for s in phase.samples_s]
-        for index, (title, seconds) in enumerate(taken):
-            yield _slice(process, phases, title, "measured", now, seconds, number=index, origin=phase.origin)
+    for phase_name, phase in measurement.phases.items():
+        taken = [("warm-up of " + phase_name, s) for s in phase.warmups_s]
+        for index, (title, seconds) in enumerate([*taken, *((phase_name, s) for s in phase.samples_s)]):
+            arguments: dict[str, Any] = {"number": index, "origin": phase.origin}
+            yield _slice(
+                process, phases, title, kind="measured", start_s=now, seconds=seconds, arguments=arguments
+            )
             now += seconds
     now = 0.0
-    by_id = {row.id: row for row in profile.ops}
-    for group in profile.groups:
-        members = [by_id[id_] for id_ in group.op_ids if id_ in by_id]
+    rows = list(profile.ops)
+    for group in measurement.groups:
+        members = [rows[row] for row in group.ops]
+        arguments = {
+            "origin": "measured by the engine's profiler, median",
+            "share": group.share,
+            "operations": [_operation(op.id, op.type, op.name, op.outputs) for op in members],
+            "engine_nodes": [f"{op_type} {node}" for node, op_type in group.engine_nodes],
+        }
         yield _slice(
-            process, operations, group.label, "measured", now, group.wall_s,
-            origin="measured by the engine's profiler, median",
-            share=group.share,
-            operations=[_operation(op.id, op.type, op.name, op.outputs) for op in members],
-            engine_nodes=[f"{op_type} {name}" for name, op_type in group.engine_nodes],
-        )  # fmt: skip
+            process,
+            operations,
+            group.label,
+            kind="measured",
+            start_s=now,
+            seconds=group.wall_s,
+            arguments=arguments,
+        )
         now += group.wall_s
 
 
@@ -122,7 +154,7 @@ class _Arrows:
         """An arrow from the end of one slice to the beginning of another."""
         self._last += 1
         common = {"cat": "switch", "name": "change of unit", "id": self._last, "pid": before["pid"]}
-        # Just within the slice: where it ends, the arrow would belong to nothing.
+        # Just before the end: an arrow that starts at the end of a slice is not attached to it.
         end = before["ts"] + before["dur"] * 0.999
         yield {**common, "ph": "s", "tid": before["tid"], "ts": end}
         yield {**common, "ph": "f", "bp": "e", "tid": after["tid"], "ts": after["ts"]}
@@ -139,64 +171,66 @@ class _Arrows:
             last = event
 
 
-def _tracks(setting: SettingPlan, *, unknown: bool) -> list[tuple[int, str]]:
-    units: list[ComputeUnit | None] = [*SETTINGS[setting.compute_units], *([None] if unknown else [])]
+def _tracks(compute_units: ComputeUnits, *, unknown: bool) -> list[tuple[int, str]]:
+    units: list[ComputeUnit | None] = [*SETTINGS[compute_units], *([None] if unknown else [])]
     return [_TRACKS[unit] for unit in units]
 
 
-def _planned(
-    profile: Profile, plan: DevicePlan, setting: SettingPlan, process: int, arrows: _Arrows
-) -> Iterator[Event]:
-    from coremlscope.results.placements import placed_ops
-
-    ops = list(placed_ops(profile.ops, plan, setting))
-    label = f"{format_duration(setting.total_ms / 1e3)} in all, launches and switches included"
-    tracks = _tracks(setting, unknown=any(op.unit is None for op in ops))
-    name = f"planned: {plan.device}, {setting.compute_units}"
-    yield from _process(process, name, tracks, f"{label}; by Core ML's cost model, nothing was measured")
+def _planned(view: PlanView, arrows: _Arrows, process: int) -> Iterator[Event]:
+    plan, ops = view.plan, view.ops
+    label = f"{format_duration(view.setting.total_ms / 1e3)} in all, launches and switches included"
+    tracks = _tracks(view.compute_units, unknown=any(op.unit is None for op in ops))
+    by = "by Core ML" if plan.planner == "Core ML" else "by Core ML's cost model"
+    planned = "planned by Core ML" if plan.planner == "Core ML" else "planned"
+    name = f"{planned}: {plan.device}, {view.compute_units}"
+    yield from _process(process, name, tracks, f"{label}; {by}, nothing was measured")
 
     def slices() -> Iterator[Event]:
         now = 0.0
         for op in ops:
             seconds = (op.planned_ms or 0.0) / 1e3
-            told = _operation(op.id, op.type, op.name, op.outputs)
+            arguments = {
+                "origin": plan.origin,
+                "operation": _operation(op.id, op.type, op.name, op.outputs),
+                "backend": op.backend,
+                "planned_ms": op.planned_ms,
+            }
             track = _TRACKS[op.unit][0]
             yield _slice(
-                process, track, op.type, "planned", now, seconds,
-                origin="planned", operation=told, backend=op.backend, planned_ms=op.planned_ms,
-            )  # fmt: skip
+                process, track, op.type, kind="planned", start_s=now, seconds=seconds, arguments=arguments
+            )
             now += seconds
 
     yield from arrows.linked(slices())
 
 
-def _estimated(
-    profile: Profile,
-    plan: DevicePlan,
-    setting: SettingPlan,
-    estimate: SettingEstimate,
-    process: int,
-    arrows: _Arrows,
-) -> Iterator[Event]:
-    from coremlscope.results.placements import estimated_kernels
-
+def _estimated(profile: Profile, estimate: Estimate, arrows: _Arrows, process: int) -> Iterator[Event]:
     rows = list(profile.ops)
     whole = estimate.latency
     ends = " – ".join(map(format_duration, (whole.low, whole.high)))
     label = f"{format_duration(whole.value)} in all, in 80 % of the cases {ends}; nothing was measured"
-    name = f"estimated: {plan.device}, {setting.compute_units}"
-    yield from _process(process, name, _tracks(setting, unknown=False), label)
+    name = f"estimated: {estimate.device}, {estimate.compute_units}"
+    yield from _process(process, name, _tracks(estimate.compute_units, unknown=False), label)
+    columns = (estimate.kernel_s, estimate.kernel_unit, estimate.kernel_bound)
 
     def slices() -> Iterator[Event]:
         now = 0.0
-        for kernel in estimated_kernels(profile.ops, plan, estimate):
+        for kernel, seconds, unit, bound in zip(profile.kernels, *columns, strict=True):
             members = [rows[row] for row in kernel.ops]
+            arguments = {
+                "origin": whole.origin,
+                "waits_for": bound,
+                "operations": [_operation(op.id, op.type, op.name, op.outputs) for op in members],
+            }
             yield _slice(
-                process, _TRACKS[kernel.unit][0],
-                " + ".join(dict.fromkeys(op.type for op in members)) or "kernel", "estimated",
-                now, kernel.seconds, origin="estimated", waits_for=kernel.bound,
-                operations=[_operation(op.id, op.type, op.name, op.outputs) for op in members],
-            )  # fmt: skip
-            now += kernel.seconds
+                process,
+                _TRACKS[estimate.units[unit]][0],
+                " + ".join(dict.fromkeys(op.type for op in members)) or "kernel",
+                kind="estimated",
+                start_s=now,
+                seconds=seconds,
+                arguments=arguments,
+            )
+            now += seconds
 
     yield from arrows.linked(slices())

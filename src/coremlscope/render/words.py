@@ -3,12 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 
-from coremlscope.units import format_count
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
+from coremlscope.findings import Finding, Severity
+from coremlscope.results.model import FunctionSummary, ModelSummary
+from coremlscope.results.profile import Profile
+from coremlscope.units import format_bytes, format_count
 
-__all__ = ["KINDS", "bits_each", "compact_type", "count", "histogram", "model_name", "plural", "shorten"]
+__all__ = [
+    "FINDING_MARKS",
+    "KINDS",
+    "SHORT_UNIT_NAMES",
+    "UNIT_NAMES",
+    "bits_each",
+    "by_severity",
+    "compact_type",
+    "count",
+    "histogram",
+    "main_function",
+    "model_name",
+    "parameter_facts",
+    "plural",
+    "shorten",
+    "systems",
+    "unit_name",
+]
+
+#: Compute units, in full and in short.
+UNIT_NAMES: Mapping[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "Neural Engine"}
+SHORT_UNIT_NAMES: Mapping[ComputeUnit, str] = {**UNIT_NAMES, NEURAL_ENGINE: "NE"}
+
+#: What precedes findings in lists.
+FINDING_MARKS: Mapping[Severity, str] = {"error": "✗", "warning": "!", "info": "·"}
 
 #: Apple's names of model types, for people.
 KINDS = {
@@ -21,7 +49,7 @@ KINDS = {
     "pipelineRegressor": "pipeline regressor",
     "visionFeaturePrint": "Vision feature print",
     "audioFeaturePrint": "audio feature print",
-    "soundAnalysisPreprocessing": "preparation of sound",
+    "soundAnalysisPreprocessing": "sound preprocessing",
     "textClassifier": "text classifier",
     "wordTagger": "word tagger",
     "gazetteer": "gazetteer",
@@ -30,10 +58,43 @@ KINDS = {
 }
 
 _TENSOR = re.compile(r"tensor<(\w+), \[([^\]]*)\]>")
+_UNREAD = FunctionSummary(name="", inputs=(), outputs=())
+
+
+def unit_name(unit: ComputeUnit | None) -> str:
+    """A compute unit in short; `unknown` where no unit is known to run an operation."""
+    return "unknown" if unit is None else SHORT_UNIT_NAMES[unit]
+
+
+def systems(profiles: Iterable[Profile]) -> list[tuple[str, str]]:
+    """The devices and their systems that profiles hold plans or estimates for."""
+    found: dict[tuple[str, str], None] = {}
+    for profile in profiles:
+        found.update(dict.fromkeys((plan.device, plan.os) for plan in profile.plans))
+        found.update(dict.fromkeys((estimate.device, estimate.os) for estimate in profile.estimates))
+    return list(found)
+
+
+def main_function(model: ModelSummary) -> FunctionSummary:
+    """The default function; an empty one for a model that could not be read."""
+    return model.functions[0] if model.functions else _UNREAD
+
+
+def parameter_facts(model: ModelSummary) -> list[str]:
+    """The number and size of a model's parameters, where it has any: `3.50 M parameters in 7.00 MB`."""
+    if not model.weights:
+        return []
+    return [f"{format_count(model.parameters)} parameters in {format_bytes(model.weights_bytes)}"]
+
+
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings, the most severe first."""
+    order = list(FINDING_MARKS)
+    return sorted(findings, key=lambda finding: order.index(finding.severity))
 
 
 def shorten(text: str, width: int) -> str:
-    """`text` in at most `width` characters; what is too much is left out in the middle."""
+    """`text` in at most `width` characters; the middle of a longer text is replaced by an ellipsis."""
     if len(text) <= width:
         return text
     if width < 3:
@@ -53,7 +114,7 @@ def _compact(match: re.Match[str]) -> str:
 
 
 def model_name(path: str) -> str:
-    """The last part of a path, or what bytes are called."""
+    """The last part of a path, or `model` for a model that was read from bytes."""
     return PurePath(path).name or "model"
 
 
@@ -65,14 +126,14 @@ def plural(number: int, noun: str) -> str:
 
 
 def count(number: int | None, is_complete: bool = True) -> str:
-    """A count in SI units; `≥` where it is a lower bound, `?` where it is not known."""
+    """A count in SI units; `≥` where it is a lower bound, `?` where it is unknown."""
     if number is None:
         return "?"
     return f"{'' if is_complete else '≥ '}{format_count(number)}"
 
 
 def bits_each(nbytes: int, parameters: int) -> str:
-    """Bits that a parameter takes in the file: `4.01`."""
+    """Bits per parameter in the file: `4.01`."""
     return f"{nbytes * 8 / parameters:.3g}" if parameters else "–"
 
 

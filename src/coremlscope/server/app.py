@@ -1,30 +1,32 @@
-"""What the local page answers: requests to responses, free of sockets."""
+"""The requests that the local page sends, and the responses to them; without sockets."""
 
 from __future__ import annotations
 
 import hmac
-import json
 import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import msgspec
+
 from coremlscope.errors import CoremlscopeError, UsageError
-from coremlscope.render.json import plain
 from coremlscope.render.page import build_page, render_html
-from coremlscope.server.jobs import JobQueue
-from coremlscope.server.store import ProfileStore, safe_name
+from coremlscope.results.schema import plain
+from coremlscope.server.jobs import Job, JobQueue
+from coremlscope.server.store import Entry, ProfileStore, safe_name
 
-__all__ = ["SCHEMA", "App", "Request", "Response"]
+__all__ = ["SCHEMA", "App", "Request", "Response", "State"]
 
-SCHEMA = "coremlscope.server/1"
+#: Name and version of the form that `State` is written in.
+SCHEMA = "coremlscope.server/2"
 _HTML, _JSON = "text/html; charset=utf-8", "application/json"
 _CHUNK = 1 << 20
-#: What stays free on the disk.
+#: Bytes of the disk that uploads leave free.
 _SPARE_BYTES = 256 << 20
 _SUFFIXES = (".mlmodel", ".zip", ".mlpackage")
 
@@ -37,6 +39,23 @@ class Readable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """What the page shows.
+
+    Attributes:
+        folder: The folder of the profiles.
+        max_upload_bytes: The largest model that can be uploaded.
+        profiles: The saved profiles, the newest first.
+        jobs: The models that wait, are being profiled, or were; the newest first.
+    """
+
+    folder: str
+    max_upload_bytes: int
+    profiles: tuple[Entry, ...]
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """A request.
 
@@ -55,15 +74,15 @@ class Request:
     length: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
     """A response.
 
     Attributes:
-        status: Its code.
-        content: Its body.
+        status: The status code.
+        content: The body.
         type: The body's media type.
-        location: Where to go instead.
+        location: The address to redirect to; empty for none.
         has_read: False where the request's body was left unread, so that the connection has to be closed.
     """
 
@@ -79,12 +98,12 @@ class App:
 
     Args:
         store: The profiles.
-        queue: The models that are to be profiled.
-        token: The first part of every address: who does not know it learns nothing.
-        hosts: What the `Host` header may name; None for anything. It keeps foreign pages from reaching the
-            server under a name that resolves to this machine.
-        max_upload_bytes: The largest model that is taken.
-        uploads: The folder in which uploaded models are kept until they are profiled.
+        queue: The models to profile.
+        token: The first part of every address; requests without it get no information.
+        hosts: Names that the `Host` header may hold; None for any. This keeps other web pages from reaching
+            the server under a name that resolves to this machine.
+        max_upload_bytes: The largest model that can be uploaded.
+        uploads: The folder that holds uploaded models until they are profiled.
     """
 
     def __init__(
@@ -101,15 +120,15 @@ class App:
         self.max_upload_bytes, self.uploads = max_upload_bytes, uploads
 
     def answer(self, request: Request) -> Response:
-        """The response to a request, whatever it is."""
+        """The response to a request; errors become responses as well."""
         url = urlsplit(request.target)
         token, _, path = url.path.lstrip("/").partition("/")
         if self.hosts is not None and _host_name(request.headers.get("host", "")) not in self.hosts:
-            return _refusal(HTTPStatus.FORBIDDEN, "this server does not go by that name")
+            return _refusal(HTTPStatus.FORBIDDEN, "this server does not have that name")
         if not hmac.compare_digest(token.encode(), self.token.encode()):
             return _refusal(HTTPStatus.NOT_FOUND, "open the address that `coremlscope serve` printed")
         if not url.path.startswith(f"/{token}/"):
-            return Response(HTTPStatus.SEE_OTHER, location=f"/{token}/", has_read=False)
+            return Response(status=HTTPStatus.SEE_OTHER, location=f"/{token}/", has_read=False)
         parts = [unquote(part) for part in path.split("/")]
         try:
             return self._route(request, parts, parse_qs(url.query))
@@ -121,33 +140,39 @@ class App:
             case "GET" | "HEAD", "":
                 return self._home()
             case "GET" | "HEAD", "state":
-                return _json(self.state())
+                return self._state()
             case "GET" | "HEAD", "profiles", name if name.endswith(".json"):
-                return Response(HTTPStatus.OK, self.store.path(name.removesuffix(".json")).read_bytes())
+                path = self.store.path(name.removesuffix(".json"))
+                return Response(status=HTTPStatus.OK, content=path.read_bytes())
             case "GET" | "HEAD", "profiles", name:
-                return Response(HTTPStatus.OK, render_html(self.store.read(name)).encode(), _HTML)
+                profiles = self.store.read(name)
+                page = render_html(profiles[0] if len(profiles) == 1 else profiles)
+                return Response(status=HTTPStatus.OK, content=page.encode(), type=_HTML)
             case "POST", "jobs":
                 return self._upload(request, query)
             case "DELETE", "jobs", number if number.isdecimal() and len(number) < 10:
                 self.queue.cancel(int(number))
-                return _json(self.state())
+                return self._state()
             case "GET" | "HEAD" | "POST" | "DELETE", *_:
                 return _refusal(HTTPStatus.NOT_FOUND, "there is nothing at this address")
-        return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method[:20]} is not answered here")
+        return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"the method {request.method[:20]} is not supported")
 
-    def state(self) -> dict[str, object]:
-        """What the page shows: profiles and jobs."""
-        return {
-            "schema": SCHEMA,
-            "folder": str(self.store.folder),
-            "max_upload_bytes": self.max_upload_bytes,
-            "profiles": [entry.to_json() for entry in self.store.entries()],
-            "jobs": [job.to_json() for job in self.queue.jobs()],
-        }
+    def state(self) -> dict[str, Any]:
+        """What the page shows, as plain JSON values with the schema's name."""
+        state = State(
+            folder=str(self.store.folder),
+            max_upload_bytes=self.max_upload_bytes,
+            profiles=tuple(self.store.entries()),
+            jobs=tuple(self.queue.jobs()),
+        )
+        return {"schema": SCHEMA, **plain(state)}
+
+    def _state(self, status: HTTPStatus = HTTPStatus.OK) -> Response:
+        return Response(status=status, content=msgspec.json.encode(self.state()))
 
     def _home(self) -> Response:
         page = build_page(self.state(), "Profiles", connects=True)
-        return Response(HTTPStatus.OK, page.encode(), _HTML)
+        return Response(status=HTTPStatus.OK, content=page.encode(), type=_HTML)
 
     def _upload(self, request: Request, query: Mapping[str, list[str]]) -> Response:
         if request.length is None or request.body is None:
@@ -156,7 +181,7 @@ class App:
             most = self.max_upload_bytes >> 20
             return _refusal(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the model has {request.length >> 20} MB, and {most} MB are taken",
+                f"the model has {request.length >> 20} MB, and the limit is {most} MB",
                 "start the server with a larger --max-upload, or use `coremlscope profile`",
             )
         if request.length + _SPARE_BYTES > shutil.disk_usage(self.uploads).free:
@@ -164,13 +189,15 @@ class App:
         options = _options(query)
         name = safe_name(query.get("name", [""])[0])
         if not name.lower().endswith(_SUFFIXES):
-            raise UsageError(f"{name!r} is no name of a model", "upload a .mlmodel, or a .mlpackage as a zip")
+            raise UsageError(
+                f"{name!r} is not the file name of a model", "upload a .mlmodel, or a .mlpackage as a zip"
+            )
         folder = Path(tempfile.mkdtemp(dir=self.uploads))
         is_complete = False
         try:
             is_complete = _receive(request.body, request.length, folder / name)
             if not is_complete:
-                return _refusal(HTTPStatus.BAD_REQUEST, "the upload broke off", "upload the model again")
+                return _refusal(HTTPStatus.BAD_REQUEST, "the upload is incomplete", "upload the model again")
             self.queue.add(folder / name, options)
         except CoremlscopeError:
             is_complete = False
@@ -178,7 +205,7 @@ class App:
         finally:
             if not is_complete:
                 shutil.rmtree(folder, ignore_errors=True)
-        return _json(self.state(), HTTPStatus.ACCEPTED)
+        return self._state(HTTPStatus.ACCEPTED)
 
 
 def _options(query: Mapping[str, list[str]]) -> dict[str, object]:
@@ -186,13 +213,13 @@ def _options(query: Mapping[str, list[str]]) -> dict[str, object]:
 
     iterations = query.get("iterations", ["50"])[0]
     if not iterations.isdecimal() or not 1 <= int(iterations[:9]) <= 100_000:
-        raise UsageError(f"{iterations[:20]!r} is no number of predictions", "give one from 1 to 100000")
+        raise UsageError(f"invalid number of predictions {iterations[:20]!r}", "give one from 1 to 100000")
     devices = [name for name in query.get("devices", [""])[0].replace(",", " ").split() if name]
     for device in devices:
         find_device(device)
     setting = query.get("compute_units", ["all"])[0]
     if setting not in SETTINGS:
-        raise UsageError(f"there is no setting {setting[:20]!r}", f"use one of {', '.join(SETTINGS)}")
+        raise UsageError(f"invalid compute units {setting[:20]!r}", f"use one of {', '.join(SETTINGS)}")
     return {
         "iterations": int(iterations),
         "devices": devices,
@@ -202,7 +229,7 @@ def _options(query: Mapping[str, list[str]]) -> dict[str, object]:
 
 
 def _receive(body: Readable, length: int, path: Path) -> bool:
-    """Writes a body to a file as it comes; False where it ends too early."""
+    """Writes a body to a file while it arrives; False where it ends too early."""
     with path.open("wb") as file:
         while length:
             chunk = body.read(min(_CHUNK, length))
@@ -219,10 +246,7 @@ def _host_name(header: str) -> str:
     return (name if name and port.isdecimal() else header).strip("[]").lower()
 
 
-def _json(data: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    return Response(status, json.dumps(plain(data), ensure_ascii=False).encode())
-
-
 def _refusal(status: HTTPStatus, error: str, hint: str = "") -> Response:
-    content = json.dumps({"error": error, "hint": hint}, ensure_ascii=False).encode()
-    return Response(status, content, has_read=False)
+    return Response(
+        status=status, content=msgspec.json.encode({"error": error, "hint": hint}), has_read=False
+    )

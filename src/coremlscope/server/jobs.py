@@ -1,4 +1,4 @@
-"""Models that are to be profiled: one after the other, each in a process that can be stopped."""
+"""Models to profile: one after the other, each in a process that can be stopped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,26 +19,27 @@ from coremlscope.errors import CoremlscopeError, UsageError
 __all__ = ["Job", "JobQueue", "JobStatus"]
 
 JobStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
-#: How many jobs may wait, and how many that ended are remembered.
+#: How many jobs may wait, and how many that ended are kept in the list.
 _MOST_WAITING, _REMEMBERED = 20, 20
-#: Seconds between asking a process to end and ending it.
+#: Seconds between asking a process to end and killing it.
 _GRACE_S = 3.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Job:
     """A model to profile.
 
     Attributes:
         id: A number that no other job of this server has.
-        model: What the model is called.
-        status: How far it is.
-        phase: What is repeated at the moment: `compile`, `load`, `predict`, …
-        done: How many repetitions of it are done.
+        model: The file name of the model.
+        status: Its state.
+        phase: What is being repeated: `compile`, `load`, `predict`, …
+        done: How many repetitions of that phase are done.
         total: How many there will be.
-        profile: The id of the profile that it came to.
+        profile: The id of the saved profile; empty where there is none.
         error: Why it failed, in one sentence.
         hint: What can be done about it.
+        request: The options that it was asked for with; see `worker.main`.
     """
 
     id: int
@@ -52,17 +53,14 @@ class Job:
     hint: str = ""
     request: Mapping[str, Any] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
-
 
 class JobQueue:
     """Profiles models one after the other.
 
     Args:
-        keep: Is given the JSON file of a profile and the model's name; returns the profile's id.
-        command: What profiles a model: it is given the model, the file to write, and the request as JSON.
+        keep: Called with the JSON file of a profile and the model's name; returns the profile's id.
+        command: The command that profiles a model. Its arguments are the model, the file to write, and the
+            request as JSON.
     """
 
     def __init__(
@@ -87,32 +85,32 @@ class JobQueue:
             request: See `worker.main`.
 
         Raises:
-            UsageError: Too many jobs wait already.
+            UsageError: Too many jobs are waiting.
         """
         with self._changed:
             waiting = sum(job.status == "waiting" for job, _ in self._jobs.values())
             if not self._is_open or waiting >= _MOST_WAITING:
                 raise UsageError(f"{waiting} models are waiting already", "wait until some are done")
-            job = Job(next(self._ids), model.name, request=request)
+            job = Job(id=next(self._ids), model=model.name, request=request)
             self._jobs[job.id] = job, model
             self._forget_old()
             self._changed.notify_all()
             return job
 
     def jobs(self) -> list[Job]:
-        """Every job that is remembered, the newest first."""
+        """The jobs, the newest first; only the last few of those that ended."""
         with self._changed:
             return [job for job, _ in reversed(self._jobs.values())]
 
     def cancel(self, id_: int) -> None:
-        """Stops a job, or takes it from the queue. One that has ended stays as it is.
+        """Stops a job, or removes it from the queue. One that has ended stays as it is.
 
         Raises:
-            UsageError: There is no such job.
+            UsageError: The id is unknown.
         """
         with self._changed:
             if id_ not in self._jobs:
-                raise UsageError(f"there is no job {id_}", "it may have ended long ago")
+                raise UsageError(f"unknown job {id_}", "it may have ended long ago")
             job, model = self._jobs[id_]
             if job.status == "waiting":
                 shutil.rmtree(model.parent, ignore_errors=True)
@@ -122,7 +120,7 @@ class JobQueue:
                     self._process.terminate()
 
     def close(self) -> None:
-        """Stops everything, and waits until it has stopped."""
+        """Stops all jobs, and waits until they have stopped."""
         with self._changed:
             self._is_open = False
             for job, model in self._jobs.values():
@@ -169,16 +167,22 @@ class JobQueue:
             if job.status != "running":
                 return
             self._process = subprocess.Popen(
-                arguments, cwd=model.parent, text=True, encoding="utf-8", errors="replace",
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
+                arguments,
+                cwd=model.parent,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
             process = self._process
         failure = {"error": "", "hint": ""}
         try:
             assert process.stdout is not None
             with process.stdout:
                 for line in process.stdout:
-                    self._hear(job, line, failure)
+                    self._record(job, line, failure)
             code = self._wait(process)
         finally:
             with self._changed:
@@ -189,14 +193,16 @@ class JobQueue:
         failure["error"] = failure["error"] or f"the profiler ended unexpectedly (exit code {code})"
         self._end(job, "failed", **failure)
 
-    def _hear(self, job: Job, line: str, failure: dict[str, str]) -> None:
-        with contextlib.suppress(ValueError):
-            told = json.loads(line)
-            if "error" in told:
-                failure.update(error=str(told["error"]), hint=str(told.get("hint", "")))
+    def _record(self, job: Job, line: str, failure: dict[str, str]) -> None:
+        """Records a line of the profiler's output: its progress or its failure; other lines are ignored."""
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            message = json.loads(line)
+            if "error" in message:
+                failure.update(error=str(message["error"]), hint=str(message.get("hint", "")))
             else:
+                phase, done, total = str(message["phase"]), int(message["done"]), int(message["total"])
                 with self._changed:
-                    job.phase, job.done, job.total = str(told["phase"]), int(told["done"]), int(told["total"])
+                    job.phase, job.done, job.total = phase, done, total
 
     def _wait(self, process: subprocess.Popen[str]) -> int:
         """Waits for a process whose output has ended; one that does not end is killed."""

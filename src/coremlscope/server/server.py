@@ -47,7 +47,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What requests may ask for.
+    """Limits of requests.
 
     Attributes:
         upload_bytes: The largest model.
@@ -58,20 +58,20 @@ class Limits:
 
 @contextlib.contextmanager
 def serve(folder: Path, address: Address, limits: Limits) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Opens the server for as long as the context lasts.
+    """Runs the server while the context lasts.
 
     Args:
         folder: The saved profiles.
         address: Where to listen.
-        limits: What requests may ask for.
+        limits: Limits of requests.
 
     Yields:
         The address of the page, its token included, and a function that answers requests until the process is
         interrupted or the context ends in another thread.
 
     Raises:
-        UsageError: Other machines could connect, which was not allowed; or the address is taken.
-        OutputError: The folder cannot be made.
+        UsageError: Other machines could connect, which was not allowed; or the address is in use.
+        OutputError: The folder cannot be created.
     """
     _check_host(address)
     store = ProfileStore(folder)
@@ -105,7 +105,7 @@ def _check_host(address: Address) -> None:
             return
     raise UsageError(
         f"{address.host!r} can be reached from other machines, which could then profile models on this one",
-        "add --allow-remote if that is meant; the address with its token is all the protection that there is",
+        "add --allow-remote if that is intended; the token in the address is then the only protection",
     )
 
 
@@ -122,7 +122,7 @@ def _listen(app: App, address: Address) -> _Server:
 class _Server(ThreadingHTTPServer):
     request_queue_size = _BACKLOG
     daemon_threads = True
-    # A thread of a connection that nobody uses any more must not hold up the end of the process.
+    # A thread of an abandoned connection must not delay the end of the process.
     block_on_close = False
 
     def __init__(self, app: App, address: Address) -> None:
@@ -138,7 +138,7 @@ class _Server(ThreadingHTTPServer):
         self.serve_forever(poll_interval=0.1)
 
     def stop(self) -> None:
-        """Ends `answer`, in whatever thread it is."""
+        """Ends `answer`, which may run in another thread."""
         if self.is_answering:
             self.shutdown()
 
@@ -148,7 +148,7 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = "localhost", int(self.server_address[1])
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A connection that breaks is nobody's fault here."""
+        """Broken connections are ignored."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -159,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def handle_expect_100(self) -> bool:
-        """Whoever asks before uploading is told at once where it is in vain."""
+        """Refuses a model that is too large before it is uploaded."""
         length = self._length()
         if length is not None and length > self.server.app.max_upload_bytes:
             self._send(self._answer())
@@ -167,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
         return super().handle_expect_100()
 
     def do_GET(self) -> None:
-        """Answers."""
+        """Answers the request."""
         self._send(self._answer())
 
     do_HEAD = do_POST = do_DELETE = do_PUT = do_OPTIONS = do_PATCH = do_GET  # noqa: N815
@@ -183,8 +183,10 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         length = self._length()
         has_body = length not in (None, 0) or "transfer-encoding" in headers
-        request = Request(self.command, self.path, headers, self.rfile, length)
-        if self.command == "POST":  # receiving takes as long as the other side likes
+        request = Request(
+            method=self.command, target=self.path, headers=headers, body=self.rfile, length=length
+        )
+        if self.command == "POST":  # receiving an upload may take minutes
             return self.server.app.answer(request)
         with self.server.slots:
             response = self.server.app.answer(request)

@@ -2,72 +2,69 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
 import re
-import shutil
 import threading
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import Any
 
 from coremlscope.errors import CoremlscopeError, OutputError, UsageError
-from coremlscope.results.files import read_profile
+from coremlscope.figures import Figure
+from coremlscope.results.files import read_profiles, write_atomically
+from coremlscope.results.measurement import Phase
 from coremlscope.results.profile import Profile
 
 __all__ = ["Entry", "ProfileStore", "safe_name"]
 
-#: Characters that file names are made of here; all others become a hyphen.
+#: Characters other than these are replaced by a hyphen in file names.
 _UNSAFE = re.compile(r"[^\w.()+-]+")
 _LONGEST_NAME = 80
+#: Profiles of one model that were made in the same second.
+_MOST_ALIKE = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A file of the folder.
+    """A file of the folder. Of a file that holds several profiles the first one is described.
 
     Attributes:
         id: Its name without the suffix: what addresses are made of.
-        saved: When it was written, in seconds since 1970.
-        model: What the model is called.
+        made_at: When the profile was made, UTC, ISO 8601; empty where it was not recorded.
+        profiles: How many profiles the file holds; 0 where it cannot be read.
+        model: The file name of the model.
         kind: Apple's name of the model type.
-        host: What the times are times of.
+        label: What `predict_s` is a time of: the label of the first measurement; without one the device,
+            system and setting of the first estimate or plan.
+        predict_s: A prediction: the measured median with the 10th and 90th percentile, the estimate with its
+            interval, or the planned cost; None where the profile holds none of them.
         iterations: How many predictions were timed.
-        median_s: Median time of a prediction, measured on the host.
-        low_s: The 10th percentile of these times.
-        high_s: The 90th.
-        load_s: Median time of a load, measured.
+        load_s: Median time of a load, measured; None where it was not measured.
         operations: How many operations the model has.
         problem: Why the file cannot be shown; empty where it can.
     """
 
     id: str
-    saved: float
+    made_at: str = ""
+    profiles: int = 0
     model: str = ""
     kind: str = ""
-    host: str = ""
+    label: str = ""
+    predict_s: Figure | None = None
     iterations: int = 0
-    median_s: float = 0.0
-    low_s: float = 0.0
-    high_s: float = 0.0
-    load_s: float = 0.0
+    load_s: float | None = None
     operations: int = 0
     problem: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain values."""
-        return dataclasses.asdict(self)
 
 
 class ProfileStore:
     """The profiles of a folder, `*.json`; safe to use from several threads.
 
     Args:
-        folder: The folder; it is made where it does not exist.
+        folder: The folder; it is created where it does not exist.
 
     Raises:
-        OutputError: It cannot be made.
+        OutputError: It cannot be created.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -76,104 +73,154 @@ class ProfileStore:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(
-                f"the folder {folder} cannot be made: {error.strerror or error}", "choose another one"
+                f"the folder {folder} cannot be created: {error.strerror or error}", "choose another one"
             ) from None
         self._seen: dict[str, tuple[tuple[int, int], Entry]] = {}
         self._lock = threading.Lock()
 
     def entries(self) -> list[Entry]:
-        """Every profile, the newest first. Only files that are new or changed are read."""
+        """Every file, the newest profile first; those without a date are last. Only files that are new or
+        changed are read."""
         with self._lock:
             found: dict[str, tuple[tuple[int, int], Entry]] = {}
             for path in self.folder.glob("*.json"):
                 try:
                     state = path.stat()
                 except OSError:
-                    continue  # gone since
+                    continue  # it was deleted meanwhile
                 version = state.st_mtime_ns, state.st_size
                 known = self._seen.get(path.stem)
                 if known is not None and known[0] == version:
                     found[path.stem] = known
                 else:
-                    found[path.stem] = version, _describe(path, state.st_mtime)
+                    found[path.stem] = version, _describe(path)
             self._seen = found
-        entries = [entry for _, entry in found.values()]
-        return sorted(entries, key=lambda entry: (-entry.saved, entry.id))
+        by_id = sorted((entry for _, entry in found.values()), key=lambda entry: entry.id)
+        return sorted(by_id, key=lambda entry: entry.made_at, reverse=True)
 
-    def read(self, id_: str) -> Profile:
-        """The profile that an entry describes.
+    def read(self, id_: str) -> tuple[Profile, ...]:
+        """The profiles of an entry.
 
         Raises:
-            UsageError: There is none with this id, or it is damaged.
+            UsageError: The id is unknown, or the file is damaged.
         """
-        return read_profile(self.path(id_))
+        return read_profiles(self.path(id_))
 
     def path(self, id_: str) -> Path:
-        """The file of an entry. What is no name of a file in the folder is refused.
+        """The file of an entry.
 
         Raises:
-            UsageError: There is none with this id.
+            UsageError: The id is unknown.
         """
         if not any(entry.id == id_ for entry in self.entries()):
-            raise UsageError(
-                f"there is no profile {id_[:_LONGEST_NAME]!r}", "go back to the list of profiles"
-            )
+            raise UsageError(f"unknown profile {id_[:_LONGEST_NAME]!r}", "go back to the list of profiles")
         return self.folder / f"{id_}.json"
 
     def add(self, source: Path, model: str) -> str:
-        """Moves the JSON of a profile into the folder.
+        """Copies a file of profiles into the folder; its name tells the model and when it was made.
 
         Args:
             source: The file.
-            model: What the model is called: a part of the new name.
+            model: The file name of the model.
 
         Returns:
             The id.
 
         Raises:
-            OutputError: The folder cannot be written.
+            UsageError: The file does not hold profiles.
+            OutputError: The folder cannot be written to.
         """
-        stem = f"{safe_name(PurePath(model).stem)}-{time.strftime('%Y%m%d-%H%M%S')}"
+        made = re.sub(r"[-:Z]", "", _made_at(read_profiles(source))).replace("T", "-")
+        stem = "-".join(filter(None, (safe_name(PurePath(model).stem), made)))
         try:
-            for number in range(1000):
-                id_ = stem if not number else f"{stem}-{number}"
-                target = self.folder / f"{id_}.json"
-                try:
-                    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-                except FileExistsError:
-                    continue
-                temporary = target.with_suffix(".partial")
-                shutil.move(source, temporary)
-                temporary.replace(target)
-                return id_
+            content, target = source.read_bytes(), self._claim(stem)
         except OSError as error:
             raise OutputError(
                 f"the profile cannot be saved in {self.folder}: {error.strerror or error}", "free some space"
             ) from None
-        raise OutputError(f"{self.folder} holds a thousand profiles of this second", "try again")
+        try:
+            write_atomically(target, content)
+        except OutputError:
+            target.unlink(missing_ok=True)
+            raise
+        return target.stem
+
+    def _claim(self, stem: str) -> Path:
+        """Creates an empty file with a name that no other file has."""
+        for number in range(_MOST_ALIKE):
+            target = self.folder / f"{stem}{f'-{number}' if number else ''}.json"
+            try:
+                target.touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            return target
+        raise OutputError(
+            f"{self.folder} holds {_MOST_ALIKE} profiles that are called {stem}", "delete some of them"
+        )
 
 
 def safe_name(name: str) -> str:
-    """A name that is one part of a path on every system, whatever it was before."""
+    """A name that is a single part of a path on every system."""
     cleaned = _UNSAFE.sub("-", PurePath(name.replace("\\", "/")).name).strip(".-")
     return cleaned[-_LONGEST_NAME:] or "model"
 
 
-def _describe(path: Path, saved: float) -> Entry:
+def _describe(path: Path) -> Entry:
     try:
-        profile = read_profile(path)
-        samples = sorted(profile.predict.samples_s)
+        profiles = read_profiles(path)
+        if not profiles:
+            return Entry(id=path.stem, problem=f"{path} holds no profile")
+        first = profiles[0]
+        label, predict = _headline(first)
+        phases = first.measurement.phases if first.measurements else {}
         return Entry(
-            path.stem, saved, PurePath(profile.model.path).name, profile.model.kind, profile.host.label,
-            len(samples), profile.predict.statistics.median, _at(samples, 0.1), _at(samples, 0.9),
-            profile.load.statistics.median, len(profile.ops),
-        )  # fmt: skip
+            id=path.stem,
+            made_at=_made_at(profiles),
+            profiles=len(profiles),
+            model=PurePath(first.model.path).name,
+            kind=first.model.kind,
+            label=label,
+            predict_s=predict,
+            iterations=len(phases["predict"].samples_s) if "predict" in phases else 0,
+            load_s=phases["load"].statistics.median if "load" in phases else None,
+            operations=len(first.ops),
+        )
     except CoremlscopeError as error:
-        return Entry(path.stem, saved, problem=error.message)
+        return Entry(id=path.stem, problem=error.message)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        return Entry(path.stem, saved, problem=f"the profile is damaged ({type(error).__name__})")
+        return Entry(id=path.stem, problem=f"the profile is damaged ({type(error).__name__})")
 
 
-def _at(ordered: list[float], share: float) -> float:
-    """The nearest-rank percentile of ordered samples."""
-    return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
+def _made_at(profiles: Sequence[Profile]) -> str:
+    """When the last of the profiles was made, as ISO 8601 in UTC to the second; empty where unknown."""
+    found = []
+    for profile in profiles:
+        try:
+            made = datetime.fromisoformat(profile.made.at)
+        except ValueError:
+            continue
+        in_utc = made.replace(tzinfo=UTC) if made.tzinfo is None else made.astimezone(UTC)
+        found.append(in_utc.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return max(found, default="")
+
+
+def _headline(profile: Profile) -> tuple[str, Figure | None]:
+    """The label and the figure of an entry."""
+    if profile.measurements:
+        predict = profile.measurement.predict
+        return profile.measurement.label, None if predict is None else _spread(predict)
+    for estimate in profile.headline_estimates():
+        return f"{estimate.device}, {estimate.os}, {estimate.compute_units}", estimate.latency
+    if not profile.plans:
+        return "", None
+    plan = profile.plans[0]
+    setting = plan.settings[0]
+    cost_s = setting.total_ms / 1e3
+    return f"{plan.device}, {plan.os}, {setting.compute_units}", Figure(cost_s, cost_s, cost_s, "planned")
+
+
+def _spread(phase: Phase) -> Figure:
+    """The median, with the 10th and 90th percentile by nearest rank."""
+    ordered = sorted(phase.samples_s)
+    low, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.1, 0.9))
+    return Figure(phase.statistics.median, low, high, phase.origin)

@@ -1,18 +1,20 @@
-"""Profiles one model in a process of its own, and tells its progress on standard output, a line each.
+"""Profiles one model in a process of its own, and reports on standard output, in lines of JSON.
 
-`{"phase": "predict", "done": 3, "total": 50}` while it works, then nothing, or `{"error": "…", "hint": "…"}`.
+After each repetition it prints `{"phase": "predict", "done": 3, "total": 50}`, and if it fails
+`{"error": "…", "hint": "…"}`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from coremlscope import api
 from coremlscope.errors import CoremlscopeError
-from coremlscope.render import render_json
+from coremlscope.results.files import write_profiles
 
 __all__ = ["main"]
 
@@ -29,32 +31,30 @@ def main(arguments: list[str]) -> int:
     """
     model, target, request = Path(arguments[0]), Path(arguments[1]), json.loads(arguments[2])
     try:
-        profile = api.profile(model, progress=_tell_progress, **_options(request))
-        target.write_text(render_json(profile), encoding="utf-8")
+        profile = api.profile(
+            model,
+            iterations=int(request.get("iterations", 50)),
+            devices=tuple(request.get("devices", ())),
+            compute_units=request.get("compute_units", "all"),
+            random_weights=bool(request.get("random_weights", False)),
+            progress=_report_progress,
+        )
+        write_profiles(target, [profile])
     except CoremlscopeError as error:
-        _tell({"error": error.message, "hint": error.hint})
+        _report({"error": error.message, "hint": error.hint})
         return error.exit_code
     except (MemoryError, OSError) as error:
-        _tell({"error": f"{type(error).__name__}: {error}", "hint": "free some memory or disk space"})
+        _report({"error": f"{type(error).__name__}: {error}", "hint": "free some memory or disk space"})
         return 1
     return 0
 
 
-def _options(request: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "iterations": int(request.get("iterations", 50)),
-        "devices": tuple(request.get("devices", ())),
-        "compute_units": str(request.get("compute_units", "all")),
-        "random_weights": bool(request.get("random_weights", False)),
-    }
+def _report_progress(phase: str, done: int, total: int) -> None:
+    _report({"phase": phase, "done": done, "total": total})
 
 
-def _tell_progress(phase: str, done: int, total: int) -> None:
-    _tell({"phase": phase, "done": done, "total": total})
-
-
-def _tell(what: dict[str, Any]) -> None:
-    print(json.dumps(what), flush=True)
+def _report(message: Mapping[str, Any]) -> None:
+    print(json.dumps(message), flush=True)
 
 
 if __name__ == "__main__":

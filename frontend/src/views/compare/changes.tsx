@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { type Dispatch, type StateUpdater, useState } from "preact/hooks";
-import { type Change, ratioText } from "../../data/comparison";
+import { ratioText } from "../../data/comparison";
+import type { Change } from "../../data/schema";
 import { duration } from "../../format";
 import { ScrollRegion } from "../../ui/scroll";
 

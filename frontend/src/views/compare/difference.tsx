@@ -1,9 +1,9 @@
-import type { Comparison, Difference, RowChange } from "../../data/comparison";
+import type { Comparison, Difference, RowChange } from "../../data/schema";
 import { plural } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { ChangeTable } from "./changes";
-import { Placement } from "./placement";
+import { PlanDifference } from "./plan";
 
 /** The differences between the base and one other subject. */
 export function DifferenceSection(props: { comparison: Comparison; difference: Difference }) {
@@ -15,7 +15,7 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
     <Section
       id={`difference-${difference.other}`}
       title={`${other} against ${base}`}
-      note={phases.length > 0 && <OriginTag origin="measured" on="the host" />}
+      note={phases.length > 0 && <OriginTag origin="measured" on={[...new Set(difference.measured)].join(" and ")} />}
     >
       {phases.length > 0 && (
         <>
@@ -63,8 +63,8 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
           )}
         </>
       )}
-      {difference.placements.map((placement) => (
-        <Placement key={`${placement.before}|${placement.after}`} placement={placement} />
+      {difference.plans.map((plan) => (
+        <PlanDifference key={`${plan.before}|${plan.after}`} plan={plan} />
       ))}
       <p class="dim">{operations(difference)}</p>
     </Section>
@@ -79,7 +79,7 @@ function rank(row: RowChange): number {
 
 function method(difference: Difference): string {
   if (difference.incomparable) return `Not compared: ${difference.incomparable}.`;
-  const how = difference.in_turns
+  const how = difference.interleaved
     ? "Predictions were interleaved; intervals are those of the ratios of the rounds."
     : "The medians were measured at different times; the intervals do not include drift of the machine between them.";
   return `${how} “No change” means that the interval includes 0; “unclear” means too few samples.`;

@@ -2,8 +2,8 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Fold, fold, folds, isFold, type Part } from "../../data/folding";
 import { layOut } from "../../data/layout";
 import type { Placement } from "../../data/placement";
-import type { Group, Unit } from "../../data/profile";
 import type { Row, Rows } from "../../data/rows";
+import type { ComputeUnit, Group } from "../../data/schema";
 import { plural } from "../../format";
 import { useReport } from "../../report";
 import { Choice } from "../../ui/choice";
@@ -18,7 +18,7 @@ const SMALL = 48;
 
 /** The dataflow graph, folded by scopes or repeated blocks, coloured by unit or by cost. */
 export function Graph() {
-  const { rows, placement, groups, profile } = useReport();
+  const { rows, placement, groups, measurement } = useReport();
   const functions = useMemo(
     () => rows.functions.filter((name) => rows.all.some((row) => row.function === name && row.kind === "op")),
     [rows],
@@ -54,7 +54,7 @@ export function Graph() {
           {colouring && (
             <OriginTag
               origin={colouring === "measured" ? "measured" : "planned"}
-              on={colouring === "measured" ? profile?.host.label : placement?.plan.device}
+              on={colouring === "measured" ? measurement?.label : placement?.plan.device}
             />
           )}
           <span>
@@ -93,10 +93,10 @@ export function Graph() {
 function useInputs(): (row: Row) => Row[] {
   const { rows, table } = useReport();
   return useMemo(() => {
-    const byColumn = rows.all.filter((row) => row.kind === "op").sort((a, b) => a.op - b.op);
+    const byColumn = rows.ops;
     const owner = (row: Row): Row => (row.parent ? owner(row.parent) : row);
     const found = new Map<Row, Set<Row>>();
-    (table.inputs ?? []).forEach((inputs, index) => {
+    table.inputs.forEach((inputs, index) => {
       const reader = byColumn[index] && owner(byColumn[index]);
       if (!reader) return;
       const sources = found.get(reader) ?? new Set<Row>();
@@ -134,15 +134,15 @@ function addPlanned(costs: Map<Row, number>, rows: Rows, placement: Placement): 
 /** The time of a group is never split: it is added to the first of its operations. */
 function addMeasured(costs: Map<Row, number>, rows: Rows, groups: readonly Group[]): void {
   for (const group of groups) {
-    let row = rows.byId.get(group.op_ids[0] ?? "");
+    let row = rows.ops[group.ops[0] ?? -1];
     while (row?.parent) row = row.parent;
     if (row) costs.set(row, (costs.get(row) ?? 0) + group.wall_s);
   }
 }
 
 /** How many of the operations run on each unit. */
-function unitsOf(inside: readonly Row[], placement: Placement | null): Map<Unit, number> {
-  const units = new Map<Unit, number>();
+function unitsOf(inside: readonly Row[], placement: Placement | null): Map<ComputeUnit, number> {
+  const units = new Map<ComputeUnit, number>();
   for (const row of inside) {
     const unit = row.column >= 0 ? placement?.unit(row.column) : null;
     if (unit) units.set(unit, (units.get(unit) ?? 0) + 1);

@@ -1,16 +1,16 @@
 import { isFold, type Part } from "../../data/folding";
 import { type Box, HEIGHT, WIDTH } from "../../data/layout";
-import type { Unit } from "../../data/profile";
+import type { ComputeUnit } from "../../data/schema";
 import { UNIT_NAMES } from "../../data/words";
 import { plural, share } from "../../format";
 
 /** What colours a part: its operations on each unit, and its share of the costs. */
 export interface Look {
-  units: ReadonlyMap<Unit, number>;
+  units: ReadonlyMap<ComputeUnit, number>;
   share: number | null;
 }
 
-const ORDER: readonly Unit[] = ["neural_engine", "gpu", "cpu"];
+const ORDER: readonly ComputeUnit[] = ["neural_engine", "gpu", "cpu"];
 
 /** An operation, or a fold of them. */
 export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: (part: Part) => void }) {
@@ -53,7 +53,7 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
 }
 
 /** A bar at the left, divided in proportion to the operations on each unit. */
-function UnitBar(props: { units: ReadonlyMap<Unit, number> }) {
+function UnitBar(props: { units: ReadonlyMap<ComputeUnit, number> }) {
   const total = [...props.units.values()].reduce((sum, number) => sum + number, 0);
   let top = 5;
   return (

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import type { Row } from "../../data/rows";
+import { idsOf, type Row } from "../../data/rows";
 import { BOUND_WORDS, UNIT_SHORT } from "../../data/words";
 import { bytes, count, duration, share } from "../../format";
 import type { Report } from "../../report";
@@ -21,7 +21,7 @@ export interface Column {
 
 /** The columns that the report has data for. */
 export function columnsOf(report: Report, most: Record<"planned" | "measured" | "estimated", number>): Column[] {
-  const { placement, profile, table } = report;
+  const { placement, measurement, target, estimate, table } = report;
   const columns: Column[] = [];
   if (placement) {
     for (const unit of ["cpu", "gpu", "neural_engine"] as const) {
@@ -45,18 +45,18 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
       cell: (row) => <span class="mono dim">{row.output}</span>,
     },
   );
-  if (profile) {
+  if (measurement?.groups.length) {
     columns.push({
       key: "measured",
-      title: "Host",
-      hint: `measured on ${profile.host.label}`,
+      title: "Measured",
+      hint: `measured: ${measurement.label}`,
       width: "116px",
       sort: "measured",
       isNumber: true,
       cell: (row) => <Measured report={report} row={row} most={most.measured} />,
     });
   }
-  if (placement) {
+  if (placement?.totalMs != null) {
     const planned = sortValue(report, "planned");
     columns.push({
       key: "planned",
@@ -70,11 +70,11 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
       ),
     });
   }
-  if (placement?.setting.estimate) {
+  if (estimate) {
     columns.push({
       key: "estimated",
       title: "Estimated",
-      hint: `estimated on ${placement.plan.device}; operations of one kernel share its time`,
+      hint: `estimated on ${target?.device}; operations of one kernel share its time`,
       width: "112px",
       sort: "estimated",
       isNumber: true,
@@ -86,8 +86,8 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
       hint: "What limits the estimated time",
       width: "88px",
       cell: (row) => {
-        const bound = placement.setting.estimate?.kernel_bound[row.kernel];
-        return bound ? <span class="dim">{BOUND_WORDS[bound] ?? bound}</span> : null;
+        const bound = estimate.kernel_bound[row.kernel];
+        return bound ? <span class="dim">{BOUND_WORDS[bound]}</span> : null;
       },
     });
   }
@@ -157,13 +157,16 @@ function Measured(props: { report: Report; row: Row; most: number }) {
   const { row, report } = props;
   const group = report.groups[row.group];
   if (!group) return row.status && row.kind === "op" ? <span class="faint">{row.status}</span> : null;
-  return <Shared value={group.wall_s} members={group.op_ids} row={row} most={props.most} kind="measured" noun="measured" />;
+  return (
+    <Shared value={group.wall_s} members={idsOf(report.rows, group.ops)} row={row} most={props.most} kind="measured" noun="measured" />
+  );
 }
 
 function Estimated(props: { report: Report; row: Row; most: number }) {
-  const value = props.report.placement?.setting.estimate?.kernel_s[props.row.kernel];
+  const { report } = props;
+  const value = report.estimate?.kernel_s[props.row.kernel];
   if (value === undefined) return null;
-  const members = props.report.rows.kernels.get(props.row.kernel) ?? [];
+  const members = idsOf(report.rows, report.kernels[props.row.kernel]?.ops ?? []);
   return <Shared value={value} members={members} row={props.row} most={props.most} kind="estimated" noun="estimated" />;
 }
 

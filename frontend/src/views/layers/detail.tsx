@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
-import type { Reason } from "../../data/placement";
+import type { Remedy } from "../../data/placement";
 import type { Row } from "../../data/rows";
+import type { Fp16Ranges, Status } from "../../data/schema";
 import { BOUND_WORDS, STATUS_WORDS, UNIT_NAMES } from "../../data/words";
 import { bytes, count, duration, share } from "../../format";
 import { useReport } from "../../report";
@@ -40,7 +41,7 @@ export function Detail(props: { row: Row; onClose: () => void }) {
           </Item>
         )}
         <Times row={row} />
-        {row.op >= 0 && table.inputs?.[row.op] && <Inputs row={row} />}
+        {row.op >= 0 && table.inputs[row.op] && <Inputs row={row} />}
       </dl>
       {placement && row.column >= 0 && (
         <>
@@ -73,28 +74,29 @@ function Item(props: { name: string; children: ComponentChildren }) {
 
 function Times(props: { row: Row }) {
   const { row } = props;
-  const { profile, groups, placement, rows } = useReport();
+  const { measurement, groups, kernels, placement, target, estimate } = useReport();
   const group = groups[row.group];
   const cost = row.column < 0 ? null : placement?.costMs(row.column);
   const weight = row.column < 0 ? null : placement?.weight(row.column);
-  const estimate = placement?.setting.estimate;
   const seconds = estimate?.kernel_s[row.kernel];
-  const kernel = rows.kernels.get(row.kernel) ?? [];
+  const fused = kernels[row.kernel]?.ops.length ?? 0;
+  const bound = estimate?.kernel_bound[row.kernel];
   return (
     <>
-      {profile && (
-        <Item name="On the host">
+      {measurement && (group || row.status) && (
+        <Item name="Measured">
           {group ? (
             <>
               {duration(group.wall_s)}, {share(group.share)} of all
-              {group.op_ids.length > 1 && ` for ${group.op_ids.length} operations together (${group.label})`}{" "}
-              <OriginTag origin="measured" />
+              {group.ops.length > 1 && ` for ${group.ops.length} operations together (${group.label})`}{" "}
+              <OriginTag origin="measured" on={measurement.label} />
             </>
           ) : (
-            (STATUS_WORDS[row.status] ?? "not measured")
+            statusWords(row.status)
           )}
         </Item>
       )}
+      {row.op >= 0 && measurement?.fp16 && <Fp16 ranges={measurement.fp16} op={row.op} />}
       {cost != null && (
         <Item name="Planned cost">
           {duration(cost / 1e3)}
@@ -102,19 +104,37 @@ function Times(props: { row: Row }) {
         </Item>
       )}
       {seconds !== undefined && estimate && (
-        <Item name="On the device">
+        <Item name={`On ${target?.device}`}>
           {duration(seconds)}
-          {kernel.length > 1 && ` for ${kernel.length} operations together`}, bound by{" "}
-          {BOUND_WORDS[estimate.kernel_bound[row.kernel] ?? ""] ?? "?"} <OriginTag origin="estimated" />
+          {fused > 1 && ` for ${fused} operations together`}
+          {bound && `, bound by ${BOUND_WORDS[bound]}`} <OriginTag origin="estimated" />
         </Item>
       )}
     </>
   );
 }
 
+/** The range of its results where the prediction was rounded to fp16. */
+function Fp16(props: { ranges: Fp16Ranges; op: number }) {
+  const { ranges, op } = props;
+  const largest = ranges.largest[op];
+  if (largest == null) return null;
+  const bad = (["overflows", "infinities", "nans"] as const).filter((name) => ranges[name][op]);
+  const words = bad.map((name) => `${ranges[name][op]} ${FP16_WORDS[name]}`).join(", ");
+  return (
+    <Item name="In fp16">
+      largest {largest.toPrecision(4)} of 65504{words && `; ${words}`}
+    </Item>
+  );
+}
+
+const FP16_WORDS = { overflows: "became infinite", infinities: "infinite before", nans: "not a number" };
+
+const statusWords = (status: string): string => (status in STATUS_WORDS ? STATUS_WORDS[status as Status] : "not measured");
+
 function Inputs(props: { row: Row }) {
   const { table, rows, select } = useReport();
-  const makers = (table.inputs?.[props.row.op] ?? []).map((index) => rows.byId.get(table.id[index] ?? "")).filter((row) => !!row);
+  const makers = (table.inputs[props.row.op] ?? []).map((index) => rows.ops[index]).filter((row) => !!row);
   if (makers.length === 0) return null;
   return (
     <Item name="Reads from">
@@ -127,7 +147,7 @@ function Inputs(props: { row: Row }) {
   );
 }
 
-function Reasons(props: { title: string; reasons: Reason[] }) {
+function Reasons(props: { title: string; reasons: Remedy[] }) {
   if (props.reasons.length === 0) return null;
   return (
     <>

@@ -1,11 +1,11 @@
-import type { Unit } from "../../data/profile";
 import type { Row } from "../../data/rows";
+import type { ComputeUnit } from "../../data/schema";
 import type { Report } from "../../report";
 
 /** The filters of the layer table; an empty string filters nothing. */
 export interface Filter {
   text: string;
-  unit: Unit | "none" | "";
+  unit: ComputeUnit | "none" | "";
   type: string;
   reason: string;
   function: string;
@@ -69,8 +69,7 @@ function sorted(report: Report, rows: Row[], sort: Sort): Row[] {
 
 /** The number that a column shows for a row; null where there is none. */
 export function sortValue(report: Report, key: Exclude<SortKey, "name" | "type">): (row: Row) => number | null {
-  const { placement, groups, table } = report;
-  const estimate = placement?.setting.estimate;
+  const { placement, groups, table, estimate } = report;
   switch (key) {
     case "order":
       return (row) => row.order;

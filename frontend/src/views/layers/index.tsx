@@ -16,14 +16,14 @@ import { toTabs } from "./text";
 /** The layer table: one row per operation. */
 export function Layers() {
   const report = useReport();
-  const { profile, placement, rows, selected, select } = report;
+  const { placement, estimate, measurement, groups, rows, selected, select } = report;
   const [filter, setFilter] = useState<Filter>(NO_FILTER);
   const [sort, setSort] = useState<Sort>({ key: "order", descending: false });
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set<string>());
   // biome-ignore lint/correctness/useExhaustiveDependencies: the order depends on these parts of the report only.
-  const shown = useMemo(() => arrange(report, filter, sort, folded), [rows, placement, filter, sort, folded]);
+  const shown = useMemo(() => arrange(report, filter, sort, folded), [rows, placement, estimate, filter, sort, folded]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the columns depend on these parts of the report only.
-  const columns = useMemo(() => columnsOf(report, largest(report)), [rows, placement]);
+  const columns = useMemo(() => columnsOf(report, largest(report)), [rows, placement, estimate]);
   const owners = useMemo(() => rows.all.filter((row) => row.hasChildren), [rows]);
   // Another view selected a hidden row: the filter and the folds that hide it are cleared.
   // biome-ignore lint/correctness/useExhaustiveDependencies: a later filter or fold may hide the selected row.
@@ -46,9 +46,9 @@ export function Layers() {
       title="Layers"
       note={
         <>
-          {profile && <OriginTag origin="measured" on="the host" />}
+          {groups.length > 0 && <OriginTag origin="measured" on={measurement?.label} />}
           {placement && <OriginTag origin="planned" />}
-          {placement?.setting.estimate && <OriginTag origin="estimated" />}
+          {estimate && <OriginTag origin="estimated" />}
         </>
       }
       actions={

@@ -3,8 +3,7 @@ import type { Report } from "../../report";
 
 /** Rows as tab-separated values with a heading, numbers unformatted. */
 export function toTabs(report: Report, rows: Row[]): string {
-  const { placement, groups, table } = report;
-  const estimate = placement?.setting.estimate;
+  const { placement, groups, table, estimate } = report;
   const head = [
     "id",
     "name",

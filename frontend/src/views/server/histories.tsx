@@ -1,6 +1,7 @@
 import { scaleLinear } from "d3-scale";
-import { type Entry, type History, histories } from "../../data/server";
-import { duration, share } from "../../format";
+import type { Entry, Figure } from "../../data/schema";
+import { type History, histories } from "../../data/server";
+import { duration, plural, share } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { ScrollRegion } from "../../ui/scroll";
 import { Section } from "../../ui/section";
@@ -17,7 +18,7 @@ export function Histories(props: { entries: readonly Entry[]; folder: string }) 
         </p>
       )}
       {found.map((history) => (
-        <HistoryView key={`${history.model}\n${history.host}`} history={history} />
+        <HistoryView key={history.key} history={history} />
       ))}
       {broken.length > 0 && (
         <details class="broken">
@@ -36,23 +37,24 @@ export function Histories(props: { entries: readonly Entry[]; folder: string }) 
 }
 
 function HistoryView(props: { history: History }) {
-  const { model, host, entries } = props.history;
+  const { model, label, origin, entries } = props.history;
   const newestFirst = [...entries].reverse();
+  const times = entries.map((entry) => entry.predict_s).filter((figure) => figure !== null);
   return (
     <article class="history">
       <header>
         <h3>{model}</h3>
-        <OriginTag origin="measured" on={host} />
-        <span class="dim">{change(entries)}</span>
-        <Trend entries={entries} />
+        {origin && <OriginTag origin={origin} on={label} />}
+        <span class="dim">{origin === "measured" && change(times)}</span>
+        <Trend times={times} />
       </header>
       <ScrollRegion label={`Profiles of ${model}`}>
         <table class="plain numbers">
           <thead>
             <tr>
-              <th scope="col">saved</th>
-              <th scope="col">prediction (median)</th>
-              <th scope="col">10th to 90th percentile</th>
+              <th scope="col">made</th>
+              <th scope="col">prediction{origin === "measured" && " (median)"}</th>
+              <th scope="col">{origin === "measured" ? "10th to 90th percentile" : "interval"}</th>
               <th scope="col">load</th>
               <th scope="col">predictions</th>
               <th scope="col">operations</th>
@@ -60,18 +62,7 @@ function HistoryView(props: { history: History }) {
           </thead>
           <tbody>
             {newestFirst.map((entry) => (
-              <tr key={entry.id}>
-                <th scope="row">
-                  <a href={`profiles/${encodeURIComponent(entry.id)}`}>{when(entry.saved)}</a>
-                </th>
-                <td class="strong">{duration(entry.median_s)}</td>
-                <td>
-                  {duration(entry.low_s)} … {duration(entry.high_s)}
-                </td>
-                <td>{duration(entry.load_s)}</td>
-                <td>{entry.iterations}</td>
-                <td>{entry.operations}</td>
-              </tr>
+              <EntryRow key={entry.id} entry={entry} />
             ))}
           </tbody>
         </table>
@@ -80,35 +71,56 @@ function HistoryView(props: { history: History }) {
   );
 }
 
-/** The last profile compared with the previous one: a change only where their 10th to 90th percentiles do not overlap. */
-function change(entries: readonly Entry[]): string {
-  const [before, last] = [entries.at(-2), entries.at(-1)];
+function EntryRow(props: { entry: Entry }) {
+  const { entry } = props;
+  const time = entry.predict_s;
+  const hasInterval = time !== null && time.low !== time.high;
+  return (
+    <tr>
+      <th scope="row">
+        <a href={`profiles/${encodeURIComponent(entry.id)}`} title={`${entry.id}.json`}>
+          {entry.made_at ? when(entry.made_at) : entry.id}
+        </a>
+        {entry.profiles > 1 && <span class="faint"> and {plural(entry.profiles - 1, "more profile")}</span>}
+      </th>
+      <td class="strong">{time ? duration(time.value) : "–"}</td>
+      <td>{hasInterval ? `${duration(time.low)} … ${duration(time.high)}` : "–"}</td>
+      <td>{entry.load_s === null ? "–" : duration(entry.load_s)}</td>
+      <td>{entry.iterations || "–"}</td>
+      <td>{entry.operations || "–"}</td>
+    </tr>
+  );
+}
+
+/** The last time compared with the previous one: a change only where their 10th to 90th percentiles do not overlap. */
+function change(times: readonly Figure[]): string {
+  const [before, last] = [times.at(-2), times.at(-1)];
   if (!before || !last) return "";
-  if (last.low_s <= before.high_s && before.low_s <= last.high_s) return "no clear change from the previous one";
-  const ratio = last.median_s / before.median_s - 1;
+  if (last.low <= before.high && before.low <= last.high) return "no clear change from the previous one";
+  const ratio = last.value / before.value - 1;
   return `${share(Math.abs(ratio))} ${ratio < 0 ? "faster" : "slower"} than the previous one`;
 }
 
 const [WIDTH, HEIGHT, EDGE] = [220, 44, 5];
 
-/** Medians in the order of saving, with the 10th to 90th percentiles. */
-function Trend(props: { entries: readonly Entry[] }) {
-  const { entries } = props;
-  if (entries.length < 2) return null;
+/** Times in the order in which the profiles were made, with their intervals. */
+function Trend(props: { times: readonly Figure[] }) {
+  const { times } = props;
+  if (times.length < 2) return null;
   const y = scaleLinear(
-    [Math.min(...entries.map((e) => e.low_s)) * 0.98, Math.max(...entries.map((e) => e.high_s)) * 1.02],
+    [Math.min(...times.map((time) => time.low)) * 0.98, Math.max(...times.map((time) => time.high)) * 1.02],
     [HEIGHT - EDGE, EDGE],
   );
-  const x = scaleLinear([0, entries.length - 1], [EDGE, WIDTH - EDGE]);
-  const line = entries.map((entry, index) => `${index ? "L" : "M"}${x(index).toFixed(1)},${y(entry.median_s).toFixed(1)}`).join("");
-  const bars = entries.map((entry, index) => `M${x(index).toFixed(1)},${y(entry.low_s).toFixed(1)}V${y(entry.high_s).toFixed(1)}`).join("");
+  const x = scaleLinear([0, times.length - 1], [EDGE, WIDTH - EDGE]);
+  const line = times.map((time, index) => `${index ? "L" : "M"}${x(index).toFixed(1)},${y(time.value).toFixed(1)}`).join("");
+  const bars = times.map((time, index) => `M${x(index).toFixed(1)},${y(time.low).toFixed(1)}V${y(time.high).toFixed(1)}`).join("");
   return (
     <svg
       class="trend"
       width={WIDTH}
       height={HEIGHT}
       role="img"
-      aria-label={`Medians of ${entries.length} profiles: ${entries.map((entry) => duration(entry.median_s)).join(", ")}`}
+      aria-label={`Times of ${times.length} profiles: ${times.map((time) => duration(time.value)).join(", ")}`}
     >
       <path class="trend-range" d={bars} />
       <path class="trend-line" d={line} />
@@ -116,4 +128,4 @@ function Trend(props: { entries: readonly Entry[] }) {
   );
 }
 
-const when = (seconds: number): string => new Date(seconds * 1000).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const when = (iso: string): string => new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });

@@ -1,4 +1,4 @@
-import type { Job, ServerState } from "../../data/server";
+import type { Job, ServerForm } from "../../data/schema";
 import { Section } from "../../ui/section";
 
 const WORDS: Record<Job["status"], string> = {
@@ -10,11 +10,11 @@ const WORDS: Record<Job["status"], string> = {
 };
 
 /** The waiting and running jobs, and the outcome of the last ones. */
-export function Jobs(props: { jobs: readonly Job[]; onState: (state: ServerState) => void }) {
+export function Jobs(props: { jobs: readonly Job[]; onState: (state: ServerForm) => void }) {
   if (!props.jobs.length) return null;
   const cancel = async (job: Job) => {
     const response = await fetch(`jobs/${job.id}`, { method: "DELETE" });
-    if (response.ok) props.onState((await response.json()) as ServerState);
+    if (response.ok) props.onState((await response.json()) as ServerForm);
   };
   return (
     <Section id="jobs" title="Jobs">

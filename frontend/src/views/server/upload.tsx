@@ -1,10 +1,10 @@
 import { useRef, useState } from "preact/hooks";
-import type { ServerState } from "../../data/server";
+import type { ServerForm } from "../../data/schema";
 import { bytes } from "../../format";
 import { Section } from "../../ui/section";
 
 /** Sends a model to the server, which profiles it. */
-export function Upload(props: { limit: number; onState: (state: ServerState) => void }) {
+export function Upload(props: { limit: number; onState: (state: ServerForm) => void }) {
   const form = useRef<HTMLFormElement>(null);
   const [sent, setSent] = useState<number | null>(null);
   const [problem, setProblem] = useState("");
@@ -71,7 +71,7 @@ export function Upload(props: { limit: number; onState: (state: ServerState) => 
           <input name="devices" type="text" placeholder="m1, iphone-15-pro" spellcheck={false} />
         </label>
         <label class="check">
-          <input name="random_weights" type="checkbox" value="1" /> random values for missing weights
+          <input name="random_weights" type="checkbox" value="1" /> synthetic values for missing weights
         </label>
       </form>
       {sent !== null && <progress aria-label="Uploaded" value={sent} />}
@@ -84,9 +84,9 @@ export function Upload(props: { limit: number; onState: (state: ServerState) => 
   );
 }
 
-function parse(text: string): ServerState | { error: string; hint: string } | null {
+function parse(text: string): ServerForm | { error: string; hint: string } | null {
   try {
-    return JSON.parse(text) as ServerState | { error: string; hint: string };
+    return JSON.parse(text) as ServerForm | { error: string; hint: string };
   } catch {
     return null;
   }

@@ -1,24 +1,31 @@
 import { describe, expect, it } from "vitest";
-import type { DevicePlan, Group, OpTable } from "../../../src/data/profile";
+import { targetsOf } from "../../../src/data/profile";
 import { buildRows } from "../../../src/data/rows";
+import type { Group, OpTable, Plan } from "../../../src/data/schema";
 import type { Report } from "../../../src/report";
 import { arrange, type Filter, NO_FILTER, type Sort } from "../../../src/views/layers/filter";
 import { toTabs } from "../../../src/views/layers/text";
-import { BACKEND, goldenProfile, group, opTable, placementOf, plan, reason, settingPlan } from "../../fixtures";
+import { BACKEND, goldenProfile, group, opTable, placementOf, plan, reason, settingPlan, times } from "../../fixtures";
 
-function report(table: OpTable, groups: Group[] = [], devicePlan: DevicePlan | null = null): Report {
+function report(table: OpTable, groups: Group[] = [], devicePlan: Plan | null = null): Report {
+  const targets = targetsOf({ plans: devicePlan ? [devicePlan] : [], estimates: [] });
   return {
     model: goldenProfile().model,
     profile: null,
     table,
+    rows: buildRows(table, times(table.id.length, groups), devicePlan),
+    remarks: [],
+    measurements: [],
+    measurement: null,
     groups,
-    rows: buildRows(table, groups, devicePlan),
-    plans: devicePlan ? [devicePlan] : [],
-    placement: devicePlan && placementOf(table, devicePlan),
-    device: 0,
+    kernels: [],
+    targets,
+    target: targets[0] ?? null,
     setting: "all",
-    chooseDevice: () => undefined,
-    chooseSetting: () => undefined,
+    placement: devicePlan && placementOf(table, devicePlan),
+    estimate: null,
+    chooseMeasurement: () => undefined,
+    chooseTarget: () => undefined,
     selected: null,
     select: () => undefined,
   };
@@ -78,15 +85,15 @@ describe("arrange", () => {
   });
 
   it("keeps the program's order among equal values", () => {
-    const groups = [group("a", ["main/0", "main/1"], 1), group("b", ["main/2"], 2)];
-    const one = report(opTable(["main/0", "main/1", "main/2"], { group: [0, 0, 1] }), groups);
+    const groups = [group("a", [0, 1], 1), group("b", [2], 2)];
+    const one = report(opTable(["main/0", "main/1", "main/2"]), groups);
     expect(shown(one, {}, { key: "measured", descending: true })).toEqual(["main/2", "main/0", "main/1"]);
   });
 });
 
 describe("toTabs", () => {
   it("writes one line for each row and keeps foreign text in its cell", () => {
-    const one = report(opTable(["main/0"], { name: ["a\tb\nc"], group: [0] }), [group("add", ["main/0"], 0.5)], plan(1));
+    const one = report(opTable(["main/0"], { name: ["a\tb\nc"] }), [group("add", [0], 0.5)], plan(1));
     const [head, line, ...rest] = toTabs(one, one.rows.all).split("\n");
     const cells = Object.fromEntries((head ?? "").split("\t").map((name, index) => [name, line?.split("\t")[index]]));
     expect(cells).toMatchObject({

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coremlscope.comparison.change import Change
-from coremlscope.comparison.plans import PlacementChange
+from coremlscope.comparison.plans import PlanChange
 from coremlscope.comparison.profiles import Comparison, Difference
 from coremlscope.render.difference import (
     describe_operations,
     describe_units,
+    device_title,
     fact_rows,
     format_interval,
     format_ratio,
+    measured_by,
     method,
-    placed_cells,
+    planned_cells,
     seconds,
     verdict,
     whole_rows,
@@ -46,7 +48,8 @@ def render_markdown_comparison(comparison: Comparison) -> str:
 
 def _difference(difference: Difference) -> Iterable[str]:
     if difference.phases:
-        yield "Measured on the host's processor, medians; not Core ML:"
+        text = measured_by(difference)
+        yield f"{text[0].upper()}{text[1:]}:"
         rows = [(name, *_cells(change)) for name, change in difference.phases.items()]
         yield table(("", *_CHANGE), rows)
         yield method(difference)
@@ -62,25 +65,22 @@ def _difference(difference: Difference) -> Iterable[str]:
         if changed:
             title = f"Operations whose time changed ({len(difference.telling_rows)})"
             yield details(title, table(("operations", "name", *_CHANGE), changed))
-    for placement in difference.placements:
-        yield from _placement(placement)
+    for plan in difference.plans:
+        yield from _plan(plan)
     yield describe_operations(difference)
 
 
-def _placement(placement: PlacementChange) -> Iterable[str]:
-    same = placement.before == placement.after
-    title = placement.before if same else f"{placement.before} → {placement.after}"
-    yield f"On {title}, planned and estimated; nothing of it was measured:"
+def _plan(plan: PlanChange) -> Iterable[str]:
+    yield f"On {device_title(plan)}, planned and estimated; nothing of it was measured:"
     titles = tuple(title.removeprefix("95 % ") for title in _CHANGE)
-    yield table(("", *titles), [(name, *_cells(change)) for name, change in whole_rows(placement)])
-    yield describe_units(placement)
-    if placement.ops:
+    yield table(("", *titles), [(name, *_cells(change)) for name, change in whole_rows(plan)])
+    yield describe_units(plan)
+    if plan.ops:
         rows = [
-            (cells[0], code(cells[1]), *cells[2:])
-            for cells in map(placed_cells, placement.ops[:_LISTED_ROWS])
+            (cells[0], code(cells[1]), *cells[2:]) for cells in map(planned_cells, plan.ops[:_LISTED_ROWS])
         ]
         titles = ("operation", "name", "unit", "before>", "after>", "change>")
-        yield details(f"Operations whose plan changed ({len(placement.ops)})", table(titles, rows))
+        yield details(f"Operations whose plan changed ({len(plan.ops)})", table(titles, rows))
 
 
 def _cells(change: Change) -> tuple[str, ...]:

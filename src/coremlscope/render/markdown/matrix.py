@@ -1,27 +1,30 @@
-"""A matrix of models and settings as Markdown."""
+"""Several models under settings of compute units as Markdown."""
 
 from __future__ import annotations
 
-from coremlscope.batch import Matrix
-from coremlscope.render.markdown.report import table
+from collections.abc import Sequence
+
+from coremlscope.render.markdown.report import cell, table
 from coremlscope.render.terminal.matrix import (
-    describe_runs,
-    forecast_blocks,
-    forecast_remarks,
+    device_blocks,
+    device_remarks,
+    failures,
     measured_blocks,
+    summary_line,
 )
-from coremlscope.render.words import plural
+from coremlscope.results.profile import Profile
 
 __all__ = ["render_markdown_matrix"]
 
 
-def render_markdown_matrix(matrix: Matrix) -> str:
-    """A matrix as Markdown: a table for what was measured, one for each device, and what failed."""
-    blocks = [f"## {plural(len(matrix.rows), 'model')}, {describe_runs(matrix)}"]
-    for title, remark, titles, rows in (*measured_blocks(matrix), *forecast_blocks(matrix)):
-        blocks += [f"### {title} ({remark})", table((titles[0], *(f"{name}>" for name in titles[1:])), rows)]
-    blocks += [remark.replace("*", "\\*") for remark in forecast_remarks(matrix)]
-    problems = [f"- {row.model}, {p.what}: {p.message}" for row in matrix.rows for p in row.problems]
-    if problems:
-        blocks += ["### Failed", "\n".join(problems)]
+def render_markdown_matrix(profiles: Sequence[Profile]) -> str:
+    """Several profiles as Markdown: a table of what was measured, one for each device, and what failed."""
+    blocks = [f"## {summary_line(profiles)}"]
+    for block in (*measured_blocks(profiles), *device_blocks(profiles)):
+        titles = (block.titles[0], *(f"{name}>" for name in block.titles[1:]))
+        blocks += [f"### {cell(block.title)} ({cell(block.remark)})", table(titles, block.rows)]
+    blocks += [remark.replace("*", "\\*") for remark in device_remarks(profiles)]
+    failed = [f"- {cell(text)}" for text, _ in failures(profiles)]
+    if failed:
+        blocks += ["### Failed", "\n".join(failed)]
     return "\n\n".join(blocks) + "\n"

@@ -3,20 +3,46 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
-from coremlscope.render.terminal.estimates import latency_rows
-from coremlscope.render.terminal.stages import TIMING_TITLES, timing_rows
-from coremlscope.render.terminal.timing import (
+from coremlscope.findings import Finding
+from coremlscope.render.terminal.estimates import latency_rows, listed_estimates
+from coremlscope.render.terminal.plan import describe_planner, setting_rows
+from coremlscope.render.timing import (
+    STAGE_TITLES,
     describe_inputs,
+    describe_machine,
+    describe_runtime,
+    describe_units,
+    disclaimer,
     group_name,
     kinds,
+    measurement_name,
     nodes_line,
+    phase_cells,
     slowest,
+    stage_rows,
     status_line,
 )
-from coremlscope.render.words import KINDS, bits_each, compact_type, count, histogram, model_name, plural
+from coremlscope.render.words import (
+    KINDS,
+    UNIT_NAMES,
+    bits_each,
+    by_severity,
+    compact_type,
+    count,
+    histogram,
+    main_function,
+    model_name,
+    parameter_facts,
+    plural,
+    unit_name,
+)
+from coremlscope.results.measurement import Measurement
+from coremlscope.results.model import FunctionSummary, ModelSummary, StageSummary
+from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import Plan, PlannedOp
+from coremlscope.results.profile import Profile
 from coremlscope.units import (
     escape_controls,
     format_bytes,
@@ -26,21 +52,15 @@ from coremlscope.units import (
     format_share,
 )
 
-if TYPE_CHECKING:
-    from coremlscope.describe.model import ModelSummary, OpSummary
-    from coremlscope.describe.stages import StageSummary
-    from coremlscope.results.profile import Profile
-
-__all__ = ["render_markdown"]
-
+__all__ = ["cell", "code", "details", "render_markdown", "table"]
 
 _LISTED_GROUPS = 20
+_PHASE_TITLES = ("runs", "min", "median", "mean", "p95", "p99", "max", "std")
+_MARKS = {"error": "✗ ", "warning": "⚠ ", "info": ""}
 
 
 def render_markdown(subject: Profile | ModelSummary) -> str:
     """A report as Markdown with tables."""
-    from coremlscope.describe.model import ModelSummary
-
     blocks = _summary(subject) if isinstance(subject, ModelSummary) else _profile(subject)
     return "\n\n".join(blocks) + "\n"
 
@@ -49,11 +69,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; columns whose title ends with `>` are set flush right."""
     titles = [column.removesuffix(">") for column in columns]
     rules = ["---:" if column.endswith(">") else "---" for column in columns]
-    lines = [titles, rules, *([_cell(text) for text in row] for row in rows)]
+    lines = [titles, rules, *([cell(text) for text in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
+    """Text that keeps a table intact."""
     return escape_controls(text.replace("\r", "")).replace("|", "\\|")
 
 
@@ -69,67 +90,85 @@ def details(title: str, *blocks: str) -> str:
 
 
 def _summary(model: ModelSummary) -> list[str]:
-    main = model.main
-    facts = [
-        f"{KINDS.get(model.kind, model.kind)}, specification {model.spec_version} ({model.platforms})",
-        f"{format_bytes(model.size_bytes)} on disk",
-    ]
-    if model.weights:
-        facts.append(f"{format_count(model.parameters)} parameters in {format_bytes(model.weights_bytes)}")
-    if main.work is not None:
-        at_least = "" if main.work.is_complete else "at least "
-        facts.append(f"{at_least}{format_count(main.work.flops)} FLOPs a prediction (declared)")
-    blocks = [f"## {_cell(model_name(model.path))}", " · ".join(facts)]
+    main = main_function(model)
+    blocks = [f"## {cell(model_name(model.path))}", " · ".join(_summary_facts(model, main))]
     if model.description:
-        blocks.append(_cell(model.description))
-    blocks += [f"{_cell(what)}: {_cell(how)}" for what, how in model.facts]
+        blocks.append(cell(model.description))
+    blocks += [f"{cell(what)}: {cell(how)}" for what, how in model.facts]
     if model.absent:
         blocks.append(f"⚠ cannot run here: {model.absent}")
     if model.missing_weights:
         blocks.append(f"⚠ weights absent: {', '.join(map(code, model.missing_weights))}")
     for function in model.functions:
-        name = f" of {code(function.name)}" if len(model.functions) > 1 else ""
-        for title, features in (
-            ("Inputs", function.inputs), ("Outputs", function.outputs), ("States", function.states),
-        ):  # fmt: skip
-            if features:
-                rows = [(code(f.name), f.type, f.flexibility, f.preprocessing or f.doc) for f in features]
-                blocks += [f"### {title}{name}", table(("name", "type", "allows", "about"), rows)]
+        blocks += _features(function, f" of {code(function.name)}" if len(model.functions) > 1 else "")
     if model.stages:
         blocks += ["### Stages", _stage_table(model.stages)]
     if model.weights:
-        groups = [
-            (g.storage, g.dtype, str(g.tensors), format_count(g.parameters), format_bytes(g.nbytes),
-             bits_each(g.nbytes, g.parameters))
-            for g in model.weights
-        ]  # fmt: skip
-        titles = ("kept as", "used as", "tensors>", "parameters>", "bytes>", "bits each>")
-        blocks += ["### Parameters", table(titles, groups)]
+        blocks += ["### Parameters", _weights(model)]
     if main.layers:
         blocks += ["### Layers", histogram(main.layers)]
     elif main.ops:
         blocks += ["### Operations", histogram(main.ops)]
-    if model.op_list:
-        blocks.append(_operations(model.op_list))
+    if model.ops:
+        blocks.append(_operations(model.ops))
     return blocks
 
 
-def _stage_table(stages: Iterable[StageSummary]) -> str:
+def _summary_facts(model: ModelSummary, main: FunctionSummary) -> list[str]:
+    facts = [KINDS.get(model.kind, model.kind)] if model.kind else []
+    if model.platforms:
+        facts[-1:] = [f"{''.join(facts[-1:])}, specification {model.spec_version} ({model.platforms})"]
+    if model.size_bytes:
+        facts.append(f"{format_bytes(model.size_bytes)} on disk")
+    facts += parameter_facts(model)
+    if main.work is not None:
+        at_least = "" if main.work.is_complete else "at least "
+        facts.append(f"{at_least}{format_count(main.work.flops)} FLOPs a prediction (declared)")
+    return facts
+
+
+def _features(function: FunctionSummary, name: str) -> Iterator[str]:
+    sections = (("Inputs", function.inputs), ("Outputs", function.outputs), ("States", function.states))
+    for title, features in sections:
+        if features:
+            rows = [(code(f.name), f.type, f.flexibility, f.preprocessing or f.doc) for f in features]
+            yield f"### {title}{name}"
+            yield table(("name", "type", "allows", "about"), rows)
+
+
+def _weights(model: ModelSummary) -> str:
     rows = [
         (
-            code(stage.name),
-            KINDS.get(stage.kind, stage.kind),
-            "" if stage.operations is None else str(stage.operations),
-            format_count(stage.parameters) if stage.parameters else "",
-            "; ".join([f"cannot run here: {stage.absent}"] * bool(stage.absent)
-                      + [f"{what}: {how}" for what, how in stage.facts]),
+            group.storage,
+            group.dtype,
+            str(group.tensors),
+            format_count(group.parameters),
+            format_bytes(group.nbytes),
+            bits_each(group.nbytes, group.parameters),
         )
-        for stage in stages
-    ]  # fmt: skip
+        for group in model.weights
+    ]
+    return table(("stored as", "used as", "tensors>", "parameters>", "bytes>", "bits each>"), rows)
+
+
+def _stage_table(stages: Iterable[StageSummary]) -> str:
+    rows = []
+    for stage in stages:
+        about = [f"cannot run here: {stage.absent}"] if stage.absent else []
+        about += [f"{what}: {how}" for what, how in stage.facts]
+        rows.append(
+            (
+                code(stage.name),
+                KINDS.get(stage.kind, stage.kind),
+                "" if stage.operations is None else str(stage.operations),
+                format_count(stage.parameters) if stage.parameters else "",
+                "; ".join(about),
+            )
+        )
     return table(("stage", "type", "operations>", "parameters>", "about"), rows)
 
 
-def _operations(ops: Iterable[OpSummary]) -> str:
+def _operations(ops: OpTable) -> str:
     rows = [
         (
             code(op.id),
@@ -144,91 +183,137 @@ def _operations(ops: Iterable[OpSummary]) -> str:
 
 
 def _profile(profile: Profile) -> list[str]:
-    model, host, request = profile.model, profile.host, profile.request
-    facts = [KINDS.get(model.kind, model.kind)]
-    if model.weights:
-        facts.append(f"{format_count(model.parameters)} parameters in {format_bytes(model.weights_bytes)}")
-    if model.main.work is not None:
-        facts.append(f"{count(model.main.work.flops, model.main.work.is_complete)} FLOPs (declared)")
-    rate = format_rate(profile.predictions_per_s).removesuffix(" /s")
-    median = format_duration(profile.predict.statistics.median)
-    settings = [
-        f"{host.processor}, {plural(host.cores, 'core')}, {host.os}",
-        f"{host.engine} {host.engine_version}, {plural(host.threads, 'thread')}; not Core ML",
-        *([f"power mode: {host.power_mode}"] if host.power_mode else []),
-        f"compute units {code(request.compute_units)}: recorded only",
-        f"inputs: {describe_inputs(profile)}",
-    ]
+    model, work = profile.model, main_function(profile.model).work
+    facts = [*filter(None, [KINDS.get(model.kind, model.kind)]), *parameter_facts(model)]
+    if work is not None:
+        facts.append(f"{count(work.flops, work.is_complete)} FLOPs (declared)")
     return [
-        f"## {_cell(model_name(model.path))}",
-        " · ".join(facts),
-        f"**{median} a prediction**, {rate} a second one after the other, measured on {_cell(host.label)}",
+        f"## {cell(model_name(model.path))}",
+        *([" · ".join(facts)] if facts else []),
+        *_predictions(profile),
         *_estimates(profile),
+        *_plans(profile),
         *_findings(profile),
-        details("Times (measured on this host)", _times(profile)),
-        *_stages(profile),
-        details("Slowest operations (measured by the engine's profiler)", *_slowest(profile)),
-        details("Where the time goes (measured by the engine's profiler)", *_where(profile)),
-        details("How it was measured", "\n".join(f"- {_cell(text)}" for text in settings)),
+        *(block for measurement in profile.measurements for block in _measurement(profile, measurement)),
     ]
 
 
-def _times(profile: Profile) -> str:
+def _predictions(profile: Profile) -> Iterator[str]:
+    """What a prediction takes: a sentence, or a table of several measurements."""
+    if len(profile.measurements) > 1:
+        yield "### Measured (medians)"
+        rows = []
+        for m in profile.measurements:
+            cells = {name: phase_cells(phase)["median"] for name, phase in m.phases.items()}
+            phases = (cells.get(name, "–") for name in ("predict", "load", "compile"))
+            rows.append((f"{measurement_name(m, profile.measurements)}{disclaimer(m)}", *phases))
+        yield table(("measured by", "prediction>", "load>", "compile>"), rows)
+    for m in profile.measurements if len(profile.measurements) == 1 else ():
+        if m.predict is not None and m.predictions_per_s is not None:
+            median = format_duration(m.predict.statistics.median)
+            rate = format_rate(m.predictions_per_s).removesuffix(" /s")
+            by = cell(measurement_name(m))
+            yield f"**{median} a prediction**, {rate} a second one after the other, measured by {by}"
+
+
+def _measurement(profile: Profile, measurement: Measurement) -> Iterator[str]:
+    """Everything about one measurement, folded away."""
+    name = measurement_name(measurement, profile.measurements)
+    ops = profile.ops
+    if measurement.phases:
+        yield details(f"Times (measured by {name})", _times(measurement))
+    if measurement.stages:
+        title = f"Stages (measured by {name} in predictions of the whole pipeline, medians)"
+        yield details(title, table(STAGE_TITLES, stage_rows(measurement.stages)))
+    if measurement.groups:
+        profiler = f"(measured by {name} with its profiler)"
+        yield details(f"Slowest operations {profiler}", *_slowest(ops, measurement))
+        yield details(f"Where the time goes {profiler}", *_where(ops, measurement))
+    if len(profile.measurements) > 1 and measurement.findings:
+        yield details(f"Findings on {name}", _finding_list(measurement.findings))
+    circumstances = [
+        describe_machine(measurement),
+        describe_runtime(measurement),
+        f"compute units: {describe_units(measurement)}",
+        f"inputs: {describe_inputs(profile, measurement)}",
+    ]
+    title = f"How {name} measured" if len(profile.measurements) > 1 else "How it was measured"
+    yield details(title, "\n".join(f"- {cell(text)}" for text in circumstances))
+
+
+def _times(measurement: Measurement) -> str:
     rows = []
-    phases = (("compile", profile.compile), ("load", profile.load), ("predict", profile.predict))
-    for name, phase in phases:
-        numbers = phase.statistics
-        values = (
-            numbers.min,
-            numbers.median,
-            numbers.mean,
-            numbers.p95,
-            numbers.p99,
-            numbers.max,
-            numbers.std,
-        )
-        rows.append((name, str(numbers.count), *map(format_duration, values), str(len(phase.warmups_s))))
-    titles = ("", "runs>", "min>", "median>", "mean>", "p95>", "p99>", "max>", "std>", "warm-ups dropped>")
-    return table(titles, rows)
-
-
-def _stages(profile: Profile) -> list[str]:
-    if not profile.stages:
-        return []
-    title = "Stages (measured in predictions of the whole pipeline, medians)"
-    return [details(title, table(TIMING_TITLES, timing_rows(profile.stages)))]
+    for name, phase in measurement.phases.items():
+        cells = phase_cells(phase)
+        rows.append((name, *(cells[title] for title in _PHASE_TITLES), str(len(phase.warmups_s))))
+    return table(("", *(f"{title}>" for title in _PHASE_TITLES), "warm-ups dropped>"), rows)
 
 
 def _estimates(profile: Profile) -> list[str]:
-    if not profile.estimates:
+    estimates = listed_estimates(profile)
+    if not estimates:
         return []
-    titles = ("device", "estimate>", "80 % of cases, ms>", "runs on", "waits for")
+    titles = ["device", "setting", "estimate>", "80 % of cases, ms>", "runs on", "waits for"]
+    rows: list[tuple[str, ...]] = list(latency_rows(estimates))
+    if len({e.compute_units for e in estimates}) > 1:
+        rows = [(row[0], e.compute_units, *row[1:]) for row, e in zip(rows, estimates, strict=True)]
+    else:
+        titles.remove("setting")
+    left_out = estimates[0].left_out
     return [
         "### On Apple devices (estimated from published latencies, not measured)",
-        table(titles, latency_rows(profile.estimates)),
-        *(["\\* extrapolated"] if any(e.basis == "extrapolated" for e in profile.estimates) else []),
+        table(titles, rows),
+        *(["\\* extrapolated"] if any(e.basis == "extrapolated" for e in estimates) else []),
+        *([f"without {cell(', '.join(left_out))}: unknown"] if left_out else []),
     ]
 
 
-def _where(profile: Profile) -> list[str]:
+def _plans(profile: Profile) -> Iterator[str]:
+    """Plans, where no estimates stand for them."""
+    for plan in () if profile.estimates else profile.plans:
+        views = [plan.view(profile.ops, setting) for setting in plan.settings]
+        yield f"### On {plan.device}, {plan.os} ({cell(describe_planner(plan))}, not measured)"
+        titles = ("operations on", *(f"{name}>" for name in UNIT_NAMES.values()))
+        yield table((*titles, "switches>", "planned in all>"), setting_rows(views))
+        if plan.notes:
+            yield "\n".join(f"- {cell(note)}" for note in plan.notes)
+        title = f"Operations on {plan.device} under {views[0].compute_units} (planned by {plan.planner})"
+        yield details(title, _planned(plan, views[0].ops))
+
+
+def _planned(plan: Plan, ops: Iterable[PlannedOp]) -> str:
+    rows = []
+    for op in ops:
+        cost = "–" if op.planned_ms is None else format_duration(op.planned_ms / 1e3)
+        able = ", ".join(unit_name(unit) for unit in plan.units if op.supported.get(unit) == "yes")
+        name = f"({op.name})" if op.inserted else code(op.name)
+        rows.append((code(op.id), op.type, name, unit_name(op.unit), cost, format_share(op.weight), able))
+    return table(("id", "type", "name", "unit", "planned>", "share>", "supported on"), rows)
+
+
+def _where(ops: OpTable, measurement: Measurement) -> list[str]:
     shares = [
         (kind.label, str(kind.groups), format_duration(kind.wall_s), format_share(kind.share))
-        for kind in kinds(profile)
+        for kind in kinds(ops, measurement)
     ]
     return [
         table(("operations", "count>", "time>", "share>"), shares),
-        f"{nodes_line(profile)}. {status_line(profile)}.",
+        f"{nodes_line(measurement)}. {status_line(measurement)}.",
     ]
 
 
-def _slowest(profile: Profile) -> list[str]:
-    by_id = {row.id: row for row in profile.ops}
-    groups = slowest(profile)
+def _slowest(ops: OpTable, measurement: Measurement) -> list[str]:
+    groups = slowest(ops, measurement)
     rows = [
-        (format_duration(group.wall_s), format_share(group.share), ", ".join(map(code, group.op_ids[:1])),
-         group.label, code(group_name(group, by_id)))
+        (
+            format_duration(group.wall_s),
+            format_share(group.share),
+            ", ".join(code(ops.id[row]) for row in group.ops[:1]),
+            group.label,
+            code(group_name(group, ops)),
+        )
         for group in groups[:_LISTED_GROUPS]
-    ]  # fmt: skip
+    ]
     more = len(groups) - len(rows)
     return [
         table(("time>", "share>", "first id", "operations", "names"), rows),
@@ -237,11 +322,14 @@ def _slowest(profile: Profile) -> list[str]:
 
 
 def _findings(profile: Profile) -> list[str]:
-    if not profile.findings:
-        return []
-    lines = [
-        f"- {'⚠ ' if finding.severity == 'warning' else ''}{_cell(finding.text)}"
-        + (f" ({_cell(finding.hint)})" if finding.hint else "")
-        for finding in sorted(profile.findings, key=lambda finding: finding.severity != "warning")
-    ]
-    return ["### Findings", "\n".join(lines)]
+    """All findings; those of one of several measurements stand beside it."""
+    findings = profile.findings if len(profile.measurements) > 1 else profile.all_findings
+    return ["### Findings", _finding_list(findings)] if findings else []
+
+
+def _finding_list(findings: Iterable[Finding]) -> str:
+    return "\n".join(
+        f"- {_MARKS[finding.severity]}{cell(finding.text)}"
+        + (f" ({cell(finding.hint)})" if finding.hint else "")
+        for finding in by_severity(findings)
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 from coremlscope.devices.chip import Chip, Fact, Facts
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
-from coremlscope.render.terminal.page import Column, Page
+from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.units import format_bytes, format_count
 
 __all__ = ["devices_to_json", "render_chip", "render_chips"]
@@ -16,8 +16,8 @@ __all__ = ["devices_to_json", "render_chip", "render_chips"]
 
 def render_chips(chips: Sequence[Chip], *, width: int = 100, color: bool = False) -> str:
     """One row a chip."""
-    page = Page(width, color)
-    page.title("Devices", "  as published; what nobody published is left blank")
+    screen = Screen(width, color)
+    screen.title("Devices", "  as published; what nobody published is left blank")
     columns = [
         Column("chip", style="cyan", most=10),
         Column("name", most=10),
@@ -30,10 +30,10 @@ def render_chips(chips: Sequence[Chip], *, width: int = 100, color: bool = False
         Column("systems", most=22),
         Column("devices", most=max(width - 86, 12)),
     ]
-    page.table(columns, [_row(chip, width) for chip in chips])
-    page.line()
-    page.line("CPU: performance + efficiency cores; peaks and bandwidths per second", "dim")
-    return page.text
+    screen.table(columns, [_row(chip, width) for chip in chips])
+    screen.line()
+    screen.line("CPU: performance + efficiency cores; peaks and bandwidths per second", "dim")
+    return screen.text
 
 
 def _row(chip: Chip, width: int) -> tuple[str, ...]:
@@ -63,19 +63,19 @@ def _whole(value: float | None) -> str:
 
 def render_chip(chip: Chip, *, width: int = 100, color: bool = False) -> str:
     """Every number of a chip, with its source."""
-    page = Page(width, color)
-    page.title(chip.name)
-    page.pairs([
+    screen = Screen(width, color)
+    screen.title(chip.name)
+    screen.pairs([
         ("systems", ", ".join(f"{platform} from {first}" for platform, first in chip.releases.items())),
         ("devices", ", ".join(product.name for product in chip.products)),
     ])  # fmt: skip
     parts = (("Neural Engine", chip.units[NEURAL_ENGINE]), ("GPU", chip.units[GPU]), ("CPU", chip.units[CPU]))
     for title, facts in (*parts, ("Memory", chip.memory)):
         if facts:
-            page.heading(title)
+            screen.heading(title)
             columns = [Column("", style="cyan"), Column("", is_number=True), Column("", most=14), Column("")]
-            page.table(columns, _facts(facts))
-    return page.text
+            screen.table(columns, _facts(facts))
+    return screen.text
 
 
 def _facts(facts: Facts) -> list[tuple[str, ...]]:

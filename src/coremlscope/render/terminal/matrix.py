@@ -1,138 +1,223 @@
-"""A matrix of models and settings for the console."""
+"""Several models under settings of compute units, for the console; the tables are those of Markdown, too."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from coremlscope.batch import Forecast, Matrix, MatrixRow, Timing
-from coremlscope.render.terminal.page import Column, Page
-from coremlscope.render.words import plural
+from coremlscope.comparison.profiles import label_subjects
+from coremlscope.devices.unit import SETTINGS
+from coremlscope.render.terminal.screen import Column, Screen
+from coremlscope.render.timing import disclaimer
+from coremlscope.render.words import FINDING_MARKS, by_severity, plural, systems
+from coremlscope.results.estimate import Estimate
+from coremlscope.results.measurement import Measurement
+from coremlscope.results.plan import SettingPlan
+from coremlscope.results.profile import Profile
 from coremlscope.units import format_duration
 
-__all__ = ["describe_runs", "forecast_blocks", "forecast_remarks", "measured_blocks", "render_matrix"]
+__all__ = [
+    "Block",
+    "device_blocks",
+    "device_remarks",
+    "failures",
+    "measured_blocks",
+    "render_matrix",
+    "summary_line",
+]
 
-#: A heading with its remark, the titles of the columns, and the rows.
-Block = tuple[str, str, tuple[str, ...], list[tuple[str, ...]]]
+#: The id of the finding that says that Ctrl-C ended the work; see `batch.INTERRUPTED`.
+_INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A table.
+
+    Attributes:
+        title: Its heading.
+        remark: Where the numbers come from.
+        titles: The titles of its columns.
+        rows: Its rows.
+    """
+
+    title: str
+    remark: str
+    titles: tuple[str, ...]
+    rows: list[tuple[str, ...]]
 
 
 def render_matrix(
-    matrix: Matrix, *, width: int = 100, color: bool = False, state: str = "", hint: bool = True
+    profiles: Sequence[Profile], *, width: int = 100, color: bool = False, state: str = "", hint: bool = True
 ) -> str:
-    """A matrix as text.
+    """Several profiles as text.
 
     Args:
-        matrix: The matrix.
+        profiles: One for each model.
         width: Columns.
         color: Whether to use ANSI colours.
-        state: What is being done now, while it is being filled.
+        state: What is being done now, while profiles are being made.
         hint: Whether to say how to see more.
     """
-    page = Page(width, color)
-    page.title("Matrix", f"  {plural(len(matrix.rows), 'model')}, {describe_runs(matrix)}")
-    for title, remark, titles, rows in (*measured_blocks(matrix), *forecast_blocks(matrix)):
-        page.heading(title, remark)
+    screen = Screen(width, color)
+    screen.title("Matrix", f"  {summary_line(profiles)}")
+    for block in (*measured_blocks(profiles), *device_blocks(profiles)):
+        screen.heading(block.title, block.remark)
         columns = [
-            Column(titles[0], style="cyan", most=max(14, width - 58)),
-            *(Column(name, is_number=bool(name)) for name in titles[1:]),
+            Column(block.titles[0], style="cyan", most=max(14, width - 58)),
+            *(Column(name, is_number=bool(name)) for name in block.titles[1:]),
         ]
-        page.table(columns, rows)
-    _show_problems(page, matrix)
+        screen.table(columns, block.rows)
+    for remark in device_remarks(profiles):
+        screen.line(remark, "dim", indent=2)
+    _show_failures(screen, profiles)
     if state:
-        page.line()
-        page.line(state, "dim")
+        screen.line()
+        screen.line(state, "dim")
     elif hint:
-        page.line()
-        settings = "" if matrix.devices else "--device m1 for every setting, planned and estimated; "
-        page.line(f"more: {settings}-o report.md or report.json; `coremlscope profile MODEL`", "dim")
-    return page.text
+        screen.line()
+        has_devices = any(profile.plans or profile.estimates for profile in profiles)
+        settings = "" if has_devices else "--device m1 for every setting, planned and estimated; "
+        screen.line(f"more: {settings}-o report.md or report.json; `coremlscope profile MODEL`", "dim")
+    return screen.text
 
 
-def describe_runs(matrix: Matrix) -> str:
-    """How often each was timed, and whether that came to an end."""
-    stopped = "; stopped before all was done" if matrix.interrupted else ""
-    return f"{plural(matrix.iterations, 'prediction')} each{stopped}"
+def summary_line(profiles: Sequence[Profile]) -> str:
+    """How many models there are, how often each was timed, and whether the work came to its end."""
+    text = plural(len(profiles), "model")
+    iterations = {m.settings.iterations for profile in profiles for m in profile.measurements}
+    if len(iterations) == 1:
+        text += f", {plural(iterations.pop(), 'prediction')} each"
+    if any(finding.id == _INTERRUPTED for profile in profiles for finding in profile.findings):
+        text += "; stopped before all was done"
+    return text
 
 
-def measured_blocks(matrix: Matrix) -> list[Block]:
-    """What was measured: a block for everything that did work in one power mode."""
-    keys = dict.fromkeys((t.by, t.power_mode) for row in matrix.rows for t in row.timings)
-    blocks = []
-    for by, mode in keys:
-        chosen = [
-            (row, [t for t in row.timings if (t.by, t.power_mode) == (by, mode)]) for row in matrix.rows
-        ]
-        settings = [s for s in matrix.settings if any(t.compute_units == s for _, ts in chosen for t in ts)]
-        remark = f"by {by}" + (f"; power mode: {mode}" if mode else "")
-        if settings:
-            rows = [cells for row, timings in chosen for cells in _by_setting(row, timings, settings)]
-            blocks.append(("Measured", remark, ("model", "", *settings), rows))
-        else:
-            rows = [_on_host(row, timings[0]) for row, timings in chosen if timings]
-            remark += ", whatever the setting; not Core ML"
-            blocks.append(("Measured", remark, ("model", "median", "average", "p95", "load"), rows))
-    return blocks
+def _named(profiles: Sequence[Profile]) -> list[tuple[str, Profile]]:
+    names = label_subjects([profile.model.path for profile in profiles]) if profiles else []
+    return list(zip(names, profiles, strict=True))
 
 
-def _on_host(row: MatrixRow, timing: Timing) -> tuple[str, ...]:
-    predict = timing.predict.statistics
-    values = (predict.median, predict.mean, predict.p95, timing.load.statistics.median)
-    return (row.model, *map(format_duration, values))
+def _ordered(settings: Iterable[str]) -> list[str]:
+    known = set(settings)
+    return [setting for setting in SETTINGS if setting in known]
 
 
-def _by_setting(row: MatrixRow, timings: Sequence[Timing], settings: Sequence[str]) -> list[tuple[str, ...]]:
-    found = {timing.compute_units: timing.predict.statistics for timing in timings}
+def measured_blocks(profiles: Sequence[Profile]) -> list[Block]:
+    """What was measured: a block for each runtime, machine and power mode."""
+    found: dict[tuple[str, int | None, str], list[tuple[str, list[Measurement]]]] = {}
+    for name, profile in _named(profiles):
+        own: dict[tuple[str, int | None, str], list[Measurement]] = {}
+        for m in profile.measurements:
+            if m.predict is not None:
+                own.setdefault((m.label, m.threads, m.machine.power_mode), []).append(m)
+        for key, measurements in own.items():
+            found.setdefault(key, []).append((name, measurements))
+    return [_measured_block(*key, rows) for key, rows in found.items()]
+
+
+def _measured_block(
+    label: str, threads: int | None, mode: str, rows: list[tuple[str, list[Measurement]]]
+) -> Block:
+    remark = f"by {label}" + ("" if threads is None else f", {plural(threads, 'thread')}")
+    remark += f"; power mode: {mode}" if mode else ""
+    settings = _ordered(m.compute_units for _, measurements in rows for m in measurements)
+    if settings:
+        cells = [row for name, measurements in rows for row in _by_setting(name, measurements, settings)]
+        return Block("Measured", remark, ("model", "", *settings), cells)
+    remark += f", whatever the setting{disclaimer(rows[0][1][0])}"
+    cells = [_whatever_setting(name, m) for name, measurements in rows for m in measurements]
+    return Block("Measured", remark, ("model", "median", "mean", "p95", "load"), cells)
+
+
+def _whatever_setting(name: str, measurement: Measurement) -> tuple[str, ...]:
+    assert measurement.predict is not None
+    predict, load = measurement.predict.statistics, measurement.load
+    loaded = "–" if load is None else format_duration(load.statistics.median)
+    return (name, *map(format_duration, (predict.median, predict.mean, predict.p95)), loaded)
+
+
+def _by_setting(
+    name: str, measurements: Sequence[Measurement], settings: Sequence[str]
+) -> list[tuple[str, ...]]:
+    found = {m.compute_units: m.predict.statistics for m in measurements if m.predict is not None}
     medians = [format_duration(found[s].median) if s in found else "–" for s in settings]
-    averages = [format_duration(found[s].mean) if s in found else "–" for s in settings]
-    return [(row.model, "median", *medians), ("", "average", *averages)] if found else []
+    means = [format_duration(found[s].mean) if s in found else "–" for s in settings]
+    return [(name, "median", *medians), ("", "mean", *means)]
 
 
-def forecast_blocks(matrix: Matrix) -> list[Block]:
+def device_blocks(profiles: Sequence[Profile]) -> list[Block]:
     """What is planned and estimated: a block for each device."""
-    keys = dict.fromkeys((f.device, f.os) for row in matrix.rows for f in row.forecasts)
-    blocks = []
-    for device, os in keys:
-        rows: list[tuple[str, ...]] = []
-        for row in matrix.rows:
-            found = {f.compute_units: f for f in row.forecasts if (f.device, f.os) == (device, os)}
-            if found:
-                rows += [
-                    (row.model, "estimated", *(_estimate(found.get(s)) for s in matrix.settings)),
-                    ("", "planned", *(_planned(found.get(s)) for s in matrix.settings)),
-                ]
-        remark = "planned and estimated; nothing of it was measured"
-        blocks.append((f"{device}, {os}", remark, ("model", "", *matrix.settings), rows))
-    return blocks
+    named = _named(profiles)
+    return [_device_block(device, os, named) for device, os in systems(profiles)]
 
 
-def _estimate(forecast: Forecast | None) -> str:
-    if forecast is None:
+def _device_block(device: str, os: str, named: Sequence[tuple[str, Profile]]) -> Block:
+    known = [
+        (name, _estimates_of(profile, device, os), _plans_of(profile, device, os)) for name, profile in named
+    ]
+    settings = _ordered(s for _, estimates, plans in known for s in (*estimates, *plans))
+    rows: list[tuple[str, ...]] = []
+    for name, estimates, plans in known:
+        lines = []
+        if estimates:
+            lines.append(("estimated", *(_estimated(estimates.get(s)) for s in settings)))
+        if plans:
+            lines.append(("planned", *(_planned(plans.get(s)) for s in settings)))
+        rows += [("" if place else name, *line) for place, line in enumerate(lines)]
+    origins = [word for word, place in (("planned", 2), ("estimated", 1)) if any(row[place] for row in known)]
+    remark = f"{' and '.join(origins)}; nothing of it was measured"
+    return Block(f"{device}, {os}", remark, ("model", "", *settings), rows)
+
+
+def _estimates_of(profile: Profile, device: str, os: str) -> dict[str, Estimate]:
+    return {e.compute_units: e for e in profile.estimates if (e.device, e.os) == (device, os)}
+
+
+def _plans_of(profile: Profile, device: str, os: str) -> dict[str, SettingPlan]:
+    plans = [plan for plan in profile.plans if (plan.device, plan.os) == (device, os)]
+    return {s.compute_units: s for plan in reversed(plans) for s in plan.settings}
+
+
+def _estimated(estimate: Estimate | None) -> str:
+    if estimate is None:
         return "–"
-    return format_duration(forecast.latency.value) + ("*" if forecast.basis == "extrapolated" else "")
+    return format_duration(estimate.latency.value) + ("*" if estimate.basis == "extrapolated" else "")
 
 
-def _planned(forecast: Forecast | None) -> str:
-    return "–" if forecast is None else format_duration(forecast.planned_s.value)
+def _planned(setting: SettingPlan | None) -> str:
+    return "–" if setting is None else format_duration(setting.total_ms / 1e3)
 
 
-def forecast_remarks(matrix: Matrix) -> list[str]:
+def device_remarks(profiles: Sequence[Profile]) -> list[str]:
     """What to know of plans and estimates, where there are any."""
-    forecasts = [forecast for row in matrix.rows for forecast in row.forecasts]
+    estimates = [estimate for profile in profiles for estimate in profile.estimates]
     remarks = []
-    if forecasts:
+    if estimates:
+        remarks.append("estimated: from published latencies")
+    if any(profile.plans for profile in profiles):
         remarks.append(
-            "estimated: from published latencies; planned: Core ML's own cost model, which only ranks the"
-            " units, so nothing takes that long"
+            "planned: Core ML's own cost model, which only ranks the units, so nothing takes that long"
         )
-    if any(forecast.basis == "extrapolated" for forecast in forecasts):
-        remarks.append("* no latencies of this chip went into the estimate")
-    return remarks
+    found = ["; ".join(remarks)] if remarks else []
+    if any(estimate.basis == "extrapolated" for estimate in estimates):
+        found.append("* no latencies of this chip went into the estimate")
+    return found
 
 
-def _show_problems(page: Page, matrix: Matrix) -> None:
-    for remark in forecast_remarks(matrix):
-        page.line(remark, "dim", indent=2)
-    problems = [(row, problem) for row in matrix.rows for problem in row.problems]
-    if problems:
-        page.heading("Failed")
-    for row, problem in problems:
-        page.bullet("!", f"{row.model}, {problem.what}: {problem.message}", problem.hint, "yellow")
+def failures(profiles: Sequence[Profile]) -> list[tuple[str, str]]:
+    """What failed: a sentence with the name of the model, and a hint."""
+    return [
+        (f"{name}, {finding.text}", finding.hint)
+        for name, profile in _named(profiles)
+        for finding in by_severity(profile.findings)
+        if finding.severity == "error"
+    ]
+
+
+def _show_failures(screen: Screen, profiles: Sequence[Profile]) -> None:
+    failed = failures(profiles)
+    if failed:
+        screen.heading("Failed")
+    for text, hint in failed:
+        screen.bullet(FINDING_MARKS["error"], text, hint, "red")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coremlscope.describe.model import FeatureSummary, FunctionSummary, ModelSummary, OpSummary
-from coremlscope.render.terminal.page import Column, Page
+from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.terminal.stages import show_stages
 from coremlscope.render.words import (
     KINDS,
@@ -13,10 +12,13 @@ from coremlscope.render.words import (
     compact_type,
     count,
     histogram,
+    main_function,
     model_name,
     plural,
     shorten,
 )
+from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary
+from coremlscope.results.operations import OpRow
 from coremlscope.units import format_bytes, format_count
 
 __all__ = ["show_summary"]
@@ -26,43 +28,46 @@ _LISTED_TYPES = 12
 _WIDE = 110
 
 
-def show_summary(page: Page, model: ModelSummary) -> None:
+def show_summary(screen: Screen, model: ModelSummary) -> None:
     """Prints everything that is known of a model."""
-    page.title(model_name(model.path))
-    page.pairs(_facts(model))
+    screen.title(model_name(model.path))
+    screen.pairs(_facts(model))
     if model.missing_weights:
-        page.line(
+        screen.line(
             f"weights absent: {', '.join(model.missing_weights)} – sizes are those that the program declares",
             "yellow",
         )
     several = len(model.functions) > 1
     for function in model.functions:
-        _show_function(page, model, function, several)
+        _show_function(screen, model, function, several)
     if model.stages:
-        show_stages(page, model.stages)
+        show_stages(screen, model.stages)
     if model.weights:
-        _show_weights(page, model)
-    if model.main.layers:
-        _show_layers(page, model.main)
-    elif model.main.ops:
-        _show_histogram(page, model.main)
+        _show_weights(screen, model)
+    main = main_function(model)
+    if main.layers:
+        _show_layers(screen, main)
+    elif main.ops:
+        _show_histogram(screen, main)
     if model.user_defined:
-        page.heading("Metadata")
-        page.pairs(model.user_defined.items(), indent=2)
-    if model.op_list:
-        _show_ops(page, model)
-    page.line()
-    ops = "" if model.op_list else "--ops lists every operation; "
-    page.line(f"more: {ops}-o report.html, or .md, .csv, .json", "dim")
+        screen.heading("Metadata")
+        screen.pairs(model.user_defined.items(), indent=2)
+    if model.ops:
+        _show_ops(screen, model)
+    screen.line()
+    ops = "" if model.ops else "--ops lists every operation; "
+    screen.line(f"more: {ops}-o report.html, or .md, .csv, .json", "dim")
 
 
 def _facts(model: ModelSummary) -> list[tuple[str, str]]:
-    main, work = model.main, model.main.work
+    main = main_function(model)
+    work = main.work
+    platforms = f"{model.platforms} (specification {model.spec_version})" if model.platforms else ""
     kind = KINDS.get(model.kind, model.kind) + (", updatable" if model.is_updatable else "")
     opset = f", operations of {main.opset}" + (f" ({main.opset_os})" if main.opset_os else "")
     facts = [
         ("type", kind + (opset if main.opset else "")),
-        ("needs", f"{model.platforms} (specification {model.spec_version})"),
+        ("needs", platforms),
         ("size", f"{format_bytes(model.size_bytes)} ({model.container})" if model.size_bytes else ""),
         ("about", model.description),
         ("author", model.author),
@@ -102,33 +107,33 @@ def _shares(parts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {share:.0%}" if share >= 0.005 else f"{name} <1%" for name, share in shares)
 
 
-def _show_function(page: Page, model: ModelSummary, function: FunctionSummary, is_named: bool) -> None:
+def _show_function(screen: Screen, model: ModelSummary, function: FunctionSummary, is_named: bool) -> None:
     if is_named:
-        default = " (shown in full)" if function is model.main else ""
+        default = " (shown in full)" if function is main_function(model) else ""
         opset = f", {function.opset}" if function.opset else ""
         counts = f"{plural(sum(function.ops.values()), 'operation')}{opset}{default}"
-        page.heading(f"Function {function.name}", counts)
+        screen.heading(f"Function {function.name}", counts)
     sections = (("Inputs", function.inputs), ("Outputs", function.outputs), ("States", function.states))
     for title, features in sections:
         if features:
             if is_named:
-                page.line(title, indent=2)
+                screen.line(title, indent=2)
             else:
-                page.heading(title)
-            _show_features(page, features, 4 if is_named else 2)
-    if function is model.main and model.labels is not None:
-        _show_labels(page, model)
+                screen.heading(title)
+            _show_features(screen, features, 4 if is_named else 2)
+    if function is main_function(model) and model.labels is not None:
+        _show_labels(screen, model)
 
 
-def _show_labels(page: Page, model: ModelSummary) -> None:
+def _show_labels(screen: Screen, model: ModelSummary) -> None:
     assert model.labels is not None
-    page.heading("Classes", str(model.labels.count))
+    screen.heading("Classes", str(model.labels.count))
     first = ", ".join(map(str, model.labels.first))
-    page.line(first + (", …" if model.labels.count > len(model.labels.first) else ""), indent=2)
+    screen.line(first + (", …" if model.labels.count > len(model.labels.first) else ""), indent=2)
 
 
-def _show_features(page: Page, features: tuple[FeatureSummary, ...], indent: int) -> None:
-    name_width = max(12, page.width // 3)
+def _show_features(screen: Screen, features: tuple[FeatureSummary, ...], indent: int) -> None:
+    name_width = max(12, screen.width // 3)
     rows = []
     for feature in features:
         remarks = [feature.doc] if feature.doc else []
@@ -137,18 +142,18 @@ def _show_features(page: Page, features: tuple[FeatureSummary, ...], indent: int
         if feature.flexibility:
             remarks.insert(0, f"allows {feature.flexibility}")
         rows.append((feature.name, feature.type, "; ".join(remarks)))
-    page.table((Column("", most=name_width, style="cyan"), Column(""), Column("")), rows, indent)
+    screen.table((Column("", most=name_width, style="cyan"), Column(""), Column("")), rows, indent)
     for feature in features:
         if feature.preprocessing:
             name = shorten(feature.name, name_width)
-            page.line(f"{name}: {feature.preprocessing}", "dim", indent)
+            screen.line(f"{name}: {feature.preprocessing}", "dim", indent)
 
 
-def _show_weights(page: Page, model: ModelSummary) -> None:
+def _show_weights(screen: Screen, model: ModelSummary) -> None:
     total = f"{format_count(model.parameters)} in {format_bytes(model.weights_bytes)}"
-    page.heading("Parameters", f"{total}, {bits_each(model.weights_bytes, model.parameters)} bits each")
+    screen.heading("Parameters", f"{total}, {bits_each(model.weights_bytes, model.parameters)} bits each")
     columns = (
-        Column("kept as"),
+        Column("stored as"),
         Column("used as"),
         Column("tensors", is_number=True),
         Column("parameters", is_number=True),
@@ -166,54 +171,56 @@ def _show_weights(page: Page, model: ModelSummary) -> None:
         )
         for group in model.weights
     ]
-    page.table(columns, rows)
+    screen.table(columns, rows)
 
 
-def _show_histogram(page: Page, function: FunctionSummary) -> None:
+def _show_histogram(screen: Screen, function: FunctionSummary) -> None:
     total = sum(function.ops.values())
-    page.heading(
+    screen.heading(
         "Operations",
         f"{total}, of {plural(len(function.ops), 'type')}; {plural(function.constants, 'constant')}",
     )
-    _show_counts(page, function.ops)
+    _show_counts(screen, function.ops)
 
 
-def _show_layers(page: Page, function: FunctionSummary) -> None:
+def _show_layers(screen: Screen, function: FunctionSummary) -> None:
     total, operations = sum(function.layers.values()), sum(function.ops.values())
     kinds = plural(len(function.layers), "type")
-    page.heading("Layers", f"{total}, of {kinds}; run here as {plural(operations, 'operation')}")
-    _show_counts(page, function.layers)
+    screen.heading("Layers", f"{total}, of {kinds}; run here as {plural(operations, 'operation')}")
+    _show_counts(screen, function.layers)
 
 
-def _show_counts(page: Page, counts: Mapping[str, int]) -> None:
+def _show_counts(screen: Screen, counts: Mapping[str, int]) -> None:
     items = list(counts.items())
     digits = len(str(items[0][1]))
     cells = [f"{number:>{digits}} {name}" for name, number in items[:_LISTED_TYPES]]
     if len(items) > _LISTED_TYPES:
         rest = items[_LISTED_TYPES:]
         cells.append(f"{sum(number for _, number in rest):>{digits}} of {plural(len(rest), 'other type')}")
-    page.cells(cells)
+    screen.cells(cells)
 
 
-def _show_ops(page: Page, model: ModelSummary) -> None:
-    page.heading("All operations", f"of {model.main.name}; FLOPs and bytes are declared by the file")
-    is_wide = page.width >= _WIDE
+def _show_ops(screen: Screen, model: ModelSummary) -> None:
+    screen.heading(
+        "All operations", f"of {main_function(model).name}; FLOPs and bytes are declared by the file"
+    )
+    is_wide = screen.width >= _WIDE
     numbers = ("FLOPs", "read", "written") if is_wide else ()
-    rows = [_op_row(op, is_wide) for op in model.op_list]
+    rows = [_op_row(op, is_wide) for op in model.ops]
     taken = sum(max(len(row[column]) for row in rows) + 2 for column in (0, 1)) + 9 * len(numbers)
-    free = max(30, page.width - taken - 2)
+    free = max(30, screen.width - taken - 2)
     columns = [
-        Column("id", most=page.width // 3, style="dim"),
-        Column("type", most=page.width // 3, style="cyan"),
+        Column("id", most=screen.width // 3, style="dim"),
+        Column("type", most=screen.width // 3, style="cyan"),
         Column("name", most=free // 2),
         Column("results", most=free - free // 2),
         *(Column(title, is_number=True) for title in numbers),
     ]
-    page.table(columns, rows, indent=0)
-    page.line(f"{plural(model.main.constants, 'constant')} not listed", "dim")
+    screen.table(columns, rows, indent=0)
+    screen.line(f"{plural(main_function(model).constants, 'constant')} not listed", "dim")
 
 
-def _op_row(op: OpSummary, is_wide: bool) -> tuple[str, ...]:
+def _op_row(op: OpRow, is_wide: bool) -> tuple[str, ...]:
     row = (op.id, op.type, op.name, ", ".join(map(compact_type, op.outputs)))
     if not is_wide:
         return row

@@ -2,194 +2,279 @@
 
 from __future__ import annotations
 
-from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, UNITS, ComputeUnit, ComputeUnits
-from coremlscope.placement.backend import UNIT_OF
-from coremlscope.placement.plan import COST_RULE, FunctionPlan, Plan, Planned
+from collections import Counter
+from collections.abc import Sequence
+
+from coremlscope.devices import all_chips
+from coremlscope.devices.unit import GPU, NEURAL_ENGINE, SETTINGS, UNITS, ComputeUnit
 from coremlscope.render.reasons import ReasonGroup, group_advice, group_reasons, unknown_ops
-from coremlscope.render.terminal.page import Column, Page
-from coremlscope.render.words import compact_type, histogram, model_name, plural
+from coremlscope.render.terminal.screen import Column, Screen
+from coremlscope.render.words import (
+    SHORT_UNIT_NAMES,
+    UNIT_NAMES,
+    compact_type,
+    histogram,
+    model_name,
+    plural,
+    unit_name,
+)
+from coremlscope.results.plan import (
+    COST_RULE,
+    FunctionCost,
+    Plan,
+    PlannedOp,
+    PlanView,
+    segments,
+    unit_costs_ms,
+    unit_counts,
+)
+from coremlscope.results.profile import Profile
 from coremlscope.units import format_duration, format_share
 
-__all__ = ["CHOSEN", "SUPPORTED", "UNKNOWN", "UNSUPPORTED", "render_differences", "render_plan"]
+__all__ = [
+    "CHOSEN",
+    "SUPPORTED",
+    "UNKNOWN",
+    "UNSUPPORTED",
+    "describe_planner",
+    "render_differences",
+    "render_plan",
+    "setting_rows",
+    "show_plan",
+    "show_settings",
+]
 
 #: As in Xcode's performance reports.
 CHOSEN, SUPPORTED, UNSUPPORTED = "●", "○", "◇"
-#: No rule speaks of the operation on this unit.
+#: No rule covers the operation on this unit.
 UNKNOWN = "?"
 
 _LISTED_OPS, _LISTED_GROUPS, _LISTED_SEGMENTS = 30, 10, 8
 _WIDE = 120
-_UNIT_NAMES: dict[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "Neural Engine"}
-_SHORT: dict[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "NE"}
+#: Titles of the columns of `setting_rows`.
+_SETTING_TITLES = ("", *UNIT_NAMES.values(), "switches", "planned in all")
 
 
-def render_plan(
-    plan: Plan, *, source: str = "", width: int = 100, color: bool = False, list_ops: bool = False
-) -> str:
-    """A plan as text.
+def render_plan(profile: Profile, *, width: int = 100, color: bool = False, list_ops: bool = False) -> str:
+    """The plans of a profile as text.
 
     Args:
-        plan: The plan.
-        source: The path of the model.
+        profile: The profile.
         width: Columns.
         color: Whether to use ANSI colours.
         list_ops: Lists every operation, however many there are.
     """
-    page = Page(width, color)
-    page.title(model_name(source))
-    setting = plan.settings[0]
-    chip = plan.device.chip
-    cores = chip.value(NEURAL_ENGINE, "cores")
-    engine = f"Neural Engine H{chip.neural_engine_generation}" + (f" with {cores:.0f} cores" if cores else "")
-    page.pairs([
-        ("device", f"{_device_name(plan)}, {plan.device.os}; {engine}"),
-        ("compute units", setting),
-        ("figures", f"planned by Core ML's cost model, as of {plan.basis}; nothing was measured"),
-    ])  # fmt: skip
-    for note in plan.notes:
-        page.bullet("•", note)
-    for name, function in plan.functions.items():
-        if len(plan.functions) > 1:
-            page.line()
-            page.title(f"function {name}")
-        _show_function(page, plan, function, setting, list_ops)
-    page.line()
-    page.line("more: --ops, --compute-units every, --json -; `coremlscope rules RULE`", "dim")
-    return page.text
+    screen = Screen(width, color)
+    screen.title(model_name(profile.model.path))
+    for place, plan in enumerate(profile.plans):
+        if place:
+            screen.line()
+        show_plan(screen, profile, plan, list_ops=list_ops)
+    screen.line()
+    screen.line("more: --ops, --compute-units every, --json -; `coremlscope rules RULE`", "dim")
+    return screen.text
 
 
-def render_differences(theirs: Plan, ours: Plan, *, width: int = 100, color: bool = False) -> str:
-    """Where two plans of one model send operations to different units, operation by operation."""
-    page = Page(width, color)
-    setting = theirs.settings[0]
-    for name, function in theirs.functions.items():
-        other = {op.id: op for op in ours.functions[name].ops}
-        pairs = [(op, other[op.id]) for op in function.ops if op.choices[setting].unit is not None]
-        rows = [
-            (mine.name, mine.type, *(_unit_name(op, setting) for op in (mine, yours)))
-            for mine, yours in pairs
-            if mine.choices[setting].unit != yours.choices[setting].unit
+def show_plan(screen: Screen, profile: Profile, plan: Plan, *, list_ops: bool = False) -> None:
+    """Prints a plan under its first setting, function by function."""
+    views = [plan.view(profile.ops, setting) for setting in plan.settings]
+    engine = _describe_neural_engine(plan)
+    screen.pairs(
+        [
+            ("device", f"{_device_name(plan)}, {plan.os}{'; ' if engine else ''}{engine}"),
+            ("compute units", views[0].compute_units),
+            ("figures", f"{describe_planner(plan)}; nothing was measured"),
         ]
-        page.heading(
+    )
+    for note in plan.notes:
+        screen.bullet("•", note)
+    by_view = [view.functions() for view in views]
+    for name in by_view[0]:
+        if len(by_view[0]) > 1:
+            screen.line()
+            screen.title(f"function {name}")
+        _show_function(screen, name, views, [functions[name] for functions in by_view], list_ops)
+
+
+def describe_planner(plan: Plan) -> str:
+    """Who planned: `planned by Core ML's cost model, as of M1, macOS 14.5`."""
+    if plan.planner == "Core ML":
+        return "planned by Core ML itself"
+    return f"planned by Core ML's cost model, as of {plan.cost_model}"
+
+
+def _device_name(plan: Plan) -> str:
+    chip = all_chips().get(plan.chip)
+    name = plan.chip if chip is None else chip.name
+    return plan.device if name.lower() in plan.device.lower() else f"{plan.device} ({name})"
+
+
+def _describe_neural_engine(plan: Plan) -> str:
+    chip = all_chips().get(plan.chip)
+    if chip is None:
+        return ""
+    cores = chip.value(NEURAL_ENGINE, "cores")
+    return f"Neural Engine H{chip.neural_engine_generation}" + (f" with {cores:.0f} cores" if cores else "")
+
+
+def show_settings(screen: Screen, profile: Profile, plan: Plan) -> None:
+    """Prints how many operations each unit runs under every setting of a plan."""
+    views = [plan.view(profile.ops, setting) for setting in plan.settings]
+    remark = f"operations on each unit; {describe_planner(plan)}, nothing of it was measured"
+    screen.heading(f"On {plan.device}, {plan.os}", remark)
+    screen.table(_SETTING_COLUMNS, setting_rows(views))
+
+
+def setting_rows(views: Sequence[PlanView], function: str = "") -> list[tuple[str, ...]]:
+    """How many operations each unit runs, how often the unit changes, and the planned cost of all.
+
+    Args:
+        views: A plan under each of its settings.
+        function: The function; all of them where it is empty.
+    """
+    rows = []
+    for view in views:
+        counts = unit_counts(view.functions()[function] if function else view.ops)
+        allowed = SETTINGS[view.compute_units]
+        cells = [str(counts[unit]) if unit in allowed else "–" for unit in UNITS]
+        setting = view.setting
+        cost = (
+            setting.functions.get(function) if function else FunctionCost(setting.total_ms, setting.switches)
+        )
+        whole = ("–", "–") if cost is None else (str(cost.switches), format_duration(cost.total_ms / 1e3))
+        rows.append((view.compute_units, *cells, *whole))
+    return rows
+
+
+_SETTING_COLUMNS = [
+    Column("", style="cyan"),
+    *(Column(title, is_number=True) for title in _SETTING_TITLES[1:]),
+]
+
+
+def render_differences(profile: Profile, *, width: int = 100, color: bool = False) -> str:
+    """Where the first two plans of a profile send operations to different units.
+
+    Args:
+        profile: A profile with two plans for one device: Core ML's and that of the rules.
+        width: Columns.
+        color: Whether to use ANSI colours.
+
+    Raises:
+        LookupError: The profile holds fewer plans.
+    """
+    if len(profile.plans) < 2:
+        raise LookupError("this profile does not hold two plans")
+    screen = Screen(width, color)
+    theirs = profile.plans[0].view(profile.ops)
+    ours = profile.plans[1]
+    others = {op.id: op for op in ours.view(profile.ops, ours.setting(theirs.compute_units)).ops}
+    for name, ops in theirs.functions().items():
+        pairs = [(op, others[op.id]) for op in ops if op.unit is not None]
+        rows = [
+            (their.name, their.type, unit_name(their.unit), unit_name(our.unit))
+            for their, our in pairs
+            if their.unit != our.unit
+        ]
+        screen.heading(
             f"Against the rules: {name}", f"{len(pairs) - len(rows)} of {len(pairs)} on the same unit"
         )
         if rows:
             columns = [Column("operation", most=max(width - 50, 12)), Column("type", style="cyan", most=20)]
-            page.table([*columns, Column("Core ML"), Column("rules")], rows)
-    return page.text
-
-
-def _unit_name(op: Planned, setting: ComputeUnits) -> str:
-    unit = op.choices[setting].unit
-    return "unknown" if unit is None else _SHORT[unit]
-
-
-def _device_name(plan: Plan) -> str:
-    name, chip = plan.device.name, plan.device.chip.name
-    return name if chip in name else f"{name} ({chip})"
+            screen.table([*columns, Column("Core ML"), Column("rules")], rows)
+    return screen.text
 
 
 def _show_function(
-    page: Page, plan: Plan, function: FunctionPlan, setting: ComputeUnits, list_ops: bool
+    screen: Screen, name: str, views: list[PlanView], sides: list[tuple[PlannedOp, ...]], list_ops: bool
 ) -> None:
-    _show_units(page, function, setting)
-    _show_segments(page, function, setting)
-    if len(plan.settings) > 1:
-        _show_settings(page, plan, function)
-    _show_ops(page, function, setting, list_ops)
-    _show_reasons(page, function, setting)
+    """One function; `sides` holds its operations under each setting."""
+    view, ops = views[0], sides[0]
+    _show_units(screen, view, name, ops)
+    _show_segments(screen, view, ops)
+    if len(views) > 1:
+        screen.heading("Settings side by side", "operations on each unit, planned")
+        screen.table(_SETTING_COLUMNS, setting_rows(views, name))
+    _show_ops(screen, view, ops, list_ops)
+    _show_reasons(screen, view, ops)
 
 
-def _show_units(page: Page, function: FunctionPlan, setting: ComputeUnits) -> None:
-    page.heading("Units", f"{plural(len(function.ops), 'operation')}, planned")
-    counts, costs = function.counts(setting), function.cost_ms(setting)
+def _show_units(screen: Screen, view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> None:
+    screen.heading("Units", f"{plural(len(ops), 'operation')}, planned")
+    counts, costs = unit_counts(ops), unit_costs_ms(ops, view.compute_units)
     total = sum(costs.values())
     rows = []
-    for unit in SETTINGS[setting]:
-        supported = sum(op.supported(unit) == "yes" for op in function.ops)
-        unknown = sum(op.supported(unit) == "unknown" for op in function.ops)
+    for unit in SETTINGS[view.compute_units]:
+        supported = sum(op.supported.get(unit) == "yes" for op in ops)
+        unknown = sum(op.supported.get(unit) == "unknown" for op in ops)
         share = format_share(costs[unit] / total) if total else "–"
-        cells = [_UNIT_NAMES[unit], str(counts[unit]), share, format_duration(costs[unit] / 1e3)]
+        cells = [UNIT_NAMES[unit], str(counts[unit]), share, format_duration(costs[unit] / 1e3)]
         rows.append((*cells, str(supported), str(unknown) if unknown else ""))
     if counts[None]:
         rows.append(("unknown", str(counts[None]), "", "", "", ""))
     titles = ("chosen", "cost share", "planned cost", "supported", "unknown")
-    page.table([Column("", style="cyan"), *(Column(title, is_number=True) for title in titles)], rows)
-    changes = plural(function.switches(setting), "change")
-    whole = format_duration(function.total_ms[setting] / 1e3)
-    page.line(f"{whole} planned in all, launches and {changes} of unit included", "dim", indent=2)
+    screen.table([Column("", style="cyan"), *(Column(title, is_number=True) for title in titles)], rows)
+    cost = view.setting.functions.get(name)
+    if cost is not None:
+        changes = plural(cost.switches, "change")
+        whole = format_duration(cost.total_ms / 1e3)
+        screen.line(f"{whole} planned in all, launches and {changes} of unit included", "dim", indent=2)
 
 
-def _show_settings(page: Page, plan: Plan, function: FunctionPlan) -> None:
-    page.heading("Settings side by side", "operations on each unit, planned")
-    rows = []
-    for setting in plan.settings:
-        counts = function.counts(setting)
-        cells = [str(counts[unit]) if unit in SETTINGS[setting] else "–" for unit in UNITS]
-        whole = format_duration(function.total_ms[setting] / 1e3)
-        rows.append((setting, *cells, str(function.switches(setting)), whole))
-    titles = (*(_UNIT_NAMES[unit] for unit in UNITS), "switches", "planned in all")
-    page.table([Column("", style="cyan"), *(Column(title, is_number=True) for title in titles)], rows)
-
-
-def _show_segments(page: Page, function: FunctionPlan, setting: ComputeUnits) -> None:
+def _show_segments(screen: Screen, view: PlanView, ops: tuple[PlannedOp, ...]) -> None:
     runs: list[tuple[str, int]] = []
-    for segment in function.segments[setting]:
-        name = "unknown" if segment.backend is None else _UNIT_NAMES[UNIT_OF[segment.backend]]
+    for backend, segment in segments(ops):
+        name = "unknown" if backend is None else UNIT_NAMES[view.plan.backends[backend]]
         if runs and runs[-1][0] == name:
-            runs[-1] = name, runs[-1][1] + len(segment.ops)
+            runs[-1] = name, runs[-1][1] + len(segment)
         else:
-            runs.append((name, len(segment.ops)))
+            runs.append((name, len(segment)))
     if len(runs) < 2:
         return
     shown = " → ".join(f"{count} {name}" for name, count in runs[:_LISTED_SEGMENTS])
     more = f" → … ({len(runs) - _LISTED_SEGMENTS} more)" if len(runs) > _LISTED_SEGMENTS else ""
-    page.line(f"in order: {shown}{more}", indent=2)
+    screen.line(f"in order: {shown}{more}", indent=2)
 
 
-def _show_ops(page: Page, function: FunctionPlan, setting: ComputeUnits, list_ops: bool) -> None:
-    few = len(function.ops) <= _LISTED_OPS
-    ops = list(function.ops)
-    if not (few or list_ops):
-        ops = sorted(ops, key=lambda op: -op.choices[setting].weight)[:_LISTED_OPS]
+def _show_ops(screen: Screen, view: PlanView, ops: Sequence[PlannedOp], list_ops: bool) -> None:
+    whole = len(ops) <= _LISTED_OPS or list_ops
+    listed = list(ops) if whole else sorted(ops, key=lambda op: -op.weight)[:_LISTED_OPS]
     quiet = f"{CHOSEN} chosen  {SUPPORTED} supported  {UNSUPPORTED} not supported  {UNKNOWN} no rule"
-    title = "Operations" if few or list_ops else f"The {len(ops)} costliest operations"
-    page.heading(title, quiet)
-    wide = page.width >= _WIDE
+    screen.heading("Operations" if whole else f"The {len(listed)} costliest operations", quiet)
+    wide = screen.width >= _WIDE
     columns = [
-        *(Column(_SHORT[unit], most=3, style="green") for unit in UNITS),
-        Column("operation", most=max(page.width - (96 if wide else 58), 12)),
+        *(Column(SHORT_UNIT_NAMES[unit], most=3, style="green") for unit in UNITS),
+        Column("operation", most=max(screen.width - (96 if wide else 58), 12)),
         Column("type", style="cyan", most=24 if wide else 20),
         Column("share", is_number=True),
         Column("planned", is_number=True),
     ]
     if wide:
         columns.append(Column("result", most=24))
-        columns += [Column(f"on {_SHORT[unit]}", is_number=True) for unit in UNITS]
-    page.table(columns, [_op_row(op, setting, wide) for op in ops])
-    if len(ops) < len(function.ops):
-        page.line(f"and {len(function.ops) - len(ops)} more: --ops lists all in order", "dim", indent=2)
+        columns += [Column(f"on {SHORT_UNIT_NAMES[unit]}", is_number=True) for unit in UNITS]
+    screen.table(columns, [_op_row(view, op, wide) for op in listed])
+    if len(listed) < len(ops):
+        screen.line(f"and {len(ops) - len(listed)} more: --ops lists all in order", "dim", indent=2)
 
 
-def _op_row(op: Planned, setting: ComputeUnits, wide: bool) -> tuple[str, ...]:
-    choice = op.choices[setting]
+def _op_row(view: PlanView, op: PlannedOp, wide: bool) -> tuple[str, ...]:
     name = "  " * op.depth + (f"({op.name})" if op.inserted else op.name)
-    marks = (_mark(op, unit, choice.unit) for unit in UNITS)
-    cells = (*marks, name, op.type, format_share(choice.weight), _ms(op.cost_ms(setting)))
+    marks = (_mark(op, unit) for unit in UNITS)
+    cells = (*marks, name, op.type, format_share(op.weight), _ms(op.planned_ms))
     if not wide:
         return cells
-    result = compact_type(op.types[0]) if op.types else ""
-    return (*cells, result, *(_ms(_cheapest(op, unit)) for unit in UNITS))
+    result = compact_type(op.outputs[0]) if op.outputs else ""
+    return (*cells, result, *(_ms(_cheapest(view, op, unit)) for unit in UNITS))
 
 
-def _mark(op: Planned, unit: ComputeUnit, chosen: ComputeUnit | None) -> str:
-    if unit == chosen:
+def _mark(op: PlannedOp, unit: ComputeUnit) -> str:
+    if unit == op.unit:
         return CHOSEN
-    return {"yes": SUPPORTED, "no": UNSUPPORTED, "unknown": UNKNOWN}[op.supported(unit)]
+    return {"yes": SUPPORTED, "no": UNSUPPORTED, "unknown": UNKNOWN}[op.supported.get(unit, "unknown")]
 
 
-def _cheapest(op: Planned, unit: ComputeUnit) -> float | None:
-    costs = [cost.ms for backend, cost in op.costs.items() if UNIT_OF[backend] == unit]
+def _cheapest(view: PlanView, op: PlannedOp, unit: ComputeUnit) -> float | None:
+    costs = [ms for backend, ms in op.cost_ms.items() if view.plan.backends[backend] == unit]
     return min(costs, default=None)
 
 
@@ -199,38 +284,36 @@ def _ms(cost: float | None) -> str:
     return format_duration(cost / 1e3) if cost else "0"
 
 
-def _show_reasons(page: Page, function: FunctionPlan, setting: ComputeUnits) -> None:
-    groups = group_reasons(function, setting)
+def _show_reasons(screen: Screen, view: PlanView, ops: Sequence[PlannedOp]) -> None:
+    groups = group_reasons(view, ops)
     for unit in (NEURAL_ENGINE, GPU):
         of_unit = [group for group in groups if group.unit == unit]
         if not of_unit:
             continue
         held = {op.id for group in of_unit for op in group.ops}
-        page.heading(f"Why not the {_UNIT_NAMES[unit]}", plural(len(held), "operation"))
+        screen.heading(f"Why not the {UNIT_NAMES[unit]}", plural(len(held), "operation"))
         for group in of_unit[:_LISTED_GROUPS]:
-            _show_group(page, group)
+            _show_group(screen, group)
         if len(of_unit) > _LISTED_GROUPS:
-            page.line(f"and {plural(len(of_unit) - _LISTED_GROUPS, 'more reason')}", "dim", indent=2)
-    advice = group_advice(function, setting)
+            screen.line(f"and {plural(len(of_unit) - _LISTED_GROUPS, 'more reason')}", "dim", indent=2)
+    advice = group_advice(ops)
     if advice:
-        page.heading("Remarks", "without effect on the plan")
+        screen.heading("Remarks", "without effect on the plan")
         for group in advice[:_LISTED_GROUPS]:
-            _show_group(page, group)
-    for unit, ops in unknown_ops(function, setting).items():
-        page.heading(f"Unknown on the {_UNIT_NAMES[unit]}", "no rule speaks of these, so they are not placed")
-        kinds: dict[str, int] = {}
-        for op in ops:
-            kinds[op.type] = kinds.get(op.type, 0) + 1
-        page.line(histogram(dict(sorted(kinds.items(), key=lambda item: -item[1])), most=12), indent=2)
+            _show_group(screen, group)
+    for unit, unknown in unknown_ops(view, ops).items():
+        screen.heading(f"Unknown on the {UNIT_NAMES[unit]}", "no rule covers these, so they are not placed")
+        kinds = Counter(op.type for op in unknown)
+        screen.line(histogram(dict(kinds.most_common()), most=12), indent=2)
 
 
-def _show_group(page: Page, group: ReasonGroup) -> None:
+def _show_group(screen: Screen, group: ReasonGroup) -> None:
     reason = group.reason
     first = group.ops[0].name
-    others = "; others in numbers of their own" if group.varies else ""
+    others = "; the numbers of others differ" if group.varies else ""
     where = f" (such as {first}{others})" if len(group.ops) > 1 else f" ({first})"
     text = f"{plural(len(group.ops), 'op')}: {reason.text}{where}"
     hints = [f"fix: {reason.fix}"] if reason.fix else []
     if reason.rule != COST_RULE:
         hints.append(f"{reason.rule}, {reason.confidence}")
-    page.bullet("•", text, "; ".join(hints))
+    screen.bullet("•", text, "; ".join(hints))

@@ -10,7 +10,7 @@ import numpy as np
 
 from coremlscope.features import describe_shape
 from coremlscope.ir import Array
-from coremlscope.render.terminal.page import Column, Page
+from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import plural, shorten
 from coremlscope.units import format_share
 
@@ -31,49 +31,49 @@ def render_prediction(
         color: Whether to use ANSI colours.
         hint: Whether to say how outputs that are only hinted at can be kept.
     """
-    page = Page(width, color)
+    screen = Screen(width, color)
     for name, value in results.items():
         title = shorten(name, width // 2)
         if isinstance(value, np.ndarray):
-            _show_array(page, title, value)
+            _show_array(screen, title, value)
         elif isinstance(value, Mapping):
-            _show_classes(page, title, value)
+            _show_classes(screen, title, value)
         elif hasattr(value, "mode"):
-            page.title(title, f"  image {value.mode} {value.width}×{value.height}")
+            screen.title(title, f"  image {value.mode} {value.width}×{value.height}")
         else:
-            page.title(title, f"  {value}")
+            screen.title(title, f"  {value}")
     if hint and any(isinstance(v, np.ndarray) or hasattr(v, "mode") for v in results.values()):
-        page.line()
-        page.line("-o FOLDER writes arrays and images in full; --json - prints all numbers", "dim")
-    return page.text
+        screen.line()
+        screen.line("-o FOLDER writes arrays and images in full; --json - prints all numbers", "dim")
+    return screen.text
 
 
-def _show_classes(page: Page, title: str, scores: Mapping[Any, float]) -> None:
+def _show_classes(screen: Screen, title: str, scores: Mapping[Any, float]) -> None:
     best = sorted(scores.items(), key=lambda item: -item[1])[:_TOP]
     rest = len(scores) - len(best)
-    page.title(title, f"  the best {len(best)} of {plural(len(scores), 'class')}" if rest else "")
+    screen.title(title, f"  the best {len(best)} of {plural(len(scores), 'class')}" if rest else "")
     are_shares = all(-1e-6 <= score <= 1 + 1e-6 for score in scores.values())
     rows = []
     for label, score in best:
         bar = "█" * round(score * _BAR) if are_shares else ""
         rows.append((str(label), format_share(score) if are_shares else f"{score:.4g}", bar))
     columns = (
-        Column("", most=max(16, page.width // 2)),
+        Column("", most=max(16, screen.width // 2)),
         Column("", is_number=True),
         Column("", style="cyan"),
     )
-    page.table(columns, rows)
+    screen.table(columns, rows)
 
 
-def _show_array(page: Page, title: str, array: Array) -> None:
-    page.title(title, f"  {array.dtype} {describe_shape(array.shape)}")
+def _show_array(screen: Screen, title: str, array: Array) -> None:
+    screen.title(title, f"  {array.dtype} {describe_shape(array.shape)}")
     if not array.size:
         return
     flat = array.reshape(-1)
     first = ", ".join(f"{value:.4g}" for value in flat[:_ELEMENTS].tolist())
-    page.line(f"{first}{', …' if flat.size > _ELEMENTS else ''}", indent=2)
+    screen.line(f"{first}{', …' if flat.size > _ELEMENTS else ''}", indent=2)
     if flat.size > _ELEMENTS:
-        page.line(_spread(flat), "dim", indent=2)
+        screen.line(_spread(flat), "dim", indent=2)
 
 
 def _spread(flat: Array) -> str:

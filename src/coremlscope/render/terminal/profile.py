@@ -1,93 +1,169 @@
-"""What a model takes, for the console."""
+"""Profiles for the console."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from coremlscope.findings import Finding, Severity
 from coremlscope.render.terminal.estimates import show_device_latencies
-from coremlscope.render.terminal.page import Column, Page
+from coremlscope.render.terminal.plan import show_plan, show_settings
+from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.terminal.stages import show_stage_timings
-from coremlscope.render.terminal.timing import (
+from coremlscope.render.timing import (
     describe_inputs,
+    describe_machine,
+    describe_runtime,
+    describe_units,
+    disclaimer,
     group_name,
     kinds,
+    measurement_name,
     nodes_line,
+    phase_cells,
     slowest,
     status_line,
+    total,
 )
-from coremlscope.render.words import KINDS, count, model_name, plural
-from coremlscope.results.profile import Group, Phase, Profile
-from coremlscope.units import format_bytes, format_count, format_duration, format_rate, format_share
+from coremlscope.render.words import (
+    FINDING_MARKS,
+    KINDS,
+    by_severity,
+    count,
+    main_function,
+    model_name,
+    parameter_facts,
+    plural,
+)
+from coremlscope.results.measurement import Group, Measurement
+from coremlscope.results.operations import OpTable
+from coremlscope.results.profile import Profile
+from coremlscope.units import format_count, format_duration, format_rate, format_share
 
-__all__ = ["show_profile"]
+__all__ = ["show_findings", "show_profile"]
 
 _LISTED_KINDS, _LISTED_GROUPS = 8, 10
 _WIDE = 100
 _BAR, _NARROW_BAR = 20, 14
+_STYLES: dict[Severity, str] = {"error": "red", "warning": "yellow", "info": ""}
+_PHASE_TITLES = ("runs", "min", "median", "mean", "p95", "p99", "max", "std")
+#: Left out where the screen is narrow, or where there is a table for each of several measurements.
+_NARROW_TITLES = tuple(title for title in _PHASE_TITLES if title != "max")
+_COMPACT_TITLES = ("runs", "min", "median", "p95", "max")
 
 
-def show_profile(page: Page, profile: Profile) -> None:
-    """Prints everything that people want to know first."""
-    page.title(model_name(profile.model.path))
-    page.pairs(_facts(profile))
-    _show_times(page, profile)
-    show_stage_timings(page, profile.stages)
-    show_device_latencies(page, profile.estimates)
-    _show_kinds(page, profile)
-    _show_slowest(page, profile)
-    _show_findings(page, profile)
-    page.line()
-    page.line("more: -o report.html, or .md, .csv, .json, .trace.json; --device NAME", "dim")
+def show_profile(screen: Screen, profile: Profile) -> None:
+    """Prints what was measured, estimated and planned of a model."""
+    screen.title(model_name(profile.model.path))
+    screen.pairs(_facts(profile))
+    if len(profile.measurements) == 1:
+        _show_one(screen, profile, profile.measurement)
+    else:
+        for measurement in profile.measurements:
+            _show_among_others(screen, profile, measurement)
+        show_device_latencies(screen, profile)
+        _show_plans(screen, profile)
+        show_findings(screen, profile.findings)
+    screen.line()
+    device = "; --device NAME" if profile.measurements and not profile.estimates else ""
+    screen.line(f"more: -o report.html, or .md, .csv, .json, .trace.json{device}", "dim")
 
 
 def _facts(profile: Profile) -> list[tuple[str, str]]:
-    model, host, request = profile.model, profile.host, profile.request
-    what = [KINDS.get(model.kind, model.kind)]
-    if model.weights:
-        what.append(f"{format_count(model.parameters)} parameters in {format_bytes(model.weights_bytes)}")
-    work = model.main.work
+    model, work = profile.model, main_function(profile.model).work
+    what = [*filter(None, [KINDS.get(model.kind, model.kind)]), *parameter_facts(model)]
     if work is not None:
         at_least = "" if work.is_complete else "at least "
         what.append(f"{at_least}{format_count(work.flops)} FLOPs a prediction (declared)")
-    several = len(model.functions) > 1
+    facts = [("model", ", ".join(what))]
+    if len(profile.measurements) == 1:
+        (measurement,) = profile.measurements
+        several = len(model.functions) > 1
+        facts += [
+            ("function", measurement.settings.function if several else ""),
+            ("inputs", describe_inputs(profile, measurement)),
+            *_circumstances(measurement),
+        ]
+    return facts
+
+
+def _circumstances(measurement: Measurement) -> list[tuple[str, str]]:
     return [
-        ("model", ", ".join(what)),
-        ("function", request.function if several else ""),
-        ("inputs", describe_inputs(profile)),
-        ("host", f"{host.processor}, {plural(host.cores, 'core')}, {host.os}, Python {host.python}"),
-        ("engine", f"{host.engine} {host.engine_version}, {plural(host.threads, 'thread')}; not Core ML"),
-        ("compute units", f"{request.compute_units}: recorded only, the processor above does all the work"),
+        ("machine", describe_machine(measurement)),
+        ("runtime", describe_runtime(measurement)),
+        ("compute units", describe_units(measurement)),
     ]
 
 
-def _show_times(page: Page, profile: Profile) -> None:
-    page.heading("Times", "measured on the host above, by this runtime")
-    is_wide = page.width >= _WIDE
-    titles = ["runs", "min", "median", "mean", "p95", "p99", *(["max"] if is_wide else []), "std"]
+def _show_one(screen: Screen, profile: Profile, measurement: Measurement) -> None:
+    """The only measurement, and all else."""
+    source = f"measured by {measurement_name(measurement)}{disclaimer(measurement)}"
+    if measurement.phases:
+        screen.heading("Times", source)
+        _show_phases(screen, measurement, _PHASE_TITLES if screen.width >= _WIDE else _NARROW_TITLES)
+    show_stage_timings(screen, measurement.stages)
+    show_device_latencies(screen, profile)
+    _show_plans(screen, profile)
+    _show_groups(screen, profile, measurement)
+    show_findings(screen, profile.all_findings)
+
+
+def _show_among_others(screen: Screen, profile: Profile, measurement: Measurement) -> None:
+    """The block of one of several measurements."""
+    screen.heading(measurement_name(measurement, profile.measurements), f"measured{disclaimer(measurement)}")
+    facts = [*_circumstances(measurement), ("inputs", describe_inputs(profile, measurement))]
+    screen.pairs(facts, indent=2)
+    _show_phases(screen, measurement, _COMPACT_TITLES)
+    show_stage_timings(screen, measurement.stages)
+    _show_groups(screen, profile, measurement)
+    show_findings(screen, measurement.findings)
+
+
+def _show_phases(screen: Screen, measurement: Measurement, titles: Sequence[str]) -> None:
+    phases = measurement.phases
     columns = [Column("", style="cyan"), *(Column(title, is_number=True) for title in titles)]
-    phases = (("compile", profile.compile), ("load", profile.load), ("predict", profile.predict))
-    page.table(columns, [_phase_row(name, phase, is_wide) for name, phase in phases])
-    dropped = ", ".join(f"{len(phase.warmups_s)} of {name}" for name, phase in phases if phase.warmups_s)
+    rows = []
+    for name, phase in phases.items():
+        cells = phase_cells(phase)
+        rows.append((name, *(cells[title] for title in titles)))
+    if rows:
+        screen.table(columns, rows)
+    dropped = ", ".join(
+        f"{len(phase.warmups_s)} of {name}" for name, phase in phases.items() if phase.warmups_s
+    )
     if dropped:
-        page.line(f"warm-ups dropped: {dropped}", "dim", indent=2)
-    rate = format_rate(profile.predictions_per_s).removesuffix(" /s")
-    page.line(f"{rate} predictions per second, one after the other", "bold", indent=2)
+        screen.line(f"warm-ups dropped: {dropped}", "dim", indent=2)
+    if measurement.predictions_per_s is not None:
+        rate = format_rate(measurement.predictions_per_s).removesuffix(" /s")
+        screen.line(f"{rate} predictions per second, one after the other", "bold", indent=2)
 
 
-def _phase_row(name: str, phase: Phase, is_wide: bool) -> tuple[str, ...]:
-    numbers = phase.statistics
-    values = [numbers.min, numbers.median, numbers.mean, numbers.p95, numbers.p99]
-    values += [numbers.max, numbers.std] if is_wide else [numbers.std]
-    cells = [*map(format_duration, values)]
-    if numbers.count == 1:
-        cells[-1] = "–"
-    return (name, str(numbers.count), *cells)
+def _show_groups(screen: Screen, profile: Profile, measurement: Measurement) -> None:
+    """Times of operations, where there are any."""
+    if not measurement.groups:
+        return
+    what = "layers" if main_function(profile.model).layers else "operations"
+    screen.heading(
+        "Where the time goes", f"measured by {measurement_name(measurement)} with its profiler, medians"
+    )
+    _show_kinds(screen, profile.ops, measurement, what)
+    screen.line(nodes_line(measurement), "dim", indent=2)
+    screen.line(status_line(measurement), "dim", indent=2)
+    _show_slowest(screen, profile.ops, measurement, what)
 
 
-def _show_kinds(page: Page, profile: Profile) -> None:
-    page.heading("Where the time goes", "measured by the engine's profiler, medians")
-    bar = _BAR if page.width >= _WIDE else _NARROW_BAR
-    rows = kinds(profile)
+def _show_kinds(screen: Screen, ops: OpTable, measurement: Measurement, what: str) -> None:
+    bar = _BAR if screen.width >= _WIDE else _NARROW_BAR
+    rows = kinds(ops, measurement)
+    rest = rows[_LISTED_KINDS:]
+    if rest:
+        rows[_LISTED_KINDS:] = [total(plural(len(rest), "other kind"), rest)]
+    columns = (
+        Column(what, most=max(12, screen.width - bar - 28), style="cyan"),
+        Column("count", is_number=True),
+        Column("time", is_number=True),
+        Column("share", is_number=True),
+        Column("", style="cyan"),
+    )
     cells = [
         (
             kind.label,
@@ -96,29 +172,9 @@ def _show_kinds(page: Page, profile: Profile) -> None:
             format_share(kind.share),
             _bar(kind.share, bar),
         )
-        for kind in rows[:_LISTED_KINDS]
+        for kind in rows
     ]
-    rest = rows[_LISTED_KINDS:]
-    if rest:
-        time, share = sum(kind.wall_s for kind in rest), sum(kind.share for kind in rest)
-        number = str(sum(kind.groups for kind in rest))
-        label = plural(len(rest), "other kind")
-        cells.append((label, number, format_duration(time), format_share(share), _bar(share, bar)))
-    columns = (
-        Column(_what(profile), most=max(12, page.width - bar - 28), style="cyan"),
-        Column("count", is_number=True),
-        Column("time", is_number=True),
-        Column("share", is_number=True),
-        Column("", style="cyan"),
-    )
-    page.table(columns, cells)
-    page.line(nodes_line(profile), "dim", indent=2)
-    page.line(status_line(profile), "dim", indent=2)
-
-
-def _what(profile: Profile) -> str:
-    """What groups are groups of."""
-    return "layers" if profile.model.main.layers else "operations"
+    screen.table(columns, cells)
 
 
 def _bar(share: float, width: int) -> str:
@@ -126,48 +182,51 @@ def _bar(share: float, width: int) -> str:
     return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
 
 
-def _show_slowest(page: Page, profile: Profile) -> None:
-    groups = slowest(profile)
+def _show_slowest(screen: Screen, ops: OpTable, measurement: Measurement, what: str) -> None:
+    groups = slowest(ops, measurement)
     shown = groups[:_LISTED_GROUPS]
-    if not shown:
-        return
-    what = _what(profile)
-    page.heading("Slowest", f"{len(shown)} of {plural(len(groups), 'group')} of {what}")
+    screen.heading("Slowest", f"{len(shown)} of {plural(len(groups), 'group')} of {what}")
     columns = [
         Column("time", is_number=True),
         Column("share", is_number=True),
-        Column("first id", most=page.width // 4, style="dim"),
-        Column(what, most=page.width // 2, style="cyan"),
-        Column("names", most=page.width // 2),
-        *([Column("FLOPs (declared)", is_number=True)] if page.width >= _WIDE else []),
+        Column("first id", most=screen.width // 4, style="dim"),
+        Column(what, most=screen.width // 2, style="cyan"),
+        Column("names", most=screen.width // 2),
+        *([Column("FLOPs (declared)", is_number=True)] if screen.width >= _WIDE else []),
     ]
-    page.table(columns, [row[: len(columns)] for row in _slowest_rows(profile, shown)])
+    screen.table(columns, [_slowest_row(ops, group)[: len(columns)] for group in shown])
 
 
-def _slowest_rows(profile: Profile, groups: Sequence[Group]) -> list[tuple[str, ...]]:
-    by_id = {row.id: row for row in profile.ops}
-    rows: list[tuple[str, ...]] = []
-    for group in groups:
-        members = [by_id[op_id] for op_id in group.op_ids if op_id in by_id]
-        known = [op.flops for op in members if op.flops is not None]
-        is_complete = len(known) == len(members) and all(op.work_is_complete for op in members)
-        rows.append(
-            (
-                format_duration(group.wall_s),
-                format_share(group.share),
-                group.op_ids[0] if group.op_ids else "",
-                group.label,
-                group_name(group, by_id),
-                count(sum(known), is_complete) if members else "",
-            )
-        )
-    return rows
+def _slowest_row(ops: OpTable, group: Group) -> tuple[str, ...]:
+    flops = [ops.flops[row] for row in group.ops]
+    known = [number for number in flops if number is not None]
+    is_complete = len(known) == len(flops) and all(ops.work_is_complete[row] for row in group.ops)
+    return (
+        format_duration(group.wall_s),
+        format_share(group.share),
+        ops.id[group.ops[0]] if group.ops else "",
+        group.label,
+        group_name(group, ops),
+        count(sum(known), is_complete) if group.ops else "",
+    )
 
 
-def _show_findings(page: Page, profile: Profile) -> None:
-    if not profile.findings:
+def _show_plans(screen: Screen, profile: Profile) -> None:
+    """Plans, where no estimates stand for them: in full where there is nothing else to show."""
+    if profile.estimates:
         return
-    page.heading("Findings")
-    for finding in sorted(profile.findings, key=lambda finding: finding.severity != "warning"):
-        is_warning = finding.severity == "warning"
-        page.bullet("!" if is_warning else "·", finding.text, finding.hint, "yellow" if is_warning else "")
+    for plan in profile.plans:
+        if profile.measurements:
+            show_settings(screen, profile, plan)
+        else:
+            show_plan(screen, profile, plan)
+
+
+def show_findings(screen: Screen, findings: Iterable[Finding]) -> None:
+    """Prints findings, the most severe first."""
+    listed = by_severity(findings)
+    if listed:
+        screen.heading("Findings")
+    for finding in listed:
+        severity = finding.severity
+        screen.bullet(FINDING_MARKS[severity], finding.text, finding.hint, _STYLES[severity])

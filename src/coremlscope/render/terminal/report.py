@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from coremlscope.describe.model import ModelSummary
-    from coremlscope.results.profile import Profile
+from coremlscope.render.terminal.model import show_summary
+from coremlscope.render.terminal.profile import show_profile
+from coremlscope.render.terminal.screen import Screen
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.profile import Profile
 
 __all__ = ["render_console"]
 
@@ -17,15 +17,9 @@ def render_console(
     subject: Profile | ModelSummary, *, width: int = _DEFAULT_WIDTH, color: bool = False
 ) -> str:
     """A report as text of `width` columns, with ANSI colours where `color` is set."""
-    from coremlscope.describe.model import ModelSummary
-    from coremlscope.render.terminal.model import show_summary
-    from coremlscope.render.terminal.page import Page
-
-    page = Page(width, color)
+    screen = Screen(width, color)
     if isinstance(subject, ModelSummary):
-        show_summary(page, subject)
+        show_summary(screen, subject)
     else:
-        from coremlscope.render.terminal.profile import show_profile
-
-        show_profile(page, subject)
-    return page.text
+        show_profile(screen, subject)
+    return screen.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coremlscope.placement.catalog import Entry, OpCard
-from coremlscope.render.terminal.page import Column, Page
+from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import plural
 from coremlscope.units import format_bytes, format_count
 
@@ -25,20 +25,20 @@ _COLUMNS = (Column("rule", most=32), Column("what is so"), Column("where"), Colu
 
 def render_rules(entries: Sequence[Entry], *, width: int, color: bool) -> str:
     """Rules as tables, grouped by compute unit and effect."""
-    page = Page(width, color)
-    page.title(plural(len(entries), "rule"))
-    _show_groups(page, entries)
+    screen = Screen(width, color)
+    screen.title(plural(len(entries), "rule"))
+    _show_groups(screen, entries)
     if entries:
-        page.line()
-        page.line("`coremlscope rules RULE` shows what to do, the source and examples.", "dim")
-    return page.text
+        screen.line()
+        screen.line("`coremlscope rules RULE` shows what to do, the source and examples.", "dim")
+    return screen.text
 
 
 def render_rule(entry: Entry, *, width: int, color: bool) -> str:
     """Everything about one rule."""
-    page = Page(width, color)
-    page.title(entry.id)
-    page.pairs(
+    screen = Screen(width, color)
+    screen.title(entry.id)
+    screen.pairs(
         [
             ("unit", _UNITS[entry.unit]),
             ("effect", _EFFECTS[entry.effect]),
@@ -52,27 +52,27 @@ def render_rule(entry: Entry, *, width: int, color: bool) -> str:
         ]
     )
     if entry.applies_to:
-        page.heading("Applies to")
+        screen.heading("Applies to")
         for operation, says in entry.applies_to:
-            page.bullet("✗" if entry.effect in ("rejects", "fails") else "•", operation, says)
+            screen.bullet("✗" if entry.effect in ("rejects", "fails") else "•", operation, says)
     if entry.negative_examples:
-        page.heading("Does not apply to")
+        screen.heading("Does not apply to")
         for operation in entry.negative_examples:
-            page.bullet("•", operation)
-    return page.text
+            screen.bullet("•", operation)
+    return screen.text
 
 
 def render_op(card: OpCard, *, width: int, color: bool) -> str:
     """Everything about one operation."""
-    page = Page(width, color)
-    page.title(card.name)
-    page.line(card.doc)
+    screen = Screen(width, color)
+    screen.title(card.name)
+    screen.line(card.doc)
     example = card.example
     moved = example and (
         f"{format_count(example.flops)} FLOPs, {format_bytes(example.read_bytes)} read"
         f" (weights: {format_bytes(example.weight_bytes)}), {format_bytes(example.written_bytes)} written"
     )
-    page.pairs(
+    screen.pairs(
         [
             ("traits", ", ".join(card.traits)),
             ("ONNX", ", ".join(card.onnx) or "none: nothing is computed at run time"),
@@ -81,29 +81,29 @@ def render_op(card: OpCard, *, width: int, color: bool) -> str:
             ("", moved or ""),
         ]
     )
-    _show_groups(page, [entry for entry in card.rules if entry.ops != ("*",)])
+    _show_groups(screen, [entry for entry in card.rules if entry.ops != ("*",)])
     general = [entry for entry in card.rules if entry.ops == ("*",)]
     if general:
-        page.heading("Any operation", plural(len(general), "rule"))
-        page.table(_COLUMNS, [_row(entry) for entry in general])
-    return page.text
+        screen.heading("Any operation", plural(len(general), "rule"))
+        screen.table(_COLUMNS, [_row(entry) for entry in general])
+    return screen.text
 
 
 def render_ops(docs: Sequence[tuple[str, str]], *, width: int, color: bool) -> str:
     """All operations with what they compute."""
-    page = Page(width, color)
-    page.title(plural(len(docs), "operation"))
-    page.table((Column("operation"), Column("what it computes")), docs)
-    return page.text
+    screen = Screen(width, color)
+    screen.title(plural(len(docs), "operation"))
+    screen.table((Column("operation"), Column("what it computes")), docs)
+    return screen.text
 
 
-def _show_groups(page: Page, entries: Sequence[Entry]) -> None:
+def _show_groups(screen: Screen, entries: Sequence[Entry]) -> None:
     for unit, unit_name in _UNITS.items():
         for effect, effect_name in _EFFECTS.items():
             group = [entry for entry in entries if (entry.unit, entry.effect) == (unit, effect)]
             if group:
-                page.heading(f"{unit_name}: {effect_name}", plural(len(group), "rule"))
-                page.table(_COLUMNS, [_row(entry) for entry in group])
+                screen.heading(f"{unit_name}: {effect_name}", plural(len(group), "rule"))
+                screen.table(_COLUMNS, [_row(entry) for entry in group])
 
 
 def _row(entry: Entry) -> tuple[str, str, str, str]:

@@ -1,4 +1,4 @@
-"""A page of text for the console: headings, pairs and tables of a given width, with or without colour."""
+"""A screen of text for the console: headings, pairs and tables of a given width, with or without colour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coremlscope.units import escape_controls
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["Column", "Page"]
+__all__ = ["Column", "Screen"]
 
 _HEADING, _LABEL, _QUIET = "bold", "dim", "dim"
 #: Between two columns, and the narrowest that a shortened one gets.
@@ -38,7 +38,7 @@ class Column:
     style: str = ""
 
 
-class Page:
+class Screen:
     """Collects what is printed, and gives it as text.
 
     Args:
@@ -96,7 +96,7 @@ class Page:
             self.line(line.rstrip(), indent=indent)
 
     def title(self, text: str, quiet: str = "") -> None:
-        """The title of the page."""
+        """The title of the screen."""
         from rich.text import Text
 
         title = _fit(escape_controls(text), self.width)

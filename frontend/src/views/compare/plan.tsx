@@ -1,17 +1,16 @@
-import type { OpPlacement, PlacementChange } from "../../data/comparison";
-import type { Unit } from "../../data/profile";
+import type { ComputeUnit, PlanChange, PlannedOpChange } from "../../data/schema";
 import { UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { plural } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { type ChangeRow, ChangeTable } from "./changes";
 
 /** Plans and estimates of two models, devices or settings. Nothing here was measured. */
-export function Placement(props: { placement: PlacementChange }) {
-  const { placement } = props;
-  const title = placement.before === placement.after ? placement.before : `${placement.before} → ${placement.after}`;
-  const whole: ChangeRow[] = [{ key: "planned", cells: ["planned"], change: placement.planned }];
-  if (placement.latency) whole.unshift({ key: "estimated", cells: ["estimated"], change: placement.latency });
-  const types = placement.types
+export function PlanDifference(props: { plan: PlanChange }) {
+  const { plan } = props;
+  const title = plan.before === plan.after ? plan.before : `${plan.before} → ${plan.after}`;
+  const whole: ChangeRow[] = [{ key: "planned", cells: ["planned"], change: plan.planned }];
+  if (plan.latency) whole.unshift({ key: "estimated", cells: ["estimated"], change: plan.latency });
+  const types = plan.types
     .filter((row) => row.planned.ratio !== 1)
     .map((row) => ({ key: row.type, cells: [row.type], change: row.planned }));
   return (
@@ -20,28 +19,24 @@ export function Placement(props: { placement: PlacementChange }) {
         On {title} <OriginTag origin="planned" /> <OriginTag origin="estimated" />
       </h3>
       <ChangeTable label={`Whole prediction on ${title}`} heads={["Prediction"]} rows={whole} />
-      <p class="dim">{unitWords(placement)}</p>
+      <p class="dim">{unitWords(plan)}</p>
       {types.length > 0 && (
         <>
           <h4>By type of operation, planned</h4>
           <ChangeTable label={`Planned cost by type on ${title}`} heads={["Type"]} rows={types} />
         </>
       )}
-      {placement.ops.length > 0 && (
+      {plan.ops.length > 0 && (
         <>
           <h4>Operations whose plan changed</h4>
-          <ChangeTable
-            label={`Operations whose plan changed on ${title}`}
-            heads={["Type", "Name", "Unit"]}
-            rows={placement.ops.map(opRow)}
-          />
+          <ChangeTable label={`Operations whose plan changed on ${title}`} heads={["Type", "Name", "Unit"]} rows={plan.ops.map(opRow)} />
         </>
       )}
     </div>
   );
 }
 
-function opRow(op: OpPlacement): ChangeRow {
+function opRow(op: PlannedOpChange): ChangeRow {
   const row: ChangeRow = {
     key: `${op.before}|${op.after}`,
     cells: [
@@ -56,17 +51,17 @@ function opRow(op: OpPlacement): ChangeRow {
   return op.before && op.after ? row : { ...row, remark: op.after ? "added" : "removed" };
 }
 
-function unitOf(op: OpPlacement): string {
-  const name = (unit: Unit | null) => (unit ? UNIT_SHORT[unit] : "unknown");
+function unitOf(op: PlannedOpChange): string {
+  const name = (unit: ComputeUnit | null) => (unit ? UNIT_SHORT[unit] : "unknown");
   const [before, after] = [name(op.unit_before), name(op.unit_after)];
   if (!op.before) return after;
   return !op.after || before === after ? before : `${before} → ${after}`;
 }
 
-function unitWords(placement: PlacementChange): string {
+function unitWords(plan: PlanChange): string {
   const arrow = (before: number, after: number) => (before === after ? `${after}` : `${before} → ${after}`);
-  const units = Object.entries(placement.units) as [Unit, [number, number]][];
+  const units = Object.entries(plan.units) as [ComputeUnit, [number, number]][];
   const counts = units.map(([unit, [before, after]]) => `${UNIT_NAMES[unit]} ${arrow(before, after)}`).join(", ");
-  const moved = placement.moved ? `; ${plural(placement.moved, "operation")} moved to another unit` : "";
-  return `Operations: ${counts}${moved}. Changes of unit: ${arrow(...placement.switches)}.`;
+  const moved = plan.moved ? `; ${plural(plan.moved, "operation")} moved to another unit` : "";
+  return `Operations: ${counts}${moved}. Changes of unit: ${arrow(...plan.switches)}.`;
 }

@@ -1,0 +1,833 @@
+// Written by tools/make_types.py from the dataclasses of the Python package; do not edit.
+// Times are seconds, sizes are bytes, columns have one entry for each row of the op table.
+
+export type Bound = "activations" | "compute" | "dispatch" | "switches" | "weights";
+
+export type ChangeVerdict = "faster" | "no change" | "slower" | "unclear";
+
+export type ComputeUnit = "cpu" | "gpu" | "neural_engine";
+
+export type ComputeUnits = "all" | "cpu_and_gpu" | "cpu_and_ne" | "cpu_only";
+
+export type Confidence = "anecdotal" | "documented" | "measured" | "static analysis";
+
+export type Effect = "advises" | "confirms" | "fails" | "rejects" | "runs";
+
+export type EstimateBasis = "calibrated" | "extrapolated";
+
+export type JobStatus = "cancelled" | "done" | "failed" | "running" | "waiting";
+
+export type Origin = "declared" | "estimated" | "measured" | "planned";
+
+export type Precision = "fp16" | "fp32";
+
+export type Presence = "added" | "both" | "removed";
+
+export type Severity = "error" | "info" | "warning";
+
+export type Status = "folded" | "fused" | "inside" | "not run" | "timed" | "unattributed";
+
+/** A figure of one subject and that of another. */
+export interface Change {
+  /** Of the base, in the unit that the owner names; null where it has none. */
+  before: number | null;
+  /** Of the other. */
+  after: number | null;
+  /** `after` over `before`; null where they cannot be compared. */
+  ratio: number | null;
+  /** Lower end of the ratio's interval; null where there are too few samples for one. */
+  low: number | null;
+  /** Its upper end. */
+  high: number | null;
+  /** What that says. */
+  verdict: ChangeVerdict;
+  /** Of both figures; figures of different origins are never compared. */
+  origin: Origin;
+}
+
+/** The classes of a classifier: how many, and the first few. */
+export interface ClassLabels {
+  count: number;
+  first: (string | number)[];
+}
+
+/** Two or more subjects, each against the first. */
+export interface Comparison {
+  /** What is compared; the first is the base. */
+  subjects: Subject[];
+  /** Of each other subject from the base. */
+  differences: Difference[];
+}
+
+/** What differs between the base and one other subject. */
+export interface Difference {
+  /** Index of the base among the subjects. */
+  base: number;
+  /** Index of the other. */
+  other: number;
+  /** How many operations have a counterpart. */
+  matched: number;
+  /** true where predictions of both were timed in interleaved rounds. */
+  interleaved: boolean;
+  /** Labels of the two measurements that are compared; empty where either has none. */
+  measured: string[];
+  /** Why measured times of the two are not compared; empty where they are. */
+  incomparable: string;
+  /** Compile, load and predict, in seconds. */
+  phases: Record<string, Change>;
+  /** By what operations are, largest difference first. */
+  kinds: KindChange[];
+  /** Operation by operation, largest difference first. */
+  rows: RowChange[];
+  /** How many of them have another name. */
+  renamed: number;
+  /** Ids of operations of the other without a counterpart. */
+  added: string[];
+  /** Ids of operations of the base without a counterpart. */
+  removed: string[];
+  /** Plans and estimates for devices; nothing of them was measured. */
+  plans: PlanChange[];
+}
+
+/** A file of the folder. Of a file that holds several profiles the first one is described. */
+export interface Entry {
+  /** Its name without the suffix: what addresses are made of. */
+  id: string;
+  /** When the profile was made, UTC, ISO 8601; empty where it was not recorded. */
+  made_at: string;
+  /** How many profiles the file holds; 0 where it cannot be read. */
+  profiles: number;
+  /** The file name of the model. */
+  model: string;
+  /** Apple's name of the model type. */
+  kind: string;
+  /**
+   * What `predict_s` is a time of: the label of the first measurement; without one the device, system and setting of the first estimate or
+   * plan.
+   */
+  label: string;
+  /**
+   * A prediction: the measured median with the 10th and 90th percentile, the estimate with its interval, or the planned cost; null where
+   * the profile holds none of them.
+   */
+  predict_s: Figure | null;
+  /** How many predictions were timed. */
+  iterations: number;
+  /** Median time of a load, measured; null where it was not measured. */
+  load_s: number | null;
+  /** How many operations the model has. */
+  operations: number;
+  /** Why the file cannot be shown; empty where it can. */
+  problem: string;
+}
+
+/** What a prediction is estimated to take on a device under one setting. Nothing was measured. */
+export interface Estimate {
+  /** The device, or its chip. */
+  device: string;
+  /** The chip's id. */
+  chip: string;
+  /** The system. */
+  os: string;
+  /** The assumed setting. */
+  compute_units: ComputeUnits;
+  /** Seconds, with an interval that holds 80 % of the cases. */
+  latency: Figure;
+  /** Whether latencies of this chip and unit went into the model. */
+  basis: EstimateBasis;
+  /** What takes most of the time. */
+  bound: Bound;
+  /** Seconds by what they are spent on. */
+  parts: Partial<Record<Bound, number>>;
+  /** The share of each unit in the time of the kernels, as the plan places them. */
+  placement: Partial<Record<ComputeUnit, number>>;
+  /** How often the unit changes between kernels. */
+  switches: number;
+  /** Stages of a pipeline that the estimate does not include: nothing is known of them. */
+  left_out: string[];
+  /** Seconds of each kernel. */
+  kernel_s: number[];
+  /** Where it runs, an index into `units`. */
+  kernel_unit: number[];
+  /** What it waits for. */
+  kernel_bound: Bound[];
+  /** The compute units that columns refer to. */
+  units: ComputeUnit[];
+}
+
+/** An input, output or state. */
+export interface FeatureSummary {
+  name: string;
+  /** For people: `float16 1×3×224×224`. */
+  type: string;
+  /** The default tensor shape, where there is one. */
+  shape: number[] | null;
+  /** The shapes that are allowed, for people; empty for a fixed shape. */
+  flexibility: string;
+  is_optional: boolean;
+  doc: string;
+  /** Of an image input of a program: what is done to its pixels first. */
+  preprocessing: string;
+}
+
+/** A value with an interval and an origin. */
+export interface Figure {
+  /** The value, in the SI unit given by the name of the field that holds the figure. */
+  value: number;
+  /** Lower bound of the interval (80 % for estimates); equal to `value` if there is no interval. */
+  low: number;
+  /** Upper bound of the interval. */
+  high: number;
+  /** `measured` on this host, `planned` by Core ML's cost model, `estimated` by the latency model, or `declared` by the file. */
+  origin: Origin;
+}
+
+/** One remark about a model or a measurement. */
+export interface Finding {
+  /** A stable identifier in kebab case, for filters and CI. */
+  id: string;
+  /** `info`, `warning`, or `error` for a part of the work that failed. */
+  severity: Severity;
+  /** One sentence for the user. */
+  text: string;
+  /** A suggested action; may be empty. */
+  hint: string;
+  /** The ids of the affected operations; may be empty. */
+  ops: string[];
+  /** The exit code of the error, where the severity is `error`. */
+  exit_code: number;
+}
+
+/** Ranges of results in a prediction rounded to fp16, one entry for each row of the op table. */
+export interface Fp16Ranges {
+  /**
+   * The largest finite magnitude of its fp16 results before rounding; fp16 ends at 65504. null where there is none, and where the operation
+   * only moves elements; likewise the counts.
+   */
+  largest: (number | null)[];
+  /** Elements that were finite and that rounding made infinite. */
+  overflows: (number | null)[];
+  /** Elements that were infinite before rounding. */
+  infinities: (number | null)[];
+  /** Elements that were not a number. */
+  nans: (number | null)[];
+}
+
+/** The planned cost of one function under one setting. */
+export interface FunctionCost {
+  /** Cost of the cheapest path, launches and switches included. */
+  total_ms: number;
+  /** How often the path changes its unit. */
+  switches: number;
+}
+
+/** One function of a model. */
+export interface FunctionSummary {
+  name: string;
+  inputs: FeatureSummary[];
+  outputs: FeatureSummary[];
+  states: FeatureSummary[];
+  predicted_feature: string;
+  predicted_probabilities: string;
+  /** Apple's name of its operation set; empty where the model is not a program. */
+  opset: string;
+  /** The first iOS that supports that set. */
+  opset_os: string;
+  /** Number of operations of each type, most frequent first, without constants, with nested ones. */
+  ops: Record<string, number>;
+  /** Number of constants. */
+  constants: number;
+  /** Number of results of operations of each element type. */
+  compute: Record<string, number>;
+  /** null where the model is not a program. */
+  work: WorkSummary | null;
+  /** Of a neural network: number of layers of each type, most frequent first. */
+  layers: Record<string, number>;
+}
+
+/** Operations and engine nodes whose time was measured together; it is never split among them. */
+export interface Group {
+  /** The types of its operations, or of the nodes where the engine added them. */
+  label: string;
+  /** The operations, as rows of the op table in program order; empty where the engine added the nodes. */
+  ops: number[];
+  /** Median time per prediction, from the profiled runs. */
+  wall_s: number;
+  /** Its part of the sum over all groups. */
+  share: number;
+  /** Name and operator of each node of the engine. */
+  engine_nodes: [string, string][];
+  /** Lower end of the median's confidence interval (99.5 %); null where there are too few runs. */
+  low_s: number | null;
+  /** Upper end. */
+  high_s: number | null;
+  /** The stage of a pipeline that it belongs to; empty for other models. */
+  stage: string;
+}
+
+/** An operation that Core ML adds to those of the file. */
+export interface InsertedOp {
+  /** `main/input`. */
+  id: string;
+  /** Apple's name of the operation. */
+  type: string;
+  /** The function that it belongs to, as in the op table. */
+  function: string;
+  /** Types of its results. */
+  outputs: string[];
+  /** The row of the op table that it precedes. */
+  before: number;
+  /** Names of its results. */
+  output_names: string[];
+}
+
+/** A model to profile. */
+export interface Job {
+  /** A number that no other job of this server has. */
+  id: number;
+  /** The file name of the model. */
+  model: string;
+  /** Its state. */
+  status: JobStatus;
+  /** What is being repeated: `compile`, `load`, `predict`, … */
+  phase: string;
+  /** How many repetitions of that phase are done. */
+  done: number;
+  /** How many there will be. */
+  total: number;
+  /** The id of the saved profile; empty where there is none. */
+  profile: string;
+  /** Why it failed, in one sentence. */
+  error: string;
+  /** What can be done about it. */
+  hint: string;
+  /** The options that it was asked for with; see `worker.main`. */
+  request: Record<string, unknown>;
+}
+
+/** Operations that a device is taken to run as one. */
+export interface Kernel {
+  /** The author's name of the operation that does most of the work. */
+  name: string;
+  /** What it does: `conv`, `linear`, `elementwise`, …; empty in older profiles. */
+  kind: string;
+  /** The operations, as rows of the op table. */
+  ops: number[];
+}
+
+/** The measured time of all operations that the engine ran in one kind of group. */
+export interface KindChange {
+  /** The types of the operations of a group: `conv + relu`. */
+  label: string;
+  /** How many groups the base has. */
+  before: number;
+  /** How many groups the other has. */
+  after: number;
+  /** The sum of their times, in seconds. */
+  time: Change;
+}
+
+/** A machine that ran the model, or made the profile. */
+export interface Machine {
+  /** The processor's name, as it reports it. */
+  processor: string;
+  /** Physical cores that could be used; null where unknown. */
+  cores: number | null;
+  /** The operating system with its version. */
+  os: string;
+  /** Python's version; empty where Python was not involved. */
+  python: string;
+  /** On a Mac `low power`, `normal` or `high power`; empty where the system does not report it. */
+  power_mode: string;
+}
+
+/** What a model took where it ran. */
+export interface Measurement {
+  /** What the times are times of: `ONNX Runtime 1.22 on AMD EPYC`, `Core ML on M2, macOS 15.1`. */
+  label: string;
+  /** What compiled, loaded and ran the model. */
+  runtime: Runtime;
+  /** Where. */
+  machine: Machine;
+  /** What was asked for. */
+  settings: Settings;
+  /** The setting of compute units that was in effect; empty where the runtime has none. */
+  compute_units: string;
+  /** Threads that worked on one operation; null where unknown. */
+  threads: number | null;
+  /** Compilation, cold each time; null where it was not measured, likewise the other phases. */
+  compile: Phase | null;
+  /** Loading what was compiled. */
+  load: Phase | null;
+  /** A prediction, from tensors to tensors. */
+  predict: Phase | null;
+  /** Times of operations, in order of execution; empty where the source has none. */
+  groups: Group[];
+  /** What became of every operation, one entry for each row of the op table; empty where the source has no operation times. */
+  status: Status[];
+  /**
+   * Index into `groups` for each row of the op table, -1 for none; empty likewise. An operation inside a loop has the group of the loop.
+   */
+  group: number[];
+  /** How the times of the groups were taken. */
+  nodes: NodeTiming | null;
+  /** Of a pipeline: what each of its models takes, those of nested pipelines included. */
+  stages: StageTiming[];
+  /** Ranges of fp16 results, where they were asked for. */
+  fp16: Fp16Ranges | null;
+  /** Largest resident memory of the process that ran the model; null where unknown. */
+  peak_memory_bytes: number | null;
+  /** Remarks on this measurement. */
+  findings: Finding[];
+  /** When it ended, UTC, ISO 8601 (`2026-01-31T12:00:00Z`); empty where unknown. */
+  measured_at: string;
+  /** `measured`. */
+  origin: Origin;
+}
+
+/** What a model is. */
+export interface ModelSummary {
+  /** Where it was read from; empty for bytes. */
+  path: string;
+  /** `mlpackage`, `mlmodel` or `mlmodelc`; empty where the model could not be read. */
+  container: string;
+  /** Apple's name of the model type: `mlProgram`, `neuralNetwork`, …; empty likewise. */
+  kind: string;
+  spec_version: number;
+  /** The oldest systems that read it. */
+  platforms: string;
+  size_bytes: number;
+  /** The default one first; empty where the model could not be read. */
+  functions: FunctionSummary[];
+  description: string;
+  version: string;
+  author: string;
+  licence: string;
+  user_defined: Record<string, string>;
+  is_updatable: boolean;
+  /** Of a pipeline: its models in order, those of nested pipelines included. */
+  stages: StageSummary[];
+  labels: ClassLabels | null;
+  /** The parameters, by how they are stored. */
+  weights: WeightGroup[];
+  /** Number of parameters. */
+  parameters: number;
+  /** Bytes of all parameters in the file. */
+  weights_bytes: number;
+  /** Names of weight files that are absent. */
+  missing_weights: string[];
+  /** What else the file holds, of a classical model and of one whose content lies elsewhere: pairs of label and value. */
+  facts: [string, string][];
+  /** Why such a model cannot be run here, as the end of a sentence; empty for others. */
+  absent: string;
+  /**
+   * Every operation of the default function but constants, where that was asked for; of a pipeline those of all stages. A stage that cannot
+   * be run is one row. Empty in profiles, which have their own.
+   */
+  ops: OpTable;
+}
+
+/** How the times of the groups relate to the times of predictions. All are medians, in seconds. */
+export interface NodeTiming {
+  /** Profiled runs that count. */
+  iterations: number;
+  /** Profiled runs before them. */
+  warmups: number;
+  /** A profiled run as a whole. */
+  run_s: number;
+  /** The sum over all nodes of a profiled run. */
+  nodes_s: number;
+  /** What a profiled run takes besides its nodes. */
+  node_overhead_s: number;
+  /** How much longer a profiled run takes than a prediction. */
+  profiler_overhead_s: number;
+  origin: Origin;
+}
+
+/** Every operation but constants, nested ones included, column by column. */
+export interface OpTable {
+  /** Stable ids, in program order. */
+  id: string[];
+  /** Apple's names. */
+  type: string[];
+  /** The author's names. */
+  name: string[];
+  /** The function that holds each operation; in a pipeline with its stage: `model1/main`. */
+  function: string[];
+  /** Types of the results, with bound shapes. */
+  outputs: string[][];
+  /** Names of the results in the file; empty in profiles of older versions. */
+  output_names: string[][];
+  /** null where the operation is unknown; likewise the bytes. */
+  flops: (number | null)[];
+  read_bytes: (number | null)[];
+  written_bytes: (number | null)[];
+  weight_bytes: (number | null)[];
+  /** false where FLOPs and bytes are lower bounds, as in a loop of unknown length. */
+  work_is_complete: boolean[];
+  /** In a neural network, the author's name of the layer that the operation belongs to; else null. */
+  layer: (string | null)[];
+  /** Apple's name of that layer's type. */
+  layer_type: (string | null)[];
+  /** The operations whose results it reads, as rows of this table; null in older profiles. */
+  inputs: (number[] | null)[];
+  /** Bytes of all tensors that are alive while it runs, by their declared types; see `describe.dataflow.Flow`. */
+  live_bytes: (number | null)[];
+}
+
+/** A benchmarked phase and its samples. */
+export interface Phase {
+  /** Seconds, in the order in which they were taken. */
+  samples_s: number[];
+  /** Samples that were taken before and dropped. */
+  warmups_s: number[];
+  /** Summary statistics of `samples_s`. */
+  statistics: Statistics;
+  /** `measured`. */
+  origin: Origin;
+}
+
+/** Where a device would run every operation, at what planned cost, and why. */
+export interface Plan {
+  /** The device, or its chip. */
+  device: string;
+  /** The chip's id. */
+  chip: string;
+  /** The system. */
+  os: string;
+  /** Which published plans the costs were recovered from. */
+  cost_model: string;
+  /** The implementations that Core ML chooses from, with the unit of each. */
+  backends: Record<string, ComputeUnit>;
+  /**
+   * For each unit, per operation: 1 where it can run there, 0 where it cannot, -1 where no rule covers it; null for operations that plans
+   * do not list, such as those known before run time.
+   */
+  supported: Partial<Record<ComputeUnit, (number | null)[]>>;
+  /** For each backend, per operation: its planned cost; null where it cannot run there. */
+  cost_ms: Record<string, (number | null)[]>;
+  /** All settings that were planned, the requested one first. */
+  settings: SettingPlan[];
+  /** Who planned: `rules` (coremlscope) or `Core ML`. */
+  planner: string;
+  /** What else to know. */
+  notes: string[];
+  /** The compute units that columns refer to. */
+  units: ComputeUnit[];
+  /** Operations that Core ML adds. */
+  inserted: InsertedOp[];
+  /** For each backend, per operation: how that cost is known, an index into `bases`; -1 for none. Empty in older profiles. */
+  cost_basis: Record<string, number[]>;
+  /** `recovered`, `fitted`, `assumed`, … */
+  bases: string[];
+  /** Every distinct reason, once. */
+  reasons: Reason[];
+  /** Per operation: indices of the reasons why it cannot run on units. */
+  why: number[][];
+  /** Per operation: indices of what would make it faster where it runs. */
+  advice: number[][];
+  /** `planned`. */
+  origin: Origin;
+}
+
+/** What differs between two plans. */
+export interface PlanChange {
+  /** The device and the setting of the base's plan. */
+  before: string;
+  /** Those of the other's. */
+  after: string;
+  /** The estimates, in seconds; null where the kind of model is not estimated. */
+  latency: Change | null;
+  /** The planned cost of the whole, launches and switches included, in seconds. */
+  planned: Change;
+  /** How often each path changes its unit. */
+  switches: [number, number];
+  /** For each unit: how many operations of either it runs. */
+  units: Partial<Record<ComputeUnit, [number, number]>>;
+  /** By type of operation, largest difference first. */
+  types: TypeCost[];
+  /** Operations that differ, largest difference first. */
+  ops: PlannedOpChange[];
+  /** How many operations that correspond go to another unit. */
+  moved: number;
+}
+
+/** An operation that goes to another unit, or has another planned cost. */
+export interface PlannedOpChange {
+  /** Apple's name; of the base's operation where both have one. */
+  type: string;
+  /** The author's name, likewise. */
+  name: string;
+  /** Its id in the base; empty where it was added. */
+  before: string;
+  /** Its id in the other; empty where it was removed. */
+  after: string;
+  /** Its unit in the base; null where none is known to run it. */
+  unit_before: ComputeUnit | null;
+  /** Its unit in the other. */
+  unit_after: ComputeUnit | null;
+  /** Seconds. */
+  planned: Change;
+}
+
+/** A model with what was measured, planned and estimated of it. Each of these arms may be empty. */
+export interface Profile {
+  /** What the model is. */
+  model: ModelSummary;
+  /** Every operation that one of the arms refers to. */
+  ops: OpTable;
+  /** When, where and by which version this profile was made. */
+  made: Provenance;
+  /** What the model took where it ran. */
+  measurements: Measurement[];
+  /** Where devices would run every operation. */
+  plans: Plan[];
+  /** What devices are taken to run as one, in order of execution; estimates refer to them. */
+  kernels: Kernel[];
+  /** What a prediction is estimated to take, by device and setting; the requested setting of a device comes first. */
+  estimates: Estimate[];
+  /** Remarks that do not belong to a measurement. */
+  findings: Finding[];
+}
+
+/** When, where and by which version a profile was made. */
+export interface Provenance {
+  /** UTC, ISO 8601: `2026-01-31T12:00:00Z`; empty in profiles of versions that did not record it. */
+  at: string;
+  /** The version of coremlscope. */
+  version: string;
+  /** The machine that coremlscope ran on; null where it was not recorded. */
+  machine: Machine | null;
+}
+
+/** Why an operation does not run on a unit, or what would make it faster there. */
+export interface Reason {
+  /** The unit. */
+  unit: ComputeUnit;
+  /** The rule's id. */
+  rule: string;
+  /** What is wrong, with the operation's own numbers where the rule has them. */
+  text: string;
+  /** What to do about it; may be empty. */
+  fix: string;
+  /** The words that Core ML itself uses, where they were published; may be empty. */
+  core_ml: string;
+  /** How the rule is known. */
+  confidence: Confidence;
+  /** Where it is known from. */
+  source: string;
+  /** What the rule does. */
+  effect: Effect;
+}
+
+/**
+ * The measured time of operations that correspond to each other. It is never split among operations that the engine runs as one, so a row
+ * holds all that belongs together on either side.
+ */
+export interface RowChange {
+  /** Types of the operations; where they differ, those of both: `conv + relu → conv + silu`. */
+  label: string;
+  /** What the author called the first one. */
+  name: string;
+  /** Ids in the base. */
+  before: string[];
+  /** Ids in the other. */
+  after: string[];
+  /** `added` and `removed` where the operations have no counterpart. */
+  presence: Presence;
+  /** Seconds. */
+  time: Change;
+}
+
+/** What compiled, loaded and ran the model. */
+export interface Runtime {
+  /** `onnxruntime`, `coreml`; the id of an engine or of another runtime. */
+  id: string;
+  /** For people: `ONNX Runtime`, `Core ML`. */
+  name: string;
+  /** Its version; empty where unknown. */
+  version: string;
+}
+
+/** The plan under one setting of compute units. */
+export interface SettingPlan {
+  /** The setting. */
+  compute_units: ComputeUnits;
+  /** The cost of every function that was planned, by name; in a pipeline by `STAGE/FUNCTION`. */
+  functions: Record<string, FunctionCost>;
+  /** Where each operation goes, an index into the plan's `backends`; -1 where no unit is known to run it. */
+  backend: number[];
+  /** For each unit, per operation: how much more the cheapest plan costs that runs it there; null where it runs there anyway, or cannot. */
+  detour_ms: Partial<Record<ComputeUnit, (number | null)[]>>;
+  /** The share of each operation in the cost of its graph, where Core ML itself reports it; empty where it follows from the costs. */
+  weight: (number | null)[];
+}
+
+/** How a measurement was asked for. */
+export interface Settings {
+  /** The setting that was asked for; only Core ML uses it. */
+  compute_units: string;
+  /** The function; empty for the default one. */
+  function: string;
+  /** Timed predictions. */
+  iterations: number;
+  /** Timed compilations. */
+  compile_iterations: number;
+  /** Timed loads. */
+  load_iterations: number;
+  /** Predictions before the timed ones; null for as many as it takes. */
+  warmups: number | null;
+  /** Seed of synthetic inputs and weights. */
+  seed: number;
+  /** Shapes of inputs that differ from the defaults. */
+  shapes: Record<string, number[]>;
+  /** Inputs whose values were given; the others were synthetic. */
+  inputs: string[];
+  /** Whether weights that are absent were replaced by synthetic ones. */
+  random_weights: boolean;
+  /**
+   * `fp16` asks for one prediction besides, never timed, in which every result that is declared as fp16 is rounded as on a device, and its
+   * range recorded.
+   */
+  precision: Precision;
+}
+
+/** A model of a pipeline that is not a pipeline itself. */
+export interface StageSummary {
+  /** Its place: `model0`, `encoder/model1`. The ids of its operations begin with it. */
+  name: string;
+  /** Apple's name of the model type. */
+  kind: string;
+  /** Name and type of each input, for people. */
+  inputs: [string, string][];
+  /** Name and type of each output. */
+  outputs: [string, string][];
+  /** What else its file holds, for people: pairs of label and value. */
+  facts: [string, string][];
+  /** Why it cannot be run here, as the end of a sentence; empty where it can. */
+  absent: string;
+  /** Number of operations without constants; null where unknown. */
+  operations: number | null;
+  /** Number of parameters. */
+  parameters: number;
+  /** Bytes of its parameters in the file. */
+  weights_bytes: number;
+}
+
+/** What a stage of a pipeline takes. All times are medians, in seconds. */
+export interface StageTiming {
+  /** Its place: `model0`, `encoder/model1`; the ids of its operations begin with it. */
+  name: string;
+  /** Apple's name of the model type. */
+  kind: string;
+  /**
+   * Why it was not run, as the end of a sentence; synthetic values of its outputs' types and shapes were passed on. Empty where it was run.
+   */
+  absent: string;
+  /** In a prediction, without the engine's profiler; null where it was not run, likewise the others. */
+  run_s: number | null;
+  /** Converting the outputs of earlier stages to its inputs. */
+  convert_s: number | null;
+  /** The sum over its groups, from the profiled runs. */
+  operations_s: number | null;
+  origin: Origin;
+}
+
+/** What the page shows. */
+export interface State {
+  /** The folder of the profiles. */
+  folder: string;
+  /** The largest model that can be uploaded. */
+  max_upload_bytes: number;
+  /** The saved profiles, the newest first. */
+  profiles: Entry[];
+  /** The models that wait, are being profiled, or were; the newest first. */
+  jobs: Job[];
+}
+
+/** Summary statistics of samples, in the samples' unit. */
+export interface Statistics {
+  /** Number of samples. */
+  count: number;
+  min: number;
+  /** The middle sample, or the mean of the middle two. */
+  median: number;
+  mean: number;
+  /** The 95th percentile, interpolated linearly between the two neighbouring samples. */
+  p95: number;
+  /** The 99th percentile, likewise. */
+  p99: number;
+  max: number;
+  /** Sample standard deviation (divisor `count - 1`; 0 for a single sample). */
+  std: number;
+}
+
+/** One of the things that are compared. */
+export interface Subject {
+  /** What it is called here: as short as tells it from the others. */
+  label: string;
+  /** Where the model was read from. */
+  path: string;
+  /** What it is and how it was run, in words, by what the fact is of. */
+  facts: Record<string, string>;
+}
+
+/** The planned cost of all operations of one type, in seconds. */
+export interface TypeCost {
+  type: string;
+  before: number;
+  after: number;
+  planned: Change;
+}
+
+/** The weights that are stored in one way. */
+export interface WeightGroup {
+  /** `fp16`, `LUT 4-bit`, `affine int8`, `sparse fp16`. */
+  storage: string;
+  /** The element type that operations see. */
+  dtype: string;
+  /** Number of weights. */
+  tensors: number;
+  /** Their elements, decompressed. */
+  parameters: number;
+  /** Bytes in the file, scales and tables included. */
+  nbytes: number;
+}
+
+/** The declared work of one prediction at the bound shapes; derived from the file, not measured. */
+export interface WorkSummary {
+  /** A multiply-add counts as two. */
+  flops: number;
+  read_bytes: number;
+  weight_bytes: number;
+  written_bytes: number;
+  /** false where a shape or an operation is unknown, so that the figures are lower bounds. */
+  is_complete: boolean;
+  /** Operations of unknown types: how many of each. */
+  unknown_ops: Record<string, number>;
+}
+
+export interface ProfileForm extends Profile {
+  schema: "coremlscope.profile/2";
+}
+
+export interface ProfilesForm {
+  schema: "coremlscope.profiles/2";
+  profiles: ProfileForm[];
+}
+
+export interface ModelForm extends ModelSummary {
+  schema: "coremlscope.model/2";
+}
+
+export interface ComparisonForm extends Comparison {
+  schema: "coremlscope.comparison/2";
+  differing: string[];
+}
+
+export interface ServerForm extends State {
+  schema: "coremlscope.server/2";
+}
+
+/** What a page shows; `schema` tells the kinds apart. */
+export type Result = ProfileForm | ProfilesForm | ModelForm | ComparisonForm | ServerForm;

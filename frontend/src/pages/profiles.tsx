@@ -1,0 +1,57 @@
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { openedBy, profileNames } from "../data/overview";
+import type { ProfilesForm } from "../data/schema";
+import { plural } from "../format";
+import { ThemeSwitch } from "../theme";
+import { Overview } from "../views/overview";
+import { ReportPage } from "./report";
+
+/** The page of a list of profiles: a table of them, and the report of the one that is open. */
+export function ProfilesPage(props: { result: ProfilesForm }) {
+  const { profiles } = props.result;
+  const names = profileNames(profiles);
+  const open = useOpened();
+  const profile = open === null ? undefined : profiles[open];
+  useLayoutEffect(() => {
+    if (open !== null) scrollTo(0, 0);
+  }, [open]);
+  if (profile) {
+    const back = (
+      <a class="back" href="#profiles">
+        ← All models
+      </a>
+    );
+    return <ReportPage key={open} result={profile} back={back} />;
+  }
+  return (
+    <>
+      <div class="topbar">
+        <a class="brand" href="#profiles">
+          Models
+        </a>
+        <nav aria-label="Parts of the page" />
+        <ThemeSwitch />
+      </div>
+      <main>
+        <header class="report-head" id="top">
+          <h1>{plural(profiles.length, "model")}</h1>
+        </header>
+        <Overview profiles={profiles} names={names} />
+      </main>
+    </>
+  );
+}
+
+/** The index of the open profile, as the address says; null for the list. */
+function useOpened(): number | null {
+  const [open, set] = useState<number | null>(() => openedBy(location.hash) ?? null);
+  useEffect(() => {
+    const change = () => {
+      const wanted = openedBy(location.hash);
+      if (wanted !== undefined) set(wanted);
+    };
+    addEventListener("hashchange", change);
+    return () => removeEventListener("hashchange", change);
+  }, []);
+  return open;
+}

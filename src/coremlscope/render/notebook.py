@@ -1,0 +1,303 @@
+"""Results as notebooks show them: the few numbers that people look for first.
+
+Cards are plain HTML with inline styles: notebooks remove scripts and style sheets. Colours are the
+notebook's own, so that they suit light and dark themes.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from coremlscope.comparison.change import Change
+from coremlscope.comparison.profiles import Comparison, Difference
+from coremlscope.devices.unit import SETTINGS
+from coremlscope.render.difference import (
+    device_title,
+    format_ratio,
+    measured_by,
+    seconds,
+    verdict,
+    whole_rows,
+)
+from coremlscope.render.terminal.estimates import listed_estimates
+from coremlscope.render.terminal.matrix import failures, summary_line
+from coremlscope.render.terminal.plan import describe_planner
+from coremlscope.render.timing import disclaimer, measurement_name, phase_cells
+from coremlscope.render.words import (
+    KINDS,
+    UNIT_NAMES,
+    by_severity,
+    histogram,
+    main_function,
+    model_name,
+    parameter_facts,
+    plural,
+)
+from coremlscope.results.measurement import Measurement
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.plan import Plan, PlannedOp, PlanView, unit_costs_ms, unit_counts
+from coremlscope.results.profile import Profile
+from coremlscope.units import escape_controls, format_duration, format_rate, format_share
+
+__all__ = ["Grid", "card", "comparison_card", "matrix_card", "model_card", "profile_card"]
+
+_LINE = "1px solid rgba(127,127,127,.35)"
+_CELL = "padding:2px 10px 2px 0;background:transparent;color:inherit;border:none;"
+_BAR = "display:inline-block;height:.7em;background:#3b82c4;border-radius:1px;width:{:.1f}em"
+_LISTED = 8
+_PHASE_TITLES = ("runs", "min", "median", "p95", "max")
+
+#: Texts; a number is a share, drawn as a bar.
+Row = Sequence[str | float]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of a card.
+
+    Attributes:
+        title: What it shows, and where the numbers come from.
+        columns: Titles; those that end with `>` are set flush right.
+        rows: Texts; a number is a share, drawn as a bar.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Row]
+
+
+def card(title: str, remark: str, grids: Sequence[Grid], notes: Sequence[str] = ()) -> str:
+    """A result as HTML.
+
+    Args:
+        title: What it is a result for.
+        remark: What to know first.
+        grids: Tables; those without rows are left out.
+        notes: Sentences below them.
+    """
+    parts = [
+        '<div style="font-size:13px;line-height:1.45;max-width:60em;overflow-x:auto">',
+        f'<div style="font-weight:600;font-size:15px">{_text(title)}</div>',
+        f'<div style="opacity:.75">{_text(remark)}</div>',
+        *(_grid(grid) for grid in grids if grid.rows),
+        *(f'<div style="margin-top:4px">{_text(note)}</div>' for note in notes),
+        "</div>",
+    ]
+    return "".join(parts)
+
+
+def _text(text: str) -> str:
+    return html.escape(escape_controls(text))
+
+
+def _grid(grid: Grid) -> str:
+    sides = ["right" if title.endswith(">") else "left" for title in grid.columns]
+    heads = "".join(
+        f'<th scope="col" style="{_CELL}text-align:{side};font-weight:400;opacity:.75">'
+        f"{_text(title.removesuffix('>'))}</th>"
+        for title, side in zip(grid.columns, sides, strict=True)
+    )
+    rows = "".join(
+        f'<tr style="background:transparent;border-top:{_LINE}">{"".join(map(_cell, row, sides))}</tr>'
+        for row in grid.rows
+    )
+    return (
+        f'<div style="margin-top:8px;font-weight:600">{_text(grid.title)}</div>'
+        f'<table style="border-collapse:collapse;margin:0;color:inherit"><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
+def _cell(value: str | float, side: str) -> str:
+    style = f"{_CELL}text-align:{side};white-space:nowrap;font-variant-numeric:tabular-nums"
+    if isinstance(value, str):
+        return f'<td style="{style}">{_text(value)}</td>'
+    return f'<td style="{style}"><span style="{_BAR.format(max(0.0, min(value, 1.0)) * 12)}"></span></td>'
+
+
+def model_card(model: ModelSummary) -> str:
+    """What a model is."""
+    main = main_function(model)
+    facts = [*filter(None, [KINDS.get(model.kind, model.kind), model.platforms]), *parameter_facts(model)]
+    features = [
+        (kind, feature.name, feature.type)
+        for kind, listed in (("input", main.inputs), ("output", main.outputs), ("state", main.states))
+        for feature in listed
+    ]
+    counts = main.layers or main.ops
+    notes = [f"{'layers' if main.layers else 'operations'}: {histogram(counts, 12)}"] if counts else []
+    notes += [f"⚠ cannot run here: {model.absent}"] if model.absent else []
+    return card(
+        model_name(model.path), ", ".join(facts), [Grid("Interface", ("", "name", "type"), features)], notes
+    )
+
+
+def profile_card(profile: Profile) -> str:
+    """What was measured, estimated and planned of a model."""
+    grids = [grid for m in profile.measurements for grid in _measured(profile, m)]
+    estimates = [
+        (
+            e.device,
+            e.compute_units,
+            format_duration(e.latency.value),
+            f"{format_duration(e.latency.low)} – {format_duration(e.latency.high)}",
+        )
+        for e in listed_estimates(profile)
+    ]
+    columns = ("device", "setting", "estimate>", "80 % of cases>")
+    grids.append(Grid("On Apple devices (estimated, not measured)", columns, estimates))
+    notes: list[str] = []
+    if not profile.estimates:
+        grids += [grid for plan in profile.plans for grid in _planned(profile, plan)]
+        notes += dict.fromkeys(note for plan in profile.plans for note in plan.notes)
+    serious = [f for f in by_severity(profile.all_findings) if f.severity != "info"]
+    notes += [f"⚠ {finding.text}" for finding in serious]
+    return card(model_name(profile.model.path), _remark(profile), grids, notes)
+
+
+def _remark(profile: Profile) -> str:
+    """The figure that people look for first, and its origin."""
+    if len(profile.measurements) > 1:
+        return f"{plural(len(profile.measurements), 'measurement')}, each with its own table"
+    for m in profile.measurements:
+        if m.predict is not None and m.predictions_per_s is not None:
+            median = format_duration(m.predict.statistics.median)
+            rate = format_rate(m.predictions_per_s).removesuffix(" /s")
+            name = measurement_name(m)
+            return f"{median} a prediction, {rate} a second, measured by {name}{disclaimer(m)}"
+        return f"measured by {measurement_name(m)}{disclaimer(m)}"
+    known = [word for word, held in (("estimated", profile.estimates), ("planned", profile.plans)) if held]
+    return f"{' and '.join(known)}; nothing was measured" if known else "nothing was measured"
+
+
+def _measured(profile: Profile, measurement: Measurement) -> Iterator[Grid]:
+    name = measurement_name(measurement, profile.measurements)
+    times = []
+    for phase_name, phase in measurement.phases.items():
+        cells = phase_cells(phase)
+        times.append((phase_name, *(cells[title] for title in _PHASE_TITLES)))
+    yield Grid(f"Times (measured by {name})", ("", *(f"{title}>" for title in _PHASE_TITLES)), times)
+    groups = sorted(measurement.groups, key=lambda group: -group.wall_s)
+    rows = [
+        (
+            group.label,
+            profile.ops.name[group.ops[0]] if group.ops else "",
+            format_duration(group.wall_s),
+            format_share(group.share),
+            group.share,
+        )
+        for group in groups[:_LISTED]
+    ]
+    title = f"The slowest of {len(groups)} groups of operations (measured by {name} with its profiler)"
+    yield Grid(title, ("operations", "first", "time>", "share>", ""), rows)
+
+
+def _planned(profile: Profile, plan: Plan) -> Iterator[Grid]:
+    """How many operations each unit runs, and the costliest operations, under the first setting."""
+    view = plan.view(profile.ops)
+    functions = view.functions()
+    for name, ops in functions.items():
+        prefix = f"{name}: " if len(functions) > 1 else ""
+        yield _units(prefix, view, name, ops)
+        yield _costliest(prefix, ops)
+
+
+def _units(prefix: str, view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> Grid:
+    counts, costs = unit_counts(ops), unit_costs_ms(ops, view.compute_units)
+    whole = sum(costs.values()) or 1.0
+    rows: list[Row] = [
+        (UNIT_NAMES[unit], str(counts[unit]), format_duration(costs[unit] / 1e3), costs[unit] / whole)
+        for unit in SETTINGS[view.compute_units]
+    ]
+    if counts[None]:
+        rows.append(("unknown", str(counts[None]), "–", ""))
+    cost = view.setting.functions.get(name)
+    total = "" if cost is None else f"{format_duration(cost.total_ms / 1e3)} in all, launches and switches"
+    where = f"{view.plan.device}, {view.plan.os}, {view.compute_units}"
+    remark = f"{describe_planner(view.plan)}{': ' if total else ''}{total}{' included' if total else ''}"
+    return Grid(f"{prefix}{where} ({remark})", ("unit", "operations>", "planned>", ""), rows)
+
+
+def _costliest(prefix: str, ops: tuple[PlannedOp, ...]) -> Grid:
+    rows = []
+    for op in sorted(ops, key=lambda op: -op.weight)[:_LISTED]:
+        planned = "–" if op.planned_ms is None else format_duration(op.planned_ms / 1e3)
+        where = "unknown" if op.unit is None else UNIT_NAMES[op.unit]
+        rows.append((op.name, op.type, where, planned, format_share(op.weight)))
+    columns = ("operation", "type", "unit", "planned>", "share>")
+    return Grid(f"{prefix}costliest operations (planned)", columns, rows)
+
+
+def comparison_card(comparison: Comparison) -> str:
+    """What differs."""
+    grids: list[Grid] = []
+    for difference in comparison.differences:
+        label = comparison.subjects[difference.other].label
+        prefix = f"{label}: " if len(comparison.differences) > 1 else ""
+        grids += _differences(prefix, difference)
+    first, *others = [subject.label for subject in comparison.subjects]
+    notes = [f"times not compared: {d.incomparable}" for d in comparison.differences if d.incomparable]
+    differing = ", ".join(comparison.differing)
+    remark = f"what differs: {differing}" if differing else "the same model, run in the same way"
+    return card(f"{first} against {', '.join(others)}", remark, grids, notes)
+
+
+def _differences(prefix: str, difference: Difference) -> Iterator[Grid]:
+    columns = ("", "before>", "after>", "change>", "")
+    phases = [(name, *_cells(change)) for name, change in difference.phases.items()]
+    yield Grid(f"{prefix}times ({measured_by(difference)})", columns, phases)
+    if not difference.incomparable:
+        rows = [(f"{row.label} {row.name}", *_cells(row.time)) for row in difference.telling_rows[:_LISTED]]
+        yield Grid(f"{prefix}largest differences ({measured_by(difference)})", columns, rows)
+    for plan in difference.plans:
+        whole = [(name, *_cells(change)) for name, change in whole_rows(plan)]
+        yield Grid(f"{prefix}{device_title(plan)} (planned and estimated, not measured)", columns, whole)
+
+
+def _cells(change: Change) -> tuple[str, str, str, str]:
+    return seconds(change.before), seconds(change.after), format_ratio(change.ratio), verdict(change)
+
+
+def matrix_card(profiles: Sequence[Profile]) -> str:
+    """Several models under settings of compute units."""
+    measured = [
+        (
+            model_name(profile.model.path),
+            m.label,
+            m.compute_units or "–",
+            m.machine.power_mode or "–",
+            format_duration(m.predict.statistics.median),
+            format_duration(m.predict.statistics.mean),
+        )
+        for profile in profiles
+        for m in profile.measurements
+        if m.predict is not None
+    ]
+    return card(
+        plural(len(profiles), "model"),
+        summary_line(profiles),
+        [
+            Grid("Measured", ("model", "by", "setting", "power mode", "median>", "mean>"), measured),
+            Grid(
+                "Planned and estimated, not measured",
+                ("model", "device", "setting", "estimated>", "planned>"),
+                [row for profile in profiles for row in _on_devices(profile)],
+            ),
+        ],
+        [f"⚠ {text}" for text, _ in failures(profiles)],
+    )
+
+
+def _on_devices(profile: Profile) -> Iterator[Row]:
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for plan in profile.plans:
+        for setting in plan.settings:
+            key = plan.device, plan.os, setting.compute_units
+            found.setdefault(key, ["–", "–"])[1] = format_duration(setting.total_ms / 1e3)
+    for e in profile.estimates:
+        key = e.device, e.os, e.compute_units
+        found.setdefault(key, ["–", "–"])[0] = format_duration(e.latency.value)
+    for (device, os, setting_name), cells in found.items():
+        yield model_name(profile.model.path), f"{device}, {os}", setting_name, *cells

@@ -1,0 +1,263 @@
+"""Where the time of a measurement goes: by operation or layer, in words and rows for every format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from coremlscope.render.words import KINDS, main_function, plural
+from coremlscope.results.measurement import Group, Measurement, Phase, StageTiming, Status
+from coremlscope.results.operations import OpTable
+from coremlscope.results.profile import Profile
+from coremlscope.units import format_duration, format_share
+
+__all__ = [
+    "STAGE_TITLES",
+    "Kind",
+    "by_layer",
+    "describe_inputs",
+    "describe_machine",
+    "describe_runtime",
+    "describe_units",
+    "disclaimer",
+    "group_name",
+    "kinds",
+    "measurement_name",
+    "nodes_line",
+    "phase_cells",
+    "slowest",
+    "stage_rows",
+    "status_line",
+    "total",
+]
+
+#: Titles of the columns of `stage_rows`; those that end with `>` are numbers.
+STAGE_TITLES = ("stage", "type", "time>", "share>", "conversion>", "operations>")
+
+#: More synthetic inputs than this are counted instead of listed.
+_LISTED_INPUTS = 24
+_STATUS_WORDS: Mapping[Status, str] = {
+    "timed": "timed alone",
+    "fused": "fused with others",
+    "inside": "inside loops and branches",
+    "folded": "folded away",
+    "not run": "not run",
+    "unattributed": "not found in the engine's graph",
+}
+#: The function, name and type of a layer.
+_Layer = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """Groups that hold operations of the same types.
+
+    Attributes:
+        label: The types: `conv + relu`.
+        groups: How many groups.
+        wall_s: The sum of their times.
+        share: Its part of all groups' time.
+    """
+
+    label: str
+    groups: int
+    wall_s: float
+    share: float
+
+
+def by_layer(ops: OpTable, measurement: Measurement) -> Sequence[Group]:
+    """The groups of a measurement; those of a neural network are merged by layer.
+
+    Layers that share a group stay together: a group's time is never split. Programs have no layers, and keep
+    their groups.
+    """
+    if not any(ops.layer_type):
+        return measurement.groups
+    merged: list[list[Group]] = []
+    keys: list[set[_Layer]] = []
+    for group in measurement.groups:
+        own = {key for row in group.ops if (key := _layer(ops, row)) is not None}
+        touched = [index for index, known in enumerate(keys) if known & own]
+        members = [*(member for index in touched for member in merged[index]), group]
+        own.update(*(keys[index] for index in touched))
+        merged = [*(m for index, m in enumerate(merged) if index not in touched), members]
+        keys = [*(k for index, k in enumerate(keys) if index not in touched), own]
+    return [_merge(members, ops) for members in merged]
+
+
+def _layer(ops: OpTable, row: int) -> _Layer | None:
+    """What identifies the layer of an operation; None for operations that do not belong to one."""
+    layer = ops.layer[row]
+    return None if layer is None else (ops.function[row], layer, ops.layer_type[row] or "")
+
+
+def _merge(members: Sequence[Group], ops: OpTable) -> Group:
+    rows = [row for member in members for row in member.ops]
+    if not rows:
+        return members[0]
+    # A layer counts once, however many operations it became; operations that arrange data between layers do
+    # not count.
+    layers = {layer: layer[2] for row in rows if (layer := _layer(ops, row)) is not None}
+    counted = Counter(layers.values() or [ops.type[row] for row in rows])
+    single = members[0] if len(members) == 1 else None
+    return Group(
+        label=" + ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.items()),
+        ops=tuple(rows),
+        wall_s=sum(member.wall_s for member in members),
+        share=sum(member.share for member in members),
+        engine_nodes=tuple(node for member in members for node in member.engine_nodes),
+        low_s=single.low_s if single else None,
+        high_s=single.high_s if single else None,
+        stage=members[0].stage,
+    )
+
+
+def kinds(ops: OpTable, measurement: Measurement) -> list[Kind]:
+    """All groups by what they hold, slowest first: by operations, or by layers of a neural network."""
+    found: dict[str, list[Group]] = {}
+    for group in by_layer(ops, measurement):
+        found.setdefault(group.label, []).append(group)
+    rows = [
+        Kind(
+            label=label,
+            groups=len(groups),
+            wall_s=sum(group.wall_s for group in groups),
+            share=sum(group.share for group in groups),
+        )
+        for label, groups in found.items()
+    ]
+    return sorted(rows, key=lambda kind: -kind.wall_s)
+
+
+def total(label: str, rows: Sequence[Kind]) -> Kind:
+    """Several kinds as one row."""
+    return Kind(
+        label=label,
+        groups=sum(kind.groups for kind in rows),
+        wall_s=sum(kind.wall_s for kind in rows),
+        share=sum(kind.share for kind in rows),
+    )
+
+
+def slowest(ops: OpTable, measurement: Measurement) -> list[Group]:
+    """All groups, slowest first: of operations, or of layers of a neural network."""
+    return sorted(by_layer(ops, measurement), key=lambda group: -group.wall_s)
+
+
+def group_name(group: Group, ops: OpTable) -> str:
+    """The author's name of the first operation or layer, and how many more there are."""
+    named = [row for row in group.ops if ops.layer[row]] or group.ops
+    names = list(dict.fromkeys(ops.name[row] for row in named))
+    if not names:
+        return group.engine_nodes[0][0] if group.engine_nodes else ""
+    return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
+
+
+def status_line(measurement: Measurement) -> str:
+    """What became of the operations: `105 operations: 52 timed alone, 53 fused with others`."""
+    counts = Counter(measurement.status)
+    parts = [f"{counts[status]} {words}" for status, words in _STATUS_WORDS.items() if counts[status]]
+    return f"{plural(len(measurement.status), 'operation')}: {', '.join(parts)}" if parts else "no operations"
+
+
+def nodes_line(measurement: Measurement) -> str:
+    """How the times of the groups relate to that of a whole run under the engine's profiler."""
+    medians = format_duration(sum(group.wall_s for group in measurement.groups))
+    if measurement.nodes is None:
+        return f"medians add up to {medians}"
+    run, inside = (format_duration(s) for s in (measurement.nodes.run_s, measurement.nodes.nodes_s))
+    return f"medians add up to {medians}; a whole profiled run takes {run}, {inside} of it in operations"
+
+
+def describe_inputs(profile: Profile, measurement: Measurement) -> str:
+    """Which values a model was run on: `image 1×3×224×224 synthetic (seed 0)`."""
+    settings, inputs = measurement.settings, main_function(profile.model).inputs
+    if len(inputs) > _LISTED_INPUTS and not settings.inputs:
+        return f"{len(inputs)}, all synthetic (seed {settings.seed})"
+    described = []
+    for feature in inputs:
+        shape = settings.shapes.get(feature.name, feature.shape)
+        size = " " + "×".join(map(str, shape)) if shape else ""
+        origin = "given" if feature.name in settings.inputs else "synthetic"
+        described.append(f"{feature.name}{size} {origin}")
+    seed = f" (seed {settings.seed})" if len(settings.inputs) < len(inputs) else ""
+    return ", ".join(described) + seed
+
+
+def measurement_name(measurement: Measurement, among: Sequence[Measurement] = ()) -> str:
+    """The label of a measurement, with what else tells it from others of the same label.
+
+    Args:
+        measurement: The measurement.
+        among: All measurements of the profile.
+    """
+    twins = [other for other in among if other.label == measurement.label]
+    name = measurement.label
+    if measurement.compute_units:
+        name += f", {measurement.compute_units}"
+    if len({other.machine.power_mode for other in twins}) > 1:
+        name += f", power mode: {measurement.machine.power_mode or 'unknown'}"
+    if len({other.threads for other in twins}) > 1 and measurement.threads is not None:
+        name += f", {plural(measurement.threads, 'thread')}"
+    return name
+
+
+def disclaimer(measurement: Measurement) -> str:
+    """What follows the name of a runtime that is not Core ML."""
+    return "" if measurement.runtime.id == "coreml" else "; not Core ML"
+
+
+def describe_runtime(measurement: Measurement) -> str:
+    """What ran the model: `ONNX Runtime 1.22, 4 threads; not Core ML`."""
+    runtime = measurement.runtime
+    facts = [f"{runtime.name} {runtime.version}".rstrip()]
+    if measurement.threads is not None:
+        facts.append(plural(measurement.threads, "thread"))
+    return ", ".join(facts) + disclaimer(measurement)
+
+
+def describe_machine(measurement: Measurement) -> str:
+    """Where the model ran: `AMD EPYC, 8 cores, Linux 6.1 (x86_64), Python 3.12.1`."""
+    machine = measurement.machine
+    facts = [
+        machine.processor,
+        "" if machine.cores is None else plural(machine.cores, "core"),
+        machine.os,
+        f"Python {machine.python}" if machine.python else "",
+        f"power mode: {machine.power_mode}" if machine.power_mode else "",
+    ]
+    return ", ".join(fact for fact in facts if fact)
+
+
+def describe_units(measurement: Measurement) -> str:
+    """The setting of compute units, and whether it had an effect."""
+    if measurement.compute_units:
+        return measurement.compute_units
+    return f"{measurement.settings.compute_units}: recorded only, the processor above does all the work"
+
+
+def phase_cells(phase: Phase) -> dict[str, str]:
+    """The summary statistics of a phase, by title."""
+    numbers = phase.statistics
+    values = {name: getattr(numbers, name) for name in ("min", "median", "mean", "p95", "p99", "max", "std")}
+    cells = {"runs": str(numbers.count), **{name: format_duration(value) for name, value in values.items()}}
+    if numbers.count == 1:
+        cells["std"] = "–"
+    return cells
+
+
+def stage_rows(stages: Sequence[StageTiming]) -> list[tuple[str, ...]]:
+    """A row for each stage of a pipeline; shares are those of the stages' times, conversions included."""
+    total = sum((stage.run_s or 0.0) + (stage.convert_s or 0.0) for stage in stages)
+    rows: list[tuple[str, ...]] = []
+    for stage in stages:
+        kind = KINDS.get(stage.kind, stage.kind)
+        if stage.run_s is None or stage.convert_s is None or stage.operations_s is None:
+            rows.append((stage.name, kind, "not run", "", "", ""))
+            continue
+        own = stage.run_s + stage.convert_s
+        share = format_share(own / total) if total else ""
+        times = (format_duration(own), share, format_duration(stage.convert_s))
+        rows.append((stage.name, kind, *times, format_duration(stage.operations_s)))
+    return rows

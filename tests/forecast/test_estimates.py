@@ -1,0 +1,169 @@
+"""Estimates of whole models: placement, fusion and prices together."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from coremltools.converters.mil import Builder as mb
+
+from coremlscope import api, ir
+from coremlscope.describe.model import list_operations
+from coremlscope.devices import SETTINGS, ComputeUnits, all_chips, find_device
+from coremlscope.errors import UnsupportedModelError, UsageError
+from coremlscope.forecast.planner import forecast
+from coremlscope.render import render_console
+from coremlscope.render.markdown.report import render_markdown
+from coremlscope.results.profile import Profile
+from tests.support import classical_specs, ir_models, programs
+
+QUICK: dict[str, Any] = {"iterations": 2, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+MAP = np.zeros((1, 64, 56, 56), np.float16)
+
+
+def stack(x: Any) -> Any:
+    """Convolutions enough for the Neural Engine."""
+    for _ in range(12):
+        x = mb.relu(x=mb.conv(x=x, weight=np.ones((64, 64, 3, 3), np.float16), pad_type="same"))
+    return x
+
+
+@pytest.fixture(scope="module")
+def deep() -> ir.Model:
+    return programs.build(stack, {"x": MAP})
+
+
+def test_settings_decide_about_the_unit(deep: ir.Model) -> None:
+    settings: tuple[ComputeUnits, ...] = ("all", "cpu_and_gpu", "cpu_only")
+    estimates = forecast(deep, list_operations(deep), [find_device("iphone-12")], settings).estimates
+    found = {e.compute_units: e for e in estimates}
+    shares = {setting: set(e.placement) for setting, e in found.items()}
+    assert shares == {"all": {"neural_engine"}, "cpu_and_gpu": {"gpu"}, "cpu_only": {"cpu"}}
+    assert found["cpu_only"].latency.value > 5 * found["all"].latency.value
+
+
+def test_small_models_stay_on_the_cpu() -> None:
+    (found,) = api.estimate(ir_models.perceptron(units=16), "m1").estimates
+    assert found.placement == {"cpu": pytest.approx(1.0)}
+    assert found.latency.value < 0.1e-3
+
+
+def test_every_chip_in_the_order_that_was_asked_for(deep: ir.Model) -> None:
+    names = list(all_chips())
+    found = api.estimate(deep, names)
+    assert [e.chip for e in found.estimates] == [plan.chip for plan in found.plans] == names
+    assert all(e.latency.value > 0 for e in found.estimates)
+    # Each by itself is the same: chips that share a plan share nothing else.
+    alone = api.estimate(deep, ["m3-max"])
+    assert alone.estimates == (found.estimates[names.index("m3-max")],)
+    assert alone.plans == (found.plans[names.index("m3-max")],)
+    assert alone.kernels == found.kernels
+
+
+def test_single_precision_at_the_edges_is_converted(deep: ir.Model) -> None:
+    def body(x: Any) -> Any:
+        return mb.cast(x=stack(mb.cast(x=x, dtype="fp16")), dtype="fp32")
+
+    whole = programs.build(body, {"x": MAP.astype(np.float32)})
+    half, single = (api.estimate(m, ["a14"]).estimates[0] for m in (deep, whole))
+    assert single.parts["dispatch"] > half.parts["dispatch"]
+
+
+def test_weights_may_be_absent() -> None:
+    model = ir_models.perceptron()
+    there, absent = (api.estimate(m, ["a15"]).estimates[0] for m in (model, ir_models.absent_weights(model)))
+    assert there.latency == absent.latency
+
+
+def test_stages_of_a_pipeline_follow_each_other(deep: ir.Model) -> None:
+    alone = api.estimate(deep, ["a14"])
+    twice = ir.Model(
+        spec_version=5,
+        description=deep.description,
+        content=ir.Pipeline("pipeline", ("one", "two"), (deep, deep)),
+    )
+    both = api.estimate(twice, ["a14"])
+    assert len(both.kernels) == 2 * len(alone.kernels)
+    rows, others = ({row for kernel in found.kernels for row in kernel.ops} for found in (both, alone))
+    assert len(rows) == 2 * len(others)
+    assert {both.ops.function[row] for row in rows} == {"one/main", "two/main"}
+    # The second stage does not cost another dispatch.
+    once, again = alone.estimates[0], both.estimates[0]
+    assert again.latency.value == pytest.approx(2 * once.latency.value - once.parts["dispatch"])
+
+
+def test_other_kinds_are_refused() -> None:
+    model = ir.Model(
+        spec_version=1,
+        description=ir_models.perceptron().description,
+        content=ir.Opaque("treeEnsembleClassifier"),
+    )
+    with pytest.raises(UnsupportedModelError, match="treeEnsembleClassifier"):
+        api.estimate(model, ["m1"])
+
+
+def test_unknown_devices_are_refused(deep: ir.Model) -> None:
+    with pytest.raises(UsageError, match="unknown device 'pixel'"):
+        api.estimate(deep, ["pixel"])
+
+
+def test_a_profile_keeps_estimates_apart_from_what_was_measured() -> None:
+    model = ir_models.perceptron(units=16)
+    profile = api.profile(model, devices=["iphone-12", "m1"], **QUICK)
+    assert [(e.device, e.compute_units, e.latency.origin) for e in profile.headline_estimates()] == [
+        ("iPhone 12", "all", "estimated"),
+        ("M1", "all", "estimated"),
+    ]
+    assert len(profile.estimates) == 2 * len(SETTINGS)
+    assert profile.measurement.predict is not None
+    assert profile.measurement.predict.origin == "measured"
+    again = Profile.from_json(json.loads(json.dumps(profile.to_json())))
+    assert again.estimates == profile.estimates
+    for text in (render_console(profile), render_markdown(profile)):
+        assert "On Apple devices" in text
+        assert "iPhone 12" in text
+        assert "not measured" in text or "nothing of it was measured" in text
+
+
+def test_a_profile_without_devices_estimates_nothing() -> None:
+    profile = api.profile(ir_models.perceptron(units=16), **QUICK)
+    assert (profile.plans, profile.kernels, profile.estimates) == ((), (), ())
+    assert list(profile.headline_estimates()) == []
+    assert "On Apple devices" not in render_console(profile)
+
+
+def test_what_cannot_be_estimated_is_left_out_by_name(deep: ir.Model) -> None:
+    trees = ir.Model(
+        spec_version=5, description=deep.description, content=ir.Opaque("treeEnsembleClassifier")
+    )
+    whole = ir.Model(
+        spec_version=5,
+        description=deep.description,
+        content=ir.Pipeline("pipelineClassifier", ("net", "trees"), (deep, trees)),
+    )
+    profile = api.estimate(whole, "a14")
+    assert profile.estimates[0].left_out == ("trees (treeEnsembleClassifier)",)
+    assert profile.estimates[0].latency.value > 0
+
+
+def test_a_profile_of_what_is_not_estimated_says_why() -> None:
+    model = classical_specs.read_spec(classical_specs.regressor([[1, 2]], [3]))
+    profile = api.profile(model, devices="m1", **QUICK)
+    assert (profile.plans, profile.estimates) == ((), ())
+    (finding,) = [f for f in profile.findings if f.id == "not-estimated"]
+    assert "has no operations to plan" in finding.text
+    assert finding.hint
+
+
+def test_estimates_are_found_by_device_or_chip_and_setting(deep: ir.Model) -> None:
+    profile = api.estimate(deep, ["iphone-12", "m1"], compute_units="every")
+    first = profile.estimate("iPhone 12")
+    assert first is profile.estimates[0]
+    assert profile.estimate("a14") is first
+    found = profile.estimate("m1", "cpu_only")
+    assert found is not None
+    assert (found.chip, found.compute_units) == ("m1", "cpu_only")
+    assert profile.estimate("m2") is None
+    assert [e.device for e in profile.headline_estimates()] == ["iPhone 12", "M1"]

@@ -1,0 +1,155 @@
+"""Plans of whole models: every function, every stage, every setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coremlscope import api, ir
+from coremlscope.describe.model import list_operations
+from coremlscope.devices import ComputeUnits, find_device
+from coremlscope.errors import UnsupportedModelError, UsageError
+from coremlscope.forecast.planner import forecast, place_functions
+from coremlscope.results.plan import PlanView
+from tests.support import graphs
+
+TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)
+M1 = find_device("m1", "15")
+
+
+def program(*functions: str) -> ir.Model:
+    def built(name: str) -> ir.Function:
+        x, y = graphs.value("x", TYPE), graphs.value("y", TYPE)
+        op = ir.Op(id=f"{name}/0", type="relu", inputs={"x": (x,)}, outputs=(y,))
+        return ir.Function(name=name, opset="CoreML8", graph=graphs.graph(name, (x,), (op,), (y,)))
+
+    array = ir.ArrayFeature(dtype=ir.DType.FP16, shape=(1, 8))
+    interface = ir.FunctionDescription(inputs=(ir.Feature("x", array),), outputs=(ir.Feature("y", array),))
+    description = ir.Description(dict.fromkeys(functions, interface), functions[0])
+    return ir.Model(
+        spec_version=9,
+        description=description,
+        content=ir.Program(functions={name: built(name) for name in functions}),
+    )
+
+
+def opaque() -> ir.Model:
+    return ir.Model(
+        spec_version=1,
+        description=ir.Description({"main": ir.FunctionDescription(inputs=(), outputs=())}, "main"),
+        content=ir.Opaque("glmRegressor"),
+    )
+
+
+def pipeline(*stages: tuple[str, ir.Model]) -> ir.Model:
+    names, models = zip(*stages, strict=True)
+    content = ir.Pipeline("pipeline", names, models)
+    interface = ir.FunctionDescription(inputs=program("main").description.main.inputs, outputs=())
+    return ir.Model(spec_version=2, description=ir.Description({"main": interface}, "main"), content=content)
+
+
+def plan(
+    model: ir.Model, device: str = "m1", setting: ComputeUnits = "all", os: str | None = "15"
+) -> PlanView:
+    """The plan under one setting."""
+    profile = api.plan(model, device, os=os, compute_units=setting)
+    return profile.plans[0].view(profile.ops)
+
+
+def ids(view: PlanView) -> dict[str, list[str]]:
+    return {name: [op.id for op in ops] for name, ops in view.functions().items()}
+
+
+def test_every_function_is_planned() -> None:
+    view = plan(program("encode", "decode"), setting="cpu_and_ne")
+    assert ids(view) == {"encode": ["encode/input", "encode/0"], "decode": ["decode/input", "decode/0"]}
+    assert list(view.setting.functions) == ["encode", "decode"]
+    assert [setting.compute_units for setting in view.plan.settings] == ["cpu_and_ne"]
+    assert (view.plan.device, view.plan.os, view.plan.planner) == ("M1", "macOS 15", "rules")
+
+
+def test_the_default_function_comes_first() -> None:
+    model = program("encode", "decode")
+    default = ir.Description(model.description.functions, "decode")
+    other = ir.Model(spec_version=9, description=default, content=model.content)
+    profile = api.plan(other, "m1")
+    assert profile.ops.id == ("decode/0", "encode/0")
+    plan = profile.plans[0]
+    assert [op.id for op in plan.inserted] == [
+        "decode/input",
+        "decode/output",
+        "encode/input",
+        "encode/output",
+    ]
+    # What Core ML inserts stays with its function.
+    functions = [op.function for op in plan.view(profile.ops).ops]
+    assert functions == ["decode"] * 3 + ["encode"] * 3
+
+
+def test_one_function_is_planned_where_it_is_named() -> None:
+    model = program("encode", "decode")
+    ops = list_operations(model, functions=["decode"])
+    found = forecast(model, ops, [M1], function="decode")
+    assert list(found.plans[0].settings[0].functions) == ["decode"]
+    assert [kernel.ops for kernel in found.kernels] == [(0,)]
+    with pytest.raises(UsageError, match="absent"):
+        forecast(model, ops, [M1], function="absent")
+
+
+def test_every_setting_is_planned_with_the_requested_one_first() -> None:
+    model = program("main")
+    settings: tuple[ComputeUnits, ...] = ("cpu_only", "all", "cpu_and_ne", "cpu_and_gpu")
+    found = forecast(model, list_operations(model), [M1], settings)
+    assert tuple(setting.compute_units for setting in found.plans[0].settings) == settings
+    assert tuple(estimate.compute_units for estimate in found.estimates) == settings
+    placed = place_functions(model, M1, settings)
+    assert set(placed["main"].ops[1].choices) == set(settings)
+
+
+def test_stages_of_a_pipeline_are_planned_apart() -> None:
+    inner = pipeline(("last", program("main")))
+    view = plan(pipeline(("first", program("main")), ("", opaque()), ("more", inner)))
+    assert list(view.functions()) == list(view.setting.functions) == ["first/main", "more/last/main"]
+    assert ids(view)["more/last/main"] == ["more/last/main/input", "more/last/main/0"]
+    assert view.plan.notes == ("model1 is a model of the kind glmRegressor, which Core ML runs on the CPU",)
+
+
+def test_a_classical_model_has_no_plan() -> None:
+    with pytest.raises(UnsupportedModelError, match="glmRegressor has no operations to plan"):
+        plan(opaque())
+
+
+def test_without_estimates_nothing_is_fused() -> None:
+    model = program("main")
+    found = forecast(model, list_operations(model), [M1], with_estimates=False)
+    assert (found.kernels, found.estimates) == ((), ())
+    assert len(found.plans) == 1
+
+
+def test_devices_that_place_alike_keep_their_own_names() -> None:
+    model = program("main")
+    devices = [find_device("m1", "15"), find_device("m1-max", "15"), find_device("iphone-12")]
+    found = forecast(model, list_operations(model), devices)
+    assert [plan.device for plan in found.plans] == [device.name for device in devices]
+    assert [plan.chip for plan in found.plans] == ["m1", "m1-max", "a14"]
+    assert [(e.device, e.os) for e in found.estimates] == [(p.device, p.os) for p in found.plans]
+
+
+def test_large_gpus_are_remarked_on() -> None:
+    assert "GPU" in plan(program("main"), "m5-max", "all", None).plan.notes[0]
+    assert plan(program("main"), "m5-max", "cpu_and_ne", None).plan.notes == ()
+    assert plan(program("main"), "m1", "all").plan.notes == ()
+
+
+@pytest.mark.corpus
+def test_the_published_network(corpus: Path) -> None:
+    """The plan of an M1 with macOS 14.5, operation by operation."""
+    from benchmarks.plan.agreement import compare_network
+    from benchmarks.plan.published import FOLDER
+
+    if not FOLDER.is_dir():
+        pytest.skip("no published plans")
+    for found in compare_network():
+        assert found.misses == []
+        assert found.total > 50
