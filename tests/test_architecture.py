@@ -103,7 +103,6 @@ _UNFORMATTED: Mapping[str, int] = {
     "src/coremlscope/results/profile.py": 2,
     "src/coremlscope/server/jobs.py": 1,
     "src/coremlscope/server/store.py": 1,
-    "tests/benchmarks/test_conformance.py": 2,
     "tests/browser/conftest.py": 1,
     "tests/cli/test_errors.py": 4,
     "tests/cli/test_pipelines.py": 2,
@@ -151,7 +150,6 @@ _UNFORMATTED: Mapping[str, int] = {
 _RETIRED_WORDS: Mapping[str, int] = {
     "README.md": 5,
     "docs/cli.md": 4,
-    "docs/conformance.md": 1,
     "docs/numerics.md": 2,
     "docs/pipelines.md": 1,
     "docs/profile-schema.md": 5,
