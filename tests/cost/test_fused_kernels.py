@@ -219,9 +219,10 @@ def test_rows_of_linear_lie_in_one_line_or_in_a_plane() -> None:
 def test_palettised_weights_count_as_they_lie_in_the_file() -> None:
     def body(x: Any) -> Any:
         lut = mb.constexpr_lut_to_dense(
-            indices=np.zeros(16 * 8 // 2, np.uint8), lut=np.zeros(16, np.float16),
+            indices=np.zeros(16 * 8 // 2, np.uint8),
+            lut=np.zeros(16, np.float16),
             shape=np.array([16, 8, 1, 1], np.uint32),
-        )  # fmt: skip
+        )
         return mb.conv(x=x, weight=lut, pad_type="valid")
 
     (kernel,) = kernels(body, x=MAP)

@@ -21,19 +21,35 @@ CHIPS = all_chips()
 #: Round numbers, so that expected prices can be told by hand.
 ROUND = replace(
     load_calibration().units[NEURAL_ENGINE],
-    kernel_s=0.0, dense_FLOPps=1e12, pointwise_FLOPps=2e12, linear_share=0.5, flat_share=0.5,
-    window_gain=2.0, channels_step=16.0, prefetch_bytes=0.0,
-    activation_Bps=1e10, weights_Bps=1e10, spill_Bps=2e9, on_chip_bytes=1e6, function_Bps=1e9, gate_Bps=5e8,
-    softmax_Bps=1e9, reduce_Bps=1e9, elementwise_Bps=1e10,
-    norm_Bps=1e9, int8_gain=2.0,
-)  # fmt: skip
+    kernel_s=0.0,
+    dense_FLOPps=1e12,
+    pointwise_FLOPps=2e12,
+    linear_share=0.5,
+    flat_share=0.5,
+    window_gain=2.0,
+    channels_step=16.0,
+    prefetch_bytes=0.0,
+    activation_Bps=1e10,
+    weights_Bps=1e10,
+    spill_Bps=2e9,
+    on_chip_bytes=1e6,
+    function_Bps=1e9,
+    gate_Bps=5e8,
+    softmax_Bps=1e9,
+    reduce_Bps=1e9,
+    elementwise_Bps=1e10,
+    norm_Bps=1e9,
+    int8_gain=2.0,
+)
 
 
 def kernel(kind: Kind = "conv", *, macs: int = 0, size: int = 0, weights: int = 0, **more: object) -> Kernel:
     shape = {"height": 4, "width": 4, "in_channels": 16, "taps": 1, "stride": 1}
     shape = {name: int(more.pop(name, value)) for name, value in shape.items()}  # type: ignore[call-overload]
     geometry = Geometry(macs=macs, **shape)
-    made = Kernel(kind, [f"main/{kind}"], kind, geometry, size // 2, size // 2)
+    made = Kernel(
+        kind=kind, ops=[f"main/{kind}"], name=kind, geometry=geometry, inputs=size // 2, outputs=size // 2
+    )
     made.weights, made.weight_bytes = weights, 2.0 * weights
     for name, value in more.items():
         setattr(made, name, value)
@@ -242,7 +258,15 @@ def test_chips_without_measurements_are_told_and_have_wider_intervals() -> None:
 
 
 def test_spread_grows_with_what_is_unusual() -> None:
-    spread = Spread(0.1, 0.2, {"a14": 0.0, "a15": 0.3}, 0.4, 0.5, 1.3, 1.3)
+    spread = Spread(
+        base=0.1,
+        unusual=0.2,
+        by_chip={"a14": 0.0, "a15": 0.3},
+        extrapolated=0.4,
+        mixed=0.5,
+        below=1.3,
+        above=1.3,
+    )
     assert spread_of(spread, CHIPS["a14"], 0.0) == pytest.approx(0.1)
     assert spread_of(spread, CHIPS["a14"], 0.5) == pytest.approx(0.2)
     assert spread_of(spread, CHIPS["a15"], 0.0) == pytest.approx(math.hypot(0.1, 0.3))
@@ -251,7 +275,9 @@ def test_spread_grows_with_what_is_unusual() -> None:
 
 def test_intervals_reach_as_far_as_the_calibration_says() -> None:
     known = load_calibration()
-    spread = Spread(0.2, 0.0, {"a14": 0.0}, 0.0, 0.0, 0.5, 1.5)
+    spread = Spread(
+        base=0.2, unusual=0.0, by_chip={"a14": 0.0}, extrapolated=0.0, mixed=0.0, below=0.5, above=1.5
+    )
     calibration = replace(known, spreads={**known.spreads, NEURAL_ENGINE: spread})
     made = network()
     found = estimate(

@@ -34,7 +34,7 @@ _HALF = 2.0
 _WINDOW = 9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
     """A chip beside the one that its unit's parameters are for.
 
@@ -53,7 +53,7 @@ class Scale:
     has_int8: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
     """Seconds of each kernel by what they go into.
 
@@ -87,17 +87,17 @@ def scale_of(unit: ComputeUnit, chip: Chip, reference: Chip, parameters: UnitPar
     speed = ratio**parameters.progress
     memory = _bandwidth(chip) / _bandwidth(reference)
     if unit != NEURAL_ENGINE:
-        return Scale(speed, memory=memory)
+        return Scale(speed=speed, memory=memory)
     is_mac = chip.id.startswith("m")
     dispatch = _MAC_DISPATCH_S / parameters.dispatch_s if is_mac else 1.0
     if chip.neural_engine_generation >= _SHORT_DISPATCH_GENERATION:
         dispatch *= parameters.dispatch_share
     return Scale(
-        speed,
-        dispatch,
-        min(memory, _STREAM_LIMIT_BPS / parameters.weights_Bps),
-        chip.value(unit, "weight_stream_Bps") if is_mac else None,
-        chip.neural_engine_generation >= _INT8_GENERATION,
+        speed=speed,
+        dispatch=dispatch,
+        memory=min(memory, _STREAM_LIMIT_BPS / parameters.weights_Bps),
+        weights_Bps=chip.value(unit, "weight_stream_Bps") if is_mac else None,
+        has_int8=chip.neural_engine_generation >= _INT8_GENERATION,
     )
 
 
@@ -188,7 +188,14 @@ def price_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamet
     compute, activations = compute / scale.speed, (activations + spilled / p.spill_Bps) / scale.speed
     extra = (passes + p.kernel_s) / scale.speed
     total = np.maximum(np.maximum(compute, activations), weights) + extra
-    return Prices(compute, activations, weights, extra, total, streamed / stream_Bps)
+    return Prices(
+        compute=compute,
+        activations=activations,
+        weights=weights,
+        extra=extra,
+        total=total,
+        stream=streamed / stream_Bps,
+    )
 
 
 def _multiplications(table: KernelTable, p: UnitParameters) -> Floats:
