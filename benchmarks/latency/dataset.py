@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.latency.extract import KERNELS, MEASUREMENTS
-from coremlscope.cost.latency.kinds import KINDS
+from coremlscope.cost.latency.kinds import KERNEL_KINDS
 from coremlscope.cost.latency.table import Floats, KernelTable
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
@@ -90,7 +90,7 @@ def load_networks() -> dict[str, Network]:
     text = gzip.decompress(KERNELS.read_bytes()).decode()
     for row in csv.DictReader(io.StringIO(text)):
         numbers = {name: float(row[name]) for name in ("times", *KernelTable.__slots__) if name != "kind"}
-        rows[row["network"]].append({**numbers, "kind": KINDS.index(row["kind"])})  # type: ignore[arg-type]
+        rows[row["network"]].append({**numbers, "kind": KERNEL_KINDS.index(row["kind"])})  # type: ignore[arg-type]
     return {name: _network(kernels) for name, kernels in rows.items()}
 
 

@@ -10,7 +10,7 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.cost.latency.kernels import Kernel, fuse
-from coremlscope.cost.latency.kinds import KINDS
+from coremlscope.cost.latency.kinds import KERNEL_KINDS
 from tests.support import programs
 
 MAP = np.zeros((1, 8, 16, 16), np.float16)
@@ -160,7 +160,7 @@ def test_every_rank_has_kernels_with_finite_numbers(rank: int) -> None:
         return mb.softmax(x=moved, axis=-1), mb.reduce_sum(x=y, axes=[0], keep_dims=False)
 
     for kernel in kernels(body, x=np.zeros((2, 3, 1, 5, 4)[:rank], np.float16)):
-        assert kernel.kind in KINDS
+        assert kernel.kind in KERNEL_KINDS
         assert kernel.inputs > 0
 
 

@@ -4,9 +4,9 @@ from coremlscope import ir
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, macos
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.placement.backend import BACKENDS
+from coremlscope.placement.backend import BACKENDS, PlannedCost
 from coremlscope.placement.coreml_view import view_function
-from coremlscope.placement.plan import COST_RULE, PlannedCost, place
+from coremlscope.placement.plan import COST_RULE, place
 from coremlscope.placement.search import TransitionCosts
 from coremlscope.placement.verdict import Reason, Verdict
 from tests.support import graphs

@@ -8,9 +8,9 @@ from coremlscope import ir
 from coremlscope.devices import GPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeUnits, find_device, macos
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.placement.backend import BACKENDS, Backend
+from coremlscope.placement.backend import BACKENDS, Backend, PlannedCost
 from coremlscope.placement.coreml_view import Node, view_function
-from coremlscope.placement.plan import Plan, PlannedCost, place
+from coremlscope.placement.plan import Plan, place
 from coremlscope.placement.search import TransitionCosts
 from coremlscope.placement.verdict import Reason, Verdict
 from tests.support import graphs

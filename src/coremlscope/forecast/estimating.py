@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from coremlscope.cost.latency.kernels import Kernel, fuse
 from coremlscope.cost.latency.model import LatencyEstimate, estimate
 from coremlscope.cost.latency.table import KernelTable
-from coremlscope.cost.planned.prices import TRANSITION_COSTS, price
+from coremlscope.cost.planned.prices import TRANSITION_COSTS, PlannedCosts, price
 from coremlscope.cost.planned.rates import era
 from coremlscope.devices import ComputeUnit, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
@@ -27,10 +27,9 @@ from coremlscope.ir import (
     Program,
 )
 from coremlscope.ops.bind import BoundFunction
-from coremlscope.placement.backend import Backend
 from coremlscope.placement.coreml_view import CoreMLGraph, Node, program_facts
 from coremlscope.placement.eligibility import judge
-from coremlscope.placement.plan import FunctionPlan, PlannedCost, place
+from coremlscope.placement.plan import FunctionPlan, place
 from coremlscope.placement.rules import GRAPH_RULES, RULES
 from coremlscope.results.profile import DeviceLatency
 
@@ -77,7 +76,7 @@ class _Stage:
     description: FunctionDescription
     kernels: tuple[Kernel, ...]
     #: Planned costs by operation and era: devices of one era share them.
-    prices: dict[tuple[str, str], dict[Backend, PlannedCost]] = field(default_factory=dict)
+    prices: dict[tuple[str, str], PlannedCosts] = field(default_factory=dict)
     #: The function as Core ML plans it, by system.
     graphs: dict[str, CoreMLGraph] = field(default_factory=dict)
 
@@ -175,11 +174,10 @@ def _plan(
     graph = stage.graphs[system]
     facts = program_facts(stage.model, stage.bound, stage.description)
 
-    def pricing(node: Node) -> dict[Backend, PlannedCost]:
+    def pricing(node: Node) -> PlannedCosts:
         key = node.id, era(device.os).name
         if key not in stage.prices:
-            prices = price(node.view, device.os)
-            stage.prices[key] = {b: PlannedCost(known.ms, known.basis) for b, known in prices.items()}
+            stage.prices[key] = price(node.view, device.os)
         return stage.prices[key]
 
     return place(

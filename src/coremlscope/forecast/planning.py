@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from coremlscope.cost.planned.prices import TRANSITION_COSTS, price
+from coremlscope.cost.planned.prices import TRANSITION_COSTS, PlannedCosts, price
 from coremlscope.cost.planned.rates import era
 from coremlscope.devices import GPU, SETTINGS, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
@@ -12,11 +12,10 @@ from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import Stage, is_external, shaped_stages, stage_key
 from coremlscope.ir import FunctionDescription, Model, Pipeline, Program
 from coremlscope.ops.bind import BoundFunction
-from coremlscope.placement.backend import Backend
 from coremlscope.placement.coreml_view import CoreMLGraph, Node, program_facts, view_function
 from coremlscope.placement.eligibility import judge
 from coremlscope.placement.half_precision import in_half_precision
-from coremlscope.placement.plan import FunctionPlan, Plan, PlannedCost, place
+from coremlscope.placement.plan import FunctionPlan, Plan, place
 
 __all__ = ["bind_as_run", "notes_on", "plan_model", "view_as_run"]
 
@@ -123,8 +122,7 @@ def _plan_function(
     graph = view_as_run(model, bound, device, description)
     facts = program_facts(model, bound, description)
 
-    def pricing(node: Node) -> dict[Backend, PlannedCost]:
-        prices = price(node.view, device.os)
-        return {backend: PlannedCost(known.ms, known.basis) for backend, known in prices.items()}
+    def pricing(node: Node) -> PlannedCosts:
+        return price(node.view, device.os)
 
     return place(graph, judge(graph, device, facts), pricing, TRANSITION_COSTS, settings)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from coremlscope.cost.latency.geometry import Geometry, geometry_of
-from coremlscope.cost.latency.kinds import Kind, kind_of, moves_channels, shape_of
+from coremlscope.cost.latency.kinds import KernelKind, kind_of, moves_channels, shape_of
 from coremlscope.cost.latency.norms import find_norms, over_maps
 from coremlscope.ir import StateType, TensorType, Value
 from coremlscope.ops import traits_of
@@ -42,7 +42,7 @@ class Kernel:
         is_int8: True where both the weights and the input are quantised to eight bits.
     """
 
-    kind: Kind
+    kind: KernelKind
     ops: list[str]
     name: str
     geometry: Geometry
@@ -70,7 +70,7 @@ class Fusion:
     """
 
     name: str
-    heads: frozenset[Kind]
+    heads: frozenset[KernelKind]
     joins: Trait = NO_TRAITS
     ops: frozenset[str] = frozenset()
     when: Callable[[OpView, str], bool] = lambda view, name: True
@@ -95,9 +95,9 @@ def _same_shape(view: OpView, name: str) -> bool:
     return all(getattr(b.type, "shape", None) == shape for b in _others(view, name) if b.constant is None)
 
 
-_MATRIX: frozenset[Kind] = frozenset({"conv", "pointwise", "depthwise", "grouped", "linear", "matmul"})
-_VECTOR: frozenset[Kind] = frozenset({"elementwise", "norm", "map_norm", "pool", "reduce", "resize"})
-_MOVES: frozenset[Kind] = frozenset({"layout", "channels", "reshape"})
+_MATRIX: frozenset[KernelKind] = frozenset({"conv", "pointwise", "depthwise", "grouped", "linear", "matmul"})
+_VECTOR: frozenset[KernelKind] = frozenset({"elementwise", "norm", "map_norm", "pool", "reduce", "resize"})
+_MOVES: frozenset[KernelKind] = frozenset({"layout", "channels", "reshape"})
 
 #: What joins a kernel; the first that fits counts.
 FUSIONS: tuple[Fusion, ...] = (

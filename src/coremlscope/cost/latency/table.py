@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coremlscope.cost.latency.kernels import Kernel
-from coremlscope.cost.latency.kinds import KINDS, Kind
+from coremlscope.cost.latency.kinds import KERNEL_KINDS, KernelKind
 
 __all__ = ["Floats", "KernelTable"]
 
@@ -21,7 +21,7 @@ class KernelTable:
     """One column per number of a kernel; see `Kernel` and `Geometry` for what they mean.
 
     Attributes:
-        kind: The place of the kernel's kind in `KINDS`.
+        kind: The place of the kernel's kind in `KERNEL_KINDS`.
         macs: Multiply-adds.
         height: Rows of the result.
         width: The innermost extent of the result.
@@ -70,10 +70,10 @@ class KernelTable:
     def __len__(self) -> int:
         return len(self.kind)
 
-    def is_kind(self, *kinds: Kind) -> npt.NDArray[np.bool_]:
+    def is_kind(self, *kinds: KernelKind) -> npt.NDArray[np.bool_]:
         """Which kernels are of one of these kinds."""
-        wanted = np.zeros(len(KINDS), dtype=np.bool_)
-        wanted[[KINDS.index(kind) for kind in kinds]] = True
+        wanted = np.zeros(len(KERNEL_KINDS), dtype=np.bool_)
+        wanted[[KERNEL_KINDS.index(kind) for kind in kinds]] = True
         return wanted[self.kind]
 
 
@@ -81,7 +81,7 @@ def _numbers(kernel: Kernel) -> dict[str, float]:
     """The row of a kernel."""
     geometry = kernel.geometry
     return {
-        "kind": KINDS.index(kernel.kind),
+        "kind": KERNEL_KINDS.index(kernel.kind),
         "macs": geometry.macs,
         "height": geometry.height,
         "width": geometry.width,

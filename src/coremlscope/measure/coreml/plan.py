@@ -22,8 +22,8 @@ from typing import Any
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_device
 from coremlscope.errors import EngineError
 from coremlscope.placement.analytics import AnalysedOp, parse_analytics
-from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
-from coremlscope.placement.plan import Choice, FunctionPlan, Plan, Planned, PlannedCost, Segment
+from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
+from coremlscope.placement.plan import Choice, FunctionPlan, Plan, Planned, Segment
 from coremlscope.placement.verdict import Reason, Verdict
 
 __all__ = ["Limits", "ask_core_ml", "plan_from_apple", "this_mac"]

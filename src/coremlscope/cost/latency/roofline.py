@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from coremlscope.cost.latency.calibration import UnitParameters
-from coremlscope.cost.latency.kinds import KINDS, Kind
+from coremlscope.cost.latency.kinds import KERNEL_KINDS, KernelKind
 from coremlscope.cost.latency.table import Floats, KernelTable
 from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.chip import Chip
 from coremlscope.devices.unit import CPU, NEURAL_ENGINE, ComputeUnit
 
-__all__ = ["Prices", "Scale", "price_kernels", "scale_of"]
+__all__ = ["KernelTimes", "Scale", "scale_of", "time_kernels"]
 
 #: Neural Engine generations from H16 (A17 Pro, M4) on are marketed by operations on eight bits.
 _INT8_GENERATION = 16
@@ -54,7 +54,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
+class KernelTimes:
     """Seconds of each kernel by what they go into.
 
     Attributes:
@@ -161,7 +161,9 @@ def _relatives(chip: Chip) -> tuple[Chip, ...]:
     return _relatives_of(chip.id) if chip.id in all_chips() else (chip,)
 
 
-def price_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParameters, scale: Scale) -> Prices:
+def time_kernels(
+    table: KernelTable, unit: ComputeUnit, parameters: UnitParameters, scale: Scale
+) -> KernelTimes:
     """What each kernel costs.
 
     Args:
@@ -188,7 +190,7 @@ def price_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamet
     compute, activations = compute / scale.speed, (activations + spilled / p.spill_Bps) / scale.speed
     extra = (passes + p.kernel_s) / scale.speed
     total = np.maximum(np.maximum(compute, activations), weights) + extra
-    return Prices(
+    return KernelTimes(
         compute=compute,
         activations=activations,
         weights=weights,
@@ -256,9 +258,9 @@ def _movement(table: KernelTable, p: UnitParameters) -> Floats:
     )
 
 
-def _by_kind(table: KernelTable, common: float, others: Mapping[Kind, float]) -> Floats:
+def _by_kind(table: KernelTable, common: float, others: Mapping[KernelKind, float]) -> Floats:
     """One value for each kernel by its kind."""
-    values = np.full(len(KINDS), common)
+    values = np.full(len(KERNEL_KINDS), common)
     for kind, value in others.items():
-        values[KINDS.index(kind)] = value
+        values[KERNEL_KINDS.index(kind)] = value
     return values[table.kind]
