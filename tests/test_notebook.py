@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from coremlscope.notebook import Grid, card, data_frame
 
 from coremlscope.errors import MissingDependencyError
-from coremlscope.notebook import Grid, card, data_frame
 from tests.support.comparisons import small_comparison
 from tests.support.matrices import host_matrix
 from tests.support.plans import small_plan

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import coremlscope
-from coremlscope.cost.latency.kinds import KIND_OF_TRAIT, KINDS
+from coremlscope.cost.latency.kinds import KERNEL_KINDS, KIND_OF_TRAIT
 from coremlscope.ops import OPS, traits_of
 from coremlscope.ops.traits import NO_TRAITS, Trait, trait_names
 
@@ -35,7 +35,7 @@ def test_every_trait_belongs_to_an_operation(trait: Trait) -> None:
 def test_one_trait_at_most_decides_about_the_kind(name: str) -> None:
     deciding = [trait for trait in traits_of(name) if trait in KIND_OF_TRAIT]
     assert len(deciding) <= 1
-    assert {KIND_OF_TRAIT[trait] for trait in deciding} <= set(KINDS)
+    assert {KIND_OF_TRAIT[trait] for trait in deciding} <= set(KERNEL_KINDS)
 
 
 def test_names_of_traits() -> None:

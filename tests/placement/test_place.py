@@ -5,9 +5,9 @@ from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, find_device, mac
 from coremlscope.forecast.columns import tabulate
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.placement.backend import BACKENDS
+from coremlscope.placement.backend import BACKENDS, PlannedCost
 from coremlscope.placement.coreml_view import view_function
-from coremlscope.placement.place import PlacedFunction, PlannedCost, place
+from coremlscope.placement.place import PlacedFunction, place
 from coremlscope.placement.search import TransitionCosts
 from coremlscope.placement.verdict import Verdict
 from coremlscope.results.operations import OpRow, OpTable

@@ -35,7 +35,7 @@ _PREFIX = {"neural_engine": "ne-", "gpu": "gpu-", "cpu": "cpu-"}
 
 
 def _context(example: Example) -> RuleContext:
-    return RuleContext(find_device(example.chip, example.os), example.facts)
+    return RuleContext(device=find_device(example.chip, example.os), facts=example.facts)
 
 
 def _holds(rule: Rule, example: Example) -> bool | str:
@@ -126,7 +126,7 @@ def _scoped() -> Sequence[Rule]:
 def test_rules_do_not_apply_to_chips_beyond_their_scope(rule: Rule) -> None:
     example = rule.applies_to[0]
     assert rule.id in _rejections(example)
-    newer = Example(example.type, example.arguments, example.outputs, chip="m4", os="27")
+    newer = Example(example.type, example.arguments, outputs=example.outputs, chip="m4", os="27")
     assert rule.id not in _rejections(newer)
 
 
@@ -152,7 +152,7 @@ def test_every_chip_runs_a_convolution_on_every_unit(chip: str) -> None:
 
 
 def test_what_no_rule_speaks_of_is_unknown() -> None:
-    view = example_view(Example("new_in_ios_30", {"x": fp16(1, 8)}, (fp16(1, 8),)))
+    view = example_view(Example("new_in_ios_30", {"x": fp16(1, 8)}, outputs=(fp16(1, 8),)))
     verdicts = judge(CoreMLGraph("main", (Node(view),)), find_device("m4"), ProgramFacts())["main/0"]
     assert [verdict.supported for verdict in verdicts.values()] == ["unknown"] * 3
     assert not any(verdict.reasons for verdict in verdicts.values())
@@ -195,4 +195,4 @@ def test_constants_in_absent_files_count_as_constants() -> None:
     places = Constant(TensorType(DType.INT32, (2,)), _Absent())
     assert _rejections(Example("gather", {"x": fp16(1, 64), "indices": places, "axis": 1})) == []
     kernel = {"x": fp16(1, 8, 8, 8), "weight": weight(8, 8, 17, 17), "strides": places}
-    assert _rejections(Example("conv", kernel, (fp16(1, 8, 8, 8),))) == ["ne-conv-width"]
+    assert _rejections(Example("conv", kernel, outputs=(fp16(1, 8, 8, 8),))) == ["ne-conv-width"]

@@ -4,11 +4,11 @@ import dataclasses
 import re
 
 import pytest
+from coremlscope.render.terminal.page import Column, Page
 from rich.cells import cell_len
 
 from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.terminal.page import Column, Page
 from tests.support import golden
 from tests.support.profiles import small_profile, small_summary
 

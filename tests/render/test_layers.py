@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
+from coremlscope.render.layers import by_layer
+from coremlscope.render.terminal.timing import group_name, kinds
 from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
 from coremlscope.formats import container
 from coremlscope.render.csv import render_csv
-from coremlscope.render.layers import by_layer
 from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.terminal.timing import group_name, kinds
 from coremlscope.results.profile import Group, Profile
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coremlscope.placement.plan import Plan, PlannedCost, place
 
 from coremlscope import ir
 from coremlscope.devices import GPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeUnits, find_device, macos
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.placement.backend import BACKENDS, Backend
+from coremlscope.placement.backend import BACKENDS, Backend, PlannedCost
 from coremlscope.placement.coreml_view import Node, view_function
 from coremlscope.placement.search import TransitionCosts
 from coremlscope.placement.verdict import Reason, Verdict

@@ -98,17 +98,17 @@ class Interface:
                 f"a {self.kind} with {_described(type_)} as the input {name!r} is not supported",
                 "numbers and arrays are supported",
             )
-        return self._take(name, Port(name, "", type_, _carried(type_.dtype)))
+        return self._take(name, Port(name=name, value="", type=type_, dtype=_carried(type_.dtype)))
 
     def text(self, name: str) -> Tensor:
         """An input that is a string or a sequence of strings, unchanged, in one dimension."""
         size = (None,) if isinstance(self.type(name), ListType) else (1,)
         type_ = TensorType(DType.STRING, size)
-        return self._take(name, Port(name, "", type_, np.dtype(object)))
+        return self._take(name, Port(name=name, value="", type=type_, dtype=np.dtype(object)))
 
     def numbers_of_sequence(self, name: str) -> Tensor:
         """An input that is a sequence of integers, int64 in one dimension."""
-        return self._take(name, Port(name, "", TensorType(DType.INT64, (None,)), I64))
+        return self._take(name, Port(name=name, value="", type=TensorType(DType.INT64, (None,)), dtype=I64))
 
     def size(self, name: str) -> int | None:
         """The number of elements of an input; None where it is not known."""
@@ -154,7 +154,9 @@ class Interface:
                 type_ = TensorType(DType.INT64, (None,))
             case _:
                 raise self.error(f"cannot take {_described(given)} as the input {name!r}")
-        return self._take(name, Port(name, "", type_, I64, tuple(labels), is_closed=is_closed))
+        return self._take(
+            name, Port(name=name, value="", type=type_, dtype=I64, labels=tuple(labels), is_closed=is_closed)
+        )
 
     def label_index(self, name: str, labels: Sequence[Label], *, is_closed: bool = False) -> Tensor:
         """An input of one string or number as the index of a label, int64 `[1]`; see `label_indices`.
@@ -172,15 +174,22 @@ class Interface:
         """A dictionary as its numbers in the order of `labels`, fp64 `[labels]`."""
         self._check_dictionary(name)
         type_ = TensorType(DType.FP64, (len(labels),))
-        return self._take(name, Port(name, "", type_, F64, tuple(labels)))
+        return self._take(name, Port(name=name, value="", type=type_, dtype=F64, labels=tuple(labels)))
 
     def pairs(self, name: str, labels: Sequence[Label] | None = None) -> tuple[Tensor, Tensor]:
         """A dictionary as its keys, or their indices in `labels`, and its numbers, each in one dimension."""
         key = self._check_dictionary(name)
-        numbers = self._take(name, Port(name, "", TensorType(DType.FP64, (None,)), F64))
+        numbers = self._take(name, Port(name=name, value="", type=TensorType(DType.FP64, (None,)), dtype=F64))
         dtype = DType.INT64 if labels is not None else key
         known = None if labels is None else tuple(labels)
-        keys = Port(name, "", TensorType(dtype, (None,)), _carried(dtype), known, holds_keys=True)
+        keys = Port(
+            name=name,
+            value="",
+            type=TensorType(dtype, (None,)),
+            dtype=_carried(dtype),
+            labels=known,
+            holds_keys=True,
+        )
         return self._take(f"{name}.keys", keys), numbers
 
     def is_dictionary(self, name: str) -> bool:
@@ -266,7 +275,9 @@ class Interface:
         """Gives a tensor as an output, in its own shape."""
         name = copy_out(self._emitter, result, value.name)
         known = None if labels is None else tuple(labels)
-        self._given[value.name] = [Port(value.name, name, type_, result.dtype, known)]
+        self._given[value.name] = [
+            Port(name=value.name, value=name, type=type_, dtype=result.dtype, labels=known)
+        ]
 
     def give_labels(self, value: Value, indices: Tensor, labels: Sequence[Label]) -> None:
         """Gives the labels at indices, int64 in one dimension, as an output."""
@@ -284,7 +295,9 @@ class Interface:
             self.contradict()
         name = copy_out(self._emitter, numbers, value.name, is_flat=True)
         type_ = TensorType(DType.FP64, (len(labels),))
-        self._given[value.name] = [Port(value.name, name, type_, F64, tuple(labels))]
+        self._given[value.name] = [
+            Port(name=value.name, value=name, type=type_, dtype=F64, labels=tuple(labels))
+        ]
 
     def give_pairs(
         self, value: Value, keys: Tensor, numbers: Tensor, labels: Sequence[Label] | None = None
@@ -298,8 +311,8 @@ class Interface:
         known = None if labels is None else tuple(labels)
         of_keys = TensorType(DType.STRING if keys.dtype == object else DType.INT64, (None,))
         self._given[value.name] = [
-            Port(value.name, held, TensorType(DType.FP64, (None,)), F64),
-            Port(value.name, made, of_keys, keys.dtype, known, holds_keys=True),
+            Port(name=value.name, value=held, type=TensorType(DType.FP64, (None,)), dtype=F64),
+            Port(name=value.name, value=made, type=of_keys, dtype=keys.dtype, labels=known, holds_keys=True),
         ]
 
     def give_classes(self, index: Tensor, probabilities: Tensor | None, labels: Sequence[Label]) -> None:

@@ -70,7 +70,7 @@ def _constexpr_work(view: OpView) -> Work:
         constant.type for name, constant in view.op.attributes.items() if name != "name"
     ]:
         size, known = bytes_of(type_)
-        total += Work(0, size, size, 0, known)
+        total += Work(flops=0, read_bytes=size, weight_bytes=size, written_bytes=0, is_complete=known)
     return total
 
 

@@ -91,10 +91,10 @@ def _work_cond(view: OpView) -> Work:
     if true == false:
         return true
     return Work(
-        min(true.flops, false.flops),
-        min(true.read_bytes, false.read_bytes),
-        min(true.weight_bytes, false.weight_bytes),
-        min(true.written_bytes, false.written_bytes),
+        flops=min(true.flops, false.flops),
+        read_bytes=min(true.read_bytes, false.read_bytes),
+        weight_bytes=min(true.weight_bytes, false.weight_bytes),
+        written_bytes=min(true.written_bytes, false.written_bytes),
         is_complete=False,
     )
 
@@ -202,9 +202,12 @@ def _passes(view: OpView, result: Argument) -> int | None:
 
 #: The comparison with its operands swapped.
 _MIRRORED = {
-    "less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal",
+    "less": "greater",
+    "less_equal": "greater_equal",
+    "greater": "less",
+    "greater_equal": "less_equal",
     "not_equal": "not_equal",
-}  # fmt: skip
+}
 
 
 def _count(relation: str, start: int, step: int, limit: int) -> int | None:

@@ -277,7 +277,13 @@ def _gather_work(view: OpView) -> Work:
     size, known = bytes_of(view.output_type())
     indices, indices_known = bytes_of(view.type("indices"))
     is_weight = view.bound("x").constant is not None
-    return Work(0, size + indices, size if is_weight else 0, size, known and indices_known)
+    return Work(
+        flops=0,
+        read_bytes=size + indices,
+        weight_bytes=size if is_weight else 0,
+        written_bytes=size,
+        is_complete=known and indices_known,
+    )
 
 
 def _scatter_work(view: OpView) -> Work:
@@ -286,7 +292,13 @@ def _scatter_work(view: OpView) -> Work:
     indices, indices_known = bytes_of(view.type("indices"))
     data, data_known = bytes_of(view.type("data"))
     flops = 0 if view.text("mode", "add") == "update" else view.type("updates").elements or 0
-    return Work(flops, data + updates + indices, 0, data, known and indices_known and data_known)
+    return Work(
+        flops=flops,
+        read_bytes=data + updates + indices,
+        weight_bytes=0,
+        written_bytes=data,
+        is_complete=known and indices_known and data_known,
+    )
 
 
 OPS: tuple[OpSpec, ...] = (

@@ -148,13 +148,13 @@ def _grown(op: Lowering, items: Tensor, indices: Tensor, values: Tensor) -> Tens
 def _work_put(view: OpView) -> Work:
     """What is put in is read and written once."""
     size, known = bytes_of(view.type("value"))
-    return Work(0, size, 0, size, known)
+    return Work(flops=0, read_bytes=size, weight_bytes=0, written_bytes=size, is_complete=known)
 
 
 def _work_make(view: OpView) -> Work:
     """The list is written once."""
     size, known = bytes_of(view.outputs[0].type)
-    return Work(0, 0, 0, size, known)
+    return Work(flops=0, read_bytes=0, weight_bytes=0, written_bytes=size, is_complete=known)
 
 
 OPS: tuple[OpSpec, ...] = (

@@ -21,7 +21,7 @@ __all__ = ["OPS"]
 _LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Slices:
     """The arguments of `slice_by_index`, one entry an axis; `begin` and `end` are None where not known."""
 
@@ -40,12 +40,12 @@ class _Slices:
             return [bool(v) for v in view.integers(name, [0] * rank)]
 
         slices = cls(
-            view.integers("begin") if view.is_known("begin") else None,
-            view.integers("end") if view.is_known("end") else None,
-            view.integers("stride", [1] * rank),
-            flags("begin_mask"),
-            flags("end_mask"),
-            flags("squeeze_mask"),
+            begin=view.integers("begin") if view.is_known("begin") else None,
+            end=view.integers("end") if view.is_known("end") else None,
+            stride=view.integers("stride", [1] * rank),
+            begin_mask=flags("begin_mask"),
+            end_mask=flags("end_mask"),
+            squeeze=flags("squeeze_mask"),
         )
         for name in cls.__slots__:
             given = getattr(slices, name)
@@ -322,7 +322,7 @@ def _lower_slice_update(op: Lowering) -> Tensor:
 def _slice_update_work(view: OpView) -> Work:
     """The update read and written once."""
     size, known = bytes_of(view.type("update"))
-    return Work(0, size, 0, size, known)
+    return Work(flops=0, read_bytes=size, weight_bytes=0, written_bytes=size, is_complete=known)
 
 
 def _fold_slice_update(view: OpView) -> Array:

@@ -38,7 +38,7 @@ def _lower_write(op: Lowering) -> Sequence[Tensor]:
 def _work_write(view: OpView) -> Work:
     """The content read and written once."""
     size, known = bytes_of(view.type("data"))
-    return Work(0, size, 0, size, known)
+    return Work(flops=0, read_bytes=size, weight_bytes=0, written_bytes=size, is_complete=known)
 
 
 OPS: tuple[OpSpec, ...] = (

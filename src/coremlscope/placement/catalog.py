@@ -43,7 +43,7 @@ _VARIANTS = (" Pro", " Max", " Ultra")
 _MACOS_OF_IOS = {14: 11, 15: 12, 16: 13, 17: 14, 18: 15}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A rule or note, in words.
 
@@ -93,7 +93,7 @@ class Entry:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkExample:
     """What one form of an operation costs by nature."""
 
@@ -104,7 +104,7 @@ class WorkExample:
     written_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpCard:
     """All that is known of an operation.
 
@@ -260,7 +260,18 @@ def _names(row: Rule | GraphRule) -> tuple[str, ...]:
 def _entry(id_: str) -> Entry:
     row = _rows()[id_]
     if isinstance(row, Note):
-        return Entry(row.id, row.unit, "note", row.ops, row.text, row.fix, "", "", row.source, row.confidence)
+        return Entry(
+            id=row.id,
+            unit=row.unit,
+            effect="note",
+            ops=row.ops,
+            text=row.text,
+            fix=row.fix,
+            core_ml="",
+            scope="",
+            source=row.source,
+            confidence=row.confidence,
+        )
     applies_to: tuple[tuple[str, str], ...]
     if isinstance(row, Rule):
         applies_to = tuple((_example(e), _says(row, e)) for e in row.applies_to)
@@ -269,13 +280,23 @@ def _entry(id_: str) -> Entry:
         applies_to = tuple((_function(e), "") for e in row.examples if e.hits)
         negative_examples = tuple(_function(e) for e in row.examples if not e.hits)
     return Entry(
-        row.id, row.unit, row.effect, _names(row), row.reason("").text, row.fix, row.core_ml,
-        describe_scope(row.scope), row.source, row.confidence, applies_to, negative_examples,
-    )  # fmt: skip
+        id=row.id,
+        unit=row.unit,
+        effect=row.effect,
+        ops=_names(row),
+        text=row.reason("").text,
+        fix=row.fix,
+        core_ml=row.core_ml,
+        scope=describe_scope(row.scope),
+        source=row.source,
+        confidence=row.confidence,
+        applies_to=applies_to,
+        negative_examples=negative_examples,
+    )
 
 
 def _says(rule: Rule, example: Example) -> str:
-    context = RuleContext(find_device(example.chip, example.os), example.facts)
+    context = RuleContext(device=find_device(example.chip, example.os), facts=example.facts)
     return rule.reason(apply(rule, example_view(example), context)).text
 
 
@@ -363,6 +384,10 @@ def _work(name: str) -> WorkExample | None:
             continue
         if work.is_complete:
             return WorkExample(
-                _call(example), work.flops, work.read_bytes, work.weight_bytes, work.written_bytes
+                operation=_call(example),
+                flops=work.flops,
+                read_bytes=work.read_bytes,
+                weight_bytes=work.weight_bytes,
+                written_bytes=work.written_bytes,
             )
     return None

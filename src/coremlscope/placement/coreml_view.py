@@ -151,7 +151,12 @@ def _entrance(bound: BoundFunction, name: str) -> list[Node]:
         outputs=tuple(value for value, _ in values),
     )
     known = tuple(known for _, known in values)
-    return [Node(OpView(op, {"input": known}, _opset(bound), (), known), inserted=True)]
+    return [
+        Node(
+            OpView(op=op, inputs={"input": known}, opset=_opset(bound), blocks=(), outputs=known),
+            inserted=True,
+        )
+    ]
 
 
 def _edge_casts(bound: BoundFunction, name: str, arrays: Mapping[str, DType]) -> list[Node]:
@@ -171,7 +176,7 @@ def _edge_casts(bound: BoundFunction, name: str, arrays: Mapping[str, DType]) ->
             outputs=(Value(value.name, type_),),
         )
         inputs = {"x": (BoundValue(outside),), "dtype": (BoundValue(target.type, target),)}
-        view = OpView(op, inputs, _opset(bound), (), (BoundValue(type_),))
+        view = OpView(op=op, inputs=inputs, opset=_opset(bound), blocks=(), outputs=(BoundValue(type_),))
         nodes.append(Node(view, inserted=True))
     return nodes
 
@@ -186,7 +191,13 @@ def _exit(bound: BoundFunction, name: str) -> list[Node]:
         inputs={"input": tuple(values)},
         outputs=tuple(values),
     )
-    view = OpView(op, {"input": bound.graph.outputs}, _opset(bound), (), bound.graph.outputs)
+    view = OpView(
+        op=op,
+        inputs={"input": bound.graph.outputs},
+        opset=_opset(bound),
+        blocks=(),
+        outputs=bound.graph.outputs,
+    )
     return [Node(view, inserted=True, follows=True)]
 
 

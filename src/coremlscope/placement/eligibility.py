@@ -48,8 +48,10 @@ def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts, *, with_advic
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises")
     ]
     table = {name: _rules_for(name, held) for name in {node.view.op.type for node in nodes}}
-    plain = RuleContext(device, facts, producers, consumers)
-    inserted = RuleContext(device, facts, producers, consumers, inserted=True)
+    plain = RuleContext(device=device, facts=facts, producers=producers, consumers=consumers)
+    inserted = RuleContext(
+        device=device, facts=facts, producers=producers, consumers=consumers, inserted=True
+    )
     verdicts: dict[str, dict[ComputeUnit, Verdict]] = {}
     for node in nodes:
         context = inserted if node.inserted else plain
@@ -57,7 +59,11 @@ def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts, *, with_advic
     ops = [(node.id, node.view) for node in nodes]
     for rule in GRAPH_RULES:
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises"):
-            _apply_graph_rule(rule, GraphContext(device, facts, ops, verdicts, producers), verdicts)
+            _apply_graph_rule(
+                rule,
+                GraphContext(device=device, facts=facts, ops=ops, verdicts=verdicts, producers=producers),
+                verdicts,
+            )
     _spread_failures(verdicts)
     return verdicts
 

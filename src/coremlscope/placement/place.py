@@ -10,27 +10,13 @@ from operator import itemgetter
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
-from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
+from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts
 from coremlscope.placement.search import Route, TransitionCosts, search
 from coremlscope.placement.verdict import Support, Verdict
 
-__all__ = ["Choice", "PlacedFunction", "PlacedOp", "PlannedCost", "Segment", "place"]
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedCost:
-    """What Core ML's cost model says that an operation costs on a backend. A figure of a plan, never
-    measured.
-
-    Attributes:
-        ms: Milliseconds.
-        basis: How the formula is known: `recovered`, `fitted` or `assumed`.
-    """
-
-    ms: float
-    basis: str
+__all__ = ["Choice", "PlacedFunction", "PlacedOp", "Segment", "place"]
 
 
 @dataclass(frozen=True, slots=True)

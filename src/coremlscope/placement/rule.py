@@ -46,7 +46,7 @@ function with the verdicts that the rules above gave, and returns the operations
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 
@@ -126,7 +126,7 @@ class Scope:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramFacts:
     """What rules may ask of the program around an operation.
 
@@ -145,7 +145,7 @@ class ProgramFacts:
     states: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleContext:
     """What a rule knows besides the operation.
 
@@ -191,6 +191,7 @@ class Example:
 
     type: str
     arguments: Mapping[str, object]
+    _: KW_ONLY
     outputs: tuple[TensorType, ...] = ()
     opset: int = 8
     chip: str = "m4"
@@ -201,7 +202,7 @@ class Example:
 When = Callable[[OpView, RuleContext], bool | str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A fact about a unit: which forms of which operations it runs or does not.
 
@@ -257,7 +258,7 @@ class Rule:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphContext:
     """A function with what is known of each of its operations.
 
@@ -278,7 +279,7 @@ class GraphContext:
     function: BoundFunction | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphExample:
     """A function, written down for a rule: examples whose arguments may name earlier results as `Result`.
 
@@ -305,7 +306,7 @@ class Result:
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRule:
     """A fact about a unit that shows in a whole function only.
 
@@ -393,18 +394,20 @@ def example_view(example: Example, id_: str = "main/0", results: Sequence[OpView
         pairs = [_argument(f"{id_}/{name}{k}", one, results) for k, one in enumerate(several)]
         arguments[name] = tuple(argument for argument, _ in pairs)
         bound[name] = tuple(value for _, value in pairs)
-    view = OpView(Op(id=id_, type=example.type, inputs=arguments, outputs=()), bound, example.opset)
+    view = OpView(
+        op=Op(id=id_, type=example.type, inputs=arguments, outputs=()), inputs=bound, opset=example.opset
+    )
     spec = OPS.get(example.type)
     types: tuple[ValueType, ...] = example.outputs
     if not types and spec is not None:
         types = tuple(spec.infer(view))
     outputs = tuple(Value(f"{id_}:{k}", type_) for k, type_ in enumerate(types))
     return OpView(
-        Op(id=id_, type=example.type, inputs=arguments, outputs=outputs),
-        bound,
-        example.opset,
-        (),
-        tuple(map(BoundValue, types)),
+        op=Op(id=id_, type=example.type, inputs=arguments, outputs=outputs),
+        inputs=bound,
+        opset=example.opset,
+        blocks=(),
+        outputs=tuple(map(BoundValue, types)),
     )
 
 

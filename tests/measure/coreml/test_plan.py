@@ -52,7 +52,12 @@ def test_analytics_give_costs_and_messages(package: Path) -> None:
         "weight": 0.25,
     }
     analysed = AnalysedOp(
-        "main", "linear", op.outputs, "bnns", {"bnns": 0.5, "classic_cpu": 0.6}, {"ane": "No."}
+        function="main",
+        type="linear",
+        outputs=op.outputs,
+        selected="bnns",
+        estimated_ms={"bnns": 0.5, "classic_cpu": 0.6},
+        messages={"ane": "No."},
     )
     theirs = plan_from_apple(ours, Answer({"main": [places]}, [analysed]))
     (apple,) = [found for found in theirs.functions["main"].ops if found.id == op.id]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from coremlscope.cost.latency.geometry import Geometry, geometry_of
-from coremlscope.cost.latency.kinds import Kind, kind_of, moves_channels, shape_of
+from coremlscope.cost.latency.kinds import KernelKind, kind_of, moves_channels, shape_of
 from coremlscope.cost.latency.norms import find_norms, over_maps
 from coremlscope.ir import StateType, TensorType, Value
 from coremlscope.ops import traits_of
@@ -22,7 +22,7 @@ from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 __all__ = ["FUSIONS", "Fusion", "Kernel", "fuse"]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Kernel:
     """One pass over the data.
 
@@ -42,7 +42,7 @@ class Kernel:
         is_int8: True where both the weights and the input are quantised to eight bits.
     """
 
-    kind: Kind
+    kind: KernelKind
     ops: list[str]
     name: str
     geometry: Geometry
@@ -57,7 +57,7 @@ class Kernel:
     is_int8: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
     """A rule of what a kernel takes along.
 
@@ -70,7 +70,7 @@ class Fusion:
     """
 
     name: str
-    heads: frozenset[Kind]
+    heads: frozenset[KernelKind]
     joins: Trait = NO_TRAITS
     ops: frozenset[str] = frozenset()
     when: Callable[[OpView, str], bool] = lambda view, name: True
@@ -95,9 +95,9 @@ def _same_shape(view: OpView, name: str) -> bool:
     return all(getattr(b.type, "shape", None) == shape for b in _others(view, name) if b.constant is None)
 
 
-_MATRIX: frozenset[Kind] = frozenset({"conv", "pointwise", "depthwise", "grouped", "linear", "matmul"})
-_VECTOR: frozenset[Kind] = frozenset({"elementwise", "norm", "map_norm", "pool", "reduce", "resize"})
-_MOVES: frozenset[Kind] = frozenset({"layout", "channels", "reshape"})
+_MATRIX: frozenset[KernelKind] = frozenset({"conv", "pointwise", "depthwise", "grouped", "linear", "matmul"})
+_VECTOR: frozenset[KernelKind] = frozenset({"elementwise", "norm", "map_norm", "pool", "reduce", "resize"})
+_MOVES: frozenset[KernelKind] = frozenset({"layout", "channels", "reshape"})
 
 #: What joins a kernel; the first that fits counts.
 FUSIONS: tuple[Fusion, ...] = (
@@ -221,9 +221,15 @@ class _Fuser:
             return None
         size = sum(_size(value) for value in view.outputs)
         kernel = Kernel(
-            "map_norm" if self.wide.intersection(members) else "norm",
-            list(members), view.op.name, geometry_of(view), size, size, _element_bytes(view), size,
-        )  # fmt: skip
+            kind="map_norm" if self.wide.intersection(members) else "norm",
+            ops=list(members),
+            name=view.op.name,
+            geometry=geometry_of(view),
+            inputs=size,
+            outputs=size,
+            element_bytes=_element_bytes(view),
+            largest=size,
+        )
         chain = _Chain(kernel, view.op.outputs[0].name)
         self.chains[chain.gives] = chain
         return chain
@@ -275,9 +281,15 @@ class _Fuser:
         sizes = [_size(value) for value in view.outputs]
         geometry = geometry_of(view)
         kernel = Kernel(
-            kind_of(view, geometry), [view.op.id], view.op.name, geometry, sum(read.values()), sum(sizes),
-            _element_bytes(view), max((*read.values(), *sizes), default=0),
-        )  # fmt: skip
+            kind=kind_of(view, geometry),
+            ops=[view.op.id],
+            name=view.op.name,
+            geometry=geometry,
+            inputs=sum(read.values()),
+            outputs=sum(sizes),
+            element_bytes=_element_bytes(view),
+            largest=max((*read.values(), *sizes), default=0),
+        )
         if kernel.kind == "attention":
             kernel.vector = geometry.groups * geometry.width * geometry.out_channels
         is_dense = _has(view, Trait.CONVOLUTION | Trait.LINEAR) and not _has(view, Trait.TRANSPOSED)
@@ -342,7 +354,9 @@ def _is_scores(scores: Kernel, softmax: Kernel, product: Kernel, views_of: dict[
 
 def _joined(scores: Kernel, softmax: Kernel, product: Kernel) -> Kernel:
     geometry = scores.geometry.with_second_product(product.geometry.macs)
-    kernel = Kernel("attention", [*scores.ops, *softmax.ops, *product.ops], softmax.name, geometry)
+    kernel = Kernel(
+        kind="attention", ops=[*scores.ops, *softmax.ops, *product.ops], name=softmax.name, geometry=geometry
+    )
     kernel.inputs = scores.inputs + product.inputs - softmax.outputs
     kernel.outputs = product.outputs
     kernel.element_bytes = scores.element_bytes

@@ -11,9 +11,9 @@ from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
 
-__all__ = ["KINDS", "KIND_OF_TRAIT", "Kind", "kind_of", "moves_channels", "shape_of"]
+__all__ = ["KERNEL_KINDS", "KIND_OF_TRAIT", "KernelKind", "kind_of", "moves_channels", "shape_of"]
 
-Kind = Literal[
+KernelKind = Literal[
     "conv",
     "pointwise",
     "depthwise",
@@ -36,10 +36,10 @@ Kind = Literal[
     "other",
 ]
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KERNEL_KINDS: tuple[KernelKind, ...] = get_args(KernelKind)
 
 #: The kind of the kernel that an operation heads, where the trait alone decides.
-KIND_OF_TRAIT: dict[Trait, Kind] = {
+KIND_OF_TRAIT: dict[Trait, KernelKind] = {
     Trait.LINEAR: "linear",
     Trait.MATRIX_PRODUCT: "matmul",
     Trait.ATTENTION: "attention",
@@ -72,7 +72,7 @@ KIND_OF_TRAIT: dict[Trait, Kind] = {
 }
 
 
-def kind_of(view: OpView, geometry: Geometry) -> Kind:
+def kind_of(view: OpView, geometry: Geometry) -> KernelKind:
     """The kind of a kernel whose head is this operation."""
     traits = traits_of(view.op.type)
     if Trait.CONVOLUTION in traits:
@@ -84,7 +84,7 @@ def kind_of(view: OpView, geometry: Geometry) -> Kind:
     if Trait.NORMALIZATION in traits and over_maps(view):
         return "map_norm"
     found = (KIND_OF_TRAIT[trait] for trait in traits if trait in KIND_OF_TRAIT)
-    kind: Kind = next(found, "other")
+    kind: KernelKind = next(found, "other")
     if kind == "copy" and (_cuts_rows(view) or (view.has("interleave") and view.flag("interleave"))):
         return "layout"
     return kind

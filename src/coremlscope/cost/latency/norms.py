@@ -13,10 +13,10 @@ from coremlscope.ops.view import OpView
 __all__ = ["find_norms", "over_maps"]
 
 #: What stands between the reduction and the division, on one number per row.
-_ON_ROWS = frozenset({
-    "add", "sqrt", "rsqrt", "pow", "inverse", "maximum", "clip", "tile", "reshape", "expand_dims", "squeeze",
-    "mul", "real_div",
-})  # fmt: skip
+_ON_ROWS = (
+    *("add", "mul", "real_div", "maximum", "clip", "sqrt", "rsqrt", "pow", "inverse"),
+    *("tile", "reshape", "expand_dims", "squeeze"),
+)
 _SQUARES = frozenset({"square", "pow", "mul", "abs"})
 
 

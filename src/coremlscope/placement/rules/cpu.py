@@ -30,6 +30,6 @@ RULES: tuple[Rule, ...] = (
             Example("conv", {"x": fp16(1, 8, 8, 8), "weight": fp16(8, 8, 3, 3)}),
             Example("add", {"x": int32(1, 64), "y": int32(1, 64)}),
         ),
-        negative_examples=(Example("custom_layer", {"x": fp16(1, 64)}, (fp16(1, 64),)),),
+        negative_examples=(Example("custom_layer", {"x": fp16(1, 64)}, outputs=(fp16(1, 64),)),),
     ),
 )

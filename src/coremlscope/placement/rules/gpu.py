@@ -135,7 +135,7 @@ RULES: tuple[Rule, ...] = (
             fix=fix,
             source=M4_PLANS,
             confidence="measured",
-            applies_to=(Example(op, arguments, outputs),),
+            applies_to=(Example(op, arguments, outputs=outputs),),
         )
         for op, fix, arguments, outputs in (
             (

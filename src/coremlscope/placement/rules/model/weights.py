@@ -90,7 +90,7 @@ def _example(
     kind: str, unpacked: TensorType, use: str, more: Mapping[str, object], **packed: object
 ) -> tuple[Example, ...]:
     return (
-        Example(kind, packed, (unpacked,)),
+        Example(kind, packed, outputs=(unpacked,)),
         Example(use, {"x": fp16(1, 64, 32, 32), **more, "weight": Result(0)}),
     )
 
@@ -98,7 +98,7 @@ def _example(
 def _linear(*scale: int) -> tuple[Example, ...]:
     data = {"data": weight(64, 64, dtype=DType.INT8), "scale": weight(*scale)}
     return (
-        Example("constexpr_blockwise_shift_scale", data, (fp16(64, 64),)),
+        Example("constexpr_blockwise_shift_scale", data, outputs=(fp16(64, 64),)),
         Example("linear", {"x": fp16(1, 8, 64), "weight": Result(0)}),
     )
 
@@ -138,7 +138,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         source=f"{ANE_BOOK} (M4 Max, macOS 15 and 26); apple/coremltools issue 2510; {APPLE_QUANTIZATION}",
         confidence="measured",
         ops=(_WEIGHTED,),
-        examples=(GraphExample(_linear(64, 2), (1,)), GraphExample(_linear(64, 1))),
+        examples=(GraphExample(ops=_linear(64, 2), hits=(1,)), GraphExample(ops=_linear(64, 1))),
     ),
     GraphRule(
         id="ne-palette-stride",
@@ -150,7 +150,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         source=APPLE_MODELS,
         confidence="documented",
         ops=(Trait.CONVOLUTION,),
-        examples=(GraphExample(_palette(4), (1,)), GraphExample(_palette(2))),
+        examples=(GraphExample(ops=_palette(4), hits=(1,)), GraphExample(ops=_palette(2))),
     ),
     GraphRule(
         id="ne-asymmetric-weights",
@@ -162,6 +162,6 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         source=f"sbryngelson/ane-guide, chapter 7; {COMPILER_TEXTS}",
         confidence="static analysis",
         ops=(_WEIGHTED,),
-        examples=(GraphExample(_affine(3), (1,)), GraphExample(_affine(0))),
+        examples=(GraphExample(ops=_affine(3), hits=(1,)), GraphExample(ops=_affine(0))),
     ),
 )
