@@ -38,7 +38,8 @@ check: $(VENV)/.dev ## lint, formatting, types, layers, and that the documentati
 	$(VENV)/bin/python -m pytest -q $(PARALLEL) tests/docs tests/test_architecture.py
 	@tools/check_frontend.sh
 
-frontend: frontend/node_modules/.package-lock.json ## build the reports' page from frontend/ (needs Node 20.19 or newer)
+frontend: $(VENV)/.dev frontend/node_modules/.package-lock.json ## build the reports' page from frontend/ (needs Node 20.19 or newer)
+	$(VENV)/bin/python tools/make_types.py
 	cd frontend && npm run --silent build
 
 browser: $(VENV)/.dev frontend/node_modules/.package-lock.json ## test the reports' page in a headless Chromium (needs Node and chromium)

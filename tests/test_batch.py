@@ -1,24 +1,33 @@
-"""Models × settings, with a timer that is given."""
+"""Models × settings, with a measurer that is given."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pytest
 
-from coremlscope import matrix as module
-from coremlscope.batch import Matrix, Timing, fill_matrix, forecast_model, time_on_host
+from coremlscope import batch
+from coremlscope.batch import FAILED, INTERRUPTED, fill_matrix
 from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
-from coremlscope.errors import EngineError, NotAModelError
+from coremlscope.errors import EngineError, NotAModelError, UnsupportedModelError
+from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.formats.sample import sample_model
 from coremlscope.ir import Model
-from coremlscope.results.profile import Phase
+from coremlscope.measure.contract import Progress, Subject
+from coremlscope.measure.engine import EngineMeasurer
+from coremlscope.results.measurement import Measurement, Phase, Runtime, Settings
+from coremlscope.results.profile import Profile
+from coremlscope.results.schema import profiles_from_json, to_json
 from tests.support.ir_models import perceptron
+from tests.support.profiles import MACHINE
 
-SETTINGS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")
-EMPTY = Matrix(3, SETTINGS, (), ())
+UNITS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")
+SETTINGS = [Settings(compute_units=setting, iterations=3) for setting in UNITS]
 
 
 def read() -> Model:
@@ -29,69 +38,163 @@ def broken() -> Model:
     raise NotAModelError("that is no model", "give another")
 
 
-def timer(model: Model, setting: ComputeUnits) -> Timing:
-    if setting == "cpu_and_gpu":
-        raise EngineError("no GPU here")
-    return Timing("Core ML", setting, "", Phase((0.5,)), Phase((0.25, 0.5, 0.25)))
+def measurement(settings: Settings) -> Measurement:
+    return Measurement(
+        label="Core ML on Made-up 9000",
+        runtime=Runtime("coreml", "Core ML"),
+        machine=MACHINE,
+        settings=settings,
+        compute_units=settings.compute_units,
+        load=Phase.of((0.5,)),
+        predict=Phase.of((0.25, 0.5, 0.25)),
+    )
+
+
+@dataclass
+class Timer:
+    """A measurer without a runtime.
+
+    Attributes:
+        failures: By setting, what is raised instead of a measurement.
+    """
+
+    failures: Mapping[str, BaseException]
+
+    def measure(
+        self,
+        subject: Subject,
+        settings: Settings,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Measurement:
+        if settings.compute_units in self.failures:
+            raise self.failures[settings.compute_units]
+        return measurement(settings)
+
+
+TIMER = Timer({"cpu_and_gpu": EngineError("no GPU here", "use the CPU")})
 
 
 def test_what_fails_stops_nothing_else() -> None:
-    told: list[Matrix] = []
+    told: list[tuple[Profile, ...]] = []
     models = [("broken", broken), ("good", read)]
-    matrix = fill_matrix(models, EMPTY, timer, settings_matter=True, changed=told.append)
-    assert [row.model for row in matrix.rows] == ["broken", "good"]
-    assert [t.compute_units for t in matrix.rows[1].timings] == ["all", "cpu_and_ne", "cpu_only"]
-    problems = [(p.what, p.message) for row in matrix.rows for p in row.problems]
-    assert problems == [("read", "that is no model"), ("measure cpu_and_gpu", "no GPU here")]
-    assert matrix.exit_code == NotAModelError.exit_code
-    assert told[-1] == matrix
-    assert len(told[1].rows[1].timings) < 2
+    profiles = fill_matrix(models, SETTINGS, TIMER, changed=told.append)
+    assert [profile.model.path for profile in profiles] == ["broken", "good"]
+    assert profiles[0].measurements == ()
+    assert [m.compute_units for m in profiles[1].measurements] == ["all", "cpu_and_ne", "cpu_only"]
+    findings = [finding for profile in profiles for finding in profile.findings]
+    assert [finding.text for finding in findings] == [
+        "read: that is no model",
+        "measure cpu_and_gpu: no GPU here",
+    ]
+    assert {(finding.id, finding.severity) for finding in findings} == {(FAILED, "error")}
+    assert [finding.hint for finding in findings] == ["give another", "use the CPU"]
+    assert [finding.exit_code for finding in findings] == [NotAModelError.exit_code, EngineError.exit_code]
+    assert told[-1] == profiles
+    assert [profile.model.path for profile in told[0]] == ["broken", "good"]
+    assert len(told[1][1].measurements) < 2
+
+
+def test_profiles_grow_step_by_step() -> None:
+    told: list[tuple[Profile, ...]] = []
+    (profile,) = fill_matrix([("good", read)], SETTINGS[:2], TIMER, changed=told.append)
+    assert [len(found.measurements) for (found,) in told] == [0, 0, 1, 2]
+    # A model that was read is described before it is measured.
+    assert [bool(found.model.functions) for (found,) in told] == [False, True, True, True]
+    assert len(profile.ops) > 0
+    assert profile.made.at
 
 
 def test_off_a_mac_one_setting_is_timed() -> None:
-    matrix = fill_matrix([("good", read)], EMPTY, timer, settings_matter=False)
-    assert len(matrix.rows[0].timings) == 1
-    assert matrix.exit_code == 0
+    (profile,) = fill_matrix([("good", read)], SETTINGS[:1], TIMER)
+    assert len(profile.measurements) == 1
+    assert profile.findings == ()
+
+
+def test_one_setting_is_not_named_where_it_fails() -> None:
+    timer = Timer({"all": EngineError("no engine")})
+    (profile,) = fill_matrix([("good", read)], SETTINGS[:1], timer)
+    assert [finding.text for finding in profile.findings] == ["measure: no engine"]
+    assert profile.model.functions
 
 
 def test_ctrl_c_keeps_what_is_done() -> None:
-    def slow(model: Model, setting: ComputeUnits) -> Timing:
-        if setting == "cpu_only":
-            raise KeyboardInterrupt
-        return timer(model, "all")
-
-    matrix = fill_matrix([("a", read), ("b", read)], EMPTY, slow, settings_matter=True)
-    assert matrix.interrupted
-    assert [len(row.timings) for row in matrix.rows] == [3, 0]
+    timer = Timer({"cpu_only": KeyboardInterrupt()})
+    profiles = fill_matrix([("a", read), ("b", read)], SETTINGS, timer)
+    assert [len(profile.measurements) for profile in profiles] == [3, 0]
+    assert [[finding.id for finding in profile.findings] for profile in profiles] == [[INTERRUPTED], []]
+    assert [finding.severity for finding in profiles[0].findings] == ["warning"]
 
 
 def test_power_modes_are_recorded_and_never_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
     modes: Iterator[str] = iter(["normal", "normal", "normal", "low power", "low power", "low power"])
-    monkeypatch.setattr(module, "power_mode", lambda: next(modes))
+    monkeypatch.setattr(batch, "power_mode", lambda: next(modes))
     models = [("a", read), ("b", read), ("c", read)]
-    matrix = fill_matrix(models, EMPTY, timer, settings_matter=False)
-    assert [t.power_mode for row in matrix.rows for t in row.timings] == ["normal", "low power"]
-    assert "changed from normal to low power" in matrix.rows[1].problems[0].message
+    profiles = fill_matrix(models, SETTINGS[:1], TIMER)
+    assert [len(profile.measurements) for profile in profiles] == [1, 0, 1]
+    assert "changed from normal to low power" in profiles[1].findings[0].text
+    assert list(modes) == []
+
+
+def test_the_power_mode_of_this_machine_does_not_matter_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: Iterator[str] = iter(["normal", "low power"])
+    monkeypatch.setattr(batch, "power_mode", lambda: next(modes))
+    (profile,) = fill_matrix([("a", read)], SETTINGS[:1], TIMER, power_matters=False)
+    assert len(profile.measurements) == 1
 
 
 def test_this_host() -> None:
     engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
-    model = sample_model(size=32, width=0.5, classes=4)
-    timing = time_on_host(model, "all", iterations=3, engine=engine, clock=engine.clock)
-    assert (timing.predict.samples_s, len(timing.load.samples_s)) == ((0.25,) * 3, 3)
-    assert timing.compute_units == ""
+    settings = Settings(iterations=3, compile_iterations=1, load_iterations=3)
+    measurer = EngineMeasurer(engine=engine, clock=engine.clock)
+    model = partial(sample_model, size=32, width=0.5, classes=4)
+    (profile,) = fill_matrix([("sample", model)], [settings], measurer)
+    measured = profile.measurement
+    assert measured.predict is not None
+    assert measured.load is not None
+    assert (measured.predict.samples_s, len(measured.load.samples_s)) == ((0.25,) * 3, 3)
+    # Settings of compute units matter to Core ML alone.
+    assert measured.compute_units == ""
+    assert measured.settings.function == "main"
+
+
+def forecaster(*devices: str) -> Callable[[Subject], Forecast]:
+    found = [find_device(name) for name in devices]
+    return lambda subject: forecast(subject.model, subject.ops, found, UNITS, with_advice=False)
 
 
 def test_forecasts() -> None:
-    devices = [find_device("m1"), find_device("a14")]
-    found = forecast_model(sample_model(size=32, width=0.5, classes=4), devices, SETTINGS)
-    assert [(f.device, f.compute_units) for f in found] == [(d.name, s) for d in devices for s in SETTINGS]
-    assert {(f.planned_s.origin, f.latency.origin) for f in found} == {("planned", "estimated")}
-    assert found[0].planned_s.value <= found[3].planned_s.value
+    model = partial(sample_model, size=32, width=0.5, classes=4)
+    (profile,) = fill_matrix([("sample", model)], SETTINGS[:1], TIMER, forecaster=forecaster("m1", "a14"))
+    devices = ["M1", "A14"]
+    assert [plan.device for plan in profile.plans] == devices
+    assert [(e.device, e.compute_units) for e in profile.estimates] == [
+        (d, s) for d in devices for s in UNITS
+    ]
+    assert {plan.origin for plan in profile.plans} == {"planned"}
+    assert {estimate.latency.origin for estimate in profile.estimates} == {"estimated"}
+    every, *_, cpu = profile.plans[0].settings
+    assert every.total_ms <= cpu.total_ms
+    assert profile.kernels
+    assert len(profile.measurements) == 1
+
+
+def test_what_cannot_be_forecast_is_measured_all_the_same() -> None:
+    def refuse(subject: Subject) -> Forecast:
+        raise UnsupportedModelError("no operations", "")
+
+    (profile,) = fill_matrix([("good", read)], SETTINGS[:1], TIMER, forecaster=refuse)
+    assert [finding.text for finding in profile.findings] == ["plan and estimate: no operations"]
+    assert profile.findings[0].exit_code == UnsupportedModelError.exit_code
+    assert (profile.plans, profile.estimates, len(profile.measurements)) == ((), (), 1)
 
 
 def test_json() -> None:
-    matrix = fill_matrix([("good", read)], EMPTY, timer, settings_matter=True)
-    data = json.loads(json.dumps(matrix.to_json()))
-    assert data["schema"] == "coremlscope.matrix/1"
-    assert data["rows"][0]["timings"][0]["predict"]["statistics"]["median"] == 0.25
+    profiles = fill_matrix([("good", read), ("broken", broken)], SETTINGS, TIMER)
+    data = json.loads(json.dumps(to_json(profiles)))
+    assert data["schema"] == "coremlscope.profiles/2"
+    measured = data["profiles"][0]["measurements"][0]
+    assert measured["predict"]["statistics"]["median"] == 0.25
+    assert (measured["compute_units"], measured["runtime"]["id"]) == ("all", "coreml")
+    assert profiles_from_json(data) == profiles

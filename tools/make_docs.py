@@ -1,4 +1,4 @@
-"""Writes the pages of `docs/` that follow from the code: the command line, the JSON of a profile, kernels.
+"""Writes the pages of `docs/` that follow from the code: the command line, the JSON of results, kernels.
 
 python tools/make_docs.py
 """
@@ -9,8 +9,8 @@ import contextlib
 import dataclasses
 import inspect
 import io
+import json
 import os
-import re
 import sys
 import typing
 from collections.abc import Iterator, Mapping
@@ -20,9 +20,9 @@ from unittest import mock
 import numpy as np
 
 from coremlscope.cli import COMMANDS, main
-from coremlscope.engines.sampling import Statistics
 from coremlscope.ops import kernels
-from coremlscope.results.profile import SCHEMA, Profile
+from coremlscope.results.profile import Profile
+from coremlscope.results.schema import MODEL, PROFILE, PROFILES, docstring_parts, json_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -40,8 +40,8 @@ def command_line() -> str:
 _EXIT_CODES = """\
 ## Exit codes
 
-An error is one sentence on standard error, with a hint in most cases. `matrix` goes on after an error, and its
-exit code is that of the first one.
+An error is one sentence on standard error, with a hint in most cases. `matrix` goes on after an error, and
+its exit code is that of the first one.
 
 | code | meaning |
 |--:|---|
@@ -66,33 +66,38 @@ def _help(*verb: str) -> str:
     return f"```text\n{text.getvalue().rstrip()}\n```"
 
 
+_FORMS = f"""\
+`coremlscope profile MODEL -o profile.json` writes a profile, and so do `plan` and `estimate`: one object with
+`"schema": "{PROFILE}"` and the fields of [Profile](#profile). Measurements, plans and estimates may each be
+absent; their arrays are empty then.
+
+| `schema` | written by | what it is |
+|---|---|---|
+| `{PROFILE}` | `profile`, `plan`, `estimate` | a [Profile](#profile) |
+| `{PROFILES}` | `matrix` | `profiles`: an array of profiles, each with its own `schema` |
+| `{MODEL}` | `inspect` | a [ModelSummary](#modelsummary) |
+
+Times are seconds and sizes are bytes unless a name says otherwise (`total_ms`). Operations are columns: `ops`
+lists them once, and every other array with one entry for each operation refers to its rows. The number in
+`schema` changes when a field is removed or changes its meaning, not when one is added: ignore fields that you
+do not know. `Profile.load` reads profiles of this and of older versions.
+[profile.schema.json](profile.schema.json), which `coremlscope schema` prints as well, describes the same as a
+JSON Schema.
+
+Below, `T[]` is a JSON array of T."""
+
+
 def profile_schema() -> str:
-    """The page on the JSON of a profile: every object's fields, from the classes that are written."""
-    parts = [
-        _WRITTEN,
-        "# The JSON of a profile",
-        f"`coremlscope profile MODEL -o profile.json` writes one object. `schema` is `{SCHEMA}`; it changes "
-        "when a field is removed or changes its meaning, not when one is added. Times are seconds, sizes are "
-        "bytes. `Profile.from_json` reads it back. Below, `T[]` is a JSON array of T.",
-    ]
+    """The page on the JSON of results: every object's fields, from the classes that are written."""
+    parts = [_WRITTEN, "# The JSON of a profile", _FORMS]
     for kind in _reachable(Profile):
-        parts += [f"## {kind.__name__}", _summary(kind), _fields(kind)]
+        parts += [f"## {kind.__name__}", docstring_parts(kind.__doc__ or "")[0], _fields(kind)]
     return "\n\n".join(parts) + "\n"
 
 
-#: What `to_json` adds to the fields of a class.
-_ADDED = {
-    "Profile": (
-        ("schema", "string", f"`{SCHEMA}`"),
-        ("predictions_per_s", "number", "The inverse of the mean time of a prediction."),
-    ),
-    "Phase": (("statistics", "[Statistics](#statistics)", "What the samples amount to, in seconds."),),
-    "ModelSummary": (
-        ("schema", "string", "The version of this object."),
-        ("parameters", "integer", "Sum over all weights."),
-        ("weights_bytes", "integer", "Sum over all weights."),
-    ),
-}
+def json_schema_file() -> str:
+    """The JSON Schema of results."""
+    return json.dumps(json_schema(), ensure_ascii=False, indent=1) + "\n"
 
 
 def _reachable(root: type) -> list[type]:
@@ -103,16 +108,8 @@ def _reachable(root: type) -> list[type]:
         if kind in found:
             continue
         found.append(kind)
-        queue += [inner for hint in _hints(kind).values() for inner in _classes(hint)]
+        queue += [inner for hint in typing.get_type_hints(kind).values() for inner in _classes(hint)]
     return found
-
-
-def _hints(kind: type) -> dict[str, object]:
-    hints = typing.get_type_hints(kind)
-    fields = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-    if kind.__name__ == "Phase":
-        fields["statistics"] = Statistics
-    return fields
 
 
 def _classes(hint: object) -> Iterator[type]:
@@ -122,38 +119,28 @@ def _classes(hint: object) -> Iterator[type]:
         yield from _classes(argument)
 
 
-def _summary(kind: type) -> str:
-    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
-
-
 def _fields(kind: type) -> str:
     """A table of a class's fields, described by the `Attributes` of its docstring."""
-    docs = _attributes(inspect.getdoc(kind) or "")
+    _, told = docstring_parts(kind.__doc__ or "")
     hints = typing.get_type_hints(kind)
     rows = [
-        (field.name, _spell(hints[field.name]), docs.get(field.name, ""))
+        f"| `{field.name}` | {_spell(hints[field.name])} | {_in_a_cell(told.get(field.name, ''))} |"
         for field in dataclasses.fields(kind)
     ]
-    rows += _ADDED.get(kind.__name__, ())
-    lines = ["| field | type | |", "|---|---|---|"]
-    return "\n".join(
-        [
-            *lines,
-            *(f"| `{name}` | {type_} | {doc.replace('|', chr(92) + '|')} |" for name, type_, doc in rows),
-        ]
-    )
+    return "\n".join(["| field | type | |", "|---|---|---|", *rows])
 
 
-def _attributes(doc: str) -> dict[str, str]:
-    """Name to text, from the `Attributes` section of a docstring."""
-    _, _, section = doc.partition("Attributes:\n")
-    entries = re.findall(r"^    (\w+): (.*(?:\n {6,}.*)*)", section, re.M)
-    return {name: " ".join(text.split()) for name, text in entries}
+def _in_a_cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 _SCALARS: dict[object, str] = {
-    str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null",
-}  # fmt: skip
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
 
 
 def _spell(hint: object) -> str:
@@ -172,7 +159,8 @@ def _spell(hint: object) -> str:
             return f"({element})[]" if " or " in element else f"{element}[]"
         return f"[{', '.join(_spell(argument) for argument in arguments)}]"
     if origin is Mapping:
-        return f"object, values {_spell(arguments[1])}"
+        keys = "" if arguments[0] is str else f"keys {_spell(arguments[0])}, "
+        return f"object, {keys}values {_spell(arguments[1])}"
     return " or ".join(_spell(argument) for argument in arguments)
 
 
@@ -207,7 +195,12 @@ def _way(name: str, attribute: str, dtype: str) -> str:
     return found.through.name if found is not None else ""
 
 
-PAGES = {"cli.md": command_line, "profile-schema.md": profile_schema, "kernels.md": lacking_kernels}
+PAGES = {
+    "cli.md": command_line,
+    "kernels.md": lacking_kernels,
+    "profile-schema.md": profile_schema,
+    "profile.schema.json": json_schema_file,
+}
 
 
 def write() -> int:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec import inspect
 
 from coremlscope.comparison.profiles import SCHEMA as COMPARISON

@@ -59,11 +59,17 @@ def load_measurements() -> list[Measurement]:
 def _measurement(row: Mapping[str, str]) -> Measurement:
     digits = len(row["latency_ms"].partition(".")[2])
     return Measurement(
-        row["row"], row["network"], row["family"], row["publication"],
+        row["row"],
+        row["network"],
+        row["family"],
+        row["publication"],
         _CHIP_IDS.get(row["chip"], row["chip"].lower().replace(" ", "-")),
-        _UNIT_OF[row["compute_units"]], _precision(row["precision"]), float(row["latency_ms"]),
-        0.5 * 10**-digits, row["grade"],
-    )  # fmt: skip
+        _UNIT_OF[row["compute_units"]],
+        _precision(row["precision"]),
+        float(row["latency_ms"]),
+        0.5 * 10**-digits,
+        row["grade"],
+    )
 
 
 def _precision(text: str) -> str:

@@ -26,19 +26,39 @@ DATA = Path(__file__).parent / "data"
 MEASUREMENTS = DATA / "measurements.csv"
 KERNELS = DATA / "kernels.csv.gz"
 COLUMNS = (
-    "row", "network", "family", "publication", "source", "url", "model", "device", "chip", "os",
-    "compute_units", "precision", "latency_ms", "grade",
-)  # fmt: skip
+    "row",
+    "network",
+    "family",
+    "publication",
+    "source",
+    "url",
+    "model",
+    "device",
+    "chip",
+    "os",
+    "compute_units",
+    "precision",
+    "latency_ms",
+    "grade",
+)
 
 #: Sources that are one publication: the same people, the same phone, the same tool.
 _PUBLICATIONS = (
-    ("mobileone", "MobileOne"), ("fastvit", "FastViT"), ("repvit", "RepViT"), ("starnet", "StarNet"),
-    ("swiftformer", "SwiftFormer"), ("iformer", "iFormer"), ("repnext", "RepNeXt"),
-    ("coremltools", "coremltools"), ("snap-research/efficientformer", "EfficientFormer"),
+    ("mobileone", "MobileOne"),
+    ("fastvit", "FastViT"),
+    ("repvit", "RepViT"),
+    ("starnet", "StarNet"),
+    ("swiftformer", "SwiftFormer"),
+    ("iformer", "iFormer"),
+    ("repnext", "RepNeXt"),
+    ("coremltools", "coremltools"),
+    ("snap-research/efficientformer", "EfficientFormer"),
     ("coreml-model-zoo", "coreml-model-zoo"),
-    ("mobilevit", "MobileViT"), ("woolfel", "ml-macos-performance"), ("efficientformer issue", "users"),
+    ("mobilevit", "MobileViT"),
+    ("woolfel", "ml-macos-performance"),
+    ("efficientformer issue", "users"),
     ("cvnets issue", "users"),
-)  # fmt: skip
+)
 
 
 def extract(collection: Path) -> None:
@@ -72,10 +92,21 @@ def _measurement(row: dict[str, str], network: str) -> tuple[str, ...]:
     source = row["source"].lower()
     publication = next((name for part, name in _PUBLICATIONS if part in source), row["source"])
     return (
-        row["row_id"], network, row["family"], publication, row["source"], row["url"], row["model_published"],
-        row["device"], row["chip"], row["os"], row["compute_units"], row["precision"], row["latency_ms"],
+        row["row_id"],
+        network,
+        row["family"],
+        publication,
+        row["source"],
+        row["url"],
+        row["model_published"],
+        row["device"],
+        row["chip"],
+        row["os"],
+        row["compute_units"],
+        row["precision"],
+        row["latency_ms"],
         row["grade"],
-    )  # fmt: skip
+    )
 
 
 def _kernels(path: Path) -> Iterator[tuple[object, ...]]:

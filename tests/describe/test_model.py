@@ -26,8 +26,10 @@ def sample() -> ModelSummary:
 
 def test_sample(sample: ModelSummary) -> None:
     assert (sample.kind, sample.spec_version, sample.platforms) == (
-        "mlProgram", 7, "iOS 16, macOS 13, watchOS 9, tvOS 16",
-    )  # fmt: skip
+        "mlProgram",
+        7,
+        "iOS 16, macOS 13, watchOS 9, tvOS 16",
+    )
     assert (sample.main.opset, sample.main.opset_os) == ("CoreML6", "iOS 16")
     assert (sample.main.predicted_feature, sample.main.predicted_probabilities) == (
         "classLabel",
@@ -152,8 +154,9 @@ def test_other_kinds_show_everything_above_the_content() -> None:
     )
     summary = describe_model(model)
     assert [(stage.name, stage.kind) for stage in summary.stages] == [
-        ("first", "neuralNetwork"), ("model1", "glmClassifier"),
-    ]  # fmt: skip
+        ("first", "neuralNetwork"),
+        ("model1", "glmClassifier"),
+    ]
     assert summary.main.work is not None
     assert not summary.main.work.is_complete
     assert (summary.parameters, summary.labels) == (0, None)

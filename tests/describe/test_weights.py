@@ -119,15 +119,22 @@ def test_compression(
 
 def test_joint_compression() -> None:
     values = op(
-        "constexpr_lut_to_sparse", "values", F16, (10,),
+        "constexpr_lut_to_sparse",
+        "values",
+        F16,
+        (10,),
         indices_mask=tensor(ir.DType.UINT1, 4, 8),
         indices_nonzero_data=tensor(ir.DType.UINT4, 10),
         lut=tensor(F16, 1, 1, 16, 1),
-    )  # fmt: skip
+    )
     dense = op(
-        "constexpr_sparse_to_dense", "w", F16, (4, 8),
-        nonzero_data=values.outputs[0], mask=tensor(ir.DType.UINT1, 4, 8),
-    )  # fmt: skip
+        "constexpr_sparse_to_dense",
+        "w",
+        F16,
+        (4, 8),
+        nonzero_data=values.outputs[0],
+        mask=tensor(ir.DType.UINT1, 4, 8),
+    )
     (group,) = group_weights(program(values, dense))
     assert (group.storage, group.tensors, group.parameters) == ("sparse LUT 4-bit", 1, 32)
     assert group.nbytes == 5 + 32 + 4 + 4
@@ -135,9 +142,13 @@ def test_joint_compression() -> None:
 
 def test_quantised_table() -> None:
     table = op(
-        "constexpr_blockwise_shift_scale", "lut", F16, (1, 1, 4, 1),
-        data=tensor(ir.DType.INT8, 1, 1, 4, 1), scale=tensor(F16, 1, 1, 1, 1),
-    )  # fmt: skip
+        "constexpr_blockwise_shift_scale",
+        "lut",
+        F16,
+        (1, 1, 4, 1),
+        data=tensor(ir.DType.INT8, 1, 1, 4, 1),
+        scale=tensor(F16, 1, 1, 1, 1),
+    )
     dense = op(
         "constexpr_lut_to_dense", "w", F16, (4, 8), indices=tensor(ir.DType.UINT2, 4, 8), lut=table.outputs[0]
     )

@@ -31,8 +31,8 @@ def _anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def _generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_docs", _ROOT / "tools" / "make_docs.py")
+def _generator(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, _ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -40,9 +40,15 @@ def _generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["cli.md", "kernels.md", "profile-schema.md"])
+@pytest.mark.parametrize("name", ["cli.md", "kernels.md", "profile-schema.md", "profile.schema.json"])
 def test_generated_pages_are_up_to_date(name: str) -> None:
-    assert _TEXTS[f"docs/{name}"] == _generator().PAGES[name](), "run `make docs`"
+    written = (_ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert written == _generator("make_docs").PAGES[name](), "run `make docs`"
+
+
+def test_types_of_the_front_end_are_up_to_date() -> None:
+    written = (_ROOT / "frontend" / "src" / "data" / "schema.ts").read_text(encoding="utf-8")
+    assert written == _generator("make_types").type_script(), "run `make frontend`"
 
 
 @pytest.mark.parametrize("page", _TEXTS)

@@ -98,34 +98,50 @@ def test_one_operation_in_several_nodes_is_one_group() -> None:
 def test_a_layout_of_the_engines_own_renames_everything_between() -> None:
     # As ONNX Runtime does with convolutions: blocked data have new names, nodes keep the name of a value.
     nodes = (
-        ("Conv", "x w1", "c1", "m/0"), ("Relu", "c1", "r1", "m/1"),
-        ("Conv", "r1 w2", "c2", "m/2"), ("Add", "c2 r1", "s", "m/3"), ("Relu", "s", "r2", "m/4"),
+        ("Conv", "x w1", "c1", "m/0"),
+        ("Relu", "c1", "r1", "m/1"),
+        ("Conv", "r1 w2", "c2", "m/2"),
+        ("Add", "c2 r1", "s", "m/3"),
+        ("Relu", "s", "r2", "m/4"),
         ("Conv", "r2 w3", "c3", "m/5"),
-    )  # fmt: skip
+    )
     ran = [
-        _ran("ReorderInput", "x", "t0", "ReorderInput"), _ran("Conv", "t0 v1", "t1", "r1_nchwc"),
-        _ran("Conv", "t1 v2 t1", "t2", "c2_nchwc"), _ran("Conv", "t2 v3", "t3", "c3_nchwc"),
+        _ran("ReorderInput", "x", "t0", "ReorderInput"),
+        _ran("Conv", "t0 v1", "t1", "r1_nchwc"),
+        _ran("Conv", "t1 v2 t1", "t2", "c2_nchwc"),
+        _ran("Conv", "t2 v3", "t3", "c3_nchwc"),
         _ran("ReorderOutput", "t3", "c3", "ReorderOutput"),
-    ]  # fmt: skip
+    ]
     found = attribute(_graph(*(f"m/{n}" for n in range(6))), _program(nodes, "w1 w2 w3"), ran)
     assert _groups(found) == [
-        ((), (0,)), (("m/0", "m/1"), (1,)), (("m/2", "m/3", "m/4"), (2,)), (("m/5",), (3,)), ((), (4,)),
-    ]  # fmt: skip
+        ((), (0,)),
+        (("m/0", "m/1"), (1,)),
+        (("m/2", "m/3", "m/4"), (2,)),
+        (("m/5",), (3,)),
+        ((), (4,)),
+    ]
 
 
 def test_padding_goes_to_the_convolution_behind_it() -> None:
     nodes = (("MaxPool", "x", "p", "m/0"), ("Pad", "p", "q", "m/1"), ("Conv", "q w", "y", "m/2"))
-    ran = [_ran("MaxPool", "x", "t1", "p_nchwc"), _ran("Conv", "t1 v", "t2", "y_nchwc"),
-           _ran("ReorderOutput", "t2", "y", "ReorderOutput")]  # fmt: skip
+    ran = [
+        _ran("MaxPool", "x", "t1", "p_nchwc"),
+        _ran("Conv", "t1 v", "t2", "y_nchwc"),
+        _ran("ReorderOutput", "t2", "y", "ReorderOutput"),
+    ]
     found = attribute(_graph("m/0", "m/1", "m/2"), _program(nodes, "w"), ran)
     assert _groups(found) == [(("m/0",), (0,)), (("m/1", "m/2"), (1,)), ((), (2,))]
 
 
 def test_constants_and_static_shapes_are_folded() -> None:
     nodes = (
-        ("Mul", "w w", "k", "m/0"), ("Shape", "x", "n", "m/1"), ("Neg", "n", "o", "m/2"),
-        ("Relu", "x", "r", "m/3"), ("Add", "r k", "y", "m/4"), ("Reshape", "y o", "z", "m/5"),
-    )  # fmt: skip
+        ("Mul", "w w", "k", "m/0"),
+        ("Shape", "x", "n", "m/1"),
+        ("Neg", "n", "o", "m/2"),
+        ("Relu", "x", "r", "m/3"),
+        ("Add", "r k", "y", "m/4"),
+        ("Reshape", "y o", "z", "m/5"),
+    )
     ran = [_ran("Relu", "x", "r"), _ran("Add", "r k", "y"), _ran("Reshape", "y o", "z")]
     found = attribute(_graph(*(f"m/{n}" for n in range(6))), _program(nodes, "w"), ran)
     assert [op for op, status in found.status.items() if status == "folded"] == ["m/0", "m/1", "m/2"]
@@ -163,9 +179,10 @@ def test_a_transposition_that_the_engine_moved_is_its_own() -> None:
 
 def test_a_node_made_on_the_way_joins_what_reads_it() -> None:
     found = attribute(
-        _graph("m/0"), _program([("Gelu", "x", "y", "m/0")]),
+        _graph("m/0"),
+        _program([("Gelu", "x", "y", "m/0")]),
         [_ran("Erf", "x", "u", "Erf_7"), _ran("Mul", "x u", "y", "Mul_7")],
-    )  # fmt: skip
+    )
     assert _groups(found) == [(("m/0",), (0, 1))]
 
 
@@ -298,10 +315,13 @@ def _recurrent(mb: Any, x: Any) -> Any:
     sequence = mb.expand_dims(x=x, axes=[1])
     zeros = np.zeros((1, 5), np.float32)
     y, h, _ = mb.lstm(
-        x=sequence, initial_h=zeros, initial_c=zeros, clip=1.0,
+        x=sequence,
+        initial_h=zeros,
+        initial_c=zeros,
+        clip=1.0,
         weight_ih=rng.standard_normal((20, 4)).astype(np.float32),
         weight_hh=rng.standard_normal((20, 5)).astype(np.float32),
-    )  # fmt: skip
+    )
     return mb.add(x=y, y=mb.reduce_sum(x=h))
 
 

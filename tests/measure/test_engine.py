@@ -75,8 +75,10 @@ def test_operations_have_the_median_of_their_nodes() -> None:
         ("sqrt", ("main/3",), 3.0, 0.375),
     ]
     assert [(row.id, row.type, row.group, row.status) for row in joined_rows(profile)] == [
-        ("main/1", "linear", 0, "timed"), ("main/2", "relu", 1, "timed"), ("main/3", "sqrt", 2, "timed"),
-    ]  # fmt: skip
+        ("main/1", "linear", 0, "timed"),
+        ("main/2", "relu", 1, "timed"),
+        ("main/3", "sqrt", 2, "timed"),
+    ]
     assert profile.measurement.groups[0].engine_nodes == (("main/1/Gemm:0", "Gemm"),)
 
 

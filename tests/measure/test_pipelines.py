@@ -43,9 +43,11 @@ def _standing() -> ir.Model:
 
 def _measure(model: ir.Model, request: Settings = QUICK, **more: object) -> Profile:
     engine = ScriptedEngine(
-        clock=ScriptedClock(), build_s=BUILD_S, run_s=(RUN_S,),
+        clock=ScriptedClock(),
+        build_s=BUILD_S,
+        run_s=(RUN_S,),
         node_s={"model0/main/0/Mul:0": (3.0,), "model1/plus/main/0/Add:0": (1.0,)},
-    )  # fmt: skip
+    )
     return measure(model, request, engine=engine, clock=engine.clock, **more)  # type: ignore[arg-type]
 
 
@@ -64,8 +66,9 @@ def test_one_profile_for_all_stages() -> None:
         ("add", ("model1/plus/main/0",), 1.0, 0.25, "model1/plus"),
     ]
     assert [(s.name, s.run_s, s.convert_s, s.operations_s) for s in profile.measurement.stages] == [
-        ("model0", RUN_S, 0.0, 3.0), ("model1/plus", RUN_S, 0.0, 1.0),
-    ]  # fmt: skip
+        ("model0", RUN_S, 0.0, 3.0),
+        ("model1/plus", RUN_S, 0.0, 1.0),
+    ]
     nodes = profile.measurement.nodes
     assert (nodes.run_s, nodes.nodes_s, nodes.profiler_overhead_s) == (4.0, 4.0, 4.0 - 2 * RUN_S)
     assert Profile.from_json(json.loads(json.dumps(profile.to_json()))) == profile
@@ -75,8 +78,11 @@ def test_a_stage_that_is_not_run_is_a_row_and_a_finding() -> None:
     profile = _measure(_standing())
     first, second = joined_rows(profile)
     assert (first.id, first.type, first.status, first.group) == (
-        "model0/main", "visionFeaturePrint", "not run", -1,
-    )  # fmt: skip
+        "model0/main",
+        "visionFeaturePrint",
+        "not run",
+        -1,
+    )
     assert (first.flops, first.outputs) == (None, ("float64 2048",))
     assert (second.id, second.status) == ("model1/main/0", "timed")
     (finding,) = [f for f in profile.all_findings if f.id == "stage-not-run"]
@@ -84,8 +90,9 @@ def test_a_stage_that_is_not_run_is_a_row_and_a_finding() -> None:
     assert (finding.severity, finding.ops) == ("warning", ("model0/main",))
     assert "operations-not-run" not in {f.id for f in profile.all_findings}
     assert [(s.name, s.run_s, bool(s.absent)) for s in profile.measurement.stages] == [
-        ("model0", None, True), ("model1", RUN_S, False),
-    ]  # fmt: skip
+        ("model0", None, True),
+        ("model1", RUN_S, False),
+    ]
     work = profile.model.main.work
     assert work is not None
     assert not work.is_complete
@@ -148,8 +155,9 @@ def test_a_summary_tells_of_every_stage() -> None:
     first, second = summary.stages
     assert (first.name, first.kind, first.operations) == ("model0", "visionFeaturePrint", None)
     assert dict(first.facts) == {
-        "extractor": "scene, version 1", "looks at": "an image of 299×299 pixels",
-    }  # fmt: skip
+        "extractor": "scene, version 1",
+        "looks at": "an image of 299×299 pixels",
+    }
     assert first.absent
     assert (second.operations, second.inputs) == (1, (("print", "float64 2048"),))
     assert [row.id for row in summary.ops] == ["model0/main", "model1/main/0"]
@@ -182,8 +190,11 @@ def test_a_model_of_the_system_tells_all_that_its_file_holds() -> None:
         ir.Model(spec_version=4, description=ir.Description({"main": interface}, "main"), content=content)
     )
     assert dict(summary.facts) == {
-        "revision": "3", "language": "unspecified", "data": "1.50 kB", "tokens in": "words",
-    }  # fmt: skip
+        "revision": "3",
+        "language": "unspecified",
+        "data": "1.50 kB",
+        "tokens in": "words",
+    }
     assert summary.labels is not None
     assert summary.labels.first == ("A", "B")
     assert "Natural Language" in summary.absent

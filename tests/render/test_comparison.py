@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.comparison.plans import placements
+from coremlscope.comparison.plans import plan_views
 from coremlscope.comparison.profiles import compare_plans, compare_profiles
 from coremlscope.render.difference import format_ratio
 from coremlscope.render.terminal.comparison import render_comparison
@@ -20,8 +20,8 @@ def test_screens(width: int) -> None:
 @pytest.mark.parametrize("width", [80, 140])
 def test_screens_of_plans(width: int) -> None:
     profile = planned_profile()
-    plans = placements("", profile.ops, profile.plans)
-    golden.check(f"compare_plans_{width}.txt", render_comparison(compare_plans(plans), width=width))
+    comparison = compare_plans(profile, plan_views(profile))
+    golden.check(f"compare_plans_{width}.txt", render_comparison(comparison, width=width))
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 140, 200])

@@ -4,12 +4,13 @@ import dataclasses
 import re
 
 import pytest
-from coremlscope.render.terminal.page import Column, Page
 from rich.cells import cell_len
 
 from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.terminal.screen import Column, Screen
 from tests.support import golden
+from tests.support.partial_profiles import PROFILES
 from tests.support.profiles import small_profile, small_summary
 
 SUBJECTS = {"inspect": small_summary, "profile": small_profile}
@@ -35,6 +36,36 @@ def test_nothing_is_wider_than_the_terminal(name: str, width: int) -> None:
     assert max(map(len, lines)) <= width
 
 
+@pytest.mark.parametrize("width", [60, 80, 140])
+@pytest.mark.parametrize("name", PROFILES)
+def test_no_profile_is_wider_than_the_terminal(name: str, width: int) -> None:
+    assert max(map(len, render_console(PROFILES[name](), width=width).splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_several_measurements(width: int) -> None:
+    golden.check(
+        f"profile_several_{width}.txt", render_console(PROFILES["several measurements"](), width=width)
+    )
+
+
+def test_only_what_was_measured_by_others_is_called_not_core_ml() -> None:
+    assert "not Core ML" not in render_console(PROFILES["one phase"]())
+    assert "not Core ML" in render_console(small_profile())
+
+
+def test_a_model_that_failed() -> None:
+    text = render_console(PROFILES["failure"]())
+    assert text.startswith("c.txt\n")
+    assert "✗ read: c.txt is not a Core ML model\n    give a model" in text
+
+
+def test_plans_are_shown_where_nothing_else_is() -> None:
+    assert "Why not the Neural Engine" in render_console(PROFILES["plan"]())
+    assert "On M1, macOS 15  operations on each unit" in render_console(PROFILES["several measurements"]())
+    assert "On M1" not in render_console(PROFILES["everything"]())
+
+
 def test_colour_changes_no_text() -> None:
     plain = render_console(small_profile(), width=100)
     coloured = render_console(small_profile(), width=100, color=True)
@@ -47,8 +78,12 @@ def test_colour_changes_no_text() -> None:
 def test_times_are_never_cut_by_long_names() -> None:
     profile = small_profile()
     names = tuple(f"{name}_{'x' * 80}" for name in profile.ops.name)
-    groups = tuple(dataclasses.replace(g, label=f"{g.label} and {'more ' * 12}") for g in profile.groups)
-    long = dataclasses.replace(profile, ops=dataclasses.replace(profile.ops, name=names), groups=groups)
+    groups = tuple(
+        dataclasses.replace(g, label=f"{g.label} and {'more ' * 12}") for g in profile.measurement.groups
+    )
+    measured = dataclasses.replace(profile.measurement, groups=groups)
+    ops = dataclasses.replace(profile.ops, name=names)
+    long = dataclasses.replace(profile, ops=ops, measurements=(measured,))
     for width in (80, 100, 140):
         text = render_console(long, width=width)
         slowest = text[text.index("Slowest") : text.index("Findings")]
@@ -58,21 +93,21 @@ def test_times_are_never_cut_by_long_names() -> None:
 
 
 def test_wide_characters_take_two_columns() -> None:
-    page = Page(40, color=False)
-    page.table(
+    screen = Screen(40, color=False)
+    screen.table(
         [Column("name", most=20), Column("n", is_number=True)], [("日本語モデル名前" * 5, "7"), ("b", "8")]
     )
-    first, wide, narrow = page.text.splitlines()
+    first, wide, narrow = screen.text.splitlines()
     assert cell_len(wide) == cell_len(narrow) == cell_len(first) <= 40
 
 
 def test_foreign_text_steers_no_terminal() -> None:
     evil = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202eright\n[bold]markup[/bold]"
     summary = dataclasses.replace(small_summary(list_ops=True), author=evil, user_defined={evil: evil})
-    ops = tuple(dataclasses.replace(op, name=evil) for op in summary.op_list)
+    ops = dataclasses.replace(summary.ops, name=(evil,) * len(summary.ops))
     for text in (
-        render_console(dataclasses.replace(summary, op_list=ops), width=140),
-        render_markdown(dataclasses.replace(summary, op_list=ops)),
+        render_console(dataclasses.replace(summary, ops=ops), width=140),
+        render_markdown(dataclasses.replace(summary, ops=ops)),
     ):
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
         assert "\\x1b[31mred" in text

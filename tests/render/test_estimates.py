@@ -1,34 +1,65 @@
 from __future__ import annotations
 
-import pytest
-from coremlscope.forecast.estimating import Estimated, estimate_model
+import dataclasses
 
-from coremlscope.devices import SETTINGS, find_device
+import pytest
+
+from coremlscope import api
+from coremlscope.devices import SETTINGS
 from coremlscope.formats.sample import sample_model
-from coremlscope.render.terminal.estimates import render_estimates
+from coremlscope.render.terminal.estimates import estimates_to_json, render_estimates
+from coremlscope.results.profile import Profile
 
 
 @pytest.fixture(scope="module")
-def results() -> list[Estimated]:
+def profiles() -> list[Profile]:
     """Two models on two devices under every setting."""
     model = sample_model(size=32, width=0.5, classes=4)
-    devices = [find_device("m1"), find_device("iphone-15-pro")]
+    profile = api.estimate(model, ["m1", "iphone-15-pro"], compute_units=list(SETTINGS))
     return [
-        found
-        for name in ("folder/a_rather_long_name_of_a_model.mlpackage", "b.mlpackage")
-        for found in estimate_model(model, devices, list(SETTINGS), name=name)
+        dataclasses.replace(profile, model=dataclasses.replace(profile.model, path=path))
+        for path in ("folder/a_rather_long_name_of_a_model.mlpackage", "b.mlpackage")
     ]
 
 
-@pytest.mark.parametrize("width", [80, 100, 140])
+def first(profile: Profile, count: int) -> Profile:
+    """The profile with its first estimates only."""
+    return dataclasses.replace(profile, estimates=profile.estimates[:count])
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
 @pytest.mark.parametrize("count", [1, 8, 16])
-def test_every_estimate_is_one_line(results: list[Estimated], count: int, width: int) -> None:
-    lines = render_estimates(results[:count], width=width).splitlines()
+def test_every_estimate_is_one_line(profiles: list[Profile], count: int, width: int) -> None:
+    listed = profiles if count == 16 else [first(profiles[0], count)]
+    lines = render_estimates(listed, width=width).splitlines()
     assert max(map(len, lines)) <= width
-    assert sum(" ms" in line and "–" in line for line in lines) == count
+    if width > 60:
+        assert sum(" ms" in line and "–" in line for line in lines) == count
 
 
-def test_what_all_have_in_common_has_no_column(results: list[Estimated]) -> None:
-    assert "model" not in render_estimates(results[:8], width=140).splitlines()[1]
-    assert "model" in render_estimates(results, width=140).splitlines()[1]
-    assert "setting" not in render_estimates(results[:1], width=140).splitlines()[1]
+def test_what_all_have_in_common_has_no_column(profiles: list[Profile]) -> None:
+    assert "model" not in render_estimates(profiles[:1], width=140).splitlines()[1]
+    assert "model" in render_estimates(profiles, width=140).splitlines()[1]
+    assert "setting" not in render_estimates([first(profiles[0], 1)], width=140).splitlines()[1]
+
+
+def test_kernels_of_a_single_estimate(profiles: list[Profile]) -> None:
+    assert "costliest kernels" in render_estimates([first(profiles[0], 1)])
+    assert "costliest kernels" not in render_estimates([first(profiles[0], 2)])
+
+
+def test_json(profiles: list[Profile]) -> None:
+    shown = estimates_to_json(profiles)
+    assert [(e["model"], e["device"], e["compute_units"]) for e in shown[:5:4]] == [
+        (profiles[0].model.path, "M1", "all"),
+        (profiles[0].model.path, "iPhone 15 Pro", "all"),
+    ]
+    estimate, one = profiles[0].estimates[0], shown[0]
+    assert one["origin"] == "estimated"
+    assert one["latency_ms"]["value"] == estimate.latency.value * 1e3
+    assert one["frames_per_second"] == 1 / estimate.latency.value
+    assert sum(one["parts_ms"].values()) == pytest.approx(one["latency_ms"]["value"])
+    times = [kernel["ms"] for kernel in one["kernels"]]
+    assert times == sorted(times, reverse=True)
+    assert len(times) == 5
+    assert set(one["kernels"][0]["operations"]) <= set(profiles[0].ops.id)

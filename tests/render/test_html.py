@@ -10,11 +10,12 @@ import re
 from importlib import resources
 from typing import Any
 
-from coremlscope.describe.model import ModelSummary
 from coremlscope.findings import Finding
 from coremlscope.render.json import plain
 from coremlscope.render.page import render_html
+from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
+from coremlscope.results.schema import decode, profiles_from_json
 from tests.support import golden
 from tests.support.large_profiles import large_profile
 from tests.support.profiles import small_profile, small_summary
@@ -36,7 +37,35 @@ def test_the_page_holds_the_json() -> None:
         assert held == plain(profile.to_json())
         assert Profile.from_json(held) == profile
     summary = small_summary(list_ops=True)
-    assert ModelSummary.from_json(payload(render_html(summary))["result"]) == summary
+    held = payload(render_html(summary))["result"]
+    assert held["schema"] == "coremlscope.model/2"
+    assert decode(held, ModelSummary) == summary
+
+
+def test_the_page_of_several_profiles() -> None:
+    profiles = (small_profile(), large_profile(4))
+    page = render_html(profiles)
+    held = payload(page)["result"]
+    assert held["schema"] == "coremlscope.profiles/2"
+    assert profiles_from_json(held) == profiles
+    assert "<title>2 models – coremlscope</title>" in page
+
+
+def test_planned_costs_have_six_digits() -> None:
+    profile = large_profile(4)
+    cost = 1 / 3
+    setting = dataclasses.replace(
+        profile.plans[0].settings[0], detour_ms={"cpu": (cost, None, 0.0, 1e-9 / 3)}
+    )
+    plan = dataclasses.replace(
+        profile.plans[0], cost_ms={"bnns": (cost, None, 2.0, 0.0)}, settings=(setting,)
+    )
+    one = dataclasses.replace(profile, plans=(plan,))
+    for held in (payload(render_html(one)), payload(render_html((one, one)))):
+        (shown,) = held["result"].get("profiles", [held["result"]])[0]["plans"]
+        assert shown["cost_ms"] == {"bnns": [0.333333, None, 2.0, 0.0]}
+        assert shown["settings"][0]["detour_ms"] == {"cpu": [0.333333, None, 0.0, 3.33333e-10]}
+    assert setting.detour_ms["cpu"][0] == cost
 
 
 def test_payload_with_plans() -> None:

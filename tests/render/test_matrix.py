@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from coremlscope.batch import Matrix
+from coremlscope import batch
 from coremlscope.render import MATRIX_RENDERERS, Renderer
+from coremlscope.render.markdown.matrix import render_markdown_matrix
+from coremlscope.render.terminal import matrix
 from coremlscope.render.terminal.matrix import render_matrix
+from coremlscope.results.profile import Profile
 from tests.support import golden
 from tests.support.matrices import host_matrix, mac_matrix
+from tests.support.partial_profiles import PROFILES
 
 MATRICES = {"host": host_matrix, "mac": mac_matrix}
 
@@ -25,19 +31,32 @@ def test_nothing_is_wider_than_the_terminal(name: str, width: int) -> None:
 
 
 @pytest.mark.parametrize("renderer", MATRIX_RENDERERS, ids=lambda renderer: renderer.suffix)
-def test_every_format(renderer: Renderer[Matrix]) -> None:
+def test_every_format(renderer: Renderer[Sequence[Profile]]) -> None:
     text = renderer.render(host_matrix())
-    assert "is not a Core ML model" in text
+    assert renderer.suffix == ".csv" or "is not a Core ML model" in text
     assert "estimated" in text
     assert "planned" in text
 
 
+@pytest.mark.parametrize("renderer", MATRIX_RENDERERS, ids=lambda renderer: renderer.suffix)
+def test_profiles_of_every_kind_in_every_format(renderer: Renderer[Sequence[Profile]]) -> None:
+    profiles = [make() for make in PROFILES.values()]
+    assert renderer.render(profiles).endswith("\n")
+    assert renderer.render([]).endswith("\n")
+
+
 def test_markdown() -> None:
-    golden.check("matrix.md", MATRIX_RENDERERS[1].render(host_matrix()))
+    golden.check("matrix.md", render_markdown_matrix(host_matrix()))
 
 
-def test_power_modes_stand_apart() -> None:
+def test_power_modes_have_tables_of_their_own() -> None:
     text = render_matrix(mac_matrix(), width=100)
     normal, low = text.index("power mode: normal"), text.index("power mode: low power")
     assert normal < text.index("a.mlpackage") < low < text.index("b.mlpackage")
     assert "stopped before all was done" in text
+    assert matrix._INTERRUPTED == batch.INTERRUPTED
+
+
+def test_models_before_anything_is_known() -> None:
+    text = render_matrix([PROFILES["operations"](), PROFILES["operations"]()], state="reading")
+    assert text.splitlines() == ["Matrix  2 models", "", "reading"]

@@ -5,19 +5,17 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from coremlscope.forecast.estimating import Estimated
 
 from coremlscope import ir
-from coremlscope.cost.latency.model import LatencyEstimate
-from coremlscope.describe.model import ModelSummary
-from coremlscope.describe.stages import StageSummary
-from coremlscope.devices import find_device
-from coremlscope.figures import Figure
 from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.terminal.estimates import render_estimates
-from coremlscope.results.profile import Profile, StageTiming
+from coremlscope.results.measurement import StageTiming
+from coremlscope.results.model import ModelSummary, StageSummary
+from coremlscope.results.profile import Profile
 from tests.support import golden
+from tests.support.comparisons import with_measurement
+from tests.support.planned_profiles import KERNELS, device_estimates
 from tests.support.profiles import small_profile, small_summary
 
 _ABSENT = ir.VisionFeaturePrint.absent
@@ -26,23 +24,38 @@ _ABSENT = ir.VisionFeaturePrint.absent
 def _summary() -> ModelSummary:
     stages = (
         StageSummary(
-            "model0", "visionFeaturePrint", (("image", "image BGR 299×299"),), (("print", "float64 2048"),),
-            (("extractor", "scene, version 1"), ("looks at", "an image of 299×299 pixels")), _ABSENT,
+            name="model0",
+            kind="visionFeaturePrint",
+            inputs=(("image", "image BGR 299×299"),),
+            outputs=(("print", "float64 2048"),),
+            facts=(("extractor", "scene, version 1"), ("looks at", "an image of 299×299 pixels")),
+            absent=_ABSENT,
         ),
         StageSummary(
-            "encoder/model0", "neuralNetworkClassifier", (("print", "float64 2048"),),
-            (("label", "string"), ("odds", "dictionary string → double")), (), "", 7, 41_000, 164_000,
+            name="encoder/model0",
+            kind="neuralNetworkClassifier",
+            inputs=(("print", "float64 2048"),),
+            outputs=(("label", "string"), ("odds", "dictionary string → double")),
+            operations=7,
+            parameters=41_000,
+            weights_bytes=164_000,
         ),
-    )  # fmt: skip
+    )
     return dataclasses.replace(small_summary(), kind="pipelineClassifier", stages=stages)
 
 
 def _profile() -> Profile:
     timings = (
-        StageTiming("model0", "visionFeaturePrint", _ABSENT),
-        StageTiming("encoder/model0", "neuralNetworkClassifier", "", 0.0012, 0.0003, 0.0008),
+        StageTiming(name="model0", kind="visionFeaturePrint", absent=_ABSENT),
+        StageTiming(
+            name="encoder/model0",
+            kind="neuralNetworkClassifier",
+            run_s=0.0012,
+            convert_s=0.0003,
+            operations_s=0.0008,
+        ),
     )
-    return dataclasses.replace(small_profile(), model=_summary(), stages=timings)
+    return dataclasses.replace(with_measurement(small_profile(), stages=timings), model=_summary())
 
 
 SUBJECTS = {"inspect": _summary, "profile": _profile}
@@ -77,10 +90,10 @@ def test_a_model_of_the_system_alone() -> None:
         assert _ABSENT in text
 
 
-def test_estimates_say_what_they_lack() -> None:
-    latency = Figure(0.001, 0.0005, 0.002, "estimated")
-    estimate = LatencyEstimate(latency, "calibrated", "compute", {"compute": 0.001}, {}, 0, ())
-    result = Estimated("a/m.mlmodel", find_device("m1"), "all", estimate, ("model0 (visionFeaturePrint)",))
-    assert "m without model0 (visionFeaturePrint): not known" in render_estimates([result, result])
-    profile = dataclasses.replace(small_profile(), estimates=(result.for_profile(),))
-    assert "without model0 (visionFeaturePrint): not known" in render_console(profile)
+def test_estimates_say_what_they_leave_out() -> None:
+    left_out = ("model0 (visionFeaturePrint)",)
+    estimates = tuple(dataclasses.replace(e, left_out=left_out) for e in device_estimates())
+    profile = dataclasses.replace(_profile(), kernels=KERNELS, estimates=estimates)
+    assert "sample without model0 (visionFeaturePrint): unknown" in render_estimates([profile])
+    for text in (render_console(profile), render_markdown(profile)):
+        assert "without model0 (visionFeaturePrint): unknown" in text

@@ -9,14 +9,22 @@ from coremlscope.devices import all_chips
 from coremlscope.render.plan_json import plan_to_json, render_plan_json
 from coremlscope.render.reasons import group_reasons
 from coremlscope.render.terminal.devices import devices_to_json, render_chip, render_chips
-from coremlscope.render.terminal.plan import CHOSEN, SUPPORTED, UNKNOWN, UNSUPPORTED, render_plan
+from coremlscope.render.terminal.plan import (
+    CHOSEN,
+    SUPPORTED,
+    UNKNOWN,
+    UNSUPPORTED,
+    render_differences,
+    render_plan,
+)
 from tests.support import golden
+from tests.support.partial_profiles import PROFILES
 from tests.support.plans import small_plan
 
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_screens(width: int) -> None:
-    text = render_plan(small_plan(every=True), source="folder/net.mlpackage", width=width)
+    text = render_plan(small_plan(every=True), width=width)
     golden.check(f"plan_{width}.txt", text)
 
 
@@ -52,8 +60,9 @@ def test_planned_figures_never_look_measured() -> None:
 
 
 def test_reasons_are_grouped() -> None:
-    (function,) = small_plan().functions.values()
-    groups = group_reasons(function, "all")
+    profile = small_plan()
+    view = profile.plans[0].view(profile.ops)
+    groups = group_reasons(view, view.functions()["main"])
     assert [(group.reason.rule, len(group.ops)) for group in groups] == [("gpu-odd", 2), ("ne-int32", 2)]
 
 
@@ -78,6 +87,27 @@ def test_json() -> None:
     assert set(plan["functions"]["main"]["settings"]) == {"all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"}
     assert first["settings"]["cpu_only"]["preferred"] == "cpu"
     assert sum(op["weight"] for op in ops) == pytest.approx(1)
+
+
+def test_two_plans_side_by_side() -> None:
+    profile = PROFILES["several measurements"]()
+    text = render_plan(profile, width=100)
+    first, second = text.index("planned by Core ML itself"), text.index("planned by Core ML's cost model")
+    assert first < text.index("Operations") < second
+    assert render_differences(profile, width=100).splitlines() == [
+        "",
+        "Against the rules: main  5 of 6 on the same unit",
+        "  operation   type    Core ML  rules",
+        "  classifier  linear  NE       CPU",
+    ]
+    assert plan_to_json(profile, profile.plans[1])["compute_units"] == "all"
+
+
+def test_no_plan() -> None:
+    with pytest.raises(LookupError):
+        plan_to_json(PROFILES["operations"]())
+    with pytest.raises(LookupError):
+        render_differences(small_plan())
 
 
 def test_chips_as_json() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from coremlscope.render.trace import render_trace
+from tests.support.partial_profiles import PROFILES
 from tests.support.planned_profiles import planned_profile
 from tests.support.profiles import small_profile
 
@@ -54,13 +55,19 @@ def test_slices_of_a_track_follow_each_other(events: list[Event]) -> None:
 
 def test_processes_say_where_numbers_come_from(events: list[Event]) -> None:
     assert list(names(events, "process_name").values()) == [
-        "measured on scripted 1.0 on Example 9000",
-        "planned: M1, all", "estimated: M1, all", "planned: M1, cpu_only", "estimated: M1, cpu_only",
-    ]  # fmt: skip
+        "measured: scripted 1.0 on Made-up 9000",
+        "planned: M1, all",
+        "estimated: M1, all",
+        "planned: M1, cpu_only",
+        "estimated: M1, cpu_only",
+    ]
     tracks = names(events, "thread_name")
     assert [title for (process, _), title in tracks.items() if process == 2] == [
-        "CPU", "GPU", "Neural Engine", "unknown",
-    ]  # fmt: skip
+        "CPU",
+        "GPU",
+        "Neural Engine",
+        "unknown",
+    ]
     for event in events:
         if event["ph"] == "X":
             process = names(events, "process_name")[event["pid"], 0]
@@ -70,8 +77,12 @@ def test_processes_say_where_numbers_come_from(events: list[Event]) -> None:
 def test_measured_times_are_microseconds(events: list[Event]) -> None:
     phases = [e for e in events if e["ph"] == "X" and (e["pid"], e["tid"]) == (1, 1)]
     assert Counter(e["name"] for e in phases) == {
-        "warm-up of compile": 1, "compile": 3, "load": 1, "warm-up of predict": 2, "predict": 4,
-    }  # fmt: skip
+        "warm-up of compile": 1,
+        "compile": 3,
+        "load": 1,
+        "warm-up of predict": 2,
+        "predict": 4,
+    }
     assert phases[0]["dur"] == 500_000
     groups = [e for e in events if e["ph"] == "X" and (e["pid"], e["tid"]) == (1, 2)]
     assert [e["dur"] for e in groups] == pytest.approx([100, 600, 100, 200])
@@ -82,8 +93,14 @@ def test_measured_times_are_microseconds(events: list[Event]) -> None:
 def test_planned_operations_lie_on_their_units(events: list[Event]) -> None:
     planned = [e for e in events if e["ph"] == "X" and e["pid"] == 2]
     assert [(e["tid"], e["dur"]) for e in planned] == [
-        (1, 0), (1, 500), (1, 0), (3, 250), (3, 125), (1, 1000), (4, 0),
-    ]  # fmt: skip
+        (1, 0),
+        (1, 500),
+        (1, 0),
+        (3, 250),
+        (3, 125),
+        (1, 1000),
+        (4, 0),
+    ]
     assert planned[0]["args"]["operation"]["id"] == "main/input"
 
 
@@ -109,3 +126,23 @@ def test_without_plans_there_is_what_was_measured() -> None:
     assert {e["pid"] for e in json.loads(text)["traceEvents"]} == {1}
     assert "\\x1b" in text
     assert "\x1b" not in text
+
+
+def test_every_measurement_and_plan_is_a_process() -> None:
+    trace = json.loads(render_trace(PROFILES["several measurements"]()))
+    found = trace["traceEvents"]
+    assert list(names(found, "process_name").values()) == [
+        "measured: scripted 1.0 on Made-up 9000, 2 threads",
+        "measured: scripted 1.0 on Made-up 9000, 4 threads",
+        "measured: Core ML on Apple M2, cpu_and_ne",
+        "measured: Core ML on Apple M2, cpu_only",
+        "planned by Core ML: M1, all",
+        "planned: M1, all",
+        "planned: M1, cpu_only",
+    ]
+    tracks = names(found, "thread_name")
+    assert [title for (process, _), title in tracks.items() if process == 3] == ["phases"]
+
+
+def test_nothing_but_operations() -> None:
+    assert json.loads(render_trace(PROFILES["operations"]()))["traceEvents"] == []

@@ -20,6 +20,7 @@ from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.files import write_profiles
+from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, Provenance
 from coremlscope.server.app import App, Request, Response
 from coremlscope.server.jobs import Job, JobQueue
@@ -96,7 +97,7 @@ def _wait(app: App, status: str) -> Job:
 
 
 @pytest.mark.parametrize("path", ["/", "/wrong/", "/wrong/state", f"/{_TOKEN}x/", "//", "/%2e%2e/state"])
-def test_nothing_is_told_without_the_token(app: App, path: str) -> None:
+def test_nothing_is_shown_without_the_token(app: App, path: str) -> None:
     response = _get(app, path)
     assert response.status == HTTPStatus.NOT_FOUND
     assert _TOKEN.encode() not in response.content
@@ -273,9 +274,11 @@ def test_the_first_measurement_of_several_is_shown(tmp_path: Path) -> None:
 
 def test_lists_of_profiles_are_one_entry(app: App) -> None:
     later = dataclasses.replace(small_profile(), made=Provenance("2026-03-01T00:00:00Z"))
-    write_profiles(app.store.folder / "list.json", [small_profile(), later])
+    failed = Profile(model=ModelSummary(path="no-model.txt"))
+    write_profiles(app.store.folder / "list.json", [failed, small_profile(), later])
     (entry,) = app.store.entries()
-    assert (entry.profiles, entry.made_at, entry.problem) == (2, "2026-03-01T00:00:00Z", "")
+    assert (entry.profiles, entry.model, entry.problem) == (3, "sample.mlpackage", "")
+    assert entry.made_at == "2026-03-01T00:00:00Z"
     page = _get(app, f"/{_TOKEN}/profiles/list")
     assert page.status == HTTPStatus.OK
     assert b"coremlscope.profiles/2" in page.content

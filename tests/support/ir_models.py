@@ -80,9 +80,11 @@ def accumulator() -> ir.Model:
     state = ir.Feature("total", ir.StateFeature(ir.ArrayFeature(dtype=ir.DType.FP16, shape=(2,))))
     fp16 = ir.DType.FP16
     return model(
-        [array_feature("x", (2,), fp16)], [array_feature("y", (2,), fp16)],
-        {"main": ir.Graph(name="main", inputs=(x, total), ops=ops, outputs=(y,))}, [state],
-    )  # fmt: skip
+        [array_feature("x", (2,), fp16)],
+        [array_feature("y", (2,), fp16)],
+        {"main": ir.Graph(name="main", inputs=(x, total), ops=ops, outputs=(y,))},
+        [state],
+    )
 
 
 def perceptron(seed: int = 0, *, units: int = 64) -> ir.Model:

@@ -1,19 +1,26 @@
-"""A plan whose verdicts and costs are made up."""
+"""A plan whose verdicts and costs are made by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-
 from coremlscope import ir
 from coremlscope.devices import GPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeUnits, find_device, macos
+from coremlscope.forecast.columns import tabulate
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.placement.backend import BACKENDS, Backend, PlannedCost
 from coremlscope.placement.coreml_view import Node, view_function
+from coremlscope.placement.place import PlacedFunction, place
 from coremlscope.placement.search import TransitionCosts
 from coremlscope.placement.verdict import Reason, Verdict
+from coremlscope.results.model import FunctionSummary, ModelSummary
+from coremlscope.results.operations import OpRow, OpTable
+from coremlscope.results.profile import Profile
 from tests.support import graphs
+from tests.support.profiles import MADE
+
+__all__ = ["small_plan"]
 
 _TYPE = graphs.tensor(1, 64, 8, 8, dtype=ir.DType.FP16)
 _TRANSITION_COSTS = TransitionCosts({"ane": 0.125, "mps_graph": 0.125}, 0.125, {"ane": 0.125})
@@ -21,19 +28,34 @@ _EVERY: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_onl
 
 _SOURCE = "somebody/measurements"
 _INT = Reason(
-    NEURAL_ENGINE,
-    "ne-int32",
-    "int32 tensors: x is int32",
-    "keep the counting outside the model",
-    "measured",
-    _SOURCE,
+    unit=NEURAL_ENGINE,
+    rule="ne-int32",
+    text="int32 tensors: x is int32",
+    fix="keep the counting outside the model",
+    source=_SOURCE,
 )
-_GPU = Reason(GPU, "gpu-odd", "the GPU does not run this", "", "anecdotal", _SOURCE)
-_SLOW = Reason(NEURAL_ENGINE, "ne-slow", "a slow layout", "transpose less", "documented", _SOURCE, "advises")
+_GPU = Reason(
+    unit=GPU, rule="gpu-odd", text="the GPU does not run this", confidence="anecdotal", source=_SOURCE
+)
+_SLOW = Reason(
+    unit=NEURAL_ENGINE,
+    rule="ne-slow",
+    text="a slow layout",
+    fix="transpose less",
+    confidence="documented",
+    source=_SOURCE,
+    effect="advises",
+)
 
 
-def small_plan(*, every: bool = False) -> Plan:
-    """Six operations: most on the Neural Engine, two integers on the CPU, one that nobody knows."""
+def small_plan(*, every: bool = False) -> Profile:
+    """A profile with a plan of six operations, and nothing else.
+
+    Most are on the Neural Engine, two of integers on the CPU, and one is unknown.
+
+    Args:
+        every: Plans every setting instead of `all` only.
+    """
     kinds = ("relu", "abs", "sign", "square", "sqrt", "exp")
     x = given = graphs.value("image", _TYPE)
     ops = []
@@ -47,8 +69,24 @@ def small_plan(*, every: bool = False) -> Plan:
     graph = view_function(bind(function, OPS, None), macos(15))
     verdicts = {node.id: _verdicts(node) for node in graph.walk()}
     settings = _EVERY if every else _EVERY[:1]
-    plan = place(graph, verdicts, _prices, _TRANSITION_COSTS, settings)
-    return Plan(find_device("m1", "15"), settings, {"main": plan}, "M1, macOS 14.5", ("a remark",))
+    placed = place(graph, verdicts, _prices, _TRANSITION_COSTS, settings)
+    table = _table(placed)
+    plan = tabulate(
+        table, find_device("m1", "15"), {"main": placed}, settings, "M1, macOS 14.5", ("a remark",)
+    )
+    main = FunctionSummary(name="main", inputs=(), outputs=(), ops=dict.fromkeys(kinds, 1))
+    model = ModelSummary(path="folder/net.mlpackage", kind="mlProgram", functions=(main,))
+    return Profile(model=model, ops=table, made=MADE, plans=(plan,))
+
+
+def _table(placed: PlacedFunction) -> OpTable:
+    return OpTable.of(
+        OpRow(
+            id=op.id, type=op.type, name=op.name, function="main", outputs=op.types, output_names=op.outputs
+        )
+        for op in placed.ops
+        if not op.inserted
+    )
 
 
 def _verdicts(node: Node) -> Mapping[ComputeUnit, Verdict]:

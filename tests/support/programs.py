@@ -21,10 +21,15 @@ from coremlscope.ops.bind import BoundFunction, bind
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
 
 _TYPES = {
-    np.dtype(np.float16): types.fp16, np.dtype(np.float32): types.fp32, np.dtype(np.int32): types.int32,
-    np.dtype(np.int8): types.int8, np.dtype(np.uint8): types.uint8, np.dtype(np.int16): types.int16,
-    np.dtype(np.uint16): types.uint16, np.dtype(np.bool_): types.bool,
-}  # fmt: skip
+    np.dtype(np.float16): types.fp16,
+    np.dtype(np.float32): types.fp32,
+    np.dtype(np.int32): types.int32,
+    np.dtype(np.int8): types.int8,
+    np.dtype(np.uint8): types.uint8,
+    np.dtype(np.int16): types.int16,
+    np.dtype(np.uint16): types.uint16,
+    np.dtype(np.bool_): types.bool,
+}
 
 
 def build(

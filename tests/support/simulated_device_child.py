@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import coremlscope
-from coremlscope.measure.coreml import device_child as device_timing_child
+from coremlscope.measure.coreml import device_child
 
 coremlscope.install()
 
@@ -82,4 +82,4 @@ remote_device.Device._build_and_launch_model_runner_app = build
 async_wrapper._RemoteMLModelService.load_on_device = staticmethod(load_on_device)
 
 if __name__ == "__main__":
-    sys.exit(device_timing_child.main(sys.argv[1:]))
+    sys.exit(device_child.main(sys.argv[1:]))

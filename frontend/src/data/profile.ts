@@ -1,4 +1,5 @@
 import type { ComputeUnits, Estimate, Finding, Kernel, Measurement, Plan, Profile, SettingPlan } from "./schema";
+import { settingName } from "./words";
 
 /** A device with what is planned and estimated for it. Plans of different planners are targets of their own. */
 export interface Target {
@@ -83,7 +84,7 @@ export function remarksOf(profile: Profile): Remark[] {
 export function measurementName(all: readonly Measurement[], one: Measurement): string {
   const same = all.filter((other) => other.label === one.label);
   if (same.length < 2) return one.label;
-  const named = one.compute_units ? `${one.label}, ${one.compute_units}` : one.label;
+  const named = one.compute_units ? `${one.label}, ${settingName(one.compute_units)}` : one.label;
   const equal = same.filter((other) => other.compute_units === one.compute_units);
   return equal.length < 2 ? named : `${named} #${equal.indexOf(one) + 1}`;
 }

@@ -89,7 +89,7 @@ export interface Difference {
   plans: PlanChange[];
 }
 
-/** A file of the folder. Of a file that holds several profiles the first one is described. */
+/** A file of the folder. Of several profiles it describes the first one whose model could be read. */
 export interface Entry {
   /** Its name without the suffix: what addresses are made of. */
   id: string;

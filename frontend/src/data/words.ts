@@ -23,6 +23,9 @@ export const SETTING_NAMES: Record<ComputeUnits, string> = {
   cpu_only: "CPU only",
 };
 
+/** The name of a setting; runtimes may have settings of their own. */
+export const settingName = (setting: string): string => (setting in SETTING_NAMES ? SETTING_NAMES[setting as ComputeUnits] : setting);
+
 /** The units that each setting allows. */
 export const ALLOWED: Record<ComputeUnits, ComputeUnit[]> = {
   all: ["cpu", "gpu", "neural_engine"],

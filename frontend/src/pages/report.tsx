@@ -39,21 +39,23 @@ const VIEWS: readonly View[] = [
   {
     id: "timeline",
     title: "Timeline",
-    applies: (report) => hasTimes(report),
+    applies: (report) => hasTimes(report) || !!report.placement?.totalMs,
     view: () => <Timeline />,
   },
   {
     id: "roofline",
     title: "Roofline",
-    applies: (report) => hasTimes(report),
+    applies: hasTimes,
     view: () => <Roofline />,
   },
   { id: "memory", title: "Memory", applies: (report) => !!report.table.live_bytes.some((size) => size), view: () => <Memory /> },
   { id: "weights", title: "Weights", applies: (report) => report.model.weights.length > 0, view: () => <Weights /> },
 ];
 
-/** Whether anything in it has operation times. */
-const hasTimes = (report: Report): boolean => report.groups.length > 0 || report.placement !== null || report.estimate !== null;
+/** Whether groups of operations are timed or estimated. */
+function hasTimes(report: Report): boolean {
+  return report.groups.length > 0 || !!report.estimate?.kernel_s.length;
+}
 
 /** The page of a profile, or of a model without one. */
 export function ReportPage(props: { result: ProfileForm | ModelForm; back?: ComponentChildren }) {

@@ -17,19 +17,21 @@ export function Findings() {
   const [isOpen, open] = useState(false);
   return (
     <Section id="findings" title="Findings" actions={<CopyButton label="Copy the findings as text" text={() => toText(remarks, found)} />}>
-      <ul class="findings">
-        {remarks.map(({ finding, on }) => (
-          <li key={`${finding.id} ${on} ${finding.text}`} class={`finding finding-${finding.severity}`}>
-            <span class="severity">{SEVERITY_WORDS[finding.severity]}</span>
-            <div>
-              {finding.text}
-              {on && measurements.length > 1 && <span class="faint"> ({on})</span>}
-              {finding.hint && <div class="fix">→ {finding.hint}</div>}
-              <Operations ids={finding.ops} />
-            </div>
-          </li>
-        ))}
-      </ul>
+      {remarks.length > 0 && (
+        <ul class="findings">
+          {remarks.map(({ finding, on }) => (
+            <li key={`${finding.id} ${on} ${finding.text}`} class={`finding finding-${finding.severity}`}>
+              <span class="severity">{SEVERITY_WORDS[finding.severity]}</span>
+              <div>
+                {finding.text}
+                {on && measurements.length > 1 && <span class="faint"> ({on})</span>}
+                {finding.hint && <div class="fix">→ {finding.hint}</div>}
+                <Operations ids={finding.ops} />
+              </div>
+            </li>
+          ))}
+        </ul>
+      )}
       {placement && (
         <>
           <h3 class="findings-title">

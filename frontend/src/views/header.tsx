@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { predictionsPerSecond, switches } from "../data/profile";
 import type { FeatureSummary, Machine, Measurement, Phase, Provenance } from "../data/schema";
 import { plannedColumns, unitShares } from "../data/totals";
-import { kindName, SETTING_NAMES, UNIT_NAMES } from "../data/words";
+import { kindName, SETTING_NAMES, settingName, UNIT_NAMES } from "../data/words";
 import { bytes, count, duration, fileName, moment, plural, rateInWords } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
@@ -118,7 +118,9 @@ function MeasurementFacts(props: { measurement: Measurement }) {
         {at && `; ${moment(at)}`}
       </Fact>
       <Fact name="Runtime">
-        {[name, units, threads === null ? "" : plural(threads, "thread"), settings.precision].filter(Boolean).join(", ")}
+        {[name, units && settingName(units), threads === null ? "" : plural(threads, "thread"), settings.precision]
+          .filter(Boolean)
+          .join(", ")}
       </Fact>
     </>
   );
@@ -181,7 +183,7 @@ function MeasuredTile(props: { title: string; phase: Phase; measurement: Measure
       title={props.title}
       value={duration(phase.statistics.median)}
       text={rate === null ? `median of ${phase.statistics.count}` : rateInWords(rate, "prediction")}
-      tag={<OriginTag origin="measured" on={measurement.label} />}
+      tag={<OriginTag origin="measured" on={props.main ? measurement.label : undefined} />}
       hint={`Median of ${phase.statistics.count}, ${measurement.label}`}
       main={props.main ?? false}
     />
@@ -198,7 +200,7 @@ function PlanTile() {
   const where = shares.map((one) => `${one.ops} on ${one.unit ? `the ${UNIT_NAMES[one.unit]}` : "unknown units"}`).join(", ");
   return (
     <Tile
-      title={`Planned on ${target.device}`}
+      title={`Planned cost on ${target.device}`}
       value={placement.totalMs === null ? plural(total, "operation") : duration(placement.totalMs / 1e3)}
       text={`operations: ${where}; ${changes}`}
       tag={<OriginTag origin="planned" />}

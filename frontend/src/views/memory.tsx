@@ -18,7 +18,7 @@ export function Memory() {
   const shown = at ?? peak;
   const unknown = live.filter((value) => value === null).length;
   return (
-    <Section id="memory" title="Memory of values" note={<OriginTag origin="declared" />}>
+    <Section id="memory" title="Memory of live values" note={<OriginTag origin="declared" />}>
       <p class="dim">
         At most <b>{bytes(live[peak] ?? 0)}</b> of values are live at once, at <Operation index={peak} />, in addition to{" "}
         {bytes(model.weights_bytes)} of weights.

@@ -98,10 +98,28 @@ function ProfileRow(props: { index: number; name: string; profile: Profile; colu
         <a href={`#profile-${index}`} title={model.path}>
           {name}
         </a>
-        {error && <div class="row-error">{error.finding.text}</div>}
         {warnings > 0 && <div class="faint">{plural(warnings, "warning")}</div>}
       </th>
-      <td>{model.kind && kindName(model.kind)}</td>
+      {error && !model.kind ? (
+        <td class="row-error" colSpan={3 + columns.length}>
+          {error.finding.text}
+        </td>
+      ) : (
+        <Cells index={index} profile={profile} columns={columns} error={error?.finding.text ?? ""} />
+      )}
+    </tr>
+  );
+}
+
+function Cells(props: { index: number; profile: Profile; columns: readonly TimeColumn[]; error: string }) {
+  const { index, profile, columns } = props;
+  const { model } = profile;
+  return (
+    <>
+      <td class="kind">
+        {kindName(model.kind)}
+        {props.error && <div class="row-error">{props.error}</div>}
+      </td>
       <td class="number">{profile.ops.id.length || ""}</td>
       <td class="number">{model.parameters ? count(model.parameters) : ""}</td>
       {columns.map((column) => {
@@ -112,6 +130,6 @@ function ProfileRow(props: { index: number; name: string; profile: Profile; colu
           </td>
         );
       })}
-    </tr>
+    </>
   );
 }

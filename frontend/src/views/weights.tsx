@@ -14,7 +14,7 @@ export function Weights() {
         <table class="plain">
           <thead>
             <tr>
-              <th scope="col">Kept as</th>
+              <th scope="col">Stored as</th>
               <th scope="col">Used as</th>
               {["Tensors", "Parameters", "Bits each", "Size", "Share"].map((head) => (
                 <th scope="col" class="number" key={head}>

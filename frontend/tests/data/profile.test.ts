@@ -106,9 +106,9 @@ describe("measurements", () => {
     ];
     expect(all.map((one) => measurementName(all, one))).toEqual([
       "ONNX Runtime on a PC",
-      "Core ML on M2, all",
-      "Core ML on M2, cpu_only #1",
-      "Core ML on M2, cpu_only #2",
+      "Core ML on M2, All",
+      "Core ML on M2, CPU only #1",
+      "Core ML on M2, CPU only #2",
     ]);
   });
 });

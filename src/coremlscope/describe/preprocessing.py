@@ -28,7 +28,7 @@ _IMAGENET_MEAN, _IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229
 _TOLERANCE = 0.03
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preprocessing:
     """A pixel `p` of each channel becomes `scale × p + bias`.
 
@@ -134,7 +134,14 @@ def _follow(graph: Graph, constants: dict[str, Constant], name: str, image: Imag
             pending = []
         current = op.outputs[0].name
     factors, summands = tuple(scale.tolist()), tuple(bias.tolist())
-    return Preprocessing(name, channels, factors, summands, tuple(found), has_mean_image)
+    return Preprocessing(
+        input=name,
+        channels=channels,
+        scale=factors,
+        bias=summands,
+        ops=tuple(found),
+        has_mean_image=has_mean_image,
+    )
 
 
 def _is_mean_image(op: Op, current: str, image: ImageFeature, planes: int) -> bool:

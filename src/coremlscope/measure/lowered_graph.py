@@ -18,7 +18,7 @@ _RANDOM = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoweredNode:
     """A top-level node of the lowered graph, with everything nested in it.
 
@@ -69,7 +69,11 @@ class LoweredGraph:
         read += sorted(_read_inside(node) - set(read))
         index = len(self.nodes)
         number = self._number(node, index)
-        self.nodes.append(LoweredNode(node.op_type, tuple(read), outputs, ops, inner, number))
+        self.nodes.append(
+            LoweredNode(
+                op_type=node.op_type, inputs=tuple(read), outputs=outputs, ops=ops, inner=inner, number=number
+            )
+        )
         self.maker.update((name, index) for name in outputs)
         if outputs:
             self.result.update(dict.fromkeys((node.name, *outputs), outputs[0]))

@@ -221,7 +221,7 @@ class _Flow:
         return found - {op_id}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Kind:
     """A kind of finding.
 
@@ -251,9 +251,22 @@ def _is_large(row: OpRange) -> bool:
 
 #: The most severe first; each operation is listed once.
 _KINDS = (
-    _Kind("fp16-overflow", "warning", lambda _, row: row.overflows > 0, _overflow),
-    _Kind("fp16-infinity", "warning", lambda _, row: row.overflows + row.infinities > 0, _infinity, True),
-    _Kind("fp16-nan", "warning", lambda _, row: row.nans > 0, _nan, True),
-    _Kind("fp16-sum", "warning", lambda op, row: op.type in _ACCUMULATING and _is_large(row), _large_sum),
-    _Kind("fp16-near-overflow", "info", lambda _, row: _is_large(row), _large),
+    _Kind(id="fp16-overflow", severity="warning", applies=lambda _, row: row.overflows > 0, tell=_overflow),
+    _Kind(
+        id="fp16-infinity",
+        severity="warning",
+        applies=lambda _, row: row.overflows + row.infinities > 0,
+        tell=_infinity,
+        is_inherited=True,
+    ),
+    _Kind(
+        id="fp16-nan", severity="warning", applies=lambda _, row: row.nans > 0, tell=_nan, is_inherited=True
+    ),
+    _Kind(
+        id="fp16-sum",
+        severity="warning",
+        applies=lambda op, row: op.type in _ACCUMULATING and _is_large(row),
+        tell=_large_sum,
+    ),
+    _Kind(id="fp16-near-overflow", severity="info", applies=lambda _, row: _is_large(row), tell=_large),
 )

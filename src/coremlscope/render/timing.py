@@ -234,7 +234,7 @@ def describe_units(measurement: Measurement) -> str:
     """The setting of compute units, and whether it had an effect."""
     if measurement.compute_units:
         return measurement.compute_units
-    return f"{measurement.settings.compute_units}: recorded only, the processor above does all the work"
+    return f"{measurement.settings.compute_units}, recorded only: the processor does all the work"
 
 
 def phase_cells(phase: Phase) -> dict[str, str]:

@@ -26,7 +26,7 @@ _MOST_ALIKE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A file of the folder. Of a file that holds several profiles the first one is described.
+    """A file of the folder. Of several profiles it describes the first one whose model could be read.
 
     Attributes:
         id: Its name without the suffix: what addresses are made of.
@@ -117,7 +117,7 @@ class ProfileStore:
         return self.folder / f"{id_}.json"
 
     def add(self, source: Path, model: str) -> str:
-        """Copies a file of profiles into the folder; its name tells the model and when it was made.
+        """Copies a file of profiles into the folder; it is named after the model and the time it was made.
 
         Args:
             source: The file.
@@ -170,7 +170,7 @@ def _describe(path: Path) -> Entry:
         profiles = read_profiles(path)
         if not profiles:
             return Entry(id=path.stem, problem=f"{path} holds no profile")
-        first = profiles[0]
+        first = next((profile for profile in profiles if profile.model.container), profiles[0])
         label, predict = _headline(first)
         phases = first.measurement.phases if first.measurements else {}
         return Entry(

@@ -18,19 +18,31 @@ from coremlscope.cli import main
 from coremlscope.errors import (
     CoremlscopeError,
     EngineError,
+    InputError,
     MissingDependencyError,
     UnsupportedModelError,
     UsageError,
 )
 from coremlscope.formats import container
-from coremlscope.measure.coreml import device_child as device_timing_child
-from coremlscope.measure.coreml.device import device_timer, time_on_device
+from coremlscope.ir import Model
+from coremlscope.measure.contract import Progress, Subject, resolve_settings
+from coremlscope.measure.coreml import device_child
+from coremlscope.measure.coreml.device import DeviceMeasurer, device_measurer
 from coremlscope.measure.coreml.device_child import choose_device
+from coremlscope.results.measurement import Measurement, Settings
 from tests.support import converted_models
 from tests.support.ir_models import perceptron
 
 CHILD = (sys.executable, str(Path(__file__).parents[2] / "support" / "simulated_device_child.py"))
 TEAM = "A1B2C3D4E5"
+
+
+def measure(
+    model: Model, device: str, folder: Path, settings: Settings, progress: Progress | None = None
+) -> Measurement:
+    measurer = DeviceMeasurer(device=device, team=TEAM, folder=folder, command=CHILD)
+    resolved = resolve_settings(model, settings)
+    return measurer.measure(Subject.of(model, resolved), resolved, progress=progress)
 
 
 @pytest.fixture(scope="module")
@@ -62,16 +74,22 @@ def mac(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_device_times(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXPECTED_UNITS", "CPU_AND_NE")
     told: list[str] = []
-    timing = time_on_device(
+    measured = measure(
         container.read(package),
-        "cpu_and_ne", device="ann's iphone", team=TEAM, folder=tmp_path, iterations=4,
-        progress=lambda phase, *_: told.append(phase), command=CHILD,
-    )  # fmt: skip
-    assert timing.by == "Core ML on Ann’s iPhone, iOS 26.1"
-    assert (timing.compute_units, timing.power_mode) == ("cpu_and_ne", "")
-    assert (timing.load.warmups_s, timing.load.samples_s) == ((9.0,), (2.0, 2.0))
-    assert timing.predict.warmups_s == pytest.approx((0.003, 0.004, 0.005))
-    assert timing.predict.samples_s == pytest.approx((0.006, 0.007, 0.008, 0.009))
+        "ann's iphone",
+        tmp_path,
+        Settings(compute_units="cpu_and_ne", iterations=4),
+        lambda phase, *_: told.append(phase),
+    )
+    assert measured.label == "Core ML on Ann’s iPhone, iOS 26.1"
+    assert (measured.machine.processor, measured.machine.os) == ("Ann’s iPhone", "iOS 26.1")
+    assert (measured.machine.cores, measured.machine.python) == (None, "")
+    assert (measured.compute_units, measured.machine.power_mode) == ("cpu_and_ne", "")
+    assert measured.load is not None
+    assert measured.predict is not None
+    assert (measured.load.warmups_s, measured.load.samples_s) == ((9.0,), (2.0, 2.0))
+    assert measured.predict.warmups_s == pytest.approx((0.003, 0.004, 0.005))
+    assert measured.predict.samples_s == pytest.approx((0.006, 0.007, 0.008, 0.009))
     assert told == ["load"] * 3 + ["warm-up"] * 3 + ["predict"] * 4
 
 
@@ -80,9 +98,9 @@ def test_a_matrix_of_a_device(
     weightless: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("EXPECTED_UNITS", "CPU_ONLY")
-    monkeypatch.setattr("coremlscope.matrix.power_mode", lambda: "that of the Mac")
+    monkeypatch.setattr("coremlscope.batch.power_mode", lambda: "that of the Mac")
     monkeypatch.setattr(
-        "coremlscope.measure.coreml.device.device_timer", partial(device_timer, command=CHILD)
+        "coremlscope.measure.coreml.device.device_measurer", partial(device_measurer, command=CHILD)
     )
     arguments = [str(weightless), "--compute-units", "cpu_only", "--iterations", "3", "--on-device", "any"]
     assert main(["matrix", *arguments, "--team", TEAM]) == 0
@@ -96,22 +114,14 @@ def test_what_the_device_says(package: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("EXPECTED_UNITS", "ALL")
     monkeypatch.setenv("DEVICE_FAILS", "1")
     with pytest.raises(EngineError, match=r"^Core ML failed: DeviceCtlError: the app is gone$") as caught:
-        time_on_device(
-            container.read(package),
-            "all",
-            device="any",
-            team=TEAM,
-            folder=tmp_path,
-            iterations=1,
-            command=CHILD,
-        )
+        measure(container.read(package), "any", tmp_path, Settings(iterations=1))
     assert "developer mode" in caught.value.hint
 
 
 def test_the_child_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.txt").write_text("no model")
     arguments = [str(tmp_path / "x.txt"), "all", "1", "3", "0", "any", TEAM, str(tmp_path)]
-    assert device_timing_child.main(arguments) == 1
+    assert device_child.main(arguments) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "x.txt" in line
     assert "Error" not in line
@@ -202,5 +212,12 @@ def test_models_that_cannot_be_sent(tmp_path: Path) -> None:
     ]
     for model, message in expected:
         with pytest.raises(UnsupportedModelError, match=message) as caught:
-            time_on_device(model, "all", device="any", team=TEAM, folder=tmp_path, iterations=1)
+            measure(model, "any", tmp_path, Settings(iterations=1))
         assert isinstance(caught.value, CoremlscopeError)
+
+
+def test_given_values_are_refused(package: Path, tmp_path: Path) -> None:
+    model = container.read(package)
+    measurer = DeviceMeasurer(device="any", team=TEAM, folder=tmp_path, command=CHILD)
+    with pytest.raises(InputError, match="synthetic inputs"):
+        measurer.measure(Subject.of(model, Settings()), Settings(), inputs={"x": 0})

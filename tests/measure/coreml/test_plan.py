@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from functools import partial
 from pathlib import Path
 
 import coremltools as ct
 import pytest
-from coremlscope.forecast.planning import plan_model
 
-from coremlscope.devices import CPU, NEURAL_ENGINE, find_device
+from coremlscope import api
+from coremlscope.devices import CPU, ComputeUnits, find_device
 from coremlscope.errors import EngineError
-from coremlscope.formats import container
-from coremlscope.measure.coreml.plan import Answer, Limits, ask_core_ml, plan_from_apple
+from coremlscope.measure.coreml.plan import Answer, Limits, ask_core_ml, plan_from_core_ml
 from coremlscope.placement.analytics import AnalysedOp
+from coremlscope.results.plan import PlanView
+from coremlscope.results.profile import Profile
 from tests.support import converted_models
+from tests.support.coreml_children import PLAN_CHILD
 
 
 @pytest.fixture(scope="module")
@@ -27,26 +31,25 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_process_of_its_own_answers(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COREMLSCOPE_DEVICE", "m1")
     monkeypatch.setenv("COREMLSCOPE_OS", "14.5")
-    answer = ask_core_ml(package, "cpu_only")
-    ours = plan_model(container.read(package), find_device("m1", "14.5"), "cpu_only")
-    theirs = plan_from_apple(ours, answer)
-    (function,) = theirs.functions.values()
-    (mine,) = ours.functions.values()
-    for apple, rules in zip(function.ops, mine.ops, strict=True):
+    answer = ask_core_ml(package, "cpu_only", command=PLAN_CHILD)
+    ours = planned(package, "cpu_only")
+    theirs = told(ours, answer, "cpu_only")
+    for apple, rules in zip(theirs.ops, view_of(ours).ops, strict=True):
         assert apple.id == rules.id
         if not apple.inserted:
-            assert apple.choices["cpu_only"].unit == CPU
-            assert apple.choices["cpu_only"].weight == pytest.approx(rules.choices["cpu_only"].weight)
-    assert "not yet confirmed on a device" in theirs.notes[0]
+            assert apple.unit == CPU
+            assert apple.weight == pytest.approx(rules.weight)
+    assert theirs.compute_units == "cpu_only"
+    assert (theirs.plan.planner, theirs.plan.origin) == ("Core ML", "planned")
+    assert "not yet confirmed on a device" in theirs.plan.notes[0]
 
 
 def test_analytics_give_costs_and_messages(package: Path) -> None:
-    ours = plan_model(container.read(package), find_device("m1", "14.5"), "all")
-    (function,) = ours.functions.values()
-    op = next(op for op in function.ops if op.type == "linear")
+    ours = planned(package)
+    op = next(op for op in view_of(ours).ops if op.type == "linear")
     places = {
         "type": "linear",
-        "outputs": list(op.outputs),
+        "outputs": list(op.output_names),
         "preferred": "cpu",
         "supported": ["cpu", "gpu"],
         "weight": 0.25,
@@ -54,19 +57,84 @@ def test_analytics_give_costs_and_messages(package: Path) -> None:
     analysed = AnalysedOp(
         function="main",
         type="linear",
-        outputs=op.outputs,
+        outputs=op.output_names,
         selected="bnns",
         estimated_ms={"bnns": 0.5, "classic_cpu": 0.6},
         messages={"ane": "No."},
     )
-    theirs = plan_from_apple(ours, Answer({"main": [places]}, [analysed]))
-    (apple,) = [found for found in theirs.functions["main"].ops if found.id == op.id]
-    assert (apple.choices["all"].backend, apple.choices["all"].weight) == ("bnns", 0.25)
-    assert apple.cost_ms("all") == 0.5
-    assert apple.supported("gpu") == "yes"
-    assert [reason.core_ml for reason in apple.verdicts[NEURAL_ENGINE].reasons] == ["No."]
-    others = [found for found in theirs.functions["main"].ops if found.id != op.id]
-    assert {found.choices["all"].unit for found in others} == {None}
+    theirs = told(ours, Answer({"main": [places]}, [analysed]))
+    (apple,) = [found for found in theirs.ops if found.id == op.id]
+    assert (apple.backend, apple.weight) == ("bnns", 0.25)
+    assert (apple.planned_ms, apple.cost_ms) == (0.5, {"bnns": 0.5, "classic_cpu": 0.6})
+    assert apple.cost_basis == {"bnns": "Core ML", "classic_cpu": "Core ML"}
+    assert apple.supported == {"cpu": "yes", "gpu": "yes", "neural_engine": "no"}
+    assert [(reason.unit, reason.core_ml) for reason in apple.why] == [("neural_engine", "No.")]
+    assert theirs.reasons(apple) == list(apple.why)
+    others = [found for found in theirs.ops if found.id != op.id]
+    assert {found.unit for found in others} == {None}
+    assert {unit for found in others for unit in found.supported.values()} == {"unknown"}
+    assert (theirs.setting.total_ms, theirs.setting.switches) == (0.5, 0)
+
+
+def test_an_analysis_of_another_type_does_not_count(package: Path) -> None:
+    ours = planned(package)
+    op = next(op for op in view_of(ours).ops if op.type == "linear")
+    analysed = AnalysedOp(
+        function="main",
+        type="conv",
+        outputs=op.output_names,
+        selected="bnns",
+        estimated_ms={"bnns": 0.5},
+        messages={},
+    )
+    theirs = told(ours, Answer({}, [analysed]))
+    assert {found.unit for found in theirs.ops} == {None}
+
+
+def test_changes_of_the_unit_are_counted(package: Path) -> None:
+    ours = planned(package)
+    listed = [op for op in view_of(ours).ops if not op.inserted]
+    assert len(listed) > 3
+    preferred = ["gpu" if index % 2 else "cpu" for index in range(len(listed))]
+    places = [
+        {
+            "type": op.type,
+            "outputs": list(op.output_names),
+            "preferred": unit,
+            "supported": ["cpu", "gpu"],
+            "weight": 0.1,
+        }
+        for op, unit in zip(listed, preferred, strict=True)
+    ]
+    theirs = told(ours, Answer({"main": places}, []))
+    assert theirs.setting.switches == theirs.setting.functions["main"].switches == len(listed) - 1
+    assert [op.unit for op in theirs.ops if not op.inserted] == preferred
+
+
+def test_both_plans_stand_beside_each_other(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COREMLSCOPE_DEVICE", "m1")
+    monkeypatch.setenv("COREMLSCOPE_OS", "14.5")
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
+    ask = partial(ask_core_ml, command=PLAN_CHILD)
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", ask)
+    profile = api.plan_by_core_ml(package, compute_units="cpu_and_ne")
+    assert [plan.planner for plan in profile.plans] == ["Core ML", "rules"]
+    assert [plan.device for plan in profile.plans] == ["M1", "M1"]
+    assert [[s.compute_units for s in plan.settings] for plan in profile.plans] == [["cpu_and_ne"]] * 2
+    assert Profile.from_json(json.loads(json.dumps(profile.to_json()))) == profile
+
+
+def planned(package: Path, setting: ComputeUnits = "all") -> Profile:
+    return api.plan(package, "m1", os="14.5", compute_units=setting)
+
+
+def view_of(profile: Profile) -> PlanView:
+    return profile.plans[0].view(profile.ops)
+
+
+def told(ours: Profile, answer: Answer, setting: ComputeUnits = "all") -> PlanView:
+    """What Core ML says, as a plan."""
+    return plan_from_core_ml(ours.plans[0], ours.ops, setting, answer).view(ours.ops)
 
 
 def child(code: str) -> list[str]:

@@ -8,6 +8,7 @@ its caches (CFFIXED_USER_HOME) makes every time the first and leaves nothing beh
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import platform
@@ -25,7 +26,7 @@ from coremlscope.errors import EngineError
 from coremlscope.placement.analytics import AnalysedOp, parse_analytics
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import FunctionCost, Plan, Reason, SettingPlan
+from coremlscope.results.plan import FunctionCost, Plan, PlannedOp, Reason, SettingPlan, segments
 
 __all__ = ["Limits", "ask_core_ml", "plan_from_core_ml", "this_mac"]
 
@@ -169,7 +170,7 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: A
     costs: dict[str, tuple[float | None, ...]] = {
         backend: tuple(None if op is None else op.costs.get(backend) for op in known) for backend in backends
     }
-    return dataclasses.replace(
+    plan = dataclasses.replace(
         ours,
         planner="Core ML",
         cost_model="this Mac",
@@ -188,6 +189,7 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: A
         advice=tuple(() for _ in known),
         settings=(_setting(setting, rows, chosen, known, ours),),
     )
+    return dataclasses.replace(plan, settings=(_with_switches(plan, ops),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,3 +287,19 @@ def _setting(
         backend=tuple(-1 if backend is None else backends.index(backend) for backend in chosen),
         weight=tuple(None if op is None else op.weight for op in known),
     )
+
+
+def _with_switches(plan: Plan, ops: OpTable) -> SettingPlan:
+    """The plan's setting, with how often the unit changes along the operations of each function."""
+    view = plan.view(ops)
+    functions = view.functions()
+    counted = {
+        name: FunctionCost(cost.total_ms, _switches(functions[name], plan))
+        for name, cost in view.setting.functions.items()
+    }
+    return dataclasses.replace(view.setting, functions=counted)
+
+
+def _switches(ops: tuple[PlannedOp, ...], plan: Plan) -> int:
+    units = [plan.backends[backend] for backend, _ in segments(ops) if backend is not None]
+    return sum(a != b for a, b in itertools.pairwise(units))

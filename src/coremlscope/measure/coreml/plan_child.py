@@ -48,13 +48,15 @@ def _operations(plan: Any, block: Any) -> list[dict[str, Any]]:
         usage = plan.get_compute_device_usage_for_mlprogram_operation(op)
         cost = plan.get_estimated_cost_for_mlprogram_operation(op)
         if usage is not None:
-            found.append({
-                "type": op.operator_name,
-                "outputs": [output.name for output in op.outputs],
-                "preferred": _unit(usage.preferred_compute_device),
-                "supported": [_unit(device) for device in usage.supported_compute_devices],
-                "weight": 0.0 if cost is None else cost.weight,
-            })  # fmt: skip
+            found.append(
+                {
+                    "type": op.operator_name,
+                    "outputs": [output.name for output in op.outputs],
+                    "preferred": _unit(usage.preferred_compute_device),
+                    "supported": [_unit(device) for device in usage.supported_compute_devices],
+                    "weight": 0.0 if cost is None else cost.weight,
+                }
+            )
         for inner in op.blocks:
             found.extend(_operations(plan, inner))
     return found

@@ -162,7 +162,7 @@ def show_device_latencies(screen: Screen, profile: Profile) -> None:
     screen.heading("On Apple devices", "estimated from published latencies; nothing of it was measured")
     columns = [
         Column("device", style="cyan"),
-        Column("setting"),
+        Column("setting", most=11),
         Column("estimate", is_number=True),
         Column("80 % within", is_number=True),
         Column("runs on"),

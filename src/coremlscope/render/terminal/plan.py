@@ -50,9 +50,7 @@ CHOSEN, SUPPORTED, UNSUPPORTED = "●", "○", "◇"
 UNKNOWN = "?"
 
 _LISTED_OPS, _LISTED_GROUPS, _LISTED_SEGMENTS = 30, 10, 8
-_WIDE = 120
-#: Titles of the columns of `setting_rows`.
-_SETTING_TITLES = ("", *UNIT_NAMES.values(), "switches", "planned in all")
+_WIDE, _NARROW = 120, 72
 
 
 def render_plan(profile: Profile, *, width: int = 100, color: bool = False, list_ops: bool = False) -> str:
@@ -122,7 +120,7 @@ def show_settings(screen: Screen, profile: Profile, plan: Plan) -> None:
     views = [plan.view(profile.ops, setting) for setting in plan.settings]
     remark = f"operations on each unit; {describe_planner(plan)}, nothing of it was measured"
     screen.heading(f"On {plan.device}, {plan.os}", remark)
-    screen.table(_SETTING_COLUMNS, setting_rows(views))
+    _show_setting_rows(screen, setting_rows(views))
 
 
 def setting_rows(views: Sequence[PlanView], function: str = "") -> list[tuple[str, ...]]:
@@ -146,10 +144,13 @@ def setting_rows(views: Sequence[PlanView], function: str = "") -> list[tuple[st
     return rows
 
 
-_SETTING_COLUMNS = [
-    Column("", style="cyan"),
-    *(Column(title, is_number=True) for title in _SETTING_TITLES[1:]),
-]
+def _show_setting_rows(screen: Screen, rows: list[tuple[str, ...]]) -> None:
+    titles = (*(_unit_title(screen, unit) for unit in UNITS), "switches", "planned in all")
+    screen.table([Column("", style="cyan"), *(Column(title, is_number=True) for title in titles)], rows)
+
+
+def _unit_title(screen: Screen, unit: ComputeUnit) -> str:
+    return SHORT_UNIT_NAMES[unit] if screen.width < _NARROW else UNIT_NAMES[unit]
 
 
 def render_differences(profile: Profile, *, width: int = 100, color: bool = False) -> str:
@@ -194,7 +195,7 @@ def _show_function(
     _show_segments(screen, view, ops)
     if len(views) > 1:
         screen.heading("Settings side by side", "operations on each unit, planned")
-        screen.table(_SETTING_COLUMNS, setting_rows(views, name))
+        _show_setting_rows(screen, setting_rows(views, name))
     _show_ops(screen, view, ops, list_ops)
     _show_reasons(screen, view, ops)
 
@@ -208,11 +209,12 @@ def _show_units(screen: Screen, view: PlanView, name: str, ops: tuple[PlannedOp,
         supported = sum(op.supported.get(unit) == "yes" for op in ops)
         unknown = sum(op.supported.get(unit) == "unknown" for op in ops)
         share = format_share(costs[unit] / total) if total else "–"
-        cells = [UNIT_NAMES[unit], str(counts[unit]), share, format_duration(costs[unit] / 1e3)]
+        cells = [_unit_title(screen, unit), str(counts[unit]), share, format_duration(costs[unit] / 1e3)]
         rows.append((*cells, str(supported), str(unknown) if unknown else ""))
     if counts[None]:
         rows.append(("unknown", str(counts[None]), "", "", "", ""))
-    titles = ("chosen", "cost share", "planned cost", "supported", "unknown")
+    shares = ("share", "cost") if screen.width < _NARROW else ("cost share", "planned cost")
+    titles = ("chosen", *shares, "supported", "unknown")
     screen.table([Column("", style="cyan"), *(Column(title, is_number=True) for title in titles)], rows)
     cost = view.setting.functions.get(name)
     if cost is not None:

@@ -14,7 +14,6 @@ from coremlscope.render.timing import (
     describe_machine,
     describe_runtime,
     describe_units,
-    disclaimer,
     group_name,
     kinds,
     measurement_name,
@@ -42,13 +41,13 @@ from coremlscope.units import format_count, format_duration, format_rate, format
 __all__ = ["show_findings", "show_profile"]
 
 _LISTED_KINDS, _LISTED_GROUPS = 8, 10
-_WIDE = 100
+_WIDE, _NARROW = 100, 72
 _BAR, _NARROW_BAR = 20, 14
 _STYLES: dict[Severity, str] = {"error": "red", "warning": "yellow", "info": ""}
 _PHASE_TITLES = ("runs", "min", "median", "mean", "p95", "p99", "max", "std")
-#: Left out where the screen is narrow, or where there is a table for each of several measurements.
-_NARROW_TITLES = tuple(title for title in _PHASE_TITLES if title != "max")
-_COMPACT_TITLES = ("runs", "min", "median", "p95", "max")
+_FEWER_TITLES = tuple(title for title in _PHASE_TITLES if title != "max")
+#: Where the screen is narrow, and where each of several measurements has a table.
+_FEWEST_TITLES = ("runs", "min", "median", "p95", "max")
 
 
 def show_profile(screen: Screen, profile: Profile) -> None:
@@ -64,7 +63,8 @@ def show_profile(screen: Screen, profile: Profile) -> None:
         _show_plans(screen, profile)
         show_findings(screen, profile.findings)
     screen.line()
-    device = "; --device NAME" if profile.measurements and not profile.estimates else ""
+    has_devices = profile.plans or profile.estimates
+    device = "; --device NAME" if profile.measurements and not has_devices else ""
     screen.line(f"more: -o report.html, or .md, .csv, .json, .trace.json{device}", "dim")
 
 
@@ -96,10 +96,10 @@ def _circumstances(measurement: Measurement) -> list[tuple[str, str]]:
 
 def _show_one(screen: Screen, profile: Profile, measurement: Measurement) -> None:
     """The only measurement, and all else."""
-    source = f"measured by {measurement_name(measurement)}{disclaimer(measurement)}"
     if measurement.phases:
-        screen.heading("Times", source)
-        _show_phases(screen, measurement, _PHASE_TITLES if screen.width >= _WIDE else _NARROW_TITLES)
+        screen.heading("Times", f"measured by {measurement_name(measurement)}")
+        titles = _PHASE_TITLES if screen.width >= _WIDE else _FEWER_TITLES
+        _show_phases(screen, measurement, titles if screen.width >= _NARROW else _FEWEST_TITLES)
     show_stage_timings(screen, measurement.stages)
     show_device_latencies(screen, profile)
     _show_plans(screen, profile)
@@ -109,10 +109,12 @@ def _show_one(screen: Screen, profile: Profile, measurement: Measurement) -> Non
 
 def _show_among_others(screen: Screen, profile: Profile, measurement: Measurement) -> None:
     """The block of one of several measurements."""
-    screen.heading(measurement_name(measurement, profile.measurements), f"measured{disclaimer(measurement)}")
-    facts = [*_circumstances(measurement), ("inputs", describe_inputs(profile, measurement))]
-    screen.pairs(facts, indent=2)
-    _show_phases(screen, measurement, _COMPACT_TITLES)
+    screen.line()
+    screen.title(measurement_name(measurement, profile.measurements), "  measured")
+    screen.pairs([*_circumstances(measurement), ("inputs", describe_inputs(profile, measurement))])
+    if measurement.phases:
+        screen.heading("Times", f"measured by {measurement_name(measurement, profile.measurements)}")
+        _show_phases(screen, measurement, _FEWEST_TITLES)
     show_stage_timings(screen, measurement.stages)
     _show_groups(screen, profile, measurement)
     show_findings(screen, measurement.findings)
@@ -125,8 +127,7 @@ def _show_phases(screen: Screen, measurement: Measurement, titles: Sequence[str]
     for name, phase in phases.items():
         cells = phase_cells(phase)
         rows.append((name, *(cells[title] for title in titles)))
-    if rows:
-        screen.table(columns, rows)
+    screen.table(columns, rows)
     dropped = ", ".join(
         f"{len(phase.warmups_s)} of {name}" for name, phase in phases.items() if phase.warmups_s
     )
@@ -143,7 +144,8 @@ def _show_groups(screen: Screen, profile: Profile, measurement: Measurement) -> 
         return
     what = "layers" if main_function(profile.model).layers else "operations"
     screen.heading(
-        "Where the time goes", f"measured by {measurement_name(measurement)} with its profiler, medians"
+        "Where the time goes",
+        f"measured by {measurement_name(measurement, profile.measurements)} with its profiler, medians",
     )
     _show_kinds(screen, profile.ops, measurement, what)
     screen.line(nodes_line(measurement), "dim", indent=2)
@@ -219,6 +221,7 @@ def _show_plans(screen: Screen, profile: Profile) -> None:
         if profile.measurements:
             show_settings(screen, profile, plan)
         else:
+            screen.line()
             show_plan(screen, profile, plan)
 
 

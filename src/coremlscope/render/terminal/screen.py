@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Screen"]
 
 _HEADING, _LABEL, _QUIET = "bold", "dim", "dim"
-#: Between two columns, and the narrowest that a shortened one gets.
+#: The space between two columns, and the smallest width of a shortened one.
 _GAP, _LEAST = 2, 8
+#: Longer words are broken where the screen is narrow.
+_LONGEST_WORD = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,8 @@ class Column:
     Attributes:
         title: Its heading.
         is_number: Set flush right.
-        most: Widest that it gets; longer texts are shortened in the middle. Where a table without columns
-            that wrap is too wide, columns with a `most` get narrower still, the widest first.
+        most: Its largest width; longer texts are shortened in the middle, on narrow screens further. Columns
+            of text without a largest width wrap.
         style: A style of rich.
     """
 
@@ -36,6 +38,11 @@ class Column:
     is_number: bool = False
     most: int | None = None
     style: str = ""
+
+    @property
+    def wraps(self) -> bool:
+        """Whether long texts continue on the next line."""
+        return not self.is_number and self.most is None
 
 
 class Screen:
@@ -124,50 +131,99 @@ class Screen:
             self._indented(table, indent)
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 2) -> None:
-        """A table without rules. Columns without any content are left out."""
+        """A table without rules. Columns without any content are left out.
+
+        Where the screen is too narrow for it, each row becomes a short list: numbers are never cut.
+        """
+        kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
+        shown = [columns[i] for i in kept]
+        cells = [[escape_controls(row[i]) for i in kept] for row in rows]
+        widths = _fit_columns(shown, cells, self.width - indent - _GAP * (len(kept) - 1))
+        if widths is None:
+            self._list(shown, cells, indent)
+        else:
+            self._grid(shown, cells, widths, indent)
+
+    def _grid(
+        self, columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int], indent: int
+    ) -> None:
         from rich.table import Table
 
-        kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
-        rows = [[escape_controls(cell) for cell in row] for row in rows]
-        widest = self._widest([columns[i] for i in kept], [[row[i] for i in kept] for row in rows], indent)
         table = Table(box=None, padding=(0, _GAP, 0, 0), header_style=_LABEL, pad_edge=False)
-        for index in kept:
-            column = columns[index]
+        for column, width in zip(columns, widths, strict=True):
             table.add_column(
                 column.title,
                 justify="right" if column.is_number else "left",
-                no_wrap=column.is_number or column.most is not None,
+                no_wrap=not column.wraps,
                 overflow="fold",
                 style=column.style,
+                width=width,
             )
         for row in rows:
-            table.add_row(*(_fit(row[index], most) for index, most in zip(kept, widest, strict=True)))
-        table.show_header = any(columns[index].title for index in kept)
+            table.add_row(
+                *(
+                    cell if column.wraps else _fit(cell, width)
+                    for column, cell, width in zip(columns, row, widths, strict=True)
+                )
+            )
+        table.show_header = any(column.title for column in columns)
         self._indented(table, indent)
 
-    def _widest(
-        self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int
-    ) -> list[int | None]:
-        """How wide each column may be; None for as wide as it is."""
-        from rich.cells import cell_len
-
-        most = [column.most for column in columns]
-        if any(limit is None and not column.is_number for column, limit in zip(columns, most, strict=True)):
-            return most  # there is a column that wraps
-        widths = [
-            max(map(cell_len, (column.title, *(row[i] for row in rows)))) for i, column in enumerate(columns)
+    def _list(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int) -> None:
+        """Rows of a table that is too wide: a name, and below it the other cells with their titles."""
+        leads = [
+            i
+            for i, column in enumerate(columns)
+            if column.wraps or (column.most is not None and column.most > _LEAST)
         ]
-        limited = {i: min(widths[i], limit) for i, limit in enumerate(most) if limit is not None}
-        taken = sum(width for i, width in enumerate(widths) if i not in limited)
-        free = self.width - indent - _GAP * (len(columns) - 1) - taken
-        while limited and sum(limited.values()) > free and max(limited.values()) > _LEAST:
-            limited[max(limited, key=limited.__getitem__)] -= 1
-        return [limited.get(i) for i in range(len(columns))]
+        lead = leads[0] if leads else 0
+        for row in rows:
+            if row[lead]:
+                self.line(_fit(row[lead], self.width - indent), columns[lead].style, indent)
+            others = [i for i in range(len(columns)) if row[i] and i != lead]
+            parts = [_titled(columns[i], row[i], i == others[-1]) for i in others]
+            if parts:
+                self.line("".join(parts), indent=indent + 2)
 
     def _indented(self, table: RenderableType, indent: int) -> None:
         from rich.padding import Padding
 
         self._console.print(Padding(table, (0, 0, 0, indent)))
+
+
+def _titled(column: Column, cell: str, is_last: bool) -> str:
+    """A cell of a row that is printed as a list; a name without a title precedes what follows it."""
+    if column.title or is_last:
+        return f"{column.title} {cell}".strip() + ("" if is_last else ", ")
+    return f"{cell}: "
+
+
+def _fit_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], free: int) -> Sequence[int] | None:
+    """The width of each column, so that all fit into `free`; None where they cannot.
+
+    Columns that wrap become narrower first, down to their longest word, then those that are shortened.
+    """
+    from rich.cells import cell_len
+
+    widths, least = [], []
+    for i, column in enumerate(columns):
+        texts = (column.title, *(row[i] for row in rows))
+        width = max(map(cell_len, texts))
+        if column.most is not None:
+            width = max(min(width, column.most), cell_len(column.title))
+        widths.append(width)
+        if column.wraps:
+            words = (word for text in texts for word in text.split())
+            least.append(min(max(map(cell_len, words), default=0), _LONGEST_WORD))
+        else:
+            least.append(width if column.most is None else min(width, _LEAST))
+    for wraps in (True, False):
+        while sum(widths) > free:
+            shrinkable = [i for i, c in enumerate(columns) if c.wraps == wraps and widths[i] > least[i]]
+            if not shrinkable:
+                break
+            widths[max(shrinkable, key=widths.__getitem__)] -= 1
+    return widths if sum(widths) <= free else None
 
 
 def _fit(text: str, most: int | None) -> str:

@@ -9,20 +9,17 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from coremlscope.notebook import Grid, card, data_frame
 
 from coremlscope.errors import MissingDependencyError
+from coremlscope.render import notebook_card, to_dataframe
+from coremlscope.render.columns import data_frame
+from coremlscope.render.notebook import Grid, card
 from tests.support.comparisons import small_comparison
 from tests.support.matrices import host_matrix
+from tests.support.partial_profiles import PROFILES
+from tests.support.planned_profiles import planned_profile
 from tests.support.plans import small_plan
-from tests.support.profiles import small_profile
-
-_RESULTS = {
-    "profile": small_profile,
-    "comparison": small_comparison,
-    "matrix": host_matrix,
-    "plan": lambda: small_plan(every=True),
-}
+from tests.support.profiles import small_profile, small_summary
 
 
 class Reader(HTMLParser):
@@ -54,17 +51,32 @@ def read(html: str) -> Reader:
     return reader
 
 
-@pytest.mark.parametrize("name", _RESULTS)
-def test_results_show_themselves(name: str) -> None:
-    reader = read(_RESULTS[name]()._repr_html_())
+def check_tags(html: str) -> str:
+    """The text of a card, whose tags are those of tables."""
+    reader = read(html)
     assert reader.tags <= {"div", "span", "table", "thead", "tbody", "tr", "th", "td"}
-    assert "measured" in reader.text
+    return reader.text
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_profiles_of_every_kind_show_themselves(name: str) -> None:
+    assert "measured" in check_tags(PROFILES[name]()._repr_html_())
+
+
+def test_other_results_show_themselves() -> None:
+    assert "measured" in check_tags(small_comparison()._repr_html_())
+    assert "measured" in check_tags(notebook_card(host_matrix()))
+    assert "parameters in" in check_tags(notebook_card(small_summary()))
 
 
 def test_a_card_says_where_numbers_come_from() -> None:
     text = read(small_plan()._repr_html_()).text
     assert "nothing was measured" in text
-    assert "Planned and estimated, not measured" in read(host_matrix()._repr_html_()).text
+    assert "Planned and estimated, not measured" in read(notebook_card(host_matrix())).text
+    several = PROFILES["several measurements"]()
+    text = read(several._repr_html_()).text
+    assert "4 measurements, each with its own table" in text
+    assert all(f"measured by {m.label}" in text for m in several.measurements)
 
 
 def test_hostile_names_stay_text() -> None:
@@ -87,7 +99,7 @@ def test_bars_and_empty_tables() -> None:
 def test_pandas_may_be_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependencyError, match="needs pandas") as caught:
-        small_profile().to_pandas()
+        small_profile().to_dataframe()
     assert caught.value.hint == "pip install pandas"
 
 
@@ -105,21 +117,25 @@ def pandas(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("pandas")
 def test_frames() -> None:
     profile = small_profile()
-    ops = profile.to_pandas()
+    ops = profile.to_dataframe()
     assert ops["id"][:6] == list(profile.ops.id)
     assert ops["status"][-1] == "engine"
-    changes = small_comparison().to_pandas()
+    changes = small_comparison().to_dataframe()
     assert set(changes["origin"]) == {"measured"}
     assert "slower" in changes["verdict"]
-    figures = host_matrix().to_pandas()
+    figures = to_dataframe(host_matrix())
     assert set(figures["origin"]) == {"measured", "planned", "estimated"}
-    plan = small_plan(every=True).to_pandas()
-    assert len(plan["id"]) == 7 * 4
-    assert set(plan["unit"]) == {"cpu", "gpu", "neural_engine", None}
+    plan = small_plan(every=True).to_dataframe()
+    assert len(plan["id"]) == 7
+    assert plan["status"] == [None] * 6 + ["inserted"]
+    assert set(plan["m1.all.unit"]) == {"cpu", "neural_engine", None}
+    assert set(plan["m1.cpu_only.unit"]) == {"cpu", None}
+    assert set(planned_profile().to_dataframe()["m1.all.kernel"]) == {0, 1, 2, None}
+    assert to_dataframe(small_summary(list_ops=True))["id"][0] == "main/1"
     assert data_frame({}) == {}
 
 
 def test_with_pandas() -> None:
     pytest.importorskip("pandas")
-    frame = small_profile().to_pandas()
+    frame = small_profile().to_dataframe()
     assert frame.loc[frame["id"] == "main/13", "group_measured_s"].item() == 0.0006

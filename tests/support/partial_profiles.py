@@ -1,0 +1,115 @@
+"""Profiles that hold only some of the parts that a profile may hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from coremlscope.findings import Finding
+from coremlscope.results.measurement import Fp16Ranges
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.plan import Plan
+from coremlscope.results.profile import Profile
+from tests.support.planned_profiles import device_plan, planned_profile
+from tests.support.plans import small_plan
+from tests.support.profiles import MADE, small_measurement, small_profile, timed_by
+
+__all__ = ["PROFILES"]
+
+_OLD = Path(__file__).parents[1] / "data" / "profile-v1.json"
+
+
+def _failed() -> Profile:
+    """A model that could not be read."""
+    text = "read: c.txt is not a Core ML model"
+    finding = Finding(id="failed", severity="error", text=text, hint="give a model", exit_code=3)
+    return Profile(model=ModelSummary(path="folder/c.txt"), made=MADE, findings=(finding,))
+
+
+def _ops_only() -> Profile:
+    """A model that was not measured yet."""
+    return dataclasses.replace(small_profile(), measurements=())
+
+
+def _estimates_only() -> Profile:
+    """Estimates without plans, as profiles of older versions hold them."""
+    return dataclasses.replace(planned_profile(), measurements=(), plans=())
+
+
+def _brief_estimates() -> Profile:
+    """Estimates without kernels."""
+    whole = planned_profile()
+    estimates = tuple(
+        dataclasses.replace(e, kernel_s=(), kernel_unit=(), kernel_bound=(), parts={})
+        for e in whole.estimates
+    )
+    return dataclasses.replace(whole, measurements=(), plans=(), kernels=(), estimates=estimates)
+
+
+def _one_phase() -> Profile:
+    """A measurement of predictions alone, by a runtime of which little is known."""
+    measured = dataclasses.replace(timed_by("Core ML on iPhone 15 Pro", 0.0012), load=None)
+    return dataclasses.replace(small_profile(), measurements=(measured,))
+
+
+def _no_phase() -> Profile:
+    """A measurement of operations alone."""
+    measured = dataclasses.replace(small_measurement(), compile=None, load=None, predict=None, nodes=None)
+    return dataclasses.replace(small_profile(), measurements=(measured,))
+
+
+def _several() -> Profile:
+    """Several measurements, two of them of operations, and the plans of Core ML and of the rules."""
+    ops = len(small_profile().ops)
+    ranges = Fp16Ranges(
+        largest=(1.5,) * ops, overflows=(0,) * ops, infinities=(None,) * ops, nans=(None,) * ops
+    )
+    rounded = dataclasses.replace(small_measurement(), threads=4, fp16=ranges, findings=())
+    measurements = (
+        small_measurement(),
+        rounded,
+        timed_by("Core ML on Apple M2", 0.0003, compute_units="cpu_and_ne"),
+        timed_by("Core ML on Apple M2", 0.0021, compute_units="cpu_only"),
+    )
+    return dataclasses.replace(
+        small_profile(), measurements=measurements, plans=(_by_core_ml(), device_plan())
+    )
+
+
+def _by_core_ml() -> Plan:
+    """The plan of Core ML itself under one setting: the linear layer is on the Neural Engine as well."""
+    plan = device_plan()
+    setting = dataclasses.replace(
+        plan.settings[0], backend=(2, 2, 0, 0, 0, -1, 2), weight=(0.5, 0.0, 0.25, 0.125, 0.125, None, 0.0)
+    )
+    ane = (None, None, 0.25, 0.125, 0.125, None, None)
+    return dataclasses.replace(
+        plan,
+        planner="Core ML",
+        cost_model="this Mac",
+        settings=(setting,),
+        cost_ms={**plan.cost_ms, "ane": ane},
+    )
+
+
+def _old_version() -> Profile:
+    return Profile.from_json(json.loads(_OLD.read_text()))
+
+
+#: By what they hold.
+PROFILES: Mapping[str, Callable[[], Profile]] = {
+    "everything": planned_profile,
+    "measurement": small_profile,
+    "one phase": _one_phase,
+    "no phase": _no_phase,
+    "several measurements": _several,
+    "plan": small_plan,
+    "plan under every setting": lambda: small_plan(every=True),
+    "estimates": _estimates_only,
+    "brief estimates": _brief_estimates,
+    "operations": _ops_only,
+    "failure": _failed,
+    "older version": _old_version,
+}
