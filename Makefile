@@ -9,6 +9,8 @@ ARGS    ?=
 # The first of these that suits is taken, or the one that `make PYTHON=/path/to/python3.12 …` names.
 PYTHON  ?=
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
+# Tests in as many processes as there are cores; an idle process takes tests over from a busy one.
+PARALLEL := -n auto --dist worksteal
 LOCK    := --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-header
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -25,15 +27,15 @@ help: ## list the targets
 profile: $(VENV)/.runtime $(filter $(EXAMPLE),$(MODEL)) ## profile MODEL=path (default: a sample); ARGS="…" for more options
 	@$(VENV)/bin/coremlscope profile "$(MODEL)" $(ARGS)
 
-test: $(VENV)/.dev ## run the tests
-	$(VENV)/bin/python -m pytest -q $(ARGS)
+test: $(VENV)/.dev ## run the tests, one process per core; ARGS="-n0 --pdb tests/ops -k conv" for some in one process
+	$(VENV)/bin/python -m pytest -q $(PARALLEL) $(ARGS)
 
 check: $(VENV)/.dev ## lint, formatting, types, layers, and that the documentation is true
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/python -m pytest -q tests/docs tests/test_architecture.py
+	$(VENV)/bin/python -m pytest -q $(PARALLEL) tests/docs tests/test_architecture.py
 	@tools/check_frontend.sh
 
 frontend: $(VENV)/.dev frontend/node_modules/.package-lock.json ## build the reports' page from frontend/ (needs Node 20.19 or newer)

@@ -1,12 +1,11 @@
-"""Times this runtime beside ONNX Runtime, OpenVINO and PyTorch on the same networks: `make bench-speed`.
+"""Benchmarks this runtime, ONNX Runtime, OpenVINO and PyTorch on the same networks: `make bench-speed`.
 
-Every runtime gets the same network with the same weights, float32 arithmetic and the same number of
-threads, in one process. Rounds take turns: in each, every runtime warms up and then runs a block of
-predictions, so that a change of the machine's speed meets all of them. The fastest prediction of a block
-counts, as the one that other programs disturbed least; a ratio is taken round by round, and its median is
-what counts. ONNX Runtime and OpenVINO read what `torch.onnx` exports; this runtime reads what coremltools
-converts to an fp16 program, which is the default there, and beside it (`layers`) what coremltools converts to
-a neural network of layers.
+All runtimes run the same network with the same weights, float32 arithmetic and the same number of threads, in
+one process. The rounds are interleaved: in each round every runtime warms up and then runs a block of
+predictions, so changes of the machine's speed affect all of them. A block's time is that of its fastest
+prediction, which other processes disturb least. Ratios are computed per round, and the median ratio is
+reported. ONNX Runtime and OpenVINO read the export of `torch.onnx`. This runtime reads an fp16 program
+converted by coremltools, which is coremltools' default, and a neural network of layers (`layers`).
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ _NAMES = tuple(network.name for network in NETWORKS[:6])
 Predict = Callable[[], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One network's result.
+    """The result of one network.
 
     Attributes:
-        network: Its name.
-        seconds: The time of a prediction, by runtime: the median over the rounds.
-        ratio: The time of this runtime divided by that of ONNX Runtime: median over the rounds.
+        network: The network's name.
+        seconds: The median time of a prediction over the rounds, by runtime.
+        ratio: The median over the rounds of this runtime's time divided by ONNX Runtime's.
         ratio_range: The smallest and the largest ratio of a round.
-        layers_ratio: The time of the neural network divided by that of the program, both in this runtime:
-            median over the rounds.
+        layers_ratio: The median over the rounds of the neural network's time divided by the program's, both
+            in this runtime.
     """
 
     network: str
@@ -62,9 +61,17 @@ class Row:
     layers_ratio: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A network ready to be run: the module, its export, and the values fed to all runtimes."""
+    """A network to run.
+
+    Attributes:
+        network: The network.
+        module: The network as a PyTorch module.
+        values: The inputs by name, the same for all runtimes.
+        folder: The folder of the exported and compiled models.
+        threads: The number of threads.
+    """
 
     network: Network
     module: torch.nn.Module
@@ -74,23 +81,25 @@ class Case:
 
     @property
     def export(self) -> Path:
-        """Where PyTorch's ONNX export lies."""
+        """The path of PyTorch's ONNX export."""
         return self.folder / "torch.onnx"
 
 
 def _coremlscope(case: Case) -> Predict:
     package = case.folder / "network.mlpackage"
     convert_network(case.network, case.network.graph(case.module), package, fp16=True)
-    options = CompileOptions(engine_options=EngineOptions(threads=case.threads))
-    executable = compile_model(read(package), case.folder / "compiled", options=options)
-    return lambda: executable.run(case.values)
+    return _compiled(case, package)
 
 
 def _layers(case: Case) -> Predict:
     model = case.folder / "network.mlmodel"
     convert_network(case.network, case.network.graph(case.module), model, fp16=False, as_layers=True)
+    return _compiled(case, model)
+
+
+def _compiled(case: Case, path: Path) -> Predict:
     options = CompileOptions(engine_options=EngineOptions(threads=case.threads))
-    executable = compile_model(read(model), case.folder / "compiled-layers", options=options)
+    executable = compile_model(read(path), path.with_suffix(".compiled"), options=options)
     return lambda: executable.run(case.values)
 
 
@@ -142,7 +151,7 @@ _RUNTIMES: Mapping[str, Callable[[Case], Predict]] = {
 
 def _prepare(network: Network, folder: Path, threads: int) -> dict[str, Predict]:
     """Loads the network into every runtime."""
-    case = Case(network, network.make(), network.draw(), folder, threads)
+    case = Case(network=network, module=network.make(), values=network.draw(), folder=folder, threads=threads)
     examples = tuple(torch.from_numpy(value) for value in case.values.values())
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -151,7 +160,7 @@ def _prepare(network: Network, folder: Path, threads: int) -> dict[str, Predict]
 
 
 def _block(predict: Predict, iterations: int) -> float:
-    """The seconds of the fastest of several predictions."""
+    """The time of the fastest of several predictions, in seconds."""
     for _ in range(_WARMUPS):
         predict()
     fastest = math.inf
@@ -168,20 +177,25 @@ def _time(network: Network, *, threads: int, rounds: int, iterations: int) -> Ro
         names = list(contenders)
         blocks: dict[str, list[float]] = {name: [] for name in names}
         for number in range(rounds):
-            # Who begins changes from round to round, so that nobody always follows the same neighbour.
+            # The order rotates, because a runtime's time may depend on which one ran before it.
             start = number % len(names)
             for name in names[start:] + names[:start]:
                 blocks[name].append(_block(contenders[name], iterations))
         pairs = zip(blocks["coremlscope"], blocks["onnxruntime"], strict=True)
         ratios = [ours / theirs for ours, theirs in pairs]
         seconds = {name: statistics.median(times) for name, times in blocks.items()}
-        twins = zip(blocks["layers"], blocks["coremlscope"], strict=True)
-        layers_ratio = statistics.median(layers / program for layers, program in twins)
-        return Row(network.name, seconds, statistics.median(ratios), (min(ratios), max(ratios)), layers_ratio)
+        pairs = zip(blocks["layers"], blocks["coremlscope"], strict=True)
+        return Row(
+            network=network.name,
+            seconds=seconds,
+            ratio=statistics.median(ratios),
+            ratio_range=(min(ratios), max(ratios)),
+            layers_ratio=statistics.median(layers / program for layers, program in pairs),
+        )
 
 
 def _table(rows: Sequence[Row], threads: int) -> str:
-    """The results as a Markdown table, milliseconds a prediction."""
+    """The results as a Markdown table, in milliseconds per prediction."""
     lines = [
         f"| network, threads: {threads} | {' | '.join(f'{name}, ms' for name in _RUNTIMES)} "
         "| coremlscope / onnxruntime (lowest-highest round) | layers / coremlscope |",
@@ -220,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rows.append(
                 _time(network, threads=options.threads, rounds=options.rounds, iterations=options.iterations)
             )
-            # After each network, so that what is there survives an interruption.
+            # Writes after each network, so that an interruption keeps the finished ones.
             _write(rows, options.threads, options.out)
     print(f"\n{_table(rows, options.threads)}")
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+
+def pytest_collection_finish() -> None:
+    """Exempts everything imported so far from garbage collection.
+
+    coremltools collects garbage after each conversion, and a walk over all imported modules would take longer
+    than the conversion itself.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,160 @@
 from __future__ import annotations
 
 import ast
+import itertools
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+
+# Allow-lists of present exceptions, as counts by file. A file may have no more than its count, and an entry
+# that nothing needs any more is an error, so that the lists only shrink.
+
+#: Dataclasses with more than four fields that can be given by position.
+_POSITIONAL_DATACLASSES: Mapping[str, int] = {
+    "src/coremlscope/cli/command.py": 1,
+    "src/coremlscope/compare/change.py": 1,
+    "src/coremlscope/compare/plans.py": 2,
+    "src/coremlscope/compare/profiles.py": 2,
+    "src/coremlscope/cost/latency/model.py": 2,
+    "src/coremlscope/describe/model.py": 5,
+    "src/coremlscope/describe/preprocessing.py": 1,
+    "src/coremlscope/describe/stages.py": 1,
+    "src/coremlscope/describe/weights.py": 1,
+    "src/coremlscope/forecast/estimating.py": 2,
+    "src/coremlscope/matrix.py": 3,
+    "src/coremlscope/measure/engine.py": 1,
+    "src/coremlscope/measure/findings.py": 1,
+    "src/coremlscope/measure/lowered_graph.py": 1,
+    "src/coremlscope/measure/overflow.py": 1,
+    "src/coremlscope/placement/plan.py": 2,
+    "src/coremlscope/placement/verdict.py": 1,
+    "src/coremlscope/render/reasons.py": 1,
+    "src/coremlscope/render/terminal/timing.py": 1,
+    "src/coremlscope/results/placements.py": 1,
+    "src/coremlscope/results/plan.py": 5,
+    "src/coremlscope/results/profile.py": 9,
+    "src/coremlscope/server/app.py": 2,
+    "src/coremlscope/server/jobs.py": 1,
+    "src/coremlscope/server/store.py": 1,
+}
+
+#: Statements that are kept from the formatter.
+_UNFORMATTED: Mapping[str, int] = {
+    "src/coremlscope/api.py": 1,
+    "src/coremlscope/cli/terminal.py": 1,
+    "src/coremlscope/compare/plans.py": 1,
+    "src/coremlscope/compare/profiles.py": 1,
+    "src/coremlscope/describe/model.py": 1,
+    "src/coremlscope/forecast/estimating.py": 1,
+    "src/coremlscope/forecast/tabulate.py": 2,
+    "src/coremlscope/measure/attribution.py": 1,
+    "src/coremlscope/measure/coreml/plan_child.py": 1,
+    "src/coremlscope/measure/engine.py": 3,
+    "src/coremlscope/measure/overflow.py": 1,
+    "src/coremlscope/render/cards.py": 1,
+    "src/coremlscope/render/columns.py": 4,
+    "src/coremlscope/render/markdown/report.py": 4,
+    "src/coremlscope/render/plan_cards.py": 2,
+    "src/coremlscope/render/terminal/devices.py": 1,
+    "src/coremlscope/render/terminal/estimates.py": 4,
+    "src/coremlscope/render/terminal/plan.py": 1,
+    "src/coremlscope/render/trace.py": 4,
+    "src/coremlscope/results/profile.py": 2,
+    "src/coremlscope/server/jobs.py": 1,
+    "src/coremlscope/server/store.py": 1,
+    "tests/browser/conftest.py": 1,
+    "tests/cli/test_errors.py": 4,
+    "tests/cli/test_pipelines.py": 2,
+    "tests/cli/test_verbs.py": 1,
+    "tests/describe/test_model.py": 2,
+    "tests/describe/test_weights.py": 3,
+    "tests/forecast/test_estimating.py": 1,
+    "tests/forecast/test_planning.py": 1,
+    "tests/formats/neuralnetwork/test_convolution.py": 6,
+    "tests/formats/neuralnetwork/test_image_layers.py": 1,
+    "tests/formats/neuralnetwork/test_indexing.py": 1,
+    "tests/formats/neuralnetwork/test_normalization.py": 1,
+    "tests/formats/neuralnetwork/test_pooling.py": 2,
+    "tests/formats/neuralnetwork/test_recurrent.py": 5,
+    "tests/formats/neuralnetwork/test_slicing.py": 2,
+    "tests/formats/neuralnetwork/test_weight_encodings.py": 3,
+    "tests/formats/test_blob_storage.py": 1,
+    "tests/formats/test_external.py": 2,
+    "tests/formats/test_sample.py": 1,
+    "tests/measure/coreml/test_device.py": 1,
+    "tests/measure/coreml/test_timing.py": 2,
+    "tests/measure/test_attribution.py": 7,
+    "tests/measure/test_engine.py": 1,
+    "tests/measure/test_pipelines.py": 6,
+    "tests/render/test_pipelines.py": 1,
+    "tests/render/test_renderers.py": 1,
+    "tests/render/test_trace.py": 4,
+    "tests/support/ir_models.py": 1,
+    "tests/support/large_profiles.py": 6,
+    "tests/support/matrices.py": 1,
+    "tests/support/planned_profiles.py": 2,
+    "tests/support/programs.py": 1,
+}
+
+#: Retired words.
+_RETIRED_WORDS: Mapping[str, int] = {
+    "README.md": 5,
+    "docs/cli.md": 4,
+    "docs/numerics.md": 2,
+    "docs/pipelines.md": 1,
+    "docs/profile-schema.md": 5,
+    "docs/python.md": 4,
+    "src/coremlscope/api.py": 5,
+    "src/coremlscope/cli/compare.py": 1,
+    "src/coremlscope/cli/matrix.py": 1,
+    "src/coremlscope/cli/progress.py": 1,
+    "src/coremlscope/cli/repetitions.py": 2,
+    "src/coremlscope/cli/terminal.py": 1,
+    "src/coremlscope/compare/change.py": 1,
+    "src/coremlscope/compare/models.py": 2,
+    "src/coremlscope/compare/profiles.py": 5,
+    "src/coremlscope/measure/coreml/device.py": 1,
+    "src/coremlscope/measure/coreml/device_child.py": 1,
+    "src/coremlscope/measure/coreml/timing.py": 1,
+    "src/coremlscope/measure/coreml/timing_child.py": 1,
+    "src/coremlscope/measure/engine.py": 5,
+    "src/coremlscope/measure/findings.py": 4,
+    "src/coremlscope/measure/interleaved.py": 1,
+    "src/coremlscope/ops/control.py": 1,
+    "src/coremlscope/ops/view.py": 1,
+    "src/coremlscope/render/difference.py": 2,
+    "src/coremlscope/render/terminal/timing.py": 4,
+    "src/coremlscope/results/files.py": 1,
+    "src/coremlscope/results/profile.py": 5,
+    "src/coremlscope/server/store.py": 1,
+    "tests/cli/test_compare.py": 1,
+    "tests/compare/test_compare.py": 2,
+    "tests/execution/test_custom_layers.py": 2,
+    "tests/golden/compare.md": 1,
+    "tests/golden/compare_140.txt": 1,
+    "tests/golden/compare_80.txt": 1,
+    "tests/golden/help_compare.txt": 2,
+    "tests/golden/help_matrix.txt": 1,
+    "tests/golden/help_profile.txt": 1,
+    "tests/golden/profile.md": 1,
+    "tests/golden/profile_140.txt": 1,
+    "tests/golden/profile_80.txt": 1,
+    "tests/measure/test_engine.py": 1,
+    "tests/server/test_app.py": 2,
+    "tests/support/comparisons.py": 3,
+    "tests/support/planned_profiles.py": 1,
+    "tests/support/plans.py": 1,
+}
+
+#: Modules whose names differ from that of another module of their folder by a suffix only.
+_SIMILAR_NAMES: Mapping[str, int] = {
+    "src/coremlscope/formats/neuralnetwork/layers.py": 1,
+    "src/coremlscope/placement/rules": 1,
+}
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PACKAGE = _ROOT / "src" / "coremlscope"
@@ -23,8 +171,21 @@ _EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc
 #: What only a verb that needs it may load: slow to import, or absent on some platforms.
 _HEAVY = ("coremltools", "google.protobuf", "ml_dtypes", "onnx", "onnxruntime", "PIL", "rich", "torch")
 
-_MAX_MODULE_LINES = 500
+_MAX_MODULE_LINES = 1000
 _MAX_FUNCTION_LINES = 50
+_MAX_POSITIONAL_FIELDS = 4
+
+#: Words that say less than a plain one: "synthetic", "interleaved", "releases", "transition costs",
+#: "negative examples", "is not valid JSON", "invalid compute units", "repeatedly".
+_RETIRED = re.compile(
+    r"made[-\s]up(?!\s+of)|in\s+turns|lets\s+go\b|let\s+go\s+of|(?<![a-z])(?:tolls?|spares)(?![a-z])"
+    r"|is\s+no\s+JSON|there\s+are\s+no\s+compute\s+units|again\s+and\s+again|is\s+no\s+profile",
+    re.IGNORECASE,
+)
+_TEXT_SUFFIXES = {".css", ".html", ".json", ".md", ".py", ".toml", ".ts", ".tsx", ".txt"}
+
+#: What is taken off a name before it is compared with others, the longest that fits.
+_SUFFIX = re.compile(r"(?<=[a-z]{4})(?:isons?|ations?|ions?|ings?|ments?|ers?|ed|es?|s)$")
 
 
 def _name(path: Path) -> str:
@@ -59,11 +220,63 @@ def test_no_module_has_an_empty_name() -> None:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    script = (
-        "import sys, coremlscope\n"
-        f"print([name for name in {_HEAVY!r} if name in sys.modules])\n"
-    )  # fmt: skip
+    script = f"import sys, coremlscope; print([name for name in {_HEAVY!r} if name in sys.modules])"
     finished = subprocess.run(
         [sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False
     )
     assert (finished.stdout, finished.stderr) == ("[]\n", "")
+
+
+def _compare(found: Iterable[tuple[Path, int]], allowed: Mapping[str, int]) -> None:
+    """Fails where a file has more than its entry allows, and where nothing needs an entry any more."""
+    counts = {path.relative_to(_ROOT).as_posix(): count for path, count in found if count}
+    assert {path: n for path, n in counts.items() if n > allowed.get(path, 0)} == {}
+    assert sorted(allowed.keys() - counts.keys()) == [], "entries of the allow-list that nothing needs"
+
+
+def _positional_fields(node: ast.ClassDef) -> int:
+    """How many fields of a dataclass can be given by position; 0 for other classes."""
+    decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+    if not any(re.match(r"(dataclasses\.)?dataclass\b(?!.*\bkw_only=True)", text) for text in decorators):
+        return 0
+    fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+    before = itertools.takewhile(lambda field: "KW_ONLY" not in ast.unparse(field.annotation), fields)
+    return sum(
+        "ClassVar" not in ast.unparse(field.annotation)
+        and not (field.value and re.search(r"\b(init=False|kw_only=True)", ast.unparse(field.value)))
+        for field in before
+    )
+
+
+def test_wide_dataclasses_are_keyword_only() -> None:
+    def count(path: Path) -> int:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+        return sum(_positional_fields(node) > _MAX_POSITIONAL_FIELDS for node in classes)
+
+    _compare(((path, count(path)) for path in _MODULES), _POSITIONAL_DATACLASSES)
+
+
+def test_nothing_is_kept_from_the_formatter() -> None:
+    files = [*_MODULES, *sorted((_ROOT / "tests").rglob("*.py"))]
+    pattern = re.compile(r"#\s*fmt:\s*(?:skip|off)")
+    found = ((path, len(pattern.findall(path.read_text(encoding="utf-8")))) for path in files)
+    _compare(found, _UNFORMATTED)
+
+
+def test_retired_words_do_not_return() -> None:
+    folders = ("src", "tests", "docs", "frontend/src")
+    files = [_ROOT / "README.md", *(path for folder in folders for path in (_ROOT / folder).rglob("*"))]
+    texts = (path for path in files if path.suffix in _TEXT_SUFFIXES and path != Path(__file__).resolve())
+    found = ((path, len(_RETIRED.findall(path.read_text(encoding="utf-8")))) for path in texts)
+    _compare(found, _RETIRED_WORDS)
+
+
+def test_names_in_a_folder_differ_by_more_than_a_suffix() -> None:
+    files = (path for folder in (_PACKAGE, _ROOT / "tests") for path in folder.rglob("*"))
+    modules = sorted(p for p in files if p.suffix == ".py" or (p.is_dir() and any(p.glob("*.py"))))
+    first: dict[tuple[Path, str], Path] = {}
+    similar = [
+        path for path in modules if first.setdefault((path.parent, _SUFFIX.sub("", path.stem)), path) != path
+    ]  # the first of two is the one that may stay
+    _compare(((path, 1) for path in similar), _SIMILAR_NAMES)

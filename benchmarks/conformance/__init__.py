@@ -1,1 +1,1 @@
-"""coremltools' own test suite, run against the drop-in runtime."""
+"""Runs coremltools' own test suite on the drop-in runtime."""

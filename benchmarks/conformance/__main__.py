@@ -1,6 +1,6 @@
-"""`python -m benchmarks.conformance`: coremltools' own tests against the drop-in runtime.
+"""`python -m benchmarks.conformance`: coremltools' own tests on the drop-in runtime.
 
-The tests run in processes of their own: a crash or a hang costs one test, and is counted as its failure.
+The tests run in separate processes, so a crash or a hang fails only one test.
 """
 
 from __future__ import annotations
@@ -16,21 +16,27 @@ _HERE = Path(__file__).parent
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the suite or a part of it; returns 1 where a test fails that the committed table does not list."""
+    """Runs the suite or a part of it; returns 1 if a test fails that the table of known failures lacks."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.conformance", description=__doc__)
     parser.add_argument("paths", nargs="*", default=list(FOLDERS), help="files or folders below coremltools")
-    parser.add_argument("--sample", default="0/1", metavar="K/N", help="ids whose crc32 modulo N is K")
+    parser.add_argument("--sample", default="0/1", metavar="K/N", help="ids with a crc32 of K modulo N")
     parser.add_argument(
         "--one-per-class", action="store_true", help="one parametrisation per test function and backend"
     )
-    parser.add_argument("--workers", type=int, default=2, help="processes at a time (default 2)")
-    parser.add_argument("--timeout", type=int, default=300, help="seconds that a test may take (default 300)")
+    parser.add_argument("--workers", type=int, default=2, help="parallel processes (default 2)")
+    parser.add_argument("--timeout", type=int, default=300, help="limit of a test in seconds (default 300)")
     parser.add_argument("--keyword", default="", metavar="EXPR", help="pytest's -k")
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("out/conformance"), help="folder of the results"
     )
     options = parser.parse_args(arguments)
-    plan = Plan(options.sample, options.one_per_class, options.timeout, options.keyword, options.output)
+    plan = Plan(
+        sample=options.sample,
+        one_per_class=options.one_per_class,
+        timeout_s=options.timeout,
+        keyword=options.keyword,
+        output=options.output,
+    )
     results = run_jobs(plan_jobs(options.paths, plan, options.workers), plan, options.workers)
     table = Table(results, read_known_failures(_HERE / "known_failures.toml"))
     print(table.write(options.output))

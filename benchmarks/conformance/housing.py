@@ -1,7 +1,7 @@
-"""A stand-in for the data set of house prices that coremltools' tests download.
+"""Synthetic data that replace the Boston housing data set, which coremltools' tests download.
 
-They train models on it and compare these with what they were converted to: any data of its layout do. So the
-tests depend neither on the network nor on a file that other programs share.
+The tests train models on the data and compare these with the converted models, for which any data of the same
+layout are sufficient. With synthetic data they depend neither on the network nor on a shared file.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NAMES", "made_up_housing"]
+__all__ = ["NAMES", "synthetic_housing"]
 
 #: The columns of the original.
 NAMES = ("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE", "DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT")
 _ROWS = 506
 
 
-def made_up_housing() -> dict[str, npt.NDArray[Any]]:
-    """Made-up houses: as many as in the original, with counts, shares and categories where it has them."""
+def synthetic_housing() -> dict[str, npt.NDArray[Any]]:
+    """Synthetic samples: as many as in the original, with the same kinds of columns."""
     rng = np.random.default_rng(1978)
     crime = np.round(rng.lognormal(-0.8, 2.1, _ROWS), 5)
     zoned = np.where(rng.random(_ROWS) < 0.73, 0.0, 2.5 * rng.integers(5, 41, _ROWS))
@@ -38,7 +38,5 @@ def made_up_housing() -> dict[str, npt.NDArray[Any]]:
         14 + 6.2 * (rooms - 6) + 3 * river - 9 * (oxides - 0.55) - 0.45 * (status - 12) - 0.3 * (pupils - 18)
     )
     price = np.round(np.clip(price + 8 + rng.normal(0, 3, _ROWS), 5, 50), 1)
-    columns = [
-        crime, zoned, industry, river, oxides, rooms, age, distance, roads, tax, pupils, share, status
-    ]  # fmt: skip
+    columns = [crime, zoned, industry, river, oxides, rooms, age, distance, roads, tax, pupils, share, status]
     return {"data": np.stack(columns, axis=1), "target": price, "feature_names": np.array(NAMES, "<U7")}

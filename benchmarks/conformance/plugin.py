@@ -1,7 +1,7 @@
-"""A pytest plugin that runs coremltools' tests on the drop-in, and says of each whether it was in scope.
+"""A pytest plugin that runs coremltools' tests on the drop-in runtime and records which ones are in scope.
 
-A test is in scope where it loaded a model or predicted with one: all else runs off-Mac anyway. The plugin is
-told what to do by the environment, see `plugin_names`, and writes one JSON line per test.
+A test is in scope if it loads a model or predicts with one; all other tests also run without the runtime. The
+plugin is configured by environment variables, see `plugin_names`, and writes one JSON line per test.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from typing import Any
 
 import pytest
 
-from benchmarks.conformance.housing import made_up_housing
+from benchmarks.conformance.housing import synthetic_housing
 from benchmarks.conformance.plugin_names import DONE, ONE_PER_CLASS, PART, RESULTS, SAMPLE
 
 _MESSAGE_CHARACTERS = 2000
 
 
-def _stand_in_for_torchvision() -> None:
-    """torchvision's compiled part does not load beside a CPU build of PyTorch."""
+def _replace_torchvision() -> None:
+    """Replaces torchvision's compiled part, which does not load with a CPU build of PyTorch."""
     name = "torchvision._meta_registrations"
     sys.modules[name] = types.ModuleType(name)
 
 
-_stand_in_for_torchvision()
+_replace_torchvision()
 
 import coremlscope  # noqa: E402
 
@@ -42,13 +42,13 @@ from coremltools.converters.mil import Builder  # noqa: E402
 
 from coremlscope.dropin.proxies import ModelProxy  # noqa: E402
 
-with contextlib.suppress(ImportError):  # needs pandas, which tests of networks do without
+with contextlib.suppress(ImportError):  # It needs pandas, which tests of networks do not use.
     from coremltools.test import utils as suite_utils
 
-    suite_utils.load_boston = made_up_housing
+    suite_utils.load_boston = synthetic_housing
 
-#: What the running test did with models: `load`, `predict`.
-_touched: set[str] = set()
+#: The uses of models in the running test: `load`, `predict`.
+_uses: set[str] = set()
 #: The kinds of the models that the running test loaded.
 _kinds: set[str] = set()
 
@@ -58,7 +58,7 @@ def _watch(method: str, what: str) -> None:
 
     @wraps(original)
     def watched(self: ModelProxy, *args: Any, **kwargs: Any) -> Any:
-        _touched.add(what)
+        _uses.add(what)
         try:
             return original(self, *args, **kwargs)
         finally:
@@ -87,7 +87,7 @@ def _write(record: dict[str, Any]) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keeps the sample, this process's share of it, and what has not been run yet."""
+    """Selects this process's part of the sample, without the tests that have run."""
     done_file = os.environ.get(DONE)
     done = set(Path(done_file).read_text(encoding="utf-8").splitlines()) if done_file else set()
     (k, n), (part, parts) = _part(os.environ.get(SAMPLE)), _part(os.environ.get(PART))
@@ -100,7 +100,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _one_of_each(items: list[pytest.Item], numbers: dict[str, int]) -> list[pytest.Item]:
-    """One parametrisation of each test function for ML Programs and one for neural networks, by number."""
+    """Selects one parametrisation of each test function for ML Programs and one for neural networks."""
     chosen: dict[tuple[str, bool], pytest.Item] = {}
     for item in sorted(items, key=lambda i: numbers[i.nodeid]):
         chosen.setdefault(_function_and_backend(item), item)
@@ -112,7 +112,7 @@ def _function_and_backend(item: pytest.Item) -> tuple[str, bool]:
 
 
 def pytest_collection_finish() -> None:
-    """Spares the garbage collector what stays anyway: each conversion starts it, for a second otherwise."""
+    """Excludes existing objects from garbage collection, which would take a second in each conversion."""
     gc.collect()
     gc.freeze()
 
@@ -128,12 +128,12 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """Notes the start of a test, so that a crash of the process can be told from a test never run.
+    """Records the start of a test, which distinguishes a crash from a test that never ran.
 
-    Names of values are numbered as in a process of the test's own: some tests know them by heart.
+    The numbering of value names restarts, because some tests expect the names of a new process.
     """
     Builder.name_count.clear()
-    _touched.clear()
+    _uses.clear()
     _kinds.clear()
     _write({"id": item.nodeid, "start": True})
     return (yield)
@@ -141,14 +141,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Writes the outcome of a test: of its call, or of the phase that failed or skipped it."""
+    """Records the outcome of a test: of its call, or of the phase that failed or skipped it."""
     report: pytest.TestReport = yield  # type: ignore[misc, assignment]
     if report.when == "call" or (report.when == "setup" and not report.passed) or report.failed:
         _write(
             {
                 "id": item.nodeid,
                 "outcome": "xfailed" if hasattr(report, "wasxfail") else report.outcome,
-                "scope": sorted(_touched),
+                "scope": sorted(_uses),
                 "kinds": sorted(_kinds),
                 "seconds": round(report.duration, 3),
                 "message": report.longreprtext[-_MESSAGE_CHARACTERS:] if report.failed else "",

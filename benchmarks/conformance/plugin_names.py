@@ -1,12 +1,12 @@
-"""Names of the environment variables by which the runner tells the plugin what to do."""
+"""Names of the environment variables that configure the plugin."""
 
-#: File that a JSON line is appended to when a test starts (`start`) and when it ends (`outcome`).
+#: The file that gets a JSON line when a test starts (`start`) and when it ends (`outcome`).
 RESULTS = "CONFORMANCE_RESULTS"
-#: `k/n`: keep the test ids whose crc32 modulo n is k.
+#: `k/n` selects the tests whose id has a crc32 of k modulo n.
 SAMPLE = "CONFORMANCE_SAMPLE"
-#: `k/n` again, applied to what the sample keeps: how a long file is divided among processes.
+#: `k/n` selects part k of n of the sample: long files are divided among processes.
 PART = "CONFORMANCE_PART"
-#: `1`: keep one parametrisation of each test function.
+#: `1` selects one parametrisation of each test function.
 ONE_PER_CLASS = "CONFORMANCE_ONE_PER_CLASS"
-#: File with the ids of tests that are not to be run (again), one a line.
+#: The file with the ids of tests to skip, one per line.
 DONE = "CONFORMANCE_DONE"

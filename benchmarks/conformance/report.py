@@ -1,4 +1,4 @@
-"""Counts results: the share that passes by folder, and the failures by message."""
+"""Summarises results: pass rates by folder, and failures by message."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from benchmarks.conformance.runner import FOLDERS, Result
 
 _EXAMPLES = 3
 _GROUPS = 60
-#: The kinds of models that results are counted by; see `family`.
+#: The model families that results are grouped by; see `family`.
 FAMILIES = ("ML Programs", "neural networks", "classical models")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFailure:
-    """Failures that are not the runtime's.
+    """Failures that the runtime does not cause.
 
     Attributes:
-        pattern: A regular expression that a failing test's id matches from its start.
-        message: A regular expression that its message contains.
-        reason: Why it fails, in one line.
-        covers: How many tests of the whole suite it explains.
+        pattern: A regular expression that matches the start of a test's id.
+        message: A regular expression that occurs in the failure's message.
+        reason: Why the tests fail, in one line.
+        covers: The number of tests in the suite that fail for this reason.
     """
 
     pattern: str
@@ -36,18 +36,18 @@ class KnownFailure:
 
 
 def read_known_failures(path: Path) -> list[KnownFailure]:
-    """The committed table."""
+    """Reads the table of known failures."""
     rows = tomllib.loads(path.read_text(encoding="utf-8")).get("failure", [])
     return [KnownFailure(r["pattern"], r.get("message", ""), r["reason"], r["covers"]) for r in rows]
 
 
 def in_scope(result: Result) -> bool:
-    """True for tests that loaded or predicted, and that neither skip nor xfail."""
+    """True for tests that loaded a model or predicted, and passed or failed."""
     return result["outcome"] in ("passed", "failed") and bool(result["scope"])
 
 
 def family(result: Result) -> str:
-    """The kind of models that a test is about."""
+    """The model family that a test belongs to."""
     kinds = set(result["kinds"])
     if "neuralnetwork" in result["id"].lower() or any(k.startswith("neural") for k in kinds):
         return "neural networks"
@@ -55,12 +55,15 @@ def family(result: Result) -> str:
 
 
 class Table:
-    """The results, counted.
+    """Summarised results.
 
     Attributes:
-        passed: In-scope tests that passed.
-        failed: In-scope tests that failed.
-        unexplained: Failures that the committed table does not list.
+        scope: The results of tests in scope.
+        passed: The number of tests in scope that passed.
+        failed: The number of tests in scope that failed.
+        failures: The results of the failed tests.
+        explained: The number of known failures by reason.
+        unexplained: The failures that are not known.
     """
 
     def __init__(self, results: Sequence[Result], known: Sequence[KnownFailure]) -> None:
@@ -78,7 +81,7 @@ class Table:
                 self.explained[reason] += 1
 
     def write(self, folder: Path) -> str:
-        """Writes `report.md`, and every failure with its message into `failures.json`; returns the report."""
+        """Writes `report.md` and `failures.json`, which lists every failure; returns the report."""
         text = self.render()
         (folder / "report.md").write_text(text, encoding="utf-8")
         rows = [
@@ -93,7 +96,7 @@ class Table:
         lines = [
             "# Conformance",
             "",
-            "| folder | models | in scope | passed | failed | share |",
+            "| folder | models | in scope | passed | failed | pass rate |",
             "|---|---|---:|---:|---:|---:|",
         ]
         for folder in (*FOLDERS, ""):
@@ -101,16 +104,16 @@ class Table:
             for kind in FAMILIES:
                 lines += _row(folder or "**all**", kind, [r for r in rows if family(r) == kind])
         lines += _row("**all**", "**all**", self.scope)
-        lines += ["", f"## Failures: {self.failed}, not explained: {len(self.unexplained)}", ""]
+        lines += ["", f"## Failures: {self.failed}, unexplained: {len(self.unexplained)}", ""]
         lines += _grouped(self.unexplained)
         if self.explained:
-            lines += ["", "## Explained by the table of known failures", ""]
+            lines += ["", "## Known failures", ""]
             lines += [f"- {count} × {reason}" for reason, count in self.explained.most_common()]
         return "\n".join([*lines, ""])
 
 
 def explain(result: Result, known: Sequence[KnownFailure]) -> str | None:
-    """The reason that the table gives for a failure, if any."""
+    """The reason of a known failure; None if it is not known."""
     for row in known:
         if re.match(row.pattern, result["id"]) and re.search(row.message, result["message"]):
             return row.reason
@@ -120,8 +123,8 @@ def explain(result: Result, known: Sequence[KnownFailure]) -> str | None:
 def _row(folder: str, kind: str, results: Sequence[Result]) -> list[str]:
     if not results:
         return []
-    good = sum(r["outcome"] == "passed" for r in results)
-    numbers = f"{len(results)} | {good} | {len(results) - good} | {good / len(results):.2%}"
+    passed = sum(r["outcome"] == "passed" for r in results)
+    numbers = f"{len(results)} | {passed} | {len(results) - passed} | {passed / len(results):.2%}"
     return [f"| {folder} | {kind} | {numbers} |"]
 
 
@@ -140,7 +143,7 @@ def _grouped(failures: Sequence[Result]) -> list[str]:
 
 
 def headline(message: str) -> str:
-    """The line of a traceback that says what was wrong, without the numbers that vary."""
+    """The error line of a traceback, without addresses, paths and operation ids."""
     errors = [line[2:].strip() for line in message.splitlines() if line.startswith("E ")]
     line = errors[0] if errors else (message.strip().splitlines() or ["no message"])[-1]
     return re.sub(r"main/[\w/]+", "OP", re.sub(r"0x[0-9a-f]+|/tmp/\S+", "…", line))[:160]

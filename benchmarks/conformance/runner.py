@@ -1,4 +1,4 @@
-"""Runs test files in processes of their own and collects what the plugin writes."""
+"""Runs test files in separate processes and collects the plugin's records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.conformance import plugin_names as names
 
-#: What the share is counted over, below coremltools.
+#: The tested folders, relative to coremltools.
 FOLDERS = (
     "converters/mil/mil/ops/tests",
     "converters/mil/mil/passes/tests",
@@ -36,19 +36,27 @@ FOLDERS = (
     "test/sklearn_tests",
     "test/xgboost_tests",
 )
-#: Files with so many tests that they are divided, and into how many parts where all are run.
+#: Files with many tests, and the number of parts that they are divided into when all tests run.
 _PARTS = {"test_torch_ops.py": 24, "test_passes.py": 4, "test_post_training_quantization.py": 6}
-#: Files are run together up to about this many bytes of source: a process needs seconds to start.
+#: The approximate source size up to which files share a process, in bytes: a process starts in seconds.
 _BUNDLE_BYTES = 200_000
-#: pytest's exit codes where it ran what it was asked to: all passed, some failed, none was left over.
-_ORDERLY = (0, 1, 5)
+#: pytest's exit codes after a complete run: all tests passed, some failed, none were selected.
+_COMPLETE = (0, 1, 5)
 
 Result = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is run of each file, and where results go."""
+    """Which tests run, and where the results are written.
+
+    Attributes:
+        sample: `k/n` selects the tests whose id has a crc32 of k modulo n.
+        one_per_class: True selects one parametrisation of each test function.
+        timeout_s: The limit of a test in seconds.
+        keyword: pytest's `-k`; empty selects all tests.
+        output: The folder of the results.
+    """
 
     sample: str
     one_per_class: bool
@@ -59,12 +67,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one process runs: some test files, or a part of one.
+    """The tests of one process: several files, or a part of one file.
 
     Attributes:
-        files: Paths below coremltools.
-        part: Which part of the tests.
-        parts: Into how many parts they are divided.
+        files: Paths relative to coremltools.
+        part: The index of the part.
+        parts: The number of parts that the tests are divided into.
     """
 
     files: tuple[str, ...]
@@ -85,7 +93,7 @@ def suite() -> Path:
 
 
 def plan_jobs(paths: Sequence[str], plan: Plan, workers: int) -> list[Job]:
-    """All test files below `paths`: small ones together, those with very many tests in parts."""
+    """Divides the test files below `paths` into jobs: small files share one, long files become several."""
     sizes = _test_files(paths)
     kept = 1 if plan.one_per_class else int(plan.sample.split("/")[1])
     limit = min(_BUNDLE_BYTES * kept, sum(sizes.values()) // workers)
@@ -104,20 +112,20 @@ def plan_jobs(paths: Sequence[str], plan: Plan, workers: int) -> list[Job]:
 
 
 def _test_files(paths: Sequence[str]) -> dict[str, int]:
-    """Test files below `paths` and their lengths."""
+    """The test files below `paths`, with their sizes in bytes."""
     root = suite()
     found = {}
     for path in paths:
         target = root / path
         if not target.exists():
-            raise SystemExit(f"there is no {path} below coremltools")
+            raise SystemExit(f"coremltools has no file or folder {path}")
         for file in sorted(target.rglob("test_*.py")) if target.is_dir() else [target]:
             found[file.relative_to(root).as_posix()] = file.stat().st_size
     return found
 
 
 def run_jobs(jobs: Sequence[Job], plan: Plan, workers: int) -> list[Result]:
-    """Runs all jobs, `workers` at a time; the results of all tests, in the order of the jobs."""
+    """Runs all jobs, `workers` at a time; returns the results of all tests in the order of the jobs."""
     plan.output.mkdir(parents=True, exist_ok=True)
     finished = 0
     lock = threading.Lock()
@@ -128,8 +136,8 @@ def run_jobs(jobs: Sequence[Job], plan: Plan, workers: int) -> list[Result]:
         results = _run_job(job, plan, plan.output / f"job-{number}.jsonl")
         with lock:
             finished += 1
-            bad = sum(r["outcome"] == "failed" for r in results)
-            text = f"[{finished}/{len(jobs)}] {job}: {len(results)} tests, {bad} failed"
+            failed = sum(r["outcome"] == "failed" for r in results)
+            text = f"[{finished}/{len(jobs)}] {job}: {len(results)} tests, {failed} failed"
             print(text, file=sys.stderr, flush=True)
         return results
 
@@ -138,7 +146,7 @@ def run_jobs(jobs: Sequence[Job], plan: Plan, workers: int) -> list[Result]:
 
 
 def _run_job(job: Job, plan: Plan, log: Path) -> list[Result]:
-    """Runs a job, anew without the test that a process crashed or hung in, until every test has a result."""
+    """Runs a job until every test has a result: after a crash or a hang, the remaining tests run again."""
     for old in (log, log.with_suffix(".log")):
         old.unlink(missing_ok=True)
     done = log.with_suffix(".done")
@@ -152,14 +160,14 @@ def _run_job(job: Job, plan: Plan, log: Path) -> list[Result]:
             _append_failure(log, lost[-1], _lost_message(code, plan.timeout_s))
             continue
         done.unlink()
-        if code not in _ORDERLY:
+        if code not in _COMPLETE:
             _append_failure(log, job.files[0], f"pytest ended with code {code}; see {log.stem}.log")
         return list(_read(log)[0].values())
 
 
 def _lost_message(code: int, timeout_s: int) -> str:
     if code == -signal.SIGKILL:
-        return f"the test took longer than {timeout_s} s, or the system took the process down for its memory"
+        return f"the test took longer than {timeout_s} s, or the system killed the process for its memory"
     return f"the process ended with code {code} during this test"
 
 
@@ -170,7 +178,7 @@ def _append_failure(log: Path, test: str, message: str) -> None:
 
 
 def _read(log: Path) -> tuple[dict[str, Result], list[str]]:
-    """Results by test id, and the ids of all tests that were started."""
+    """Reads the results by test id, and the ids of all started tests."""
     ended: dict[str, Result] = {}
     started: list[str] = []
     if log.exists():
@@ -193,15 +201,17 @@ def _pytest(job: Job, plan: Plan, log: Path, done: Path) -> int:
         names.PART: f"{job.part}/{job.parts}",
         names.ONE_PER_CLASS: "1" if plan.one_per_class else "",
         "PYTHONPATH": os.pathsep.join([str(project), str(project / "src")]),
-        # Some parametrisations are made from sets: ids must not change from one process to the next.
+        # Some parametrisations iterate over sets, and the ids must be the same in all processes.
         "PYTHONHASHSEED": "0",
     }
-    command = [
-        sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.conformance.plugin", "-p", "no:cacheprovider",
-        "-c", os.devnull, f"--rootdir={root}", "--no-header", "-W", "ignore", "--tb=short",
-        "--continue-on-collection-errors",
-        *(["-k", plan.keyword] if plan.keyword else []), *(str(root / file) for file in job.files),
-    ]  # fmt: skip
+    options = [
+        *("-q", "--no-header", "--tb=short", "-W", "ignore", "--continue-on-collection-errors"),
+        *("-p", "benchmarks.conformance.plugin", "-p", "no:cacheprovider"),
+        *("-c", os.devnull, f"--rootdir={root}"),
+        *(("-k", plan.keyword) if plan.keyword else ()),
+    ]
+    files = [str(root / file) for file in job.files]
+    command = [sys.executable, "-m", "pytest", *options, *files]
     output = log.with_suffix(".log")
     with output.open("ab") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, env=environment, cwd=plan.output)
@@ -209,7 +219,7 @@ def _pytest(job: Job, plan: Plan, log: Path, done: Path) -> int:
 
 
 def _wait(process: subprocess.Popen[bytes], log: Path, timeout_s: float) -> int:
-    """Waits for a process, and takes it down where a test goes on for too long, be it in native code."""
+    """Waits for a process and kills it if a test exceeds the limit, even in native code."""
     size, since = -1, time.monotonic()
     while True:
         try:

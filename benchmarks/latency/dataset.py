@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.latency.extract import KERNELS, MEASUREMENTS
-from coremlscope.cost.latency.kinds import KINDS
+from coremlscope.cost.latency.kinds import KERNEL_KINDS
 from coremlscope.cost.latency.table import Floats, KernelTable
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
@@ -92,14 +92,17 @@ class Network:
 
 def load_networks() -> dict[str, Network]:
     """All networks by name."""
-    rows: dict[str, list[list[float]]] = defaultdict(list)
+    rows: dict[str, list[dict[str, float]]] = defaultdict(list)
     text = gzip.decompress(KERNELS.read_bytes()).decode()
-    for network, times, kind, *numbers in list(csv.reader(io.StringIO(text)))[1:]:
-        rows[network].append([float(times), KINDS.index(kind), *map(float, numbers)])  # type: ignore[arg-type]
-    return {
-        name: Network(KernelTable.of_rows([r[1:] for r in lines]), np.array([r[0] for r in lines]))
-        for name, lines in rows.items()
-    }
+    for row in csv.DictReader(io.StringIO(text)):
+        numbers = {name: float(row[name]) for name in ("times", *KernelTable.__slots__) if name != "kind"}
+        rows[row["network"]].append({**numbers, "kind": KERNEL_KINDS.index(row["kind"])})  # type: ignore[arg-type]
+    return {name: _network(kernels) for name, kernels in rows.items()}
+
+
+def _network(kernels: Sequence[Mapping[str, float]]) -> Network:
+    columns = {name: [kernel[name] for kernel in kernels] for name in kernels[0]}
+    return Network(KernelTable.of_columns(columns), np.array(columns["times"]))
 
 
 def in_precision(table: KernelTable, precision: str) -> KernelTable:
@@ -120,6 +123,6 @@ def in_precision(table: KernelTable, precision: str) -> KernelTable:
 def concatenate(networks: Sequence[Network], precision: str) -> tuple[KernelTable, Floats, np.ndarray]:
     """Several networks as one table, with how often each kernel runs and where each network begins."""
     parts = [in_precision(network.table, precision) for network in networks]
-    columns = (np.concatenate([getattr(p, name) for p in parts]) for name in KernelTable.__slots__)
+    columns = {name: np.concatenate([getattr(p, name) for p in parts]) for name in KernelTable.__slots__}
     begins = np.cumsum([0, *(len(p) for p in parts)])[:-1]
-    return KernelTable(*columns), np.concatenate([n.times for n in networks]), begins
+    return KernelTable(**columns), np.concatenate([n.times for n in networks]), begins

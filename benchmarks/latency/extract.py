@@ -15,7 +15,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 
 from coremlscope.cost.latency.kernels import fuse
-from coremlscope.cost.latency.kinds import KINDS
+from coremlscope.cost.latency.kinds import KERNEL_KINDS
 from coremlscope.cost.latency.table import KernelTable
 from coremlscope.formats import container
 from coremlscope.ir import Program
@@ -117,4 +117,8 @@ def _kernels(path: Path) -> Iterator[tuple[object, ...]]:
     table = KernelTable.of(fuse(bind(function, OPS).graph))
     counted = Counter(zip(*astuple(table), strict=True))
     for (kind, *numbers), times in counted.items():
-        yield times, KINDS[int(kind)], *(f"{number:g}" if number % 1 else int(number) for number in numbers)
+        yield (
+            times,
+            KERNEL_KINDS[int(kind)],
+            *(f"{number:g}" if number % 1 else int(number) for number in numbers),
+        )

@@ -12,7 +12,7 @@ from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.minimise import minimise
 from benchmarks.latency.priors import PRIORS, REFERENCES, Prior
 from coremlscope.cost.latency.calibration import UnitParameters
-from coremlscope.cost.latency.pricing import price_kernels, scale_of
+from coremlscope.cost.latency.roofline import scale_of, time_kernels
 from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import ComputeUnit, all_chips
 
@@ -66,9 +66,9 @@ class Estimator:
         reference = all_chips()[REFERENCES[self.unit]]
         for chip, table, times, begins, places, which in self.groups:
             scale = scale_of(self.unit, chip, reference, parameters)
-            prices = price_kernels(table, self.unit, parameters, scale)
-            kernels = np.add.reduceat(prices.total * times, begins)
-            sums = np.maximum(kernels, np.add.reduceat(prices.stream * times, begins))
+            seconds = time_kernels(table, self.unit, parameters, scale)
+            kernels = np.add.reduceat(seconds.total * times, begins)
+            sums = np.maximum(kernels, np.add.reduceat(seconds.stream * times, begins))
             result[places] = sums[which] + parameters.dispatch_s * scale.dispatch
         return result
 

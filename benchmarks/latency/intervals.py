@@ -62,8 +62,15 @@ def fit_spread(held: Sequence[HeldOut]) -> Spread:
     inheriting = _widening(apart[inherited], sigma[: len(held)][inherited], below, above)
     extrapolated = max(inheriting, _INHERITED, *by_chip.values())
     by_chip |= {str(chip): extrapolated for chip in set(chips) if chip not in by_chip}
-    ends = round(float(below), 3), round(float(above), 3)
-    return Spread(round(base, 3), round(slope, 3), by_chip, extrapolated, _MIXED, *ends)
+    return Spread(
+        base=round(base, 3),
+        unusual=round(slope, 3),
+        by_chip=by_chip,
+        extrapolated=extrapolated,
+        mixed=_MIXED,
+        below=round(float(below), 3),
+        above=round(float(above), 3),
+    )
 
 
 def coverage(

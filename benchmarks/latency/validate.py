@@ -12,7 +12,7 @@ from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.fit import Estimator, Fitted, fit
 from benchmarks.latency.priors import REFERENCES
 from coremlscope.cost.latency.calibration import UnitParameters
-from coremlscope.cost.latency.pricing import price_kernels, scale_of
+from coremlscope.cost.latency.roofline import scale_of, time_kernels
 from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 
@@ -106,7 +106,7 @@ def unusual_shares(
     for m in measurements:
         table, times, _ = concatenate([networks[m.network]], m.precision)
         scale = scale_of(unit, all_chips()[m.chip], reference, parameters)
-        total = price_kernels(table, unit, parameters, scale).total * times
+        total = time_kernels(table, unit, parameters, scale).total * times
         plain = table.is_kind("conv", "pointwise", "depthwise", "elementwise", "pool", "reduce")
         shares.append(float(total[~plain].sum() / (total.sum() + parameters.dispatch_s * scale.dispatch)))
     return shares

@@ -1,3 +1,5 @@
+"""The runner and the report of the conformance benchmark."""
+
 from __future__ import annotations
 
 import json
@@ -68,10 +70,10 @@ def suite(tmp_path, monkeypatch):
 
 
 def plan(folder, *, sample="0/1", one_per_class=False):
-    return Plan(sample, one_per_class, 60, "", folder)
+    return Plan(sample=sample, one_per_class=one_per_class, timeout_s=60, keyword="", output=folder)
 
 
-def test_what_is_in_scope():
+def test_tests_in_scope():
     assert in_scope(result())
     assert in_scope(result(outcome="failed", scope=["collect"], kinds=[]))
     assert not in_scope(result(scope=()))
@@ -79,7 +81,7 @@ def test_what_is_in_scope():
     assert not in_scope(result(outcome="xfailed"))
 
 
-def test_results_are_counted_by_the_kind_of_models():
+def test_results_are_grouped_by_model_family():
     assert family(result()) == "ML Programs"
     assert family(result(kinds=["neuralNetwork", "pipeline"])) == "neural networks"
     assert family(result(test="a.py::t[backend='neuralnetwork']", kinds=[])) == "neural networks"
@@ -87,7 +89,7 @@ def test_results_are_counted_by_the_kind_of_models():
     assert family(result(kinds=[])) == "ML Programs"
 
 
-def test_known_failures_explain_but_still_count(tmp_path):
+def test_known_failures_count_as_failures(tmp_path):
     known = [KnownFailure(r"test/api/a\.py::", "no kernel", "it is broken", 1)]
     failures = [
         result(outcome="failed", message="there is no kernel"),
@@ -100,45 +102,39 @@ def test_known_failures_explain_but_still_count(tmp_path):
     text = table.write(tmp_path)
     assert "| test/api | ML Programs | 3 | 1 | 2 | 33.33% |" in text
     assert "- 1 × it is broken" in text
-    assert [row["explained"] for row in json.loads((tmp_path / "failures.json").read_text())] == [
-        True, False, False,
-    ]  # fmt: skip
+    rows = json.loads((tmp_path / "failures.json").read_text())
+    assert [row["explained"] for row in rows] == [True, False, False]
 
 
-def test_a_headline_leaves_out_what_varies():
+def test_a_headline_omits_variable_parts():
     message = "x.py:3: in f\nE   RuntimeError: main/7/body/3 of /tmp/abc/x at 0x7f3a failed\nE   more"
     assert headline(message) == "RuntimeError: OP of … at … failed"
     assert headline("a\nb") == "b"
 
 
-def test_rows_of_the_committed_table_have_a_reason_and_a_count():
+def test_known_failures_have_a_reason_and_a_count():
     for row in read_known_failures(TABLE):
         assert row.reason
         assert row.covers > 0
 
 
 def test_small_files_share_a_process_and_long_ones_are_divided(suite):
-    for name, size in {
-        "test_a.py": 150_000,
-        "test_b.py": 40_000,
-        "test_c.py": 40_000,
-        "test_d.py": 10,
-    }.items():
+    sizes = {"test_a.py": 150_000, "test_b.py": 40_000, "test_c.py": 40_000, "test_d.py": 10}
+    for name, size in sizes.items():
         (suite / name).write_text("#" * size)
     (suite / "test_torch_ops.py").write_text("")
     jobs = plan_jobs(["."], plan(suite), 1)
     long = [job for job in jobs if job.files == ("test_torch_ops.py",)]
     assert [(job.part, job.parts) for job in long] == [(part, 24) for part in range(24)]
-    assert [job.files for job in jobs if job not in long] == [
-        ("test_a.py", "test_b.py"), ("test_c.py", "test_d.py"),
-    ]  # fmt: skip
+    short = [job.files for job in jobs if job not in long]
+    assert short == [("test_a.py", "test_b.py"), ("test_c.py", "test_d.py")]
     assert len(plan_jobs(["."], plan(suite, one_per_class=True), 1)) == 2
-    with pytest.raises(SystemExit, match="no nothing below"):
+    with pytest.raises(SystemExit, match="no file or folder nothing"):
         plan_jobs(["nothing"], plan(suite), 1)
 
 
 @pytest.mark.long
-def test_a_crash_and_a_hang_cost_one_test_each(suite, tmp_path, monkeypatch):
+def test_a_crash_and_a_hang_fail_one_test_each(suite, tmp_path, monkeypatch):
     (suite / "test_all.py").write_text(SUITE)
     (suite / "test_broken.py").write_text("import nothing_of_this_name\n")
     (job,) = plan_jobs(["."], plan(tmp_path), 1)

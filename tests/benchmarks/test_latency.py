@@ -129,7 +129,15 @@ def test_spreads_hold_what_they_aim_at() -> None:
     # Chips that inherit are never taken to be better known than those that were measured.
     assert spread.extrapolated >= max(spread.by_chip.values())
     assert coverage(held, lambda h: h.without_chip, lambda h: inherited) > 0.8
-    narrow = Spread(0.001, 0.0, {"a14": 0.0, "a15": 0.0}, 0.0, 0.0, 1.3, 1.3)
+    narrow = Spread(
+        base=0.001,
+        unusual=0.0,
+        by_chip={"a14": 0.0, "a15": 0.0},
+        extrapolated=0.0,
+        mixed=0.0,
+        below=1.3,
+        above=1.3,
+    )
     assert coverage(held, lambda h: h.without_family, lambda h: narrow) < 0.1
 
 

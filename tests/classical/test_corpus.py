@@ -1,4 +1,4 @@
-"""Classical models of the corpus, against a walk over the messages in their files."""
+"""Classical models of the corpus, against a direct evaluation of the messages in their files."""
 
 from __future__ import annotations
 

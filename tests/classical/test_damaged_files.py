@@ -1,4 +1,4 @@
-"""Damaged classical models: a model or one clear error comes out, soon, and so it does when they are run."""
+"""Damaged classical models: reading and running them gives a result or one clear error, quickly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _read(data: bytes) -> ir.Model | None:
 
 
 def _run(data: bytes, folder: Path) -> None:
-    """Reads and runs a model; only our own errors may come out."""
+    """Reads and runs a model; other errors than the project's own propagate."""
     try:
         model = container.read(data)
         executable = compile_model(model, folder)

@@ -64,11 +64,13 @@ class TestRegressor:
         np.testing.assert_allclose(result, expected, rtol=5e-6, atol=0)
         np.testing.assert_allclose(result, expected, rtol=0, atol=3e-16)
 
-    def test_features_follow_one_another(self) -> None:
+    def test_features_are_concatenated(self) -> None:
         inputs = {
-            "n": {"int64Type": {}}, "a": array_type(2, 2, dtype=FP32), "b": array_type(1, dtype=INT32),
+            "n": {"int64Type": {}},
+            "a": array_type(2, 2, dtype=FP32),
+            "b": array_type(1, dtype=INT32),
             "d": {"doubleType": {}},
-        }  # fmt: skip
+        }
         model = read_spec(regressor([[1, 10, 100, 1e3, 1e4, 1e5, 1e6]], [0], inputs=inputs))
         given = {"d": 7, "b": [6], "a": [[2, 3], [4, 5]], "n": 1}
         assert coremlscope.predict(model, given) == {"y": 7654321.0}
@@ -83,7 +85,7 @@ class TestRegressor:
         model = read_spec(regressor([[1]], [0], inputs={"n": {"int64Type": {}}}))
         assert coremlscope.predict(model, {"n": 2**24 + 1}) == {"y": 2.0**24 + 1}
 
-    def test_many_weights_lie_in_the_weight_file(self, tmp_path: Path) -> None:
+    def test_large_weights_are_stored_in_the_weight_file(self, tmp_path: Path) -> None:
         weights, x = _RNG.standard_normal((2, 2000)), _RNG.standard_normal(2000)
         model = read_spec(regressor(weights, [1, 2], inputs={"x": array_type(2000)}, output=array_type(2)))
         compile_model(model, tmp_path).close()
@@ -106,7 +108,7 @@ class TestClassifier:
         assert result["label"] == ("yes" if probability > 0.5 else "no")
 
     def test_one_class_is_the_reference(self) -> None:
-        """The scores are logarithms of odds against the first class."""
+        """The scores are log-odds against the first class."""
         spec = classifier(WEIGHTS, OFFSETS, [7, 5, 3, 1])
         result = coremlscope.predict(read_spec(spec), {"x": X})
         odds = np.exp([0, *SCORES])
@@ -123,8 +125,8 @@ class TestClassifier:
         )
         assert result["label"] == "abc"[int(each.argmax())]
 
-    def test_the_label_does_not_suffer_from_saturation(self) -> None:
-        """Both probabilities are 1 in float64 before they are normalised; the scores still differ."""
+    def test_the_label_is_right_where_probabilities_saturate(self) -> None:
+        """Both probabilities are 1 in float64 before normalisation, but the scores differ."""
         spec = classifier([[50], [60], [0]], [0, 0, 0], ["a", "b", "c"], encoding=1)
         assert coremlscope.predict(read_spec(spec), {"x": [1]})["label"] == "b"
 
@@ -138,11 +140,11 @@ class TestInputs:
             ({"x0": 1, "x1": "2"}, "'x1' takes double"),
         ],
     )
-    def test_wrong_ones_are_refused(self, values: dict[str, Any], sentence: str) -> None:
+    def test_wrong_inputs_are_errors(self, values: dict[str, Any], sentence: str) -> None:
         with pytest.raises(InputError, match=sentence):
             coremlscope.predict(read_spec(regressor([[1, 2]], [0])), values)
 
-    def test_flexible_arrays_must_hold_as_many_numbers_as_there_are_weights(self) -> None:
+    def test_flexible_arrays_must_hold_one_number_per_weight(self) -> None:
         model = read_spec(regressor([[1, 2, 3]], [0], inputs={"x": array_type(3)}))
         inputs = (
             ir.Feature(
@@ -170,7 +172,7 @@ class TestInputs:
         (
             regressor([[1]], [0], output={"stringType": {}}),
             CorruptModelError,
-            "described to give: 'y' .string",
+            "cannot give the described outputs: 'y' .string",
         ),
         (regressor([[1]], [0], inputs={"s": {"stringType": {}}}), UnsupportedModelError, "with string"),
     ],
@@ -206,7 +208,7 @@ def test_summary() -> None:
 
 
 def test_profile() -> None:
-    """All nodes of the engine are the work of the one operation."""
+    """All nodes of the engine belong to the one operation."""
     model = read_spec(classifier(WEIGHTS, OFFSETS, ["a", "b", "c"], encoding=1))
     profile = measure(model, Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=0))
     assert [(row.id, row.type, row.status) for row in joined_rows(profile)] == [
@@ -219,7 +221,7 @@ def test_profile() -> None:
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_precisions(precision: Any) -> None:
-    """Nothing is declared as fp16, so nothing is rounded."""
+    """No value is declared as fp16, so no value is rounded."""
     model = read_spec(regressor([[1 / 3]], [0.1]))
     assert coremlscope.predict(model, {"x0": 1}, precision=precision) == {"y": 1 / 3 + 0.1}
 
@@ -278,6 +280,6 @@ def test_a_classifier(labels: tuple[str, ...] | tuple[int, ...]) -> None:
         (classifier([[1]], [1], ["a", "b"], encoding=9), r"unknown ClassEncoding \(9\)"),
     ],
 )
-def test_parameters_that_contradict_each_other(spec: Message, sentence: str) -> None:
+def test_contradictory_parameters(spec: Message, sentence: str) -> None:
     with pytest.raises(CorruptModelError, match=sentence):
         read_spec(spec)

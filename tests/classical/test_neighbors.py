@@ -61,7 +61,7 @@ def test_votes(k: int, weighting: str) -> None:
     assert result["label"] == max(votes, key=lambda label: votes[label])
 
 
-def test_a_sample_that_is_met_exactly() -> None:
+def test_a_sample_that_equals_the_features() -> None:
     result = coremlscope.predict(read_spec(_neighbors(5, "inverseDistanceWeighting")), {"x": SAMPLES[4]})
     assert result == {"label": "c", "probabilities": {"a": 0.0, "b": 0.0, "c": 1.0}}
 
@@ -81,8 +81,11 @@ def test_no_samples() -> None:
 
 def _samples(*samples: Any, labels: Any = ("a",), k: int = 1) -> Any:
     index = {"numberOfDimensions": 2, "floatSamples": [{"vector": sample} for sample in samples]}
-    return {"nearestNeighborsIndex": index, "numberOfNeighbors": {"defaultValue": k},
-            "stringClassLabels": {"vector": labels}}  # fmt: skip
+    return {
+        "nearestNeighborsIndex": index,
+        "numberOfNeighbors": {"defaultValue": k},
+        "stringClassLabels": {"vector": labels},
+    }
 
 
 @pytest.mark.parametrize(

@@ -28,21 +28,27 @@ def _probit(x: dict[str, Any], outputs: tuple[str, ...], **names: str) -> Messag
         for (f, v), (m, p) in WEIGHTS.items()
     ]
     parameters = {
-        "numberOfFeatures": 3, "bias": {"mean": 0.1, "precision": 10}, "features": features,
-        "regressionInputFeatureName": "x", **names,
-    }  # fmt: skip
+        "numberOfFeatures": 3,
+        "bias": {"mean": 0.1, "precision": 10},
+        "features": features,
+        "regressionInputFeatureName": "x",
+        **names,
+    }
     inputs = {"x": x} | ({"optimism": DOUBLE} if "optimismInputFeatureName" in names else {})
     return model_spec("bayesianProbitRegressor", parameters, inputs, dict.fromkeys(outputs, DOUBLE))
 
 
 @pytest.mark.parametrize(("x", "value"), [(array_type(3), [1, 0, 1]), (array_type(2, 2), [[2, 1], [0, 1]])])
 def test_probit(x: dict[str, Any], value: Any) -> None:
-    """The weights 0-1 and 2-1 are chosen, by a vector of values or by pairs."""
+    """A vector of values or pairs of a feature and a value choose the weights 0-1 and 2-1."""
     spec = _probit(
-        x, ("p", "mean", "variance", "worst"), meanOutputFeatureName="mean",
-        varianceOutputFeatureName="variance", pessimisticProbabilityOutputFeatureName="worst",
+        x,
+        ("p", "mean", "variance", "worst"),
+        meanOutputFeatureName="mean",
+        varianceOutputFeatureName="variance",
+        pessimisticProbabilityOutputFeatureName="worst",
         optimismInputFeatureName="optimism",
-    )  # fmt: skip
+    )
     result = coremlscope.predict(read_spec(spec), {"x": value, "optimism": -1})
     mean, variance = 0.1 + 0.5 + 0.25, 0.1 + 0.5 + 2.0
     assert result == pytest.approx(
@@ -56,9 +62,9 @@ def test_probit(x: dict[str, Any], value: Any) -> None:
     )
 
 
-def test_probabilities_that_are_drawn_are_refused() -> None:
+def test_sampled_probabilities_are_not_supported() -> None:
     spec = _probit(array_type(3), ("p", "drawn"), sampledProbabilityOutputFeatureName="drawn")
-    with pytest.raises(UnsupportedModelError, match=r"'drawn' .* drawn by chance"):
+    with pytest.raises(UnsupportedModelError, match=r"'drawn' .* not supported"):
         coremlscope.predict(read_spec(spec), {"x": [1, 2, 3]})
 
 

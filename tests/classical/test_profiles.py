@@ -31,34 +31,40 @@ from tests.support.measuring import joined_rows, measure
 _TREES = [(0, 0, 1.0, {0: 1.0, 1: 2.0}, (1, 2, 3.0, {0: 4.0, 1: 5.0}, {1: 1.0})), {0: 6.0}]
 _SVR = model_spec(
     "supportVectorRegressor",
-    {"kernel": {"rbfKernel": {"gamma": 0.5}}, "coefficients": {"alpha": [1, 2, 3]},
-     "denseSupportVectors": {"vectors": [{"values": [1, 2]}] * 3}},
-    {"x": array_type(2)}, {"y": DOUBLE},
-)  # fmt: skip
+    {
+        "kernel": {"rbfKernel": {"gamma": 0.5}},
+        "coefficients": {"alpha": [1, 2, 3]},
+        "denseSupportVectors": {"vectors": [{"values": [1, 2]}] * 3},
+    },
+    {"x": array_type(2)},
+    {"y": DOUBLE},
+)
 _WORDS = {"stringToIndex": {"vector": [f"word {index}" for index in range(9)]}}
 _WORD_MODEL = model_spec("dictVectorizer", _WORDS, {"x": dictionary_type()}, {"y": array_type(9)})
 _MAPPING = model_spec(
-    "categoricalMapping", {"stringToInt64Map": {"map": [{"key": "a", "value": 5}]}, "int64Value": -1},
-    {"x": STRING}, {"y": {"int64Type": {}}},
-)  # fmt: skip
+    "categoricalMapping",
+    {"stringToInt64Map": {"map": [{"key": "a", "value": 5}]}, "int64Value": -1},
+    {"x": STRING},
+    {"y": {"int64Type": {}}},
+)
 
 
 @pytest.mark.parametrize(
     ("spec", "facts", "flops"),
     [
-        # Two comparisons in each tree at most, two sums; a leaf has 5 evaluations for 4 leaves: 2 to add.
+        # At most two comparisons per tree and two sums; 4 leaves have 5 values: 2 additions per tree.
         (
             tree_regressor(_TREES, [0.0, 0.0]),
             {
                 "trees": "2 trees of 6 nodes, 4 of them leaves",
                 "depth": "at most 2 branches",
-                "looks at": "2 features",
-                "adds up": "2 sums",
+                "uses": "2 features",
+                "computes": "2 sums",
                 "transform": "none",
             },
             2 * 2 + 2 * 2 + 2,
         ),
-        # A multiply-add for each element and coefficient, and a kernel for each vector.
+        # A multiply-add per element and per coefficient, and a kernel per vector.
         (
             _SVR,
             {"support vectors": "3 of 2 features", "kernel": "radial (RBF), gamma 0.5"},
@@ -89,7 +95,7 @@ def test_classes() -> None:
 
 @pytest.mark.parametrize("spec", [tree_regressor(_TREES, [0.0, 0.0]), _SVR, _MAPPING, _WORD_MODEL])
 def test_profiles(spec: Message) -> None:
-    """Words that the model knows are made up; the nodes are the work of the one operation."""
+    """Synthetic inputs use words that the model knows; all nodes belong to the one operation."""
     request = Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=0)
     profile = measure(read_spec(spec), request)
     assert [(row.id, row.status in ("timed", "folded")) for row in joined_rows(profile)] == [("main/0", True)]
@@ -107,7 +113,7 @@ def test_exported_trees(tmp_path: Path) -> None:
     np.testing.assert_array_equal(results[0], [0.5 + 4 + 6, 5])
 
 
-def test_exported_words_are_numbers_that_the_metadata_explain(tmp_path: Path) -> None:
+def test_exported_words_are_numbers_explained_in_the_metadata(tmp_path: Path) -> None:
     results, labels = _export(_MAPPING, tmp_path, {"x": np.array([0])})
     assert (results[0].tolist(), labels) == ([5], {"x": ["a"]})
     assert _export(_MAPPING, tmp_path, {"x": np.array([-1])})[0][0].tolist() == [-1]
@@ -115,7 +121,7 @@ def test_exported_words_are_numbers_that_the_metadata_explain(tmp_path: Path) ->
     assert labels["x"] == _WORDS["stringToIndex"]["vector"]
 
 
-def test_keys_and_numbers_of_a_dictionary_are_exported_apart(tmp_path: Path) -> None:
+def test_keys_and_numbers_of_a_dictionary_are_exported_separately(tmp_path: Path) -> None:
     spec = model_spec("identity", {}, {"x": dictionary_type("int64")}, {"y": dictionary_type("int64")})
     (path,) = coremlscope.export(read_spec(spec), tmp_path / "model.onnx")
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

@@ -95,7 +95,7 @@ def test_items_that_are_numbers() -> None:
     assert coremlscope.predict(model, {"items": {10: 1.0}})["list"] == [12, 11, 13]
 
 
-def test_made_up_inputs_are_items() -> None:
+def test_synthetic_inputs_are_items() -> None:
     model = read_spec(_recommender(dictionary_type(), list=sequence_type()))
     assert isinstance(model.content, ir.Classical)
     with FunctionPredictor(model) as predictor:

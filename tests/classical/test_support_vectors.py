@@ -151,14 +151,14 @@ def test_probabilities(per_class: list[int], labels: list[Any]) -> None:
     assert result["label"] == labels[int(expected.argmax())]
 
 
-def test_probabilities_that_are_described_but_unknown() -> None:
+def test_described_probabilities_of_a_model_without_them() -> None:
     spec, *_ = _classifier([3, 4], ["no", "yes"], probabilities=True)
     del spec.supportVectorClassifier.probA[:], spec.supportVectorClassifier.probB[:]
-    with pytest.raises(CorruptModelError, match="knows no probabilities, but is described to give 'p'"):
+    with pytest.raises(CorruptModelError, match="has no probabilities, but describes the output 'p'"):
         coremlscope.predict(read_spec(spec), {"x": X})
 
 
-def test_features_that_are_not_there() -> None:
+def test_features_out_of_range() -> None:
     parameters = {"kernel": {"linearKernel": {}}, "coefficients": {"alpha": [1]}, "rho": 0}
     vectors = {"sparseSupportVectors": {"vectors": [{"nodes": [{"index": 4, "value": 1}]}]}}
     spec = model_spec("supportVectorRegressor", parameters | vectors, {"x": array_type(3)}, {"y": DOUBLE})

@@ -22,12 +22,18 @@ from tests.support.classical_specs import (
 
 def _suppressor(boxes: int = 0, classes: int = 2, rows: int | None = None, **parameters: Any) -> Message:
     given = {
-        "pickTop": {"perClass": True}, "iouThreshold": 0.5, "confidenceThreshold": 0.3,
+        "pickTop": {"perClass": True},
+        "iouThreshold": 0.5,
+        "confidenceThreshold": 0.3,
         "stringClassLabels": {"vector": ["cat", "dog"]},
-        "confidenceInputFeatureName": "raw_c", "coordinatesInputFeatureName": "raw_b",
-        "iouThresholdInputFeatureName": "iou", "confidenceThresholdInputFeatureName": "least",
-        "confidenceOutputFeatureName": "c", "coordinatesOutputFeatureName": "b", **parameters,
-    }  # fmt: skip
+        "confidenceInputFeatureName": "raw_c",
+        "coordinatesInputFeatureName": "raw_b",
+        "iouThresholdInputFeatureName": "iou",
+        "confidenceThresholdInputFeatureName": "least",
+        "confidenceOutputFeatureName": "c",
+        "coordinatesOutputFeatureName": "b",
+        **parameters,
+    }
     shapes = [(boxes, classes), (boxes, 4)] if boxes else [(), ()]
     outs = [(), ()] if rows is None else [(rows, classes), (rows, 4)]
     inputs = {
@@ -41,7 +47,7 @@ def _suppressor(boxes: int = 0, classes: int = 2, rows: int | None = None, **par
 
 
 def _reference(c: np.ndarray, b: np.ndarray, iou: float, least: float, *, per_class: bool) -> list[int]:
-    """The rows that are kept, as the specification tells it."""
+    """The rows that are kept according to the specification."""
     best, label = c.max(1), c.argmax(1)
     order = [int(i) for i in np.argsort(-best, kind="stable") if best[i] >= least]
     kept: list[int] = []

@@ -60,6 +60,12 @@ def test_a_model_is_read_as_the_content_of_its_row(kind: str) -> None:
 
 
 @every_kind
+def test_wide_contents_are_constructed_by_keyword(kind: str) -> None:
+    fields = dataclasses.fields(CLASSICAL_TYPES[kind].content)
+    assert len(fields) <= 4 or all(field.kw_only for field in fields)
+
+
+@every_kind
 def test_a_model_is_lowered_and_gives_what_it_describes(kind: str, tmp_path: Path) -> None:
     model = read_spec(EXAMPLES[kind])
     chosen = choose_function(model)

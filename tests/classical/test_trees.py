@@ -150,7 +150,7 @@ class TestTransforms:
 
 
 class TestInputs:
-    def test_features_follow_one_another(self) -> None:
+    def test_features_are_concatenated(self) -> None:
         inputs = {"a": DOUBLE, "b": array_type(2), "n": INT64}
         tree = (4, 3, 7.0, (2, 1, 0.5, 1.0, 2.0), 3.0)
         model = read_spec(tree_regressor([tree], inputs=inputs))
@@ -159,24 +159,29 @@ class TestInputs:
         assert coremlscope.predict(model, {"a": 9, "b": [0.4, 9], "n": 8}) == {"y": 3.0}
 
     @pytest.mark.parametrize(("tracks_true", "expected"), [(True, 1.0), (False, 2.0)])
-    def test_optional_ones_that_are_absent_are_missing(self, tracks_true: bool, expected: float) -> None:
+    def test_absent_optional_inputs_are_missing_values(self, tracks_true: bool, expected: float) -> None:
         spec = tree_regressor(
             [(0, 1, 5.0, 1.0, 2.0, tracks_true)], inputs={"a": DOUBLE, "b": DOUBLE}, optional=["b"]
         )
         assert coremlscope.predict(read_spec(spec), {"a": 1}) == {"y": expected}
         assert coremlscope.predict(read_spec(spec), {"a": 1, "b": 9}) == {"y": 2.0}
 
-    def test_features_that_are_not_there(self) -> None:
+    def test_features_out_of_range(self) -> None:
         model = read_spec(tree_regressor([(0, 3, 1.0, 1.0, 2.0)]))
-        with pytest.raises(CorruptModelError, match="looks at the feature 3, but its inputs hold 3"):
+        with pytest.raises(CorruptModelError, match="compares the feature 3, but its inputs hold 3 numbers"):
             coremlscope.predict(model, {"x": [1, 2, 3]})
 
 
 def _chain(depth: int) -> list[dict[str, Any]]:
     nodes: list[dict[str, Any]] = []
     for level in range(depth):
-        nodes.append({"nodeId": 2 * level, "branchFeatureValue": level, "trueChildNodeId": 2 * level + 1,
-                      "falseChildNodeId": 2 * level + 2})  # fmt: skip
+        branch = {
+            "nodeId": 2 * level,
+            "branchFeatureValue": level,
+            "trueChildNodeId": 2 * level + 1,
+            "falseChildNodeId": 2 * level + 2,
+        }
+        nodes.append(branch)
         leaf = {"nodeId": 2 * level + 1, "nodeBehavior": 6, "evaluationInfo": [{"evaluationValue": level}]}
         nodes.append(leaf)
     nodes.append({"nodeId": 2 * depth, "nodeBehavior": 6, "evaluationInfo": [{"evaluationValue": -1}]})
@@ -219,9 +224,9 @@ def _changed(**first: Any) -> Any:
     [
         (_ensemble([]), "has no nodes"),
         (_ensemble(nodes_of(_TREE) * 2), "two nodes 10 in the tree 0"),
-        (_changed(trueChildNodeId=99), "no node 99 in the tree 0, though the node 10"),
-        (_changed(trueChildNodeId=10), "no root|run in circles"),
-        (_changed(falseChildNodeId=11), "2 ways to the node 11 of the tree 0"),
+        (_changed(trueChildNodeId=99), "no node 99 in the tree 0, which is a child of the node 10"),
+        (_changed(trueChildNodeId=10), "2 nodes that cannot be reached from a root"),
+        (_changed(falseChildNodeId=11), "2 parents of the node 11 of the tree 0"),
         (_changed(nodeBehavior=9), "unknown TreeNodeBehavior"),
         (_changed(branchFeatureIndex=2**40), "the feature 1099511627776"),
         (_ensemble(nodes_of(_TREE), 0), "no prediction dimensions"),
@@ -242,18 +247,18 @@ def test_trees_and_classes() -> None:
         read_spec(tree_classifier([1.0], [0, 0, 0], ["a", "b", "c"], 3))
 
 
-def test_nodes_that_run_in_circles_beside_a_tree() -> None:
+def test_cycles_beside_a_tree() -> None:
     nodes = nodes_of(_TREE)
     circle = {"treeId": 0, "nodeId": 1, "trueChildNodeId": 2, "falseChildNodeId": 3}
     back = {"treeId": 0, "nodeId": 2, "trueChildNodeId": 1, "falseChildNodeId": 4}
     leaves = [{"treeId": 0, "nodeId": number, "nodeBehavior": 6} for number in (3, 4)]
     parameters = _ensemble([*nodes, circle, back, *leaves])
     spec = model_spec("treeEnsembleRegressor", parameters, {"x": array_type(1)}, {"y": DOUBLE})
-    with pytest.raises(CorruptModelError, match="4 nodes that no root leads to"):
+    with pytest.raises(CorruptModelError, match="4 nodes that cannot be reached from a root"):
         read_spec(spec)
 
 
-def test_nodes_keep_their_hit_rates() -> None:
+def test_hit_rates_are_read() -> None:
     content = read_spec(tree_regressor([_TREE])).content
     assert isinstance(content, TreeEnsembleRegressor)
     assert content.trees.hit_rates.numpy().tolist() == [0.0, 0.5, 0.5]

@@ -137,7 +137,7 @@ def test_full_and_closed_output(sample: Path) -> None:
 
 def test_names_in_errors_steer_no_terminal(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, error, _ = fail(["inspect", "\x1b[31mred\nline"], capsys)
-    assert (code, error) == (3, "there is no file or folder \\x1b[31mred line")
+    assert (code, error) == (3, "the path \\x1b[31mred line does not exist")
 
 
 def test_interrupt(sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,9 +11,9 @@ import pytest
 from coremlscope.cost.latency.calibration import Spread, UnitParameters, load_calibration
 from coremlscope.cost.latency.geometry import Geometry
 from coremlscope.cost.latency.kernels import Kernel
-from coremlscope.cost.latency.kinds import Kind
+from coremlscope.cost.latency.kinds import KernelKind
 from coremlscope.cost.latency.model import estimate, spread_of
-from coremlscope.cost.latency.pricing import Scale, price_kernels, scale_of
+from coremlscope.cost.latency.roofline import Scale, scale_of, time_kernels
 from coremlscope.cost.latency.table import KernelTable
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips, find_device
 from coremlscope.results.estimate import Estimate
@@ -45,7 +45,9 @@ ROUND = replace(
 )
 
 
-def kernel(kind: Kind = "conv", *, macs: int = 0, size: int = 0, weights: int = 0, **more: object) -> Kernel:
+def kernel(
+    kind: KernelKind = "conv", *, macs: int = 0, size: int = 0, weights: int = 0, **more: object
+) -> Kernel:
     shape = {"height": 4, "width": 4, "in_channels": 16, "taps": 1, "stride": 1}
     shape = {name: int(more.pop(name, value)) for name, value in shape.items()}  # type: ignore[call-overload]
     geometry = Geometry(macs=macs, **shape)
@@ -65,7 +67,7 @@ def kernel(kind: Kind = "conv", *, macs: int = 0, size: int = 0, weights: int = 
 
 
 def seconds(made: Kernel, scale: Scale = Scale(), unit: ComputeUnit = NEURAL_ENGINE) -> float:  # noqa: B008
-    return float(price_kernels(KernelTable.of([made]), unit, ROUND, scale).total[0])
+    return float(time_kernels(KernelTable.of([made]), unit, ROUND, scale).total[0])
 
 
 def test_a_kernel_takes_as_long_as_the_slowest_of_three() -> None:
@@ -134,9 +136,9 @@ def test_a_normalisation_of_maps_reads_them_twice_and_touches_each_element_once(
 def test_weights_that_came_ahead_are_not_waited_for() -> None:
     made = kernel(macs=1, weights=10**6)
     ahead = replace(ROUND, prefetch_bytes=0.5e6)
-    prices = price_kernels(KernelTable.of([made]), NEURAL_ENGINE, ahead, Scale())
-    assert prices.total[0] == pytest.approx(1.5e-4)
-    assert prices.stream[0] == pytest.approx(2e-4)
+    times = time_kernels(KernelTable.of([made]), NEURAL_ENGINE, ahead, Scale())
+    assert times.total[0] == pytest.approx(1.5e-4)
+    assert times.stream[0] == pytest.approx(2e-4)
 
 
 def test_no_network_is_faster_than_its_weights_arrive() -> None:

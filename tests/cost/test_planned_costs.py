@@ -177,7 +177,7 @@ ON_M1 = [
         *(5.494803190231323e-05, 6.593764124197753e-05, 6.593764124197753e-05, 5.494803190231323e-05),
     ),
     (
-        Example("tensor_buffer_to_tensor", {"input": fp32(1, 3, 224, 224)}, (fp32(1, 3, 224, 224),)),
+        Example("tensor_buffer_to_tensor", {"input": fp32(1, 3, 224, 224)}, outputs=(fp32(1, 3, 224, 224),)),
         *(None, 0.009895773939055228, 0.009895773939055228, 0.008246477912454043),
     ),
 ]
@@ -196,7 +196,7 @@ def test_operations_of_a_network_on_an_m1(
 
 
 def test_inputs_are_free_on_later_systems() -> None:
-    entrance = example_view(Example("tensor_buffer_to_tensor", {"input": MAP}, (MAP,)))
+    entrance = example_view(Example("tensor_buffer_to_tensor", {"input": MAP}, outputs=(MAP,)))
     assert {known.ms for known in price(entrance, M4).values()} == {0.0}
 
 
@@ -209,7 +209,7 @@ def test_masks_that_the_file_leaves_out_count() -> None:
 
 
 def test_unknown_operations_are_priced_by_their_bytes() -> None:
-    view = example_view(Example("an_op_of_next_year", {"x": fp16(1, 500)}, (fp16(1, 500),)))
+    view = example_view(Example("an_op_of_next_year", {"x": fp16(1, 500)}, outputs=(fp16(1, 500),)))
     prices = price(view, M4)
     assert prices["ane"].ms == pytest.approx(2000 / (68 * 2**30) * 1e3)
     assert {known.basis for known in prices.values()} == {"assumed"}
@@ -232,12 +232,12 @@ def test_weights_that_are_computed_are_priced_too() -> None:
 @pytest.mark.parametrize(
     "example",
     [
-        Example("conv", {"x": MAP}, (MAP,)),
-        Example("conv", {"x": MAP, "weight": weight(4)}, (MAP,)),
-        Example("linear", {"x": MAP, "weight": weight()}, (MAP,)),
-        Example("lstm", {"x": fp16(), "weight_ih": weight(2, 2)}, (MAP,)),
-        Example("max_pool", {"x": MAP, "kernel_sizes": "wide"}, (MAP,)),
-        Example("matmul", {"x": fp16(), "y": fp16()}, (fp16(),)),
+        Example("conv", {"x": MAP}, outputs=(MAP,)),
+        Example("conv", {"x": MAP, "weight": weight(4)}, outputs=(MAP,)),
+        Example("linear", {"x": MAP, "weight": weight()}, outputs=(MAP,)),
+        Example("lstm", {"x": fp16(), "weight_ih": weight(2, 2)}, outputs=(MAP,)),
+        Example("max_pool", {"x": MAP, "kernel_sizes": "wide"}, outputs=(MAP,)),
+        Example("matmul", {"x": fp16(), "y": fp16()}, outputs=(fp16(),)),
     ],
     ids=name_of,
 )

@@ -1,4 +1,4 @@
-"""`MLComputePlan` of a device that is named."""
+"""`MLComputePlan` for a selected device."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_usage_and_cost_of_every_operation(package: Path) -> None:
     assert set(map(type, supported)) == {MLCPUComputeDevice, MLGPUComputeDevice, MLNeuralEngineComputeDevice}
 
 
-def test_the_setting_limits_the_units(package: Path) -> None:
+def test_the_setting_restricts_the_units(package: Path) -> None:
     plan = plan_of(package, ct.ComputeUnit.CPU_ONLY)
     for op in operations(plan):
         usage = plan.get_compute_device_usage_for_mlprogram_operation(op)
@@ -76,19 +76,19 @@ def test_the_setting_limits_the_units(package: Path) -> None:
             assert list(map(type, usage.supported_compute_devices)) == [MLCPUComputeDevice]
 
 
-def test_an_operation_of_another_plan_is_not_known(package: Path) -> None:
+def test_an_operation_of_another_plan_is_unknown(package: Path) -> None:
     plan = plan_of(package)
     assert plan.get_compute_device_usage_for_mlprogram_operation(object()) is None
     assert plan.get_compute_device_usage_for_neuralnetwork_layer(object()) is None
     assert plan.get_estimated_cost_for_mlprogram_operation(object()) is None
 
 
-def test_a_model_that_is_not_there() -> None:
+def test_a_missing_model() -> None:
     with pytest.raises(RuntimeError):
         MLComputePlan.load_from_path("/no/such/model.mlmodelc")
 
 
-def test_the_device_is_chosen_by_install_and_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_install_and_the_environment_select_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (chosen_device().chip.id, str(chosen_device().os)) == ("m4", "macOS 26")
     monkeypatch.setenv("COREMLSCOPE_DEVICE", "iphone-14")
     monkeypatch.setenv("COREMLSCOPE_OS", "17")

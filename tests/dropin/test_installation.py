@@ -1,4 +1,4 @@
-"""`install` and `uninstall`, each in a process of its own."""
+"""`install` and `uninstall`, each test in a separate process."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import textwrap
 import pytest
 
 pytest.importorskip("coremltools")
-pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools drives Core ML by itself here")
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools calls Core ML on a Mac")
 
 _HEAD = """
     import sys, warnings
-    # coremltools' own imports warn of the versions of other packages.
+    # coremltools warns about the versions of other packages.
     warnings.simplefilter("ignore", DeprecationWarning)
-    # They are slow to import, and coremltools does so if it can.
+    # coremltools imports these packages if they are installed, which is slow.
     sys.modules.update(dict.fromkeys(("torch", "sklearn", "tensorflow", "xgboost")))
     from coremlscope.dropin import install, is_installed, uninstall
 """
@@ -39,7 +39,7 @@ _STATE = """
         assert len(names["remote"]) == 8
         return [value for group in names.values() for value in group]
 
-    def is_like_a_mac():
+    def reports_macos():
         answers = {utils._is_macos(), model._is_macos(), _deps._IS_MACOS, compute_plan_utils._IS_MACOS,
                    utils._macos_version() == (26, 0), _compiled_model._macos_version() == (26, 0),
                    hasattr(ct, "libcoremlpython"), "coremltools.libcoremlpython" in sys.modules}
@@ -62,26 +62,26 @@ def _run(*parts: str, interpreter: tuple[str, ...] = ()) -> str:
     return done.stderr
 
 
-def test_before_the_import_all_is_there_and_coremltools_is_silent() -> None:
+def test_install_before_the_import_is_silent() -> None:
     noise = _run(
         _HEAD,
         "install()\nassert 'coremltools' not in sys.modules\n",
         _STATE,
-        "assert is_installed() and is_like_a_mac() and is_bound()\n",
+        "assert is_installed() and reports_macos() and is_bound()\n",
     )
     assert "Failed to load" not in noise
 
 
-def test_after_the_import_everything_is_bound_again() -> None:
+def test_install_after_the_import_binds_all_proxies() -> None:
     _run(
         _HEAD,
         _STATE,
         """
         from coremltools.models.utils import _macos_version as mine
-        assert not is_installed() and not is_like_a_mac() and not is_bound() and mine() == ()
+        assert not is_installed() and not reports_macos() and not is_bound() and mine() == ()
         plan = compute_plan_utils.MLComputePlan.load_from_path_on_device
         install()
-        assert is_installed() and is_like_a_mac() and is_bound() and mine() == (26, 0)
+        assert is_installed() and reports_macos() and is_bound() and mine() == (26, 0)
         assert compute_plan_utils.MLComputePlan.load_from_path_on_device is plan
         remote = compute_plan_utils._MLNeuralEngineComputeDeviceRemoteProxy(total_core_count=3, device=None)
         assert compute_device.MLNeuralEngineComputeDevice(remote).__proxy__.total_core_count == 3
@@ -90,7 +90,7 @@ def test_after_the_import_everything_is_bound_again() -> None:
 
 
 @pytest.mark.parametrize("first", ["install()\n", ""], ids=["before", "after"])
-def test_uninstall_restores_and_install_works_again(first: str) -> None:
+def test_uninstall_restores_coremltools(first: str) -> None:
     _run(
         _HEAD,
         first,
@@ -98,12 +98,12 @@ def test_uninstall_restores_and_install_works_again(first: str) -> None:
         """
         install()
         install()
-        assert is_like_a_mac() and is_bound()
+        assert reports_macos() and is_bound()
         uninstall()
-        assert not is_installed() and not is_like_a_mac() and not is_bound()
+        assert not is_installed() and not reports_macos() and not is_bound()
         uninstall()
         install()
-        assert is_installed() and is_like_a_mac() and is_bound()
+        assert is_installed() and reports_macos() and is_bound()
         """,
     )
 
@@ -127,7 +127,7 @@ def test_nothing_outside_coremltools_changes() -> None:
     )
 
 
-def test_without_warnings_under_error() -> None:
+def test_no_warnings_are_raised() -> None:
     _run(
         _HEAD,
         """
@@ -141,7 +141,7 @@ def test_without_warnings_under_error() -> None:
     )
 
 
-def test_without_coremltools_the_extra_is_named() -> None:
+def test_a_missing_coremltools_names_the_extra() -> None:
     _run(
         _HEAD,
         """
@@ -161,7 +161,7 @@ def test_without_coremltools_the_extra_is_named() -> None:
     )
 
 
-def test_on_a_mac_nothing_happens() -> None:
+def test_install_does_nothing_on_a_mac() -> None:
     _run(
         _HEAD,
         """

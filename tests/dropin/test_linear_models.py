@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +12,9 @@ ct = pytest.importorskip("coremltools")
 
 from coremltools.models import CompiledMLModel, MLModel  # noqa: E402
 
-from coremlscope.dropin import install, uninstall  # noqa: E402
 from tests.support.classical_specs import classifier, regressor  # noqa: E402
 
-pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools drives Core ML by itself here")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _drop_in() -> Iterator[None]:
-    install()
-    yield
-    uninstall()
+pytestmark = pytest.mark.usefixtures("drop_in")
 
 
 @pytest.fixture

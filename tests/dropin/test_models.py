@@ -1,12 +1,10 @@
-"""The drop-in at work: what scripts do with coremltools on a Mac."""
+"""The drop-in runtime behind coremltools' model classes."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import shutil
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,20 +15,12 @@ from PIL import Image
 
 ct = pytest.importorskip("coremltools")
 
-from coremlscope.dropin import install, uninstall  # noqa: E402
 from coremlscope.formats import container  # noqa: E402
 from tests.support import converted_models  # noqa: E402
 
-pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools drives Core ML by itself here")
+pytestmark = pytest.mark.usefixtures("drop_in")
 
 _X = np.linspace(-2, 2, 16, dtype=np.float32).reshape(2, 8)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _drop_in() -> Iterator[None]:
-    install()
-    yield
-    uninstall()
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +38,7 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestPredict:
-    def test_gives_the_right_numbers(self, mlp: Path) -> None:
+    def test_predicts_the_expected_values(self, mlp: Path) -> None:
         result = ct.models.MLModel(str(mlp)).predict({"x": _X})
         assert list(result) == ["y"]
         assert result["y"].dtype == np.float32
@@ -84,7 +74,7 @@ class TestPredict:
                 model.predict({"x": x})["y"], converted_models.mlp_result(x), rtol=1e-5
             )
 
-    def test_a_default_shape_that_the_program_cannot_take(self) -> None:
+    def test_a_default_shape_that_the_program_rejects(self) -> None:
         model = converted_models.last_of_three()
         x = np.arange(8, dtype=np.float32).reshape(2, 4)
         assert model.predict({"x": x})["y"].tolist() == [2, 6]
@@ -150,14 +140,14 @@ class TestStates:
         assert state.read_state("total").tolist() == [1, 2, float(np.float16(1 / 3))]
         assert model.predict({"x": np.ones(3)}, state=state)["sum"].tolist()[:2] == [2, 3]
 
-    def test_bad_names_and_shapes(self) -> None:
+    def test_wrong_names_and_shapes(self) -> None:
         state = converted_models.accumulator().make_state()
         with pytest.raises(RuntimeError, match="nothing"):
             state.read_state("nothing")
         with pytest.raises(RuntimeError, match="total"):
             state.write_state("total", np.ones(4))
 
-    def test_threads_that_share_a_state_take_turns(self) -> None:
+    def test_threads_that_share_a_state_are_serialised(self) -> None:
         model = converted_models.accumulator()
         state = model.make_state()
         with ThreadPoolExecutor(4) as pool:
@@ -183,7 +173,7 @@ class TestFunctions:
         with pytest.raises(RuntimeError, match="tangent"):
             ct.models.CompiledMLModel(path, function_name="tangent")
 
-    def test_main_is_every_single_function(self, mlp: Path) -> None:
+    def test_main_selects_the_only_function(self, mlp: Path) -> None:
         assert ct.models.MLModel(str(mlp), function_name="main").predict({"x": _X})["y"].shape == (2, 5)
 
 
@@ -207,7 +197,7 @@ class TestCompiled:
         np.testing.assert_allclose(model.predict({"x": _X})["y"], expected, rtol=1e-5, atol=1e-6)
         assert len(model.predict([{"x": _X}] * 3)) == 3
 
-    def test_holds_the_model_and_says_what_it_is(self, mlp: Path, tmp_path: Path) -> None:
+    def test_contains_the_model_and_its_description(self, mlp: Path, tmp_path: Path) -> None:
         path = Path(ct.models.utils.compile_model(str(mlp), str(tmp_path / "m.mlmodelc")))
         assert container.sniff(path) == "mlmodelc"
         assert container.read(path) == container.read(mlp)
@@ -228,7 +218,7 @@ class TestCompiled:
         result = ct.models.CompiledMLModel(compiled).predict({"x": _X})["y"]
         np.testing.assert_allclose(result, converted_models.mlp_result(_X), rtol=1e-5, atol=1e-6)
 
-    def test_a_loaded_model_has_one_as_long_as_it_lives(self, mlp: Path) -> None:
+    def test_a_loaded_model_removes_its_compiled_model(self, mlp: Path) -> None:
         model = ct.models.MLModel(str(mlp))
         path = Path(model.get_compiled_model_path())
         assert path.suffix == ".mlmodelc"
@@ -237,7 +227,7 @@ class TestCompiled:
         del model
         assert not path.exists()
 
-    def test_a_folder_that_cannot_be_written_to_can_be_loaded(self, mlp: Path, tmp_path: Path) -> None:
+    def test_a_read_only_folder_can_be_loaded(self, mlp: Path, tmp_path: Path) -> None:
         path = Path(ct.models.utils.compile_model(str(mlp), str(tmp_path / "m.mlmodelc")))
         (path / "engine").write_text("a file where the engine's folder should be")
         assert ct.models.CompiledMLModel(str(path)).predict({"x": _X})["y"].shape == (2, 5)
@@ -258,9 +248,9 @@ class TestCompiled:
         asset = ct.models.model.MLModelAsset.from_path(path)
         assert ct.models.CompiledMLModel.from_asset(asset).predict({"x": _X})["y"].shape == (2, 5)
 
-    def test_names_of_weights_may_not_lead_outside(self) -> None:
+    def test_weight_names_may_not_point_outside(self) -> None:
         spec = converted_models.mlp().get_spec().SerializeToString()
-        with pytest.raises(RuntimeError, match="outside of the model"):
+        with pytest.raises(RuntimeError, match="outside the model"):
             ct.models.model.MLModelAsset.from_memory(spec, {"../../weight.bin": b""})
 
 
@@ -293,14 +283,14 @@ class TestRefusals:
         with pytest.raises(KeyError):
             ct.models.MLModel(str(mlp)).predict({"x": _X, "z": _X})
 
-    def test_failures_while_running(self) -> None:
+    def test_runtime_failures(self) -> None:
         model = converted_models.strict_gather()
         x = np.arange(4, dtype=np.float32)
         assert model.predict({"x": x, "indices": np.array([3, 0])})["y"].tolist() == [3, 0]
         with pytest.raises(RuntimeError, match="Unable to compute the prediction using ML Program"):
             model.predict({"x": x, "indices": np.array([4, 0])})
 
-    def test_kinds_that_cannot_be_run(self, tmp_path: Path) -> None:
+    def test_unsupported_model_types(self, tmp_path: Path) -> None:
         spec = converted_models.text_classifier()
         with pytest.warns(RuntimeWarning, match="textClassifier cannot be run here"):
             model = ct.models.MLModel(spec)
@@ -310,15 +300,15 @@ class TestRefusals:
         with pytest.raises(RuntimeError, match="textClassifier cannot be run here"):
             ct.models.CompiledMLModel(ct.models.utils.compile_model(spec, str(tmp_path / "m.mlmodelc")))
 
-    def test_what_is_no_model(self, tmp_path: Path) -> None:
+    def test_files_that_are_not_models(self, tmp_path: Path) -> None:
         (tmp_path / "m.mlmodel").write_bytes(b"nothing of the kind")
         with pytest.raises(RuntimeError, match="Error compiling model"):
             ct.models.utils.compile_model(str(tmp_path / "m.mlmodel"))
-        with pytest.raises(RuntimeError, match="no file or folder"):
+        with pytest.raises(RuntimeError, match="does not exist"):
             ct.models.CompiledMLModel(str(tmp_path / "absent.mlmodelc"))
 
 
-class TestMeasures:
+class TestDurations:
     def test_durations(self, mlp: Path) -> None:
         model = ct.models.MLModel(str(mlp))
         assert model.load_duration_in_nano_seconds > 0

@@ -1,4 +1,4 @@
-"""Neural networks behind coremltools' own classes: structure, plan, classifiers, errors."""
+"""Neural networks behind coremltools' classes: structure, plans, classifiers, errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,16 @@ def _network() -> NeuralNetworkBuilder:
     builder = NeuralNetworkBuilder(
         [("x", datatypes.Array(8))], [("y", None)], disable_rank5_shape_mapping=True
     )
-    builder.add_inner_product("dense", np.eye(8), None, 8, 8, False, "x", "mid")
+    builder.add_inner_product(
+        "dense",
+        W=np.eye(8),
+        b=None,
+        input_channels=8,
+        output_channels=8,
+        has_bias=False,
+        input_name="x",
+        output_name="mid",
+    )
     builder.add_activation("act", "RELU", "mid", "y")
     return builder
 
@@ -62,13 +71,13 @@ def test_classifier(labels: list[str] | list[int], named: bool, tmp_path: Path) 
     assert scores == pytest.approx(dict(zip(labels, (2.0, 6.0, 4.0), strict=True)))
 
 
-def test_a_wrong_shape_is_told() -> None:
+def test_a_wrong_shape_is_an_error() -> None:
     model = ct.models.MLModel(_network().spec)
     with pytest.raises(RuntimeError, match="does not match the shape"):
         model.predict({"x": np.zeros(9)})
 
 
-def test_a_layer_that_cannot_be_run_is_told() -> None:
+def test_an_unsupported_layer_is_an_error() -> None:
     builder = _network()
     builder.spec.neuralNetwork.layers[1].custom.className = "Mine"
     with pytest.warns(RuntimeWarning, match="Mine|custom"):

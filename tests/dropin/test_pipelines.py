@@ -1,9 +1,7 @@
-"""Pipelines that coremltools makes of programs."""
+"""Pipelines written by coremltools."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +14,12 @@ ct = pytest.importorskip("coremltools")
 from coremltools.converters.mil import Builder as mb  # noqa: E402
 
 from coremlscope import ir  # noqa: E402
-from coremlscope.dropin import install, uninstall  # noqa: E402
 from coremlscope.formats import container  # noqa: E402
 from tests.support import converted_models  # noqa: E402
 
-pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools drives Core ML by itself here")
+pytestmark = pytest.mark.usefixtures("drop_in")
 
 _X = np.linspace(-2, 2, 16, dtype=np.float32).reshape(2, 8)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _drop_in() -> Iterator[None]:
-    install()
-    yield
-    uninstall()
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +50,12 @@ def test_stages_are_read_with_their_weights(path: Path) -> None:
 
 def test_structure(path: Path) -> None:
     structure = ct.models.compute_plan.MLModelStructure.load_from_path(ct.utils.compile_model(str(path)))
-    assert [(name, part.program is not None) for name, part in structure.pipeline.sub_models] == [
-        ("model0", True), ("model1", True),
-    ]  # fmt: skip
+    stages = [(name, part.program is not None) for name, part in structure.pipeline.sub_models]
+    assert stages == [("model0", True), ("model1", True)]
 
 
 def test_plan(path: Path) -> None:
-    """Each operation is found again, though both stages give their operations the same ids."""
+    """Each operation is found, although both stages use the same operation ids."""
     plan = ct.models.compute_plan.MLComputePlan.load_from_path(ct.utils.compile_model(str(path)))
     found = [
         (operation.operator_name, plan.get_compute_device_usage_for_mlprogram_operation(operation))
@@ -78,7 +67,7 @@ def test_plan(path: Path) -> None:
 
 
 def _in_pipeline(first: Any, second: Any) -> Any:
-    """A pipeline as Create ML writes it, whose last model gives the label."""
+    """A pipeline as Create ML writes it: the last model predicts the label."""
     spec = ct.proto.Model_pb2.Model()
     spec.specificationVersion = 5
     spec.description.input.extend(first.description.input)
@@ -120,7 +109,7 @@ def test_structure_of_a_pipeline_of_classical_models(tmp_path: Path) -> None:
     assert [(part.program, part.neuralnetwork, part.pipeline) for part in parts] == [(None, None, None)] * 2
 
 
-def test_a_stage_of_the_system_is_an_error_and_no_result() -> None:
+def test_a_system_stage_is_an_error() -> None:
     image = ct.proto.Model_pb2.Model()
     image.specificationVersion = 3
     image.visionFeaturePrint.scene.version = 1

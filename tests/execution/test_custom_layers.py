@@ -60,15 +60,15 @@ def test_a_profile_replaces_them(exact: bool) -> None:
 @pytest.mark.parametrize(
     ("model", "shape", "source"),
     [
-        (_model(declared=(2, 3)), "[2, 3]", "what the file declares for the layer"),
+        (_model(declared=(2, 3)), "[2, 3]", "the layer's declaration in the file"),
         (_model(declared=(-1, 3)), "[1, 4, 6]", "its input"),
         (_model(last=True), "[1, 4, 6]", "the description of the output 'y'"),
         (
             _model(exact=False, declared=(5, 2, 7, 1, 1)),
             "[10, 7, 1, 1]",
-            "what the file declares for the layer",
+            "the layer's declaration in the file",
         ),
-        (_model(exact=False, declared=(7,)), "[1, 7, 1, 1]", "what the file declares for the layer"),
+        (_model(exact=False, declared=(7,)), "[1, 7, 1, 1]", "the layer's declaration in the file"),
     ],
 )
 def test_the_shape_of_their_results(model: ir.Model, shape: str, source: str) -> None:
@@ -79,7 +79,7 @@ def test_the_shape_of_their_results(model: ir.Model, shape: str, source: str) ->
 
 
 def test_a_prediction_is_an_error() -> None:
-    with pytest.raises(UnsupportedOpError, match=r"custom .*its class Sharpener is a part of an app"):
+    with pytest.raises(UnsupportedOpError, match=r"custom .*its class Sharpener is part of an app"):
         coremlscope.predict(_model(), {"x": np.zeros((1, 4, 6), np.float32)})
 
 

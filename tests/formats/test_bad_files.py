@@ -92,7 +92,7 @@ class TestNotAModel:
             container.read(tmp_path / "model.bin")
 
     def test_bytes(self) -> None:
-        with pytest.raises(NotAModelError, match="the given data is not a Core ML model"):
+        with pytest.raises(NotAModelError, match="the data is not a Core ML model"):
             container.read(b"no model")
 
     def test_folder(self, tmp_path: Path) -> None:
@@ -106,14 +106,14 @@ class TestNotAModel:
 
     @pytest.mark.parametrize("wrong", ["modle.mlpackage", "model.mlmodel", "Model.mlpackage"])
     def test_misspelt_name(self, package: Path, wrong: str) -> None:
-        with pytest.raises(NotAModelError, match="there is no file or folder") as caught:
+        with pytest.raises(NotAModelError, match=r"the path .* does not exist") as caught:
             container.read(package.with_name(wrong))
         assert caught.value.hint == f"did you mean {package}?"
 
     def test_no_such_folder(self, tmp_path: Path) -> None:
         with pytest.raises(NotAModelError) as caught:
             container.read(tmp_path / "a" / "b.mlpackage")
-        assert f"there is no folder {tmp_path / 'a'}" in caught.value.hint
+        assert f"the folder {tmp_path / 'a'} does not exist" in caught.value.hint
 
     def test_name_too_long(self, tmp_path: Path) -> None:
         with pytest.raises(ModelError):
@@ -138,7 +138,7 @@ class TestSpecification:
             container.read(_SPEC[:-1])
 
     def test_without_content(self) -> None:
-        with pytest.raises(UnsupportedModelError, match="no known content"):
+        with pytest.raises(UnsupportedModelError, match=r"the content of .* is unknown"):
             container.read(_edited(lambda spec: spec.ClearField("mlProgram")))
 
     def test_version_alone(self) -> None:
@@ -157,7 +157,7 @@ class TestSpecification:
                 lambda s: setattr(_ops(s)[3].inputs[0].value.arguments[0], "name", "ghost"),
                 "main/3 uses the value 'ghost'",
             ),
-            (lambda s: _ops(s)[3].inputs[0].value.arguments.add(), "is bound to nothing"),
+            (lambda s: _ops(s)[3].inputs[0].value.arguments.add(), "has no value"),
             (
                 lambda s: (
                     s.mlProgram.functions[0].value.block_specializations[0].value.outputs.append("ghost")
@@ -166,7 +166,7 @@ class TestSpecification:
             ),
             (
                 lambda s: setattr(_value(s, 0).type.tensorType, "dataType", 77),
-                r"unknown element type number 77 \(in const at main/0\)",
+                r"unknown element type \(number 77\) \(in const at main/0\)",
             ),
             (
                 lambda s: setattr(_value(s, 0).type.tensorType, "rank", 3),
@@ -192,30 +192,33 @@ class TestSpecification:
                 lambda s: _value(s, 1).immediateValue.tensor.bools.values.append(True),
                 "has 2 elements instead of 1",
             ),
-            (lambda s: _value(s, 1).immediateValue.tensor.strings.values.append("x"), "holds strings"),
-            (lambda s: _value(s, 1).immediateValue.list.SetInParent(), "holds a list value"),
+            (
+                lambda s: _value(s, 1).immediateValue.tensor.strings.values.append("x"),
+                "has elements of type str",
+            ),
+            (lambda s: _value(s, 1).immediateValue.list.SetInParent(), "has a list value"),
             (lambda s: _value(s, 1).ClearField("type"), "has no type"),
             (lambda s: setattr(_value(s, 1).type.tensorType, "rank", -1), "no fixed shape"),
-            (lambda s: _value(s, 2).blobFileValue.SetInParent(), "cannot lie in a weight file"),
-            (lambda s: s.description.input[0].type.ClearField("multiArrayType"), "feature 'x' has no type"),
+            (lambda s: _value(s, 2).blobFileValue.SetInParent(), "cannot be in a weight file"),
+            (lambda s: s.description.input[0].type.ClearField("multiArrayType"), "feature 'x' is missing"),
             (
                 lambda s: setattr(s.description.input[0].type.multiArrayType, "dataType", 5),
-                "multi-array 'x' has the unknown type 5",
+                "unknown element type 5 of the multi-array 'x'",
             ),
             (
                 lambda s: s.description.input[0].type.multiArrayType.shape.append(-4),
-                "has a negative size in its shape",
+                "has a negative dimension",
             ),
             (
                 lambda s: setattr(s.description.input[0].type.imageType, "colorSpace", 7),
                 "unknown colour space 7",
             ),
-            (lambda s: setattr(s.description.input[0].type.imageType, "width", -7), "has the size -7x0"),
+            (lambda s: setattr(s.description.input[0].type.imageType, "width", -7), "invalid size -7x0"),
             (
                 lambda s: s.description.MergeFrom(
                     type(s.description)(functions=[{"name": "f"}], defaultFunctionName="g")
                 ),
-                "default function 'g' is not described",
+                "default function 'g' has no description",
             ),
         ],
     )
@@ -238,7 +241,7 @@ class TestSpecification:
         def edit(spec: Any) -> None:
             _value(spec, 0).blobFileValue.fileName = "@model_path/../../etc/passwd"
 
-        with pytest.raises(CorruptModelError, match="lies outside of the model"):
+        with pytest.raises(CorruptModelError, match="is outside the model"):
             container.read(_edited(edit))
 
     @pytest.mark.parametrize("depth", [60, 5000])
@@ -293,12 +296,12 @@ class TestPackage:
 
     def test_without_manifest(self, package: Path) -> None:
         (package / "Manifest.json").unlink()
-        with pytest.raises(CorruptModelError, match=r"has no file Manifest\.json"):
+        with pytest.raises(CorruptModelError, match=r"Manifest\.json is missing"):
             container.read(package)
 
     def test_without_specification(self, package: Path) -> None:
         (package / _SPEC_PATH).unlink()
-        with pytest.raises(CorruptModelError, match=r"has no file Data/com\.apple\.CoreML/model\.mlmodel"):
+        with pytest.raises(CorruptModelError, match=r"Data/com\.apple\.CoreML/model\.mlmodel is missing"):
             container.read(package)
 
     @pytest.mark.parametrize("content", ["", "{", "[" * 100_000, "\x00"])
@@ -312,7 +315,7 @@ class TestPackage:
     )
     def test_manifest_without_root(self, package: Path, content: str) -> None:
         (package / "Manifest.json").write_text(content)
-        with pytest.raises(CorruptModelError, match="names no root model"):
+        with pytest.raises(CorruptModelError, match="the root model is missing"):
             container.read(package)
 
     @pytest.mark.parametrize(
@@ -320,18 +323,18 @@ class TestPackage:
     )
     def test_manifest_that_points_outside(self, package: Path, path: str) -> None:
         self._set_path(package, path)
-        with pytest.raises(CorruptModelError, match="points outside of the package"):
+        with pytest.raises(CorruptModelError, match="points outside the package"):
             container.read(package)
 
     def test_manifest_path_of_another_type(self, package: Path) -> None:
         self._set_path(package, ["a"])
-        with pytest.raises(CorruptModelError, match="names no root model"):
+        with pytest.raises(CorruptModelError, match="the root model is missing"):
             container.read(package)
 
     def test_linked_folder_outside(self, package: Path, tmp_path: Path) -> None:
         (package / "Data").rename(tmp_path / "elsewhere")
         (package / "Data").symlink_to(tmp_path / "elsewhere")
-        with pytest.raises(CorruptModelError, match="behind a link"):
+        with pytest.raises(CorruptModelError, match="is a link to outside"):
             container.read(package)
 
     def test_linked_files_are_fine(self, package: Path, tmp_path: Path) -> None:
@@ -403,14 +406,14 @@ class TestArchive:
     def test_no_package(self, tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
             archive.writestr("a.txt", "x")
-        with pytest.raises(NotAModelError, match="holds no package"):
+        with pytest.raises(NotAModelError, match="does not contain a package"):
             container.read(tmp_path / "m.zip")
 
     def test_two_packages(self, tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
             archive.writestr("a.mlpackage/Manifest.json", "{}")
             archive.writestr("b.mlpackage/Manifest.json", "{}")
-        with pytest.raises(NotAModelError, match="holds 2 packages"):
+        with pytest.raises(NotAModelError, match="contains 2 packages"):
             container.read(tmp_path / "m.zip")
 
     def test_truncated(self, package: Path) -> None:
@@ -428,7 +431,7 @@ class TestArchive:
     def test_bomb(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("coremlscope.formats.mlpackage._BOMB_BYTES", 2**20)
         (package / _WEIGHT_PATH).write_bytes(bytes(2**21))
-        with pytest.raises(CorruptModelError, match="would unpack"):
+        with pytest.raises(CorruptModelError, match="extracted size"):
             container.read(self._zip(package))
 
     def test_names_cannot_escape(self, package: Path) -> None:

@@ -45,14 +45,14 @@ def test_is_known_by_its_marker_whatever_its_name(folder: Path) -> None:
 )
 def test_a_marker_that_points_outside_or_nowhere(folder: Path, model: object) -> None:
     _mark(folder, model=model)
-    with pytest.raises(CorruptModelError, match=r"outside of it|damaged"):
+    with pytest.raises(CorruptModelError, match=r"outside the folder|damaged"):
         container.read(folder)
 
 
 def test_a_link_that_leads_back(folder: Path) -> None:
     (folder / "loop.mlmodelc").symlink_to(folder, target_is_directory=True)
     _mark(folder, model="loop.mlmodelc")
-    with pytest.raises(CorruptModelError, match="outside of it"):
+    with pytest.raises(CorruptModelError, match="outside the folder"):
         container.read(folder)
 
 
@@ -60,7 +60,7 @@ def test_a_link_that_leads_outside(folder: Path) -> None:
     outside = folder.parent / "outside.mlpackage"
     (folder / "m.mlpackage").rename(outside)
     (folder / "m.mlpackage").symlink_to(outside, target_is_directory=True)
-    with pytest.raises(CorruptModelError, match="outside of it"):
+    with pytest.raises(CorruptModelError, match="outside the folder"):
         container.read(folder)
 
 
@@ -73,7 +73,7 @@ def test_a_damaged_marker(folder: Path, text: str) -> None:
 
 def test_a_model_that_is_gone(folder: Path) -> None:
     _mark(folder, model="other.mlpackage")
-    with pytest.raises(CorruptModelError, match="has lost the model other"):
+    with pytest.raises(CorruptModelError, match=r"the model other\.mlpackage is missing"):
         container.read(folder)
 
 

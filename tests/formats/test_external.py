@@ -123,9 +123,9 @@ def _varint(number: int) -> bytes:
         ("linkedModel",
          {"linkedModelFile": {"linkedModelFileName": {"defaultValue": "A.mlmodelc"},
                               "linkedModelSearchPath": {"defaultValue": ".:models"}}},
-         ir.LinkedModel("A.mlmodelc", ".:models"), "only a link to the file of another model"),
+         ir.LinkedModel("A.mlmodelc", ".:models"), "a link to another model file"),
         ("serializedModel", {"identifier": "some.framework", "model": b"abc"},
-         ir.SerializedModel("some.framework", 3), "only the framework reads which wrote it"),
+         ir.SerializedModel("some.framework", 3), "only be read by the framework that wrote it"),
     ],
 )  # fmt: skip
 def test_models_that_are_elsewhere(kind: str, parameters: Any, content: Any, sentence: str) -> None:

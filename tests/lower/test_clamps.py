@@ -1,4 +1,4 @@
-"""Chains of bounds, factors and summands that come to one activation."""
+"""Chains of bounds, factors and summands that are equivalent to one activation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _hard_sigmoid(x):
         (lambda x: mb.relu(x=mb.relu(x=x)), "Relu", np.maximum(X, 0)),
     ],
 )
-def test_chains_that_are_one_node(body, node, expected) -> None:
+def test_chains_that_become_one_node(body, node, expected) -> None:
     assert _nodes(body) == [node]
     (result,) = run(body, {"x": X})
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
@@ -62,11 +62,11 @@ def test_chains_that_are_one_node(body, node, expected) -> None:
         lambda x: mb.relu(x=mb.mul(x=x, y=np.ones((1, 1, 1, 1), np.float32))),
     ],
 )
-def test_chains_that_are_not(body) -> None:
+def test_chains_that_stay(body) -> None:
     assert len(_nodes(body)) == 2
 
 
-def test_what_others_read_stays() -> None:
+def test_values_that_other_nodes_read_stay() -> None:
     def body(x):
         bounded = mb.relu(x=x)
         return _relu6(x), mb.add(x=bounded, y=X)
@@ -76,15 +76,28 @@ def test_what_others_read_stays() -> None:
     np.testing.assert_allclose(total, np.maximum(X, 0) + X)
 
 
-def test_a_hard_swish_of_a_converter_of_neural_networks() -> None:
+def test_a_hard_swish_written_by_a_neural_network_converter() -> None:
     assert _nodes(lambda x: mb.mul(x=x, y=_hard_sigmoid(x))) == ["HardSwish"]
 
 
-def test_every_layer_of_a_chain_is_timed_with_it() -> None:
+def test_every_layer_of_a_chain_is_in_its_group() -> None:
     builder = network({"x": (3, 8, 8)})
     weight = random(3, 3, 3, 3)
     builder.add_convolution(
-        "conv", 3, 3, 3, 3, 1, 1, "same", 1, weight, None, False, input_name="x", output_name="c"
+        "conv",
+        kernel_channels=3,
+        output_channels=3,
+        height=3,
+        width=3,
+        stride_height=1,
+        stride_width=1,
+        border_mode="same",
+        groups=1,
+        W=weight,
+        b=None,
+        has_bias=False,
+        input_name="x",
+        output_name="c",
     )
     builder.add_activation("relu", "RELU", "c", "r")
     builder.add_activation("minus", "LINEAR", "r", "m", [-1.0, 0.0])

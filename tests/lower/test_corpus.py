@@ -1,4 +1,4 @@
-"""Real models, from the file to the engine's results."""
+"""Real models: types, lowering and results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.programs import run_onnx
 pytestmark = pytest.mark.corpus
 
 _SILERO = "models/FluidInference__mobius"
-#: How far a compressed network's result and hidden state, both up to 1, may lie from the original's.
+#: The tolerance of a compressed network's result and hidden state, whose magnitudes are at most 1.
 _TOLERANCES = {
     "palette_8bit": (0.005, 0.05),
     "int8": (0.02, 0.1),
@@ -62,7 +62,7 @@ def _has_weights(function: ir.Function) -> bool:
     return True
 
 
-def test_inferred_types_are_those_that_files_declare(corpus: Path) -> None:
+def test_inferred_types_match_declared_types(corpus: Path) -> None:
     wrong = []
     for label, function in _functions(corpus):
         bound = bind(function, OPS)
@@ -113,7 +113,7 @@ def test_compressed_networks_stay_close_to_the_original(variant: str, corpus: Pa
         np.testing.assert_allclose(compressed[name], original[name], atol=tolerance)
 
 
-def test_a_network_in_three_files_gives_what_it_gives_in_one(corpus: Path) -> None:
+def test_a_network_in_three_files_computes_the_same_as_in_one(corpus: Path) -> None:
     whole = _silero(corpus, "silero-vad-unified-v6.0.0")
     expected = _run(whole)
     random = np.random.default_rng(3)

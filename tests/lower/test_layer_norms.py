@@ -1,10 +1,11 @@
-"""Layer normalizations as converters spell them out for neural networks."""
+"""Layer normalizations that converters spell out for neural networks."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
+from coremltools.models.neural_network import NeuralNetworkBuilder
 
 from coremlscope.execution.binding import bind_model
 from coremlscope.lower import lower
@@ -18,20 +19,44 @@ def _normalized(x: np.ndarray, axes: tuple[int, ...] = (-1,), epsilon: float = 1
     return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + epsilon)
 
 
+def _add_norm(builder: NeuralNetworkBuilder) -> None:
+    builder.add_mvn(
+        "norm",
+        input_name="i",
+        output_name="n",
+        across_channels=False,
+        normalize_variance=True,
+        epsilon=1e-3,
+    )
+
+
+def _add_scale(builder: NeuralNetworkBuilder, gamma: np.ndarray, beta: np.ndarray) -> None:
+    builder.add_scale(
+        "scale",
+        W=gamma,
+        b=beta,
+        has_bias=True,
+        input_name="n",
+        output_name="s",
+        shape_scale=gamma.shape,
+        shape_bias=beta.shape,
+    )
+
+
 def _rows(width: int):
-    """As the converter writes a normalization of the last axis of matrices."""
+    """A normalization of the last axis of matrices, as converters write it."""
     x, gamma, beta = random(2, 3, width), random(width, seed=1), random(width, seed=2)
     builder = network({"x": x.shape}, exact=True)
     builder.add_reshape_static("images", "x", "i", [2, 3, 1, width])
-    builder.add_mvn("norm", "i", "n", False, True, 1e-3)
+    _add_norm(builder)
     shape = (1, 1, width)
-    builder.add_scale("scale", gamma.reshape(shape), beta.reshape(shape), True, "n", "s", shape, shape)
+    _add_scale(builder, gamma.reshape(shape), beta.reshape(shape))
     builder.add_reshape_static("back", "s", "y", [2, 3, width])
     return builder, x, gamma, beta
 
 
 @pytest.mark.parametrize("width", [5, 1200])
-def test_rows_as_images(width: int) -> None:
+def test_rows_reshaped_to_images(width: int) -> None:
     builder, x, gamma, beta = _rows(width)
     nodes = lower(bind_model(read(builder))).model.graph.node
     assert [node.op_type for node in nodes] == ["Reshape", "LayerNormalization"]
@@ -41,10 +66,10 @@ def test_rows_as_images(width: int) -> None:
 def test_images_of_several_rows_stay() -> None:
     builder = network({"x": (2, 3, 10)}, exact=True)
     builder.add_reshape_static("images", "x", "i", [2, 3, 2, 5])
-    builder.add_mvn("norm", "i", "n", False, True, 1e-3)
+    _add_norm(builder)
     shape = (1, 2, 5)
     gamma, beta = random(*shape, seed=1), random(*shape, seed=2)
-    builder.add_scale("scale", gamma, beta, True, "n", "s", shape, shape)
+    _add_scale(builder, gamma, beta)
     builder.add_reshape_static("back", "s", "y", [2, 3, 10])
     x = random(2, 3, 10)
     images = gamma * _normalized(x.reshape(2, 3, 2, 5), (-2, -1)) + beta
@@ -67,7 +92,7 @@ def _spelled_out(axes: list[int], count: float, shape: tuple[int, ...], power: f
 
 
 @pytest.mark.parametrize(("axes", "shape"), [([2], (1, 1, 5)), ([1, 2], (1, 3, 5)), ([-1], (1, 1, 5))])
-def test_one_operation_after_the_other(axes: list[int], shape: tuple[int, ...]) -> None:
+def test_separate_operations(axes: list[int], shape: tuple[int, ...]) -> None:
     body, gamma, beta = _spelled_out(axes, float(np.prod(shape)), shape)
     nodes = lower(bind_main(build(body, {"x": X}))).model.graph.node
     assert [node.op_type for node in nodes] == ["LayerNormalization"]
@@ -79,13 +104,11 @@ def test_one_operation_after_the_other(axes: list[int], shape: tuple[int, ...]) 
     ("axes", "count", "shape", "power"),
     [
         ([1], 3.0, (1, 3, 1), 2.0),  # not the last axis
-        ([2], 4.0, (1, 1, 5), 2.0),  # one element less counts, as in an unbiased variance
+        ([2], 4.0, (1, 1, 5), 2.0),  # n - 1, as in an unbiased variance
         ([2], 5.0, (1, 1, 5), 4.0),  # another power
     ],
 )
-def test_what_only_looks_like_one(
-    axes: list[int], count: float, shape: tuple[int, ...], power: float
-) -> None:
+def test_similar_chains_stay(axes: list[int], count: float, shape: tuple[int, ...], power: float) -> None:
     body, gamma, beta = _spelled_out(axes, count, shape, power)
     nodes = lower(bind_main(build(body, {"x": X}))).model.graph.node
     assert "LayerNormalization" not in [node.op_type for node in nodes]

@@ -31,7 +31,7 @@ def _lower(main: ir.Function) -> OnnxProgram:
 
 
 def _check(program: OnnxProgram, folder: Path) -> None:
-    """The graph is valid by ONNX's own checker."""
+    """Validates the graph with ONNX's checker."""
     program.write_weights(str(folder / WEIGHTS_FILE))
     onnx.save(program.model, str(folder / "graph.onnx"))
     onnx.checker.check_model(str(folder / "graph.onnx"), full_check=True)
@@ -58,7 +58,7 @@ def _cond(name: str, true: ir.Graph, false: ir.Graph, type_: ir.ValueType = VECT
 # Results
 
 
-def test_results_may_be_inputs_constants_and_each_other(tmp_path: Path) -> None:
+def test_results_may_be_inputs_constants_and_aliases(tmp_path: Path) -> None:
     y, z, k, same = (value(name, VECTOR) for name in ("y", "z", "k", "same"))
     sums = (op("add", y, x=X, y=X), op("identity", z, x=y))
     ops = (*sums, const("k", [7.0, 8.0, 9.0]), op("identity", same, x=X))
@@ -75,7 +75,7 @@ def test_a_large_constant_is_a_result(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, content)
 
 
-def test_an_input_that_nothing_reads_stays_an_input(tmp_path: Path) -> None:
+def test_an_unused_input_stays(tmp_path: Path) -> None:
     y, unused = value("y", VECTOR), value("unused", tensor(2))
     main = function((unused, X), (op("add", y, x=X, y=1.0),), (y,))
     assert [port.name for port in _lower(main).inputs] == ["unused", "x"]
@@ -83,7 +83,7 @@ def test_an_input_that_nothing_reads_stays_an_input(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, INPUT + 1)
 
 
-def test_operations_that_nothing_reads_are_left_out() -> None:
+def test_unused_operations_are_removed() -> None:
     y, dead, pred = value("y", VECTOR), value("dead", VECTOR), value("inner", VECTOR)
     lost = value("lost", VECTOR)
     branch = graph("true", (), (op("mul", lost, x=X, y=X), op("add", pred, x=X, y=1.0)), (pred,))
@@ -95,7 +95,7 @@ def test_operations_that_nothing_reads_are_left_out() -> None:
 # Scopes
 
 
-def test_blocks_use_constants_and_values_from_outside(tmp_path: Path) -> None:
+def test_blocks_read_constants_and_values_of_the_outer_graph(tmp_path: Path) -> None:
     k, large, sums = value("k", VECTOR), value("large", tensor(2000, 3)), value("sums", VECTOR)
     a, b, c = value("a", VECTOR), value("b", VECTOR), value("c", tensor(2000, 3))
     out = value("out", tensor(2000, 3))
@@ -121,7 +121,7 @@ def test_blocks_use_constants_and_values_from_outside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pred", [True, False])
-def test_siblings_use_the_same_names(pred: bool, tmp_path: Path) -> None:
+def test_sibling_blocks_with_the_same_names(pred: bool, tmp_path: Path) -> None:
     a = value("a", VECTOR)
     first = graph("true", (), (op("add", a, x=X, y=1.0),), (a,))
     second = graph("false", (), (op("mul", a, x=X, y=5.0),), (a,))
@@ -133,7 +133,7 @@ def test_siblings_use_the_same_names(pred: bool, tmp_path: Path) -> None:
     np.testing.assert_array_equal(z, INPUT * 5 if pred else INPUT + 1)
 
 
-def test_a_block_shadows_a_name_for_itself_alone(tmp_path: Path) -> None:
+def test_a_block_shadows_a_name_locally(tmp_path: Path) -> None:
     a, y, z = value("a", VECTOR), value("y", VECTOR), value("z", VECTOR)
     shadows = graph("true", (), (op("mul", a, x=a, y=100.0),), (a,))
     ops = (op("add", a, x=X, y=1.0), _cond("y", shadows, shadows), op("add", z, x=a, y=y))
@@ -141,7 +141,7 @@ def test_a_block_shadows_a_name_for_itself_alone(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, (INPUT + 1) * 101)
 
 
-def test_branches_give_values_from_outside_constants_and_one_value_twice(tmp_path: Path) -> None:
+def test_branches_return_outer_values_constants_and_duplicates(tmp_path: Path) -> None:
     k, a = value("k", VECTOR), value("a", VECTOR)
     results = tuple(value(name, VECTOR) for name in ("p", "q", "r"))
     first = graph("true", (), (const("k", [7.0, 8.0, 9.0]),), (X, k, X))
@@ -186,7 +186,7 @@ def test_a_loop_swaps_its_variables(tmp_path: Path) -> None:
 # Names and owners
 
 
-def test_names_of_features_are_kept_where_an_operation_has_the_same() -> None:
+def test_feature_names_are_kept_if_an_operation_has_the_same() -> None:
     y, unary = value("y", VECTOR), value("z", VECTOR)
     program = _lower(function((X,), (op("add", y, x=X, y=1.0), op("mul", unary, x=y, y=2.0)), (unary,)))
     assert [port.value for port in program.inputs] == ["x"]
@@ -202,10 +202,10 @@ def test_every_node_has_an_owner(tmp_path: Path) -> None:
     assert owners == {"If": "y", "Add": "a", "Mul": "b"}
 
 
-# What cannot be lowered
+# Unsupported operations
 
 
-def test_all_that_cannot_be_lowered_is_named_at_once_and_once() -> None:
+def test_all_unsupported_operations_are_listed_once() -> None:
     i, j, a, going = value("i"), value("j"), value("a", VECTOR), value("going", FLAG)
     condition = graph("cond", (i,), (op("ponder", going, x=i),), (going,))
     body = graph("body", (i,), (op("add", j, x=i, y=1),), (j,))
@@ -216,13 +216,13 @@ def test_all_that_cannot_be_lowered_is_named_at_once_and_once() -> None:
     assert [(kind, place) for kind, place, _ in caught.value.ops] == [("warp", "a"), ("ponder", "going")]
 
 
-def test_a_result_that_is_no_tensor_is_refused() -> None:
+def test_a_result_that_is_not_a_tensor_is_an_error() -> None:
     table = ir.DictType(tensor(dtype=ir.DType.STRING), tensor())
     with pytest.raises(UnsupportedOpError, match="output"):
         lower(bind(function((value("d", table),), (), (value("d", table),)), OPS))
 
 
-def test_arguments_of_the_wrong_kind_are_refused() -> None:
+def test_arguments_of_the_wrong_type_are_errors() -> None:
     y = value("y", VECTOR)
     main = function((X,), (op("concat", y, values=(X, X), axis=ir.constant("first")),), (y,))
     with pytest.raises(UnsupportedOpError, match="concat"):

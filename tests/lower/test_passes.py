@@ -1,3 +1,5 @@
+"""Passes that merge hard swishes."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -19,7 +21,7 @@ def _swish(threshold, alpha=1 / 6, beta=0.5):
 
 
 @pytest.mark.parametrize(
-    ("threshold", "alpha", "beta", "goes"),
+    ("threshold", "alpha", "beta", "is_removed"),
     [
         (-3.0, 1 / 6, 0.5, True),
         (-3.0, float(np.float16(1 / 6)), 0.5, True),
@@ -28,21 +30,21 @@ def _swish(threshold, alpha=1 / 6, beta=0.5):
         (-3.0, -1 / 6, 0.5, False),
     ],
 )
-def test_hard_swish_loses_its_cut_only_where_that_changes_nothing(threshold, alpha, beta, goes):
+def test_a_redundant_threshold_is_removed(threshold, alpha, beta, is_removed):
     body = _swish(threshold, alpha, beta)
     nodes = [node.op_type for node in lower(bind_main(build(body, {"x": X}))).model.graph.node]
-    assert ("ThresholdedRelu" not in nodes) == goes
+    assert ("ThresholdedRelu" not in nodes) == is_removed
     (result,) = run(body, {"x": X})
     expected = np.where(threshold <= X, X, 0) * np.clip(alpha * X + beta, 0, 1)
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("gate_reads", ["cut", "x"])
-def test_hard_swish_is_one_node_where_its_constants_are_the_usual_ones(gate_reads):
+@pytest.mark.parametrize("gate_reads", ["threshold", "x"])
+def test_a_hard_swish_with_standard_constants_is_one_node(gate_reads):
     def body(x):
-        cut = mb.thresholded_relu(x=x, alpha=-3.0)
-        gate = mb.sigmoid_hard(x=cut if gate_reads == "cut" else x, alpha=np.float32(1 / 6), beta=0.5)
-        return mb.mul(x=cut, y=gate)
+        kept = mb.thresholded_relu(x=x, alpha=-3.0)
+        gate = mb.sigmoid_hard(x=kept if gate_reads == "threshold" else x, alpha=np.float32(1 / 6), beta=0.5)
+        return mb.mul(x=kept, y=gate)
 
     program = lower(bind_main(build(body, {"x": X})))
     assert [node.op_type for node in program.model.graph.node] == ["HardSwish"]
@@ -50,17 +52,17 @@ def test_hard_swish_is_one_node_where_its_constants_are_the_usual_ones(gate_read
     np.testing.assert_allclose(result, X * np.clip(X / 6 + 0.5, 0, 1), rtol=1e-5, atol=1e-6)
 
 
-def test_a_cut_with_other_constants_stays_where_the_gate_reads_it():
+def test_a_threshold_with_other_constants_stays_if_the_gate_reads_it():
     def body(x):
-        cut = mb.thresholded_relu(x=x, alpha=-2.0)
-        return mb.mul(x=cut, y=mb.sigmoid_hard(x=cut, alpha=np.float32(0.25), beta=0.5))
+        kept = mb.thresholded_relu(x=x, alpha=-2.0)
+        return mb.mul(x=kept, y=mb.sigmoid_hard(x=kept, alpha=np.float32(0.25), beta=0.5))
 
     (result,) = run(body, {"x": X})
-    cut = np.where(X >= -2, X, 0)
-    np.testing.assert_allclose(result, cut * np.clip(cut / 4 + 0.5, 0, 1), rtol=1e-5, atol=1e-6)
+    kept = np.where(X >= -2, X, 0)
+    np.testing.assert_allclose(result, kept * np.clip(kept / 4 + 0.5, 0, 1), rtol=1e-5, atol=1e-6)
 
 
-def test_a_cut_that_is_used_elsewhere_stays():
+def test_a_threshold_that_other_nodes_read_stays():
     def body(x):
         kept = mb.thresholded_relu(x=x, alpha=-3.0)
         return mb.mul(x=mb.sigmoid_hard(x=x, alpha=np.float32(1 / 6), beta=0.5), y=kept), kept

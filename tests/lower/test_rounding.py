@@ -1,4 +1,4 @@
-"""Lowered programs that round their fp16 results, against NumPy in steps of fp16."""
+"""Lowered programs that round fp16 results, compared with NumPy in fp16."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _check(body: Callable[..., Any], inputs: Mapping[str, np.ndarray], target: A
     return results, [(types[row.id], row) for row in rows]
 
 
-def test_each_result_is_rounded_before_the_next_operation_reads_it() -> None:
+def test_results_are_rounded_before_the_next_operation() -> None:
     x = np.array([2048, 1, 1 / 3, -0.1, 60000, 3e-5], HALF)
     y = np.array([1, 2**-11, 3, 0.7, 5535, 3e-4], HALF)
 
@@ -77,7 +77,7 @@ def test_functions_are_rounded_to_the_nearest() -> None:
         np.testing.assert_array_max_ulp(result.astype(HALF), wanted.astype(HALF), 1)
 
 
-def test_ranges_are_those_before_rounding() -> None:
+def test_ranges_are_recorded_before_rounding() -> None:
     x = np.array([[300, -200, 0], [256, 10, 1]], HALF)
     _, rows = _check(lambda x: mb.sub(x=mb.mul(x=x, y=x), y=mb.mul(x=x, y=HALF(400))), {"x": x})
     (first, product), (_, other), (_, difference) = rows
@@ -85,22 +85,18 @@ def test_ranges_are_those_before_rounding() -> None:
     assert (product.largest, product.overflows, product.infinities, product.nans) == (90000, 2, 0, 0)
     assert (other.largest, other.overflows) == (120000, 3)
     # ∞ − ∞, 40000 + ∞, 0 − 0, ∞ − ∞, 100 − 4000, 1 − 400
-    assert (difference.largest, difference.overflows, difference.infinities, difference.nans) == (
-        3900,
-        0,
-        1,
-        2,
-    )
+    assert (difference.largest, difference.overflows) == (3900, 0)
+    assert (difference.infinities, difference.nans) == (1, 2)
 
 
-def test_numbers_between_the_largest_and_the_next_power_round_down() -> None:
+def test_numbers_just_above_the_largest_round_down() -> None:
     x = np.array([65504, 65504, 65504], HALF)
     results, rows = _check(lambda x: mb.add(x=x, y=np.array([15, 16, -65504], HALF)), {"x": x})
     np.testing.assert_array_equal(results[0], [65504, np.inf, 0])
     assert [(row.largest, row.overflows) for _, row in rows] == [(65520, 1)]
 
 
-def test_only_what_is_declared_as_fp16_is_rounded() -> None:
+def test_only_results_declared_as_fp16_are_rounded() -> None:
     x = np.array([70000, 1 + 2**-12], np.float32)
 
     def body(x: Any) -> Any:
@@ -137,13 +133,13 @@ def test_ranges_of_branches_and_loops() -> None:
     found = {(row.id.split("/")[2], kind): row for kind, row in rows if row.id.count("/") == 3}
     assert (found["true", "mul"].largest, found["true", "mul"].overflows) == (100000, 1)
     assert found["false", "add"].largest is None
-    # 5, 80, 1280, 20480 and 327680: all passes count, and what the condition computes.
+    # 5, 80, 1280, 20480 and 327680: the ranges cover all iterations and the condition.
     assert (found["body", "mul"].largest, found["body", "mul"].overflows) == (5 * 16**4, 2)
     assert (found["cond", "abs"].largest, found["cond", "abs"].infinities) == (5 * 16**3, 2)
     assert (found["cond", "reduce_max"].largest, found["cond", "reduce_max"].infinities) == (5 * 16**3, 1)
 
 
-def test_tensors_without_elements_have_no_largest() -> None:
+def test_empty_tensors_have_no_largest_magnitude() -> None:
     x = np.zeros((2, 3), np.float32)
 
     def body(x: Any) -> Any:
@@ -154,17 +150,15 @@ def test_tensors_without_elements_have_no_largest() -> None:
     assert [(row.largest, row.overflows, row.nans) for _, row in rows] == [(None, 0, 0)]
 
 
-def test_states_hold_what_was_rounded() -> None:
+def test_states_hold_rounded_values() -> None:
     states = {"total": np.array([60000, 2048], np.float32)}
     (result,), rows = _run(accumulator(), {"x": np.array([10000, 1], HALF)}, states=states)
     np.testing.assert_array_equal(states["total"], [np.inf, 2048])
     np.testing.assert_array_equal(result, [np.inf, 20480])
-    assert [(row.id, row.overflows, row.infinities) for row in rows] == [
-        ("main/1", 1, 0), ("main/3", 0, 1),
-    ]  # fmt: skip
+    assert [(row.id, row.overflows, row.infinities) for row in rows] == [("main/1", 1, 0), ("main/3", 0, 1)]
 
 
-def test_what_only_moves_elements_is_not_rounded_again() -> None:
+def test_operations_that_move_elements_do_not_round() -> None:
     x = np.array([[1, 70000 / 3]], HALF)
 
     def body(x: Any) -> Any:

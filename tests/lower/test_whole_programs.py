@@ -1,4 +1,4 @@
-"""Whole programs, as coremltools writes them, against NumPy."""
+"""Whole programs written by coremltools, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _random(*shape: int) -> np.ndarray:
 
 
 def _read(program: Any, folder: Path, **options: Any) -> ir.Model:
-    """A program converted with coremltools' own passes, saved and read."""
+    """Converts a program with coremltools' passes, saves and reads it."""
     converted = ct.convert(
         program,
         minimum_deployment_target=ct.target.iOS17,

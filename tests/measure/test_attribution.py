@@ -33,7 +33,9 @@ def _program(nodes: Iterable[Lowered], constants: str = "", owned: Iterable[str]
         owners[output] = owner
     tensors = [helper.make_tensor(name, 1, [1], [0.0]) for name in constants.split()]
     model = helper.make_model(helper.make_graph(protos, "main", [], [], tensors))
-    return OnnxProgram(model, (), 0, owners, frozenset(), (), ())
+    return OnnxProgram(
+        model=model, weights=(), weights_bytes=0, owners=owners, folded=frozenset(), inputs=(), outputs=()
+    )
 
 
 def _graph(*ids: str) -> ir.Graph:
@@ -224,7 +226,9 @@ def _branches() -> tuple[ir.Graph, OnnxProgram]:
         ops=(ir.Op(id="m/0", type="cond", inputs={}, outputs=(), blocks=blocks),),
         outputs=(),
     )
-    return graph, OnnxProgram(model, (), 0, owners, frozenset(), (), ())
+    return graph, OnnxProgram(
+        model=model, weights=(), weights_bytes=0, owners=owners, folded=frozenset(), inputs=(), outputs=()
+    )
 
 
 def test_nested_operations_are_inside_and_not_counted_twice() -> None:

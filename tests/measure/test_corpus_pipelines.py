@@ -58,7 +58,7 @@ def test_models_of_the_system_say_why_they_cannot_be_run(corpus: Path) -> None:
         summary = describe_model(model)
         assert summary.facts[-1][0] == "data"
         assert summary.labels is not None
-        with pytest.raises(UnsupportedModelError, match="only Apple's Natural Language framework reads"):
+        with pytest.raises(UnsupportedModelError, match="only be read by Apple's Natural Language framework"):
             measure(model, _QUICK)
 
 

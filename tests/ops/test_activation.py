@@ -98,5 +98,8 @@ def test_work():
     shape = np.zeros((1, 2, 5), np.float32)
     found = works(lambda x: mb.softmax(x=mb.gelu(x=mb.silu(x=mb.relu(x=x)))), {"x": shape})
     assert {name: work.flops for name, work in found.items()} == {
-        "relu": 10, "silu": 50, "gelu": 50, "softmax": 50
-    }  # fmt: skip
+        "relu": 10,
+        "silu": 50,
+        "gelu": 50,
+        "softmax": 50,
+    }

@@ -233,7 +233,9 @@ def test_work_is_the_packed_bytes():
         data=known(np.zeros((6, 8)), DType.INT4),
         scale=known(np.ones((6, 1)), DType.FP16),
     ).graph
-    assert OPS["constexpr_blockwise_shift_scale"].work(graph.ops[0]) == Work(0, 24 + 12, 24 + 12, 0)
+    assert OPS["constexpr_blockwise_shift_scale"].work(graph.ops[0]) == Work(
+        flops=0, read_bytes=24 + 12, weight_bytes=24 + 12, written_bytes=0
+    )
 
 
 @pytest.mark.parametrize("target", [ct.target.iOS16, ct.target.iOS18])

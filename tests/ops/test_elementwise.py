@@ -47,8 +47,9 @@ def test_arithmetic_and_comparisons(x, y):
     cases = {name: (_call(name), compute(x, y)) for name, compute in ARITHMETIC.items()}
     quotient = np.true_divide(x, y)
     cases["real_div"] = (
-        _call("real_div"), np.trunc(quotient).astype(np.int32) if x.dtype == np.int32 else quotient
-    )  # fmt: skip
+        _call("real_div"),
+        np.trunc(quotient).astype(np.int32) if x.dtype == np.int32 else quotient,
+    )
     check(cases, {"x": x, "y": y})
 
 

@@ -233,4 +233,6 @@ def test_an_embedding_table_stays_in_its_file():
 
 def test_work():
     done = works(lambda i: mb.gather(x=TABLE, indices=i, axis=0), {"i": np.zeros(4, np.int32)})
-    assert done["gather"] == Work(0, 4 * 8 * 4 + 16, 4 * 8 * 4, 4 * 8 * 4)
+    assert done["gather"] == Work(
+        flops=0, read_bytes=4 * 8 * 4 + 16, weight_bytes=4 * 8 * 4, written_bytes=4 * 8 * 4
+    )

@@ -52,20 +52,23 @@ def test_poolings(rank):
         excluding = given | {"exclude_padding_from_average": True}
         cases |= {
             f"avg {pad_type}": (
-                lambda x, g=given: mb.avg_pool(x=x, **g), _pool(x, pads, kernel, strides, np.mean)
+                lambda x, g=given: mb.avg_pool(x=x, **g),
+                _pool(x, pads, kernel, strides, np.mean),
             ),
             f"avg {pad_type} excluding": (
                 lambda x, g=excluding: mb.avg_pool(x=x, **g),
                 _pool(x, pads, kernel, strides, np.nanmean, np.nan),
             ),
             f"max {pad_type}": (
-                lambda x, g=given: mb.max_pool(x=x, **g), _pool(x, pads, kernel, strides, np.max, -np.inf)
+                lambda x, g=given: mb.max_pool(x=x, **g),
+                _pool(x, pads, kernel, strides, np.max, -np.inf),
             ),
-        }  # fmt: skip
+        }
         if rank < 3:
             cases[f"l2 {pad_type}"] = (
-                lambda x, g=given: mb.l2_pool(x=x, **g), _pool(x, pads, kernel, strides, _l2)
-            )  # fmt: skip
+                lambda x, g=given: mb.l2_pool(x=x, **g),
+                _pool(x, pads, kernel, strides, _l2),
+            )
     cases["defaults"] = (
         lambda x: mb.avg_pool(x=x, kernel_sizes=kernel, pad_type="valid"),
         _pool(x, none, kernel, [1] * rank, np.mean),

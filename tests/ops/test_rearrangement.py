@@ -53,5 +53,5 @@ def test_space_and_batch():
 
 def test_work():
     assert works(lambda x: mb.pixel_shuffle(x=x, upscale_factor=2), {"x": X})["pixel_shuffle"] == Work(
-        0, X.nbytes, 0, X.nbytes
+        flops=0, read_bytes=X.nbytes, weight_bytes=0, written_bytes=X.nbytes
     )

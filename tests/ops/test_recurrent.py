@@ -50,9 +50,11 @@ def lstm(x: Array, h: Array, c: Array, p: dict[str, Any]) -> tuple[Array, ...]:
     gate, cell, output = (
         ACTIVATIONS[p.get(name, default)]
         for name, default in (
-            ("recurrent_activation", "sigmoid"), ("cell_activation", "tanh"), ("activation", "tanh")
+            ("recurrent_activation", "sigmoid"),
+            ("cell_activation", "tanh"),
+            ("activation", "tanh"),
         )
-    )  # fmt: skip
+    )
     peephole = np.split(p.get("peephole", np.zeros(3 * HIDDEN)), 3)
     clip = p.get("clip", np.inf)
 
@@ -103,9 +105,7 @@ REFERENCES: dict[str, tuple[int, int, Callable[..., tuple[Array, ...]]]] = {
 def _check(layer: str, random: Callable[..., Array], parameters: dict[str, Any], rows: int = BATCH) -> None:
     """One direction, held against its reference; `rows` of the initial states are given."""
     gates, states, reference = REFERENCES[layer]
-    weights = {
-        "weight_ih": random(gates * HIDDEN, FEATURES), "weight_hh": random(gates * HIDDEN, HIDDEN)
-    }  # fmt: skip
+    weights = {"weight_ih": random(gates * HIDDEN, FEATURES), "weight_hh": random(gates * HIDDEN, HIDDEN)}
     names = ("x", "initial_h", "initial_c")[: 1 + states]
     inputs = dict(zip(names, (random(STEPS, BATCH, FEATURES), *_starts(random, states, rows)), strict=True))
 
@@ -139,9 +139,10 @@ def _compare(
 def test_as_coremltools_writes_them(layer: str, random: Callable[..., Array]) -> None:
     gates, states, reference = REFERENCES[layer]
     weights = {
-        "weight_ih": random(gates * HIDDEN, FEATURES), "weight_hh": random(gates * HIDDEN, HIDDEN),
+        "weight_ih": random(gates * HIDDEN, FEATURES),
+        "weight_hh": random(gates * HIDDEN, HIDDEN),
         "bias": random(gates * HIDDEN),
-    }  # fmt: skip
+    }
     inputs = {"x": random(STEPS, BATCH, FEATURES), "h": random(BATCH, HIDDEN), "c": random(BATCH, HIDDEN)}
     if states == 1:
         del inputs["c"]
@@ -220,9 +221,11 @@ def test_biases_of_gru(parameters: tuple[str, ...], reset_after: bool, random: C
 def test_bidirectional(output_sequence: bool, extra: tuple[str, ...], random: Callable[..., Array]) -> None:
     x, h, c = random(STEPS, BATCH, FEATURES), random(BATCH, 2 * HIDDEN), random(BATCH, 2 * HIDDEN)
     sizes = {
-        "weight_ih": (4 * HIDDEN, FEATURES), "weight_hh": (4 * HIDDEN, HIDDEN),
-        "bias": (4 * HIDDEN,), "peephole": (3 * HIDDEN,),
-    }  # fmt: skip
+        "weight_ih": (4 * HIDDEN, FEATURES),
+        "weight_hh": (4 * HIDDEN, HIDDEN),
+        "bias": (4 * HIDDEN,),
+        "peephole": (3 * HIDDEN,),
+    }
     weights = {
         f"{name}{suffix}": random(*size)
         for suffix in ("", "_back")
@@ -233,9 +236,14 @@ def test_bidirectional(output_sequence: bool, extra: tuple[str, ...], random: Ca
 
     def body(x: Any, h: Any, c: Any) -> Any:
         return mb.lstm(
-            x=x, initial_h=h, initial_c=c, direction="bidirectional", output_sequence=output_sequence,
-            **weights, **clip,
-        )  # fmt: skip
+            x=x,
+            initial_h=h,
+            initial_c=c,
+            direction="bidirectional",
+            output_sequence=output_sequence,
+            **weights,
+            **clip,
+        )
 
     results = run(body, {"x": x, "h": h, "c": c})
     front = {name: value for name, value in weights.items() if not name.endswith("_back")}

@@ -127,9 +127,12 @@ AT = np.array([-1.0, -2.0, -3.7, -1.0, 0.0, 0.0, 3.5, 1.2], np.float32).reshape(
 )
 def test_resample(sampling, padding, value, coordinates, aligned, expected):
     given = {
-        "sampling_mode": sampling, "padding_mode": padding, "padding_value": value,
-        "coordinates_mode": coordinates, "align_corners": aligned,
-    }  # fmt: skip
+        "sampling_mode": sampling,
+        "padding_mode": padding,
+        "padding_value": value,
+        "coordinates_mode": coordinates,
+        "align_corners": aligned,
+    }
     cases = {
         "floats": (
             lambda x, at: mb.resample(x=x, coordinates=at, **given),
@@ -157,22 +160,30 @@ def test_resample_at_the_pixels_themselves_changes_nothing(coordinates, aligned)
     cases = {
         f"{padding} {sampling}": (
             lambda x, at, padding=padding, sampling=sampling: mb.resample(
-                x=x, coordinates=at, sampling_mode=sampling, padding_mode=padding, padding_value=0.0,
-                coordinates_mode=coordinates, align_corners=aligned,
+                x=x,
+                coordinates=at,
+                sampling_mode=sampling,
+                padding_mode=padding,
+                padding_value=0.0,
+                coordinates_mode=coordinates,
+                align_corners=aligned,
             ),
             Y,
         )
         for padding in ("constant", "border", "reflection", "symmetric")
         for sampling in ("bilinear", "nearest")
-    }  # fmt: skip
+    }
     check(cases, {"x": Y, "at": at}, tolerance=1e-4)
 
 
 def test_affine():
     given = {
-        "sampling_mode": "bilinear", "padding_mode": "constant", "padding_value": 0.0,
-        "coordinates_mode": "normalized_minus_one_to_one", "align_corners": True,
-    }  # fmt: skip
+        "sampling_mode": "bilinear",
+        "padding_mode": "constant",
+        "padding_value": 0.0,
+        "coordinates_mode": "normalized_minus_one_to_one",
+        "align_corners": True,
+    }
     same, mirror, turn = [1, 0, 0, 0, 1, 0], [-1, 0, 0, 0, 1, 0], [0, 1, 0, 1, 0, 0]
     square = Y[:, :, :5]
     cases = {
@@ -192,7 +203,7 @@ def test_affine():
             ),
             square[:, :, ::2, ::2],
         ),
-    }  # fmt: skip
+    }
     matrices = np.array([same, mirror, turn], np.float32)
     check(cases, {"x": square, "m": matrices}, tolerance=1e-4)
 

@@ -104,8 +104,11 @@ def test_non_maximum_suppression(by_class, threshold, most):
         np.testing.assert_allclose(result, expected, rtol=1e-6)
     if new:
         turned = {name: array.transpose(0, 2, 1).copy() for name, array in inputs.items()}
-        results = run(lambda boxes, scores: mb.non_maximum_suppression(boxes=boxes, scores=scores, **given),
-                      turned, target=ct.target.iOS17)  # fmt: skip
+        results = run(
+            lambda boxes, scores: mb.non_maximum_suppression(boxes=boxes, scores=scores, **given),
+            turned,
+            target=ct.target.iOS17,
+        )
         expected = (coordinates.transpose(0, 2, 1), ranks.transpose(0, 2, 1), indices)
         for result, wanted in zip(results, expected, strict=True):
             np.testing.assert_allclose(result, wanted, rtol=1e-6)

@@ -132,4 +132,4 @@ def test_work():
     done = works(
         lambda x: mb.slice_by_index(x=x, begin=[0, 0, 0], end=[1, 5, 6]), {"x": X.astype(np.float32)}
     )
-    assert done["slice_by_index"] == Work(0, 120, 0, 120)
+    assert done["slice_by_index"] == Work(flops=0, read_bytes=120, weight_bytes=0, written_bytes=120)

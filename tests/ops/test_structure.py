@@ -223,6 +223,6 @@ def test_work():
     done = works(
         lambda x: (mb.concat(values=(x, x), axis=0), mb.cast(x=x, dtype="int32"), mb.identity(x=x)), {"x": X}
     )
-    assert done["concat"] == Work(0, 192, 0, 192)
-    assert done["cast"] == Work(0, 96, 0, 96)
+    assert done["concat"] == Work(flops=0, read_bytes=192, weight_bytes=0, written_bytes=192)
+    assert done["cast"] == Work(flops=0, read_bytes=96, weight_bytes=0, written_bytes=96)
     assert done["identity"] == Work()

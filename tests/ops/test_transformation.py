@@ -163,4 +163,4 @@ def test_contradictions_are_problems(body, problem):
 def test_work():
     done = works(lambda x: (mb.reshape(x=x, shape=(6, 4)), mb.transpose(x=x, perm=[2, 1, 0])), {"x": X})
     assert done["reshape"] == Work()
-    assert done["transpose"] == Work(0, 96, 0, 96)
+    assert done["transpose"] == Work(flops=0, read_bytes=96, weight_bytes=0, written_bytes=96)

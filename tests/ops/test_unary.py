@@ -15,10 +15,23 @@ ABOVE = np.array([0.25, 1.0, 7.0], np.float32)
 WHOLE = np.array([-3, 0, 4], np.int32)
 
 ANYWHERE = {
-    "abs": np.abs, "atan": np.arctan, "ceil": np.ceil, "cos": np.cos, "cosh": np.cosh,
-    "erf": np.vectorize(math.erf), "exp": np.exp, "exp2": np.exp2, "floor": np.floor, "round": np.round,
-    "sign": np.sign, "sin": np.sin, "sinh": np.sinh, "square": np.square, "tan": np.tan, "tanh": np.tanh,
-}  # fmt: skip
+    "abs": np.abs,
+    "atan": np.arctan,
+    "ceil": np.ceil,
+    "cos": np.cos,
+    "cosh": np.cosh,
+    "erf": np.vectorize(math.erf),
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "floor": np.floor,
+    "round": np.round,
+    "sign": np.sign,
+    "sin": np.sin,
+    "sinh": np.sinh,
+    "square": np.square,
+    "tan": np.tan,
+    "tanh": np.tanh,
+}
 
 
 def _call(name, **more):

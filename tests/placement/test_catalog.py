@@ -36,7 +36,7 @@ def test_examples_say_what_the_rule_says() -> None:
     assert says == (
         "products of matrices on the Neural Engine sum over 32768 elements at most: 40000 products are summed"
     )
-    assert entry.spares == ("matmul(x=fp16 1x16x32768, y=fp16 1x32768x16) on M4, macOS 27",)
+    assert entry.negative_examples == ("matmul(x=fp16 1x16x32768, y=fp16 1x32768x16) on M4, macOS 27",)
 
 
 def test_examples_of_functions_show_what_is_around() -> None:
@@ -52,6 +52,14 @@ def test_an_operation_has_its_own_rules_first() -> None:
         entry.id for entry in card.rules
     }
     assert "ne-conv-size-on-m1" not in {entry.id for entry in card.rules}
+    assert card.traits == ("convolution",)
+
+
+def test_rules_by_traits_name_their_operations() -> None:
+    assert find_rule("ne-runs-conversions").ops == ("quantize", "dequantize", "cast")
+    assert find_rule("ne-rank").ops == ("*",)
+    assert "tensor_buffer_to_tensor" in find_rule("gpu-runs").ops
+    assert "acos" not in find_rule("ne-runs-elementwise").ops
 
 
 def test_everything_is_listed_once() -> None:

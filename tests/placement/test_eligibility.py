@@ -28,11 +28,21 @@ RELU = example_view(Example("relu", {"x": fp16(1, 8)}))
 
 def rule(effect, confidence="measured", ops=EVERY_OP, when=lambda view, context: True, **more) -> Rule:
     id_ = more.pop("id", f"{effect}-{confidence}")
-    return Rule(id_, NEURAL_ENGINE, ops, when, "says {detail}", "a test", confidence, effect, **more)
+    return Rule(
+        id=id_,
+        unit=NEURAL_ENGINE,
+        ops=ops,
+        when=when,
+        message="says {detail}",
+        source="a test",
+        confidence=confidence,
+        effect=effect,
+        **more,
+    )
 
 
 def verdict(*rules: Rule):
-    return judge_op(RELU, RuleContext(DEVICE), rules)[NEURAL_ENGINE]
+    return judge_op(RELU, RuleContext(device=DEVICE), rules)[NEURAL_ENGINE]
 
 
 def test_without_a_rule_nothing_is_known() -> None:
@@ -74,9 +84,9 @@ def test_the_detail_of_an_operation_is_in_the_message() -> None:
 
 def test_a_rule_that_asks_for_what_is_not_there_does_not_apply() -> None:
     missing = rule("rejects", when=lambda view, context: view.integer("axis") > 0)
-    assert apply(missing, RELU, RuleContext(DEVICE)) is False
+    assert apply(missing, RELU, RuleContext(device=DEVICE)) is False
     unknown = rule("rejects", when=lambda view, context: bool(view.value("x").any()))
-    assert apply(unknown, RELU, RuleContext(DEVICE)) is False
+    assert apply(unknown, RELU, RuleContext(device=DEVICE)) is False
 
 
 @pytest.mark.parametrize(
@@ -152,7 +162,15 @@ def graph_rule(effect: str) -> GraphRule:
     def find(context):
         return {id_: "too long" for id_, view in context.ops if view.op.type == "abs"}
 
-    return GraphRule("whole", NEURAL_ENGINE, find, "graph {detail}", "a test", "measured", effect)
+    return GraphRule(
+        id="whole",
+        unit=NEURAL_ENGINE,
+        find=find,
+        message="graph {detail}",
+        source="a test",
+        confidence="measured",
+        effect=effect,
+    )
 
 
 def test_rules_of_a_graph_add_their_reasons(rules) -> None:

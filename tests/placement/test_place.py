@@ -5,17 +5,17 @@ from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, find_device, mac
 from coremlscope.forecast.columns import tabulate
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.placement.backend import BACKENDS
+from coremlscope.placement.backend import BACKENDS, PlannedCost
 from coremlscope.placement.coreml_view import view_function
-from coremlscope.placement.place import PlacedFunction, PlannedCost, place
-from coremlscope.placement.search import Tolls
+from coremlscope.placement.place import PlacedFunction, place
+from coremlscope.placement.search import TransitionCosts
 from coremlscope.placement.verdict import Verdict
 from coremlscope.results.operations import OpRow, OpTable
 from coremlscope.results.plan import COST_RULE, PlanView, Reason, segments, unit_costs_ms, unit_counts
 from tests.support import graphs
 
 TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)
-TOLLS = Tolls({"ane": 1.0, "mps_graph": 1.0}, 1.0, {"ane": 1.0})
+TRANSITION_COSTS = TransitionCosts({"ane": 1.0, "mps_graph": 1.0}, 1.0, {"ane": 1.0})
 WHY = Reason(unit=NEURAL_ENGINE, rule="no-abs", text="cannot", fix="do not", source="a test")
 
 
@@ -46,7 +46,7 @@ def planned(*kinds: str, refused=(), unknown=(), setting="cpu_and_ne", settings=
         return {backend: PlannedCost(ms, "recovered") for backend, ms in costs.items()}
 
     verdicts = {node.id: of(node) for node in graph.walk()}
-    return place(graph, verdicts, pricing, TOLLS, settings or [setting])
+    return place(graph, verdicts, pricing, TRANSITION_COSTS, settings or [setting])
 
 
 def units(plan, setting="cpu_and_ne"):
@@ -166,7 +166,7 @@ def test_nested_graphs_are_searched_by_themselves() -> None:
         graph,
         verdicts,
         lambda node: dict.fromkeys(BACKENDS, PlannedCost(1.0, "assumed")),
-        TOLLS,
+        TRANSITION_COSTS,
         ["cpu_only"],
     )
     assert [(op.id, op.depth) for op in plan.ops] == [("main/input", 0), ("y", 0), ("true", 1), ("false", 1)]

@@ -119,7 +119,7 @@ def test_the_first_operations_on_m1(published: Path) -> None:
         rows = [[cell.strip() for cell in row] for row in csv.reader(file, skipinitialspace=True)][1:6]
     single = fp32(1, 224, 224, 3)
     front = (
-        Example("tensor_buffer_to_tensor", {"input": single}, (single,)),
+        Example("tensor_buffer_to_tensor", {"input": single}, outputs=(single,)),
         Example("mul", {"x": single, "y": 0.0078125}),
         Example("add", {"x": single, "y": -1.0}),
         Example("cast", {"x": single, "dtype": "fp16"}),

@@ -14,7 +14,6 @@ from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import apply, judge
 from coremlscope.placement.forms import always
 from coremlscope.placement.rule import (
-    EVERY_OP,
     Example,
     GraphExample,
     GraphRule,
@@ -36,7 +35,7 @@ _PREFIX = {"neural_engine": "ne-", "gpu": "gpu-", "cpu": "cpu-"}
 
 
 def _context(example: Example) -> RuleContext:
-    return RuleContext(find_device(example.chip, example.os), example.facts)
+    return RuleContext(device=find_device(example.chip, example.os), facts=example.facts)
 
 
 def _holds(rule: Rule, example: Example) -> bool | str:
@@ -46,11 +45,11 @@ def _holds(rule: Rule, example: Example) -> bool | str:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_examples(rule: Rule) -> None:
     assert rule.applies_to
-    assert rule.spares or rule.when is always, "without a spared example it must be about every form"
-    for example in (*rule.applies_to, *rule.spares):
+    assert rule.negative_examples or rule.when is always, "only rules about every form need none"
+    for example in (*rule.applies_to, *rule.negative_examples):
         device = find_device(example.chip, example.os)
         assert rule.scope.holds(device.chip, device.os), (example.chip, example.os)
-        assert rule.ops == EVERY_OP or example.type in rule.ops
+        assert rule.concerns(example.type)
     for example in rule.applies_to:
         detail = _holds(rule, example)
         assert detail is not False, example
@@ -58,7 +57,7 @@ def test_examples(rule: Rule) -> None:
         assert "{" not in text
         assert text == text.strip(" :")
         assert isinstance(detail, str) == ("{detail}" in rule.message)
-    for example in rule.spares:
+    for example in rule.negative_examples:
         assert _holds(rule, example) is False, example
 
 
@@ -104,7 +103,7 @@ def test_examples_of_functions(rule: GraphRule) -> None:
         hits = {id_ for id_, texts in told.items() if texts}
         assert hits == {f"main/{position}" for position in example.hits}, example
         types = {example.ops[position].type for position in example.hits}
-        assert types <= set(rule.ops) or rule.ops in ((), EVERY_OP)
+        assert not rule.ops or all(map(rule.concerns, types))
         assert all("{" not in text for texts in told.values() for text in texts)
 
 
@@ -124,14 +123,14 @@ def _scoped() -> Sequence[Rule]:
 
 
 @pytest.mark.parametrize("rule", _scoped(), ids=lambda rule: rule.id)
-def test_chips_beyond_the_scope_are_spared(rule: Rule) -> None:
+def test_rules_do_not_apply_to_chips_beyond_their_scope(rule: Rule) -> None:
     example = rule.applies_to[0]
     assert rule.id in _rejections(example)
-    newer = Example(example.type, example.arguments, example.outputs, chip="m4", os="27")
+    newer = Example(example.type, example.arguments, outputs=example.outputs, chip="m4", os="27")
     assert rule.id not in _rejections(newer)
 
 
-def test_systems_beyond_the_scope_are_spared() -> None:
+def test_rules_do_not_apply_to_systems_beyond_their_scope() -> None:
     rule = next(rule for rule in RULES if rule.id == "ne-fp32-result")
     example = rule.applies_to[0]
     assert "ne-fp32-result" in _rejections(example)
@@ -153,7 +152,7 @@ def test_every_chip_runs_a_convolution_on_every_unit(chip: str) -> None:
 
 
 def test_what_no_rule_speaks_of_is_unknown() -> None:
-    view = example_view(Example("new_in_ios_30", {"x": fp16(1, 8)}, (fp16(1, 8),)))
+    view = example_view(Example("new_in_ios_30", {"x": fp16(1, 8)}, outputs=(fp16(1, 8),)))
     verdicts = judge(CoreMLGraph("main", (Node(view),)), find_device("m4"), ProgramFacts())["main/0"]
     assert [verdict.supported for verdict in verdicts.values()] == ["unknown"] * 3
     assert not any(verdict.reasons for verdict in verdicts.values())
@@ -196,4 +195,4 @@ def test_constants_in_absent_files_count_as_constants() -> None:
     places = Constant(TensorType(DType.INT32, (2,)), _Absent())
     assert _rejections(Example("gather", {"x": fp16(1, 64), "indices": places, "axis": 1})) == []
     kernel = {"x": fp16(1, 8, 8, 8), "weight": weight(8, 8, 17, 17), "strides": places}
-    assert _rejections(Example("conv", kernel, (fp16(1, 8, 8, 8),))) == ["ne-conv-width"]
+    assert _rejections(Example("conv", kernel, outputs=(fp16(1, 8, 8, 8),))) == ["ne-conv-width"]

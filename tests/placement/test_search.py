@@ -7,22 +7,22 @@ import random
 import pytest
 
 from coremlscope.placement.backend import BACKENDS
-from coremlscope.placement.search import Tolls, search
+from coremlscope.placement.search import TransitionCosts, search
 
-TOLLS = Tolls({"ane": 0.125, "mps_graph": 0.125}, 0.125, {"ane": 0.125})
+TRANSITION_COSTS = TransitionCosts({"ane": 0.125, "mps_graph": 0.125}, 0.125, {"ane": 0.125})
 
 
-def cost_of(path, costs, tolls) -> float:
-    total = tolls.launch_ms.get(path[0], 0.0) + tolls.finish_ms.get(path[-1], 0.0)
+def cost_of(path, costs, transition_costs) -> float:
+    total = transition_costs.launch_ms.get(path[0], 0.0) + transition_costs.finish_ms.get(path[-1], 0.0)
     for before, after in itertools.pairwise(path):
         if before != after:
-            total += tolls.switch_ms + tolls.launch_ms.get(after, 0.0)
+            total += transition_costs.switch_ms + transition_costs.launch_ms.get(after, 0.0)
     return total + sum(cost[backend] for cost, backend in zip(costs, path, strict=True))
 
 
 def test_nothing_costs_nothing() -> None:
-    assert search([], TOLLS).backends == ()
-    assert search([], TOLLS).total_ms == 0.0
+    assert search([], TRANSITION_COSTS).backends == ()
+    assert search([], TRANSITION_COSTS).total_ms == 0.0
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -32,11 +32,11 @@ def test_no_path_is_cheaper(seed: int) -> None:
     for _ in range(6):
         some = random_.sample(BACKENDS, random_.randint(1, 4))
         costs.append({backend: random_.uniform(0, 0.5) for backend in some})
-    route = search(costs, TOLLS)
+    route = search(costs, TRANSITION_COSTS)
     paths = itertools.product(*(tuple(cost) for cost in costs))
-    every = {path: cost_of(path, costs, TOLLS) for path in paths}
+    every = {path: cost_of(path, costs, TRANSITION_COSTS) for path in paths}
     assert route.total_ms == pytest.approx(min(every.values()))
-    assert cost_of(route.backends, costs, TOLLS) == pytest.approx(route.total_ms)
+    assert cost_of(route.backends, costs, TRANSITION_COSTS) == pytest.approx(route.total_ms)
     for index, best in enumerate(route.best_ms):
         for backend, known in best.items():
             through = min(cost for path, cost in every.items() if path[index] == backend)
@@ -49,20 +49,20 @@ def test_no_path_is_cheaper(seed: int) -> None:
 )
 def test_a_whole_graph_must_save_a_quarter_of_a_millisecond(saved_ms: float, place: str) -> None:
     costs = [{"ane": 0.01, "classic_cpu": 0.01 + saved_ms / 4}] * 4
-    assert set(search(costs, TOLLS).backends) == {place}
+    assert set(search(costs, TRANSITION_COSTS).backends) == {place}
 
 
 @pytest.mark.parametrize(("saved_ms", "place"), [(0.3749, "classic_cpu"), (0.3751, "ane")])
 def test_a_segment_in_the_middle_must_save_three_eighths(saved_ms: float, place: str) -> None:
     ends = [{"classic_cpu": 0.1}]
     middle = [{"ane": 0.01, "classic_cpu": 0.01 + saved_ms / 2}] * 2
-    route = search([*ends, *middle, *ends], TOLLS)
+    route = search([*ends, *middle, *ends], TRANSITION_COSTS)
     assert route.backends[1:3] == (place, place)
 
 
 def test_of_two_ways_that_cost_the_same_the_later_backend_wins() -> None:
-    assert search([{"bnns": 1.0, "classic_cpu": 1.0}], Tolls()).backends == ("classic_cpu",)
-    assert search([{"mps_graph": 1.0, "bnns": 1.0}], Tolls()).backends == ("bnns",)
+    assert search([{"bnns": 1.0, "classic_cpu": 1.0}], TransitionCosts()).backends == ("classic_cpu",)
+    assert search([{"mps_graph": 1.0, "bnns": 1.0}], TransitionCosts()).backends == ("bnns",)
 
 
 def test_ties_come_out_by_the_last_bit() -> None:
@@ -75,16 +75,16 @@ def test_ties_come_out_by_the_last_bit() -> None:
         op = {"ane": nbytes / (68 * 2**30) * 1e3, "bnns": slow, "classic_cpu": slow}
         return [conv, relu, conv, relu, op, conv, relu, conv, relu]
 
-    absolute = search(network(262144), TOLLS).backends
-    inverse = search(network(262146), TOLLS).backends
+    absolute = search(network(262144), TRANSITION_COSTS).backends
+    inverse = search(network(262146), TRANSITION_COSTS).backends
     assert absolute == ("ane",) * 9
     assert inverse == (*("ane",) * 8, "classic_cpu")
 
 
 def test_an_operation_without_a_backend_is_refused() -> None:
     with pytest.raises(ValueError, match="without a backend"):
-        search([{"ane": 1.0}, {}], TOLLS)
+        search([{"ane": 1.0}, {}], TRANSITION_COSTS)
 
 
 def test_totals_are_finite() -> None:
-    assert math.isfinite(search([{"ane": 0.0}] * 5000, TOLLS).total_ms)
+    assert math.isfinite(search([{"ane": 0.0}] * 5000, TRANSITION_COSTS).total_ms)

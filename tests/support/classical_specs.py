@@ -130,10 +130,8 @@ def tree_regressor(
 ) -> Message:
     """A `treeEnsembleRegressor` of the array `x`, or of other inputs; it gives `y`."""
     output = DOUBLE if len(base) == 1 else array_type(len(base))
-    return model_spec(
-        "treeEnsembleRegressor", _ensemble(trees, base, transform),
-        inputs or {"x": array_type(features)}, {"y": output}, optional=optional,
-    )  # fmt: skip
+    parameters, given = _ensemble(trees, base, transform), inputs or {"x": array_type(features)}
+    return model_spec("treeEnsembleRegressor", parameters, given, {"y": output}, optional=optional)
 
 
 def tree_classifier(

@@ -9,10 +9,10 @@ from coremlscope.devices import GPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeU
 from coremlscope.forecast.columns import tabulate
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.placement.backend import BACKENDS, Backend
+from coremlscope.placement.backend import BACKENDS, Backend, PlannedCost
 from coremlscope.placement.coreml_view import Node, view_function
-from coremlscope.placement.place import PlacedFunction, PlannedCost, place
-from coremlscope.placement.search import Tolls
+from coremlscope.placement.place import PlacedFunction, place
+from coremlscope.placement.search import TransitionCosts
 from coremlscope.placement.verdict import Reason, Verdict
 from coremlscope.results.model import FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpRow, OpTable
@@ -23,7 +23,7 @@ from tests.support.profiles import MADE
 __all__ = ["small_plan"]
 
 _TYPE = graphs.tensor(1, 64, 8, 8, dtype=ir.DType.FP16)
-_TOLLS = Tolls({"ane": 0.125, "mps_graph": 0.125}, 0.125, {"ane": 0.125})
+_TRANSITION_COSTS = TransitionCosts({"ane": 0.125, "mps_graph": 0.125}, 0.125, {"ane": 0.125})
 _EVERY: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")
 
 _SOURCE = "somebody/measurements"
@@ -69,7 +69,7 @@ def small_plan(*, every: bool = False) -> Profile:
     graph = view_function(bind(function, OPS, None), macos(15))
     verdicts = {node.id: _verdicts(node) for node in graph.walk()}
     settings = _EVERY if every else _EVERY[:1]
-    placed = place(graph, verdicts, _prices, _TOLLS, settings)
+    placed = place(graph, verdicts, _prices, _TRANSITION_COSTS, settings)
     table = _table(placed)
     plan = tabulate(
         table, find_device("m1", "15"), {"main": placed}, settings, "M1, macOS 14.5", ("a remark",)

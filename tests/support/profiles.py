@@ -23,7 +23,7 @@ from coremlscope.results.profile import Profile, Provenance
 
 __all__ = ["MACHINE", "MADE", "small_measurement", "small_ops", "small_profile", "small_summary", "timed_by"]
 
-MACHINE = Machine(processor="Made-up 9000", cores=4, os="Linux 6 (x86_64)", python="3.12.1")
+MACHINE = Machine(processor="Example 9000", cores=4, os="Linux 6 (x86_64)", python="3.12.1")
 MADE = Provenance("2026-01-31T12:00:00Z", "1.2.3", MACHINE)
 
 #: What became of each operation of the small profile, and the group that it belongs to.
@@ -53,7 +53,7 @@ def small_ops() -> OpTable:
 def small_measurement() -> Measurement:
     """Two operations alone, a fused pair, two folded ones, and a node that the engine added."""
     return Measurement(
-        label="scripted 1.0 on Made-up 9000",
+        label="scripted 1.0 on Example 9000",
         runtime=Runtime("scripted", "scripted", "1.0"),
         machine=MACHINE,
         settings=Settings(compute_units="cpu_and_ne", function="main"),

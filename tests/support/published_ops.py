@@ -60,9 +60,9 @@ _QUANTIZED = (
     Example(
         "quantize",
         {"input": _X, "scale": np.float16(0.1), "output_dtype": "int8"},
-        (tensor(DType.INT8, 1, 64, 32, 32),),
+        outputs=(tensor(DType.INT8, 1, 64, 32, 32),),
     ),
-    Example("dequantize", {"input": Result(0), "scale": np.float16(0.1)}, (_X,)),
+    Example("dequantize", {"input": Result(0), "scale": np.float16(0.1)}, outputs=(_X,)),
 )
 _ATTENTION = dict.fromkeys(("query", "key", "value"), fp16(1, 8, 128, 64))
 _TWICE = {"scale_factor_height": 2.0, "scale_factor_width": 2.0}
@@ -171,7 +171,9 @@ MODELS: Mapping[str, tuple[Example, ...]] = {
     "relu_c16385": _one("relu", fp16(1, 16385, 1, 1)),
     **{f"relu_h{n}": _one("relu", fp16(1, 1, n, 1)) for n in (65536, 65537)},
     **{f"relu_w{n}": _one("relu", fp16(1, 1, 1, n)) for n in (65536, 65537)},
-    "resample": (Example("resample", {"x": _X, "coordinates": fp16(1, 16, 16, 2)}, (fp16(1, 64, 16, 16),)),),
+    "resample": (
+        Example("resample", {"x": _X, "coordinates": fp16(1, 16, 16, 2)}, outputs=(fp16(1, 64, 16, 16),)),
+    ),
     "reshape": _one("reshape", shape=[1, 64, 1024]),
     "reshape_split_c": _one("reshape", shape=[1, 8, 8, 32, 32]),
     "reverse_w": _one("reverse", axes=[3]),
@@ -191,14 +193,16 @@ MODELS: Mapping[str, tuple[Example, ...]] = {
     "transpose_hw": _one("transpose", perm=[0, 1, 3, 2]),
     "upsample_bilinear_ac": _one("upsample_bilinear", align_corners=True, **_TWICE),
     "upsample_nearest_x3": _one("upsample_nearest_neighbor", scale_factor_height=3.0, scale_factor_width=3.0),
-    "crop_resize": (Example("crop_resize", {"x": _X, "boxes": fp16(4, 4)}, (fp16(4, 64, 8, 8),)),),
+    "crop_resize": (Example("crop_resize", {"x": _X, "boxes": fp16(4, 4)}, outputs=(fp16(4, 64, 8, 8),)),),
     "cumsum_c": _one("cumsum", axis=1),
-    "gru": (Example("gru", _RECURRENT, (fp16(16, 1, 64), fp16(1, 64))),),
-    "rnn": (Example("rnn", _RECURRENT, (fp16(16, 1, 64), fp16(1, 64))),),
-    "one_hot": (Example("one_hot", {"indices": int32(64), "one_hot_vector_size": 10}, (fp16(64, 10),)),),
+    "gru": (Example("gru", _RECURRENT, outputs=(fp16(16, 1, 64), fp16(1, 64))),),
+    "rnn": (Example("rnn", _RECURRENT, outputs=(fp16(16, 1, 64), fp16(1, 64))),),
+    "one_hot": (
+        Example("one_hot", {"indices": int32(64), "one_hot_vector_size": 10}, outputs=(fp16(64, 10),)),
+    ),
     "random_normal": (
-        Example("random_normal", {"shape": [1, 64, 32, 32]}, (_X,)),
+        Example("random_normal", {"shape": [1, 64, 32, 32]}, outputs=(_X,)),
         Example("add", {"x": Result(0), "y": _X}),
     ),
-    "scatter": (Example("scatter", _SCATTER, (_X,)),),
+    "scatter": (Example("scatter", _SCATTER, outputs=(_X,)),),
 }

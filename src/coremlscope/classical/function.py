@@ -1,4 +1,4 @@
-"""Classical models seen as functions of one operation, to be bound, shown and timed like other functions."""
+"""Classical models as functions of one operation, to be bound, shown and timed like other functions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["as_function", "with_absent_values"]
 
 
 def as_function(content: Classical, name: str, interface: FunctionDescription) -> Function:
-    """A function with one operation: the features come in as `features`, parameters are constants."""
+    """A function with one operation, whose inputs are `features` and the parameters as constants."""
     inputs = tuple(Value(feature.name, _type(feature)) for feature in interface.inputs)
     outputs = tuple(Value(feature.name, _type(feature)) for feature in interface.outputs)
     arguments = {key: (value,) for key, value in _parameters(content)}
@@ -48,7 +48,7 @@ def as_function(content: Classical, name: str, interface: FunctionDescription) -
 
 
 def _parameters(content: Any) -> Iterator[tuple[str, Constant]]:
-    """The arrays and numbers of a model, by name; those of its parts as well."""
+    """The arrays and numbers of a model and of its parts, by name."""
     for field in dataclasses.fields(content):
         value = getattr(content, field.name)
         if isinstance(value, Constant):
@@ -62,7 +62,7 @@ def _parameters(content: Any) -> Iterator[tuple[str, Constant]]:
 
 
 def _type(feature: Feature) -> ValueType:
-    """The type of a feature's value, as a classical model takes and gives it: numbers in full width."""
+    """The type of a feature's value in a classical model; numbers have 64 bits."""
     match feature.type:
         case DoubleFeature():
             return TensorType(DType.FP64, (1,))
@@ -94,9 +94,9 @@ def with_absent_values(
     default to those of the model.
 
     Args:
-        content: What is in the model, classical or not.
+        content: The content of the model, classical or not.
         interface: Its features.
-        values: By name of the input.
+        values: The given values, by input name.
     """
     absent = [f for f in interface.inputs if f.is_optional and f.name not in values]
     if not absent or not isinstance(content, Classical):

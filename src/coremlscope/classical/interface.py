@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
@@ -23,11 +24,11 @@ _DAMAGED = "the file is damaged or was written by a faulty tool; export or downl
 
 
 class Interface:
-    """What a classical model takes and gives: each of its features is asked for, and given, by name.
+    """The inputs and outputs of a classical model by name, for a lowering to read and to give.
 
     Attributes:
         kind: The model type.
-        op: Writes nodes.
+        op: Adds ONNX nodes.
         inputs: Names of the inputs, in order.
         outputs: The outputs, in order.
     """
@@ -48,14 +49,14 @@ class Interface:
 
     @property
     def taken(self) -> Sequence[Port]:
-        """The input ports, in the order in which they were asked for."""
+        """The input ports, in the order in which the lowering read them."""
         return self._ports
 
     def given(self) -> list[Port]:
-        """The output ports, once all is computed.
+        """The output ports, after the lowering.
 
         Raises:
-            CorruptModelError: An output is described that the model does not give.
+            CorruptModelError: The model does not give an output that it describes.
         """
         for value in self.outputs:
             if value.name not in self._given:
@@ -68,7 +69,7 @@ class Interface:
         """The name of the one input.
 
         Raises:
-            CorruptModelError: There are none or several.
+            CorruptModelError: There is none, or there are several.
         """
         if len(self.inputs) != 1:
             raise self.error(f"takes one input, but {len(self.inputs)} are described")
@@ -85,7 +86,7 @@ class Interface:
         return self._types[name]
 
     def tensor(self, name: str) -> Tensor:
-        """An input of numbers, as it is; doubles and 64-bit integers keep their type.
+        """An input of numbers, unchanged; doubles and 64-bit integers keep their type.
 
         Raises:
             CorruptModelError: There is no such input.
@@ -94,35 +95,35 @@ class Interface:
         type_ = self.type(name)
         if not isinstance(type_, TensorType) or type_.dtype is DType.STRING:
             raise UnsupportedModelError(
-                f"a {self.kind} with {_described(type_)} as the input {name!r} cannot be run here",
-                "numbers and arrays can be given to it",
+                f"a {self.kind} with {_described(type_)} as the input {name!r} is not supported",
+                "numbers and arrays are supported",
             )
-        return self._take(name, Port(name, "", type_, _carried(type_.dtype)))
+        return self._take(name, Port(name=name, value="", type=type_, dtype=_carried(type_.dtype)))
 
     def text(self, name: str) -> Tensor:
-        """An input that is a string or a sequence of strings, as it is: one dimension."""
+        """An input that is a string or a sequence of strings, unchanged, in one dimension."""
         size = (None,) if isinstance(self.type(name), ListType) else (1,)
         type_ = TensorType(DType.STRING, size)
-        return self._take(name, Port(name, "", type_, np.dtype(object)))
+        return self._take(name, Port(name=name, value="", type=type_, dtype=np.dtype(object)))
 
     def numbers_of_sequence(self, name: str) -> Tensor:
         """An input that is a sequence of integers, int64 in one dimension."""
-        return self._take(name, Port(name, "", TensorType(DType.INT64, (None,)), I64))
+        return self._take(name, Port(name=name, value="", type=TensorType(DType.INT64, (None,)), dtype=I64))
 
     def size(self, name: str) -> int | None:
-        """How many numbers an input holds; None where that is not known."""
+        """The number of elements of an input; None where it is not known."""
         type_ = self.type(name)
         return type_.elements if isinstance(type_, TensorType) else None
 
     def row(self, width: int | None = None, names: Sequence[str] | None = None) -> Tensor:
-        """Inputs of numbers one after the other, fp64 `[1, numbers]`.
+        """Concatenates inputs of numbers, fp64 `[1, numbers]`.
 
         Args:
-            width: How many numbers there must be.
-            names: The inputs; all of them where it is None.
+            width: The required number of elements; None for any.
+            names: The inputs; None for all.
 
         Raises:
-            CorruptModelError: There are more or fewer.
+            CorruptModelError: The inputs hold more or fewer elements.
         """
         names = self.inputs if names is None else names
         sizes = [self.size(name) for name in names]
@@ -133,10 +134,10 @@ class Interface:
         parts = [op.cast(op.reshape(self.tensor(name), (1, -1)), F64) for name in names]
         return op.emit("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
 
-    def places(self, name: str, labels: Sequence[Label], *, is_closed: bool = False) -> Tensor:
-        """An input as indices of labels, int64: in one dimension, or the shape of the array that it is.
+    def label_indices(self, name: str, labels: Sequence[Label], *, is_closed: bool = False) -> Tensor:
+        """An input as indices of labels, int64, in one dimension or in the shape of the array.
 
-        An unknown label is -1, or left out of what has no fixed length.
+        The index of an unknown label is -1; a sequence leaves unknown labels out.
 
         Args:
             name: The input: a string, numbers, or a sequence.
@@ -152,11 +153,13 @@ class Interface:
             case ListType():
                 type_ = TensorType(DType.INT64, (None,))
             case _:
-                raise self.error(f"takes no {_described(given)} as the input {name!r}")
-        return self._take(name, Port(name, "", type_, I64, tuple(labels), is_closed=is_closed))
+                raise self.error(f"cannot take {_described(given)} as the input {name!r}")
+        return self._take(
+            name, Port(name=name, value="", type=type_, dtype=I64, labels=tuple(labels), is_closed=is_closed)
+        )
 
-    def place(self, name: str, labels: Sequence[Label], *, is_closed: bool = False) -> Tensor:
-        """An input of one string or number as the index of a label, int64 `[1]`; see `places`.
+    def label_index(self, name: str, labels: Sequence[Label], *, is_closed: bool = False) -> Tensor:
+        """An input of one string or number as the index of a label, int64 `[1]`; see `label_indices`.
 
         Raises:
             CorruptModelError: The input holds more than one.
@@ -165,21 +168,28 @@ class Interface:
         is_string = given == TensorType(DType.STRING, ())
         if not is_string and (not isinstance(given, TensorType) or given.elements != 1):
             raise self.error(f"takes one category as the input {name!r}, which is {_described(given)}")
-        return self.op.reshape(self.places(name, labels, is_closed=is_closed), (1,))
+        return self.op.reshape(self.label_indices(name, labels, is_closed=is_closed), (1,))
 
     def table(self, name: str, labels: Sequence[Label]) -> Tensor:
-        """A dictionary as its numbers in the order of its keys, fp64 `[labels]`."""
+        """A dictionary as its numbers in the order of `labels`, fp64 `[labels]`."""
         self._check_dictionary(name)
         type_ = TensorType(DType.FP64, (len(labels),))
-        return self._take(name, Port(name, "", type_, F64, tuple(labels)))
+        return self._take(name, Port(name=name, value="", type=type_, dtype=F64, labels=tuple(labels)))
 
     def pairs(self, name: str, labels: Sequence[Label] | None = None) -> tuple[Tensor, Tensor]:
-        """A dictionary as its keys, or their indices, and its numbers, each in one dimension."""
+        """A dictionary as its keys, or their indices in `labels`, and its numbers, each in one dimension."""
         key = self._check_dictionary(name)
-        numbers = self._take(name, Port(name, "", TensorType(DType.FP64, (None,)), F64))
+        numbers = self._take(name, Port(name=name, value="", type=TensorType(DType.FP64, (None,)), dtype=F64))
         dtype = DType.INT64 if labels is not None else key
         known = None if labels is None else tuple(labels)
-        keys = Port(name, "", TensorType(dtype, (None,)), _carried(dtype), known, holds_keys=True)
+        keys = Port(
+            name=name,
+            value="",
+            type=TensorType(dtype, (None,)),
+            dtype=_carried(dtype),
+            labels=known,
+            holds_keys=True,
+        )
         return self._take(f"{name}.keys", keys), numbers
 
     def is_dictionary(self, name: str) -> bool:
@@ -198,23 +208,18 @@ class Interface:
         if key not in self._taken:
             tensor = Tensor(self._emitter.unique(key), port.dtype)
             self._taken[key] = tensor
-            self._ports.append(
-                Port(
-                    port.name, tensor.name, port.type, port.dtype, port.labels,
-                    holds_keys=port.holds_keys, is_closed=port.is_closed,
-                )
-            )  # fmt: skip
+            self._ports.append(replace(port, value=tensor.name))
         return self._taken[key]
 
     # Parameters
 
     def weight(self, constant: Constant, stem: str, dtype: NumpyType = F64) -> Tensor:
-        """A parameter of the model, as fp64."""
+        """A parameter of the model, fp64 unless `dtype` is given."""
         return self._emitter.weight(constant, dtype, stem)
 
     @property
     def emitter(self) -> Emitter:
-        """Where nodes go."""
+        """Collects the nodes."""
         return self._emitter
 
     # Outputs
@@ -223,7 +228,7 @@ class Interface:
         """The one output.
 
         Raises:
-            CorruptModelError: There are none or several.
+            CorruptModelError: There is none, or there are several.
         """
         if len(self.outputs) != 1:
             self.contradict()
@@ -241,12 +246,12 @@ class Interface:
         return found
 
     def give(self, value: Value, result: Tensor, count: int | None = None) -> None:
-        """Numbers as an output: a number, or an array in the shape that is described.
+        """Gives numbers as an output: a number, or an array in the described shape.
 
         Args:
             value: The output.
             result: The numbers.
-            count: How many there are; None where that is not known.
+            count: The number of elements; None where it is not known.
 
         Raises:
             CorruptModelError: The output is described as something else, or of another size.
@@ -267,33 +272,37 @@ class Interface:
     def give_tensor(
         self, value: Value, result: Tensor, type_: TensorType, labels: Sequence[Label] | None = None
     ) -> None:
-        """A tensor as an output, in its own shape."""
+        """Gives a tensor as an output, in its own shape."""
         name = copy_out(self._emitter, result, value.name)
         known = None if labels is None else tuple(labels)
-        self._given[value.name] = [Port(value.name, name, type_, result.dtype, known)]
+        self._given[value.name] = [
+            Port(name=value.name, value=name, type=type_, dtype=result.dtype, labels=known)
+        ]
 
-    def give_places(self, value: Value, places: Tensor, labels: Sequence[Label]) -> None:
-        """Indices, int64 in one dimension, as the labels that they stand for."""
+    def give_labels(self, value: Value, indices: Tensor, labels: Sequence[Label]) -> None:
+        """Gives the labels at indices, int64 in one dimension, as an output."""
         wanted = DType.STRING if labels and isinstance(labels[0], str) else DType.INT64
         is_many = isinstance(value.type, ListType)
         element = value.type.element if isinstance(value.type, ListType) else value.type
         if not isinstance(element, TensorType) or (labels and element.dtype is not wanted):
             self.contradict()
-        self.give_tensor(value, places, TensorType(DType.INT64, (None,) if is_many else (1,)), labels)
+        self.give_tensor(value, indices, TensorType(DType.INT64, (None,) if is_many else (1,)), labels)
 
     def give_table(self, value: Value, numbers: Tensor, labels: Sequence[Label]) -> None:
-        """Numbers in the order of labels as a dictionary."""
+        """Gives numbers in the order of `labels` as a dictionary."""
         wanted = DType.STRING if labels and isinstance(labels[0], str) else DType.INT64
         if not isinstance(value.type, DictType) or (labels and value.type.key != TensorType(wanted, ())):
             self.contradict()
         name = copy_out(self._emitter, numbers, value.name, is_flat=True)
         type_ = TensorType(DType.FP64, (len(labels),))
-        self._given[value.name] = [Port(value.name, name, type_, F64, tuple(labels))]
+        self._given[value.name] = [
+            Port(name=value.name, value=name, type=type_, dtype=F64, labels=tuple(labels))
+        ]
 
     def give_pairs(
         self, value: Value, keys: Tensor, numbers: Tensor, labels: Sequence[Label] | None = None
     ) -> None:
-        """Keys, or indices of labels, and numbers, each in one dimension, as a dictionary."""
+        """Gives keys, or indices of `labels`, and numbers, each in one dimension, as a dictionary."""
         if not isinstance(value.type, DictType):
             self.contradict()
         held, made = (
@@ -302,23 +311,23 @@ class Interface:
         known = None if labels is None else tuple(labels)
         of_keys = TensorType(DType.STRING if keys.dtype == object else DType.INT64, (None,))
         self._given[value.name] = [
-            Port(value.name, held, TensorType(DType.FP64, (None,)), F64),
-            Port(value.name, made, of_keys, keys.dtype, known, holds_keys=True),
+            Port(name=value.name, value=held, type=TensorType(DType.FP64, (None,)), dtype=F64),
+            Port(name=value.name, value=made, type=of_keys, dtype=keys.dtype, labels=known, holds_keys=True),
         ]
 
-    def give_classes(self, place: Tensor, probabilities: Tensor | None, labels: Sequence[Label]) -> None:
-        """The outputs of a classifier: its label, and the probability of each class if it is asked for.
+    def give_classes(self, index: Tensor, probabilities: Tensor | None, labels: Sequence[Label]) -> None:
+        """Gives the outputs of a classifier: its label, and the probability of each class if it is described.
 
         Args:
-            place: The index of the label, int64 `[1]`.
-            probabilities: In the order of the labels; None where the model knows none.
+            index: The index of the label, int64 `[1]`.
+            probabilities: In the order of the labels; None for a model without probabilities.
             labels: The classes.
         """
         for value in self.outputs:
             if not isinstance(value.type, DictType):
-                self.give_places(value, place, labels)
+                self.give_labels(value, index, labels)
             elif probabilities is None:
-                raise self.error(f"knows no probabilities, but is described to give {value.name!r}")
+                raise self.error(f"has no probabilities, but describes the output {value.name!r}")
             else:
                 self.give_table(value, probabilities, labels)
 
@@ -329,17 +338,17 @@ class Interface:
         return CorruptModelError(f"the {self.kind} {what}", _DAMAGED)
 
     def contradict(self) -> NoReturn:
-        """Refuses outputs that such a model does not have.
+        """Raises an error about outputs that such a model does not have.
 
         Raises:
             CorruptModelError: Always.
         """
         described = ", ".join(f"{v.name!r} ({_described(v.type)})" for v in self.outputs) or "nothing"
-        raise self.error(f"does not give what it is described to give: {described}")
+        raise self.error(f"cannot give the described outputs: {described}")
 
 
 def _carried(dtype: DType) -> NumpyType:
-    """Doubles and 64-bit integers stay what they are; all else is carried as in a program."""
+    """The element type in the engine: doubles and 64-bit integers keep theirs; others are as in a program."""
     return dtype.numpy if dtype in (DType.FP64, DType.INT64) else carry(dtype)
 
 

@@ -24,11 +24,11 @@ from coremlscope.schema import Message
 
 __all__ = ["TYPES", "ClassEncoding", "GLMClassifier", "GLMRegressor", "Transform"]
 
-#: What is done to a linear score `s`, in Apple's words: nothing, the logistic function `1 / (1 + exp(-s))`,
-#: or the cumulative distribution function of the standard normal distribution.
+#: Apple's name of the function of a linear score `s`: none, the logistic function `1 / (1 + exp(-s))`, or the
+#: cumulative distribution function of the standard normal distribution.
 Transform = Literal["NoTransform", "Logit", "Probit"]
-#: Which class each row of weights stands for: every class but the first, or each class against all others.
-#: Two classes have one row in either encoding; it stands for the second.
+#: The class of each row of weights: every class except the first, or each class against all others. With two
+#: classes there is one row in either encoding, for the second class.
 ClassEncoding = Literal["ReferenceClass", "OneVsRest"]
 _TRANSFORM_NAMES: Mapping[Transform, str] = {"NoTransform": "none", "Logit": "logistic", "Probit": "probit"}
 
@@ -48,7 +48,7 @@ class GLMRegressor(Classical):
     transform: Transform
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GLMClassifier(Classical):
     """A generalised linear classification: the scores `weights · x + offsets` become probabilities.
 
@@ -82,12 +82,14 @@ def _read_classifier(message: Message) -> GLMClassifier:
     transform = name_of(message.postEvaluationTransform, "GLMClassifier.PostEvaluationTransform", kind)
     encoding = name_of(message.classEncoding, "GLMClassifier.ClassEncoding", kind)
     labels = read_labels(message)
-    # Core ML's own validation asks for the same.
+    # Core ML's own validation requires the same.
     rows = len(labels) if encoding == "OneVsRest" and len(labels) > 2 else len(labels) - 1
     given = len(offsets.numpy())
     require(given == rows, kind, f"{given} rows of weights for {len(labels)} classes encoded as {encoding}")
     require(transform == "Logit" or len(labels) == 2, kind, f"Probit for {len(labels)} classes instead of 2")
-    return GLMClassifier(weights, offsets, transform, encoding, labels)
+    return GLMClassifier(
+        weights=weights, offsets=offsets, transform=transform, encoding=encoding, labels=labels
+    )
 
 
 def _read_linear(kind: str, message: Message) -> tuple[Constant, Constant]:
@@ -106,14 +108,14 @@ def _lower_regressor(content: GLMRegressor, interface: Interface) -> None:
 
 
 def _lower_classifier(content: GLMClassifier, interface: Interface) -> None:
-    """Lowers a `GLMClassifier`; the highest score is most probable."""
+    """Lowers a `GLMClassifier`: the class with the highest score is the label."""
     scores, probabilities = _classify(content, interface)
-    place = interface.op.emit("ArgMax", scores, dtype=I64, axis=1, keepdims=0)
-    interface.give_classes(place, probabilities, content.labels)
+    index = interface.op.emit("ArgMax", scores, dtype=I64, axis=1, keepdims=0)
+    interface.give_classes(index, probabilities, content.labels)
 
 
 def _linear(weights: Constant, offsets: Constant, interface: Interface) -> Tensor:
-    """`weights · x + offsets`, `[1, rows]`, where x is all features in a row."""
+    """`weights · x + offsets`, `[1, rows]`, where x is the concatenation of all features."""
     rows, width = weights.numpy().shape
     op = interface.op
     product = op.emit("Gemm", interface.row(width), interface.weight(weights, "weights"), transB=1)
@@ -131,11 +133,11 @@ def _transformed(transform: Transform, op: Lowering, scores: Tensor) -> Tensor:
 
 
 def _classify(content: GLMClassifier, interface: Interface) -> tuple[Tensor, Tensor]:
-    """The score and the probability of each class, `[1, classes]`; the highest score is most probable."""
+    """The score and the probability of each class, both `[1, classes]`."""
     op = interface.op
     scores = _linear(content.weights, content.offsets, interface)
     if len(content.labels) == 2:
-        # Both transforms are symmetric: of -s they make one less what they make of s.
+        # Both transforms are symmetric: transform(-s) = 1 - transform(s).
         scores = op.emit("Concat", op.emit("Neg", scores), scores, axis=1)
         return scores, _transformed(content.transform, op, scores)
     if content.encoding == "ReferenceClass":
@@ -147,7 +149,7 @@ def _classify(content: GLMClassifier, interface: Interface) -> tuple[Tensor, Ten
 
 
 def _work(view: OpView) -> Work:
-    """A multiply-add per weight, and what the transform takes per row: counted as one."""
+    """A multiply-add per weight, and one operation for the transform of each row."""
     rows, features = view.static_shape("weights")
     return moved(view, rows * (2 * features + 1))
 

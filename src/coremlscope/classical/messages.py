@@ -1,4 +1,4 @@
-"""What the messages of several kinds of classical models have in common."""
+"""Decodes parts that the messages of several classical models share."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from coremlscope.units import shown
 
 __all__ = ["MOST_ELEMENTS", "doubles", "indices", "keys_of", "name_of", "read_keys", "read_labels", "require"]
 
-#: The file may state in one number how many elements a feature has; no real feature has more.
+#: The largest feature size that is plausible. It keeps one wrong number in a file from allocating more.
 MOST_ELEMENTS = 2**24
 _DAMAGED = "the file is damaged or was written by a faulty tool; export or download the model again"
 
 
 def require(is_met: bool, kind: str, what: str) -> None:
-    """Raises an error that begins with "the (kind) has", unless a condition is met.
+    """Raises an error that begins with "the (kind) has" unless a condition is met.
 
     Raises:
-        CorruptModelError: It is not.
+        CorruptModelError: The condition is not met.
     """
     if not is_met:
         raise CorruptModelError(f"the {kind} has {shown(what)}", _DAMAGED)
 
 
 def name_of(number: int, enumeration: str, kind: str) -> Any:
-    """The name of a value of an enumeration of the specification: a literal of the model type.
+    """The name of an enumeration value of the specification.
 
     Args:
         number: The value.
         enumeration: The enumeration's full name: `Normalizer.NormType`.
-        kind: The model, for errors.
+        kind: The model type, for errors.
 
     Raises:
-        CorruptModelError: There is no such value.
+        CorruptModelError: The enumeration has no such value.
     """
     name = schema.enum_names(enumeration).get(number)
     require(name is not None, kind, f"an unknown {enumeration.rpartition('.')[2]} ({number})")
@@ -46,16 +46,16 @@ def name_of(number: int, enumeration: str, kind: str) -> Any:
 
 
 def read_labels(message: Message, oneof: str = "ClassLabels") -> tuple[str | int, ...]:
-    """Class labels, or what else is declared as a vector of strings or a vector of integers."""
+    """Class labels, or another field that is a vector of strings or a vector of integers."""
     field = message.WhichOneof(oneof)
     return () if field is None else tuple(getattr(message, field).vector)
 
 
 def read_keys(message: Message, oneof: str, kind: str) -> ir.Constant:
-    """A vector of strings or of integers without repetitions.
+    """A vector of distinct strings or integers.
 
     Raises:
-        CorruptModelError: There is none, or one that repeats itself.
+        CorruptModelError: The vector is absent, or holds a key twice.
     """
     require(message.WhichOneof(oneof) is not None, kind, f"no {oneof}")
     return keys_of(read_labels(message, oneof), message.WhichOneof(oneof).startswith("string"), kind)
@@ -65,7 +65,7 @@ def keys_of(keys: Iterable[str | int], are_strings: bool, kind: str) -> ir.Const
     """Strings or integers as a constant.
 
     Raises:
-        CorruptModelError: One is there twice.
+        CorruptModelError: A key occurs twice.
     """
     items = list(keys)
     seen: set[str | int] = set()
@@ -80,7 +80,7 @@ def keys_of(keys: Iterable[str | int], are_strings: bool, kind: str) -> ir.Const
 
 
 def doubles(values: Iterable[float]) -> ir.Constant:
-    """A constant of fp64."""
+    """An fp64 constant."""
     return ir.constant(np.array(list(values), np.float64))
 
 
@@ -89,12 +89,12 @@ def indices(values: Iterable[int], limit: int, kind: str, what: str) -> np.ndarr
 
     Args:
         values: The numbers.
-        limit: What they must be below; at most 2³¹.
-        kind: The model, for errors.
-        what: What the numbers are of, for errors: `the feature`.
+        limit: The exclusive upper bound of the numbers; at most 2³¹.
+        kind: The model type, for errors.
+        what: The meaning of a number, for errors: `the feature`.
 
     Raises:
-        CorruptModelError: One is not.
+        CorruptModelError: A number is negative or too large.
     """
     items = list(values)
     worst = max(items, default=0)

@@ -20,21 +20,21 @@ from coremlscope.schema import Message
 
 __all__ = ["TYPES", "KNearestNeighborsClassifier", "NeighborIndex", "NeighborWeighting"]
 
-#: How neighbours are searched for on the device; says nothing of results.
+#: How the device searches for neighbours; it does not affect results.
 NeighborIndex = Literal["linearIndex", "singleKdTreeIndex"]
-#: What a neighbour's vote weighs: each the same, or the inverse of its squared Euclidean distance.
+#: The weight of a neighbour's vote: equal, or the inverse of its squared Euclidean distance.
 NeighborWeighting = Literal["uniformWeighting", "inverseDistanceWeighting"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KNearestNeighborsClassifier(Classical):
-    """The class that most of the nearest samples have, by squared Euclidean distance.
+    """The most frequent class among the nearest samples, by squared Euclidean distance.
 
     Attributes:
-        samples: fp32 `[samples, features]`; there may be none, as long as the model was not updated.
+        samples: fp32 `[samples, features]`; empty in a model that has not been updated yet.
         classes: int32 `[samples]`: the class of each sample.
-        labels: The classes, in the order in which samples name them.
-        neighbors: How many neighbours vote.
+        labels: The classes, in the order of their first samples.
+        neighbors: The number of neighbours that vote.
         default: The label where there are no samples.
         leaf_size: Samples in a leaf of the k-d tree; 0 for a linear index.
     """
@@ -61,26 +61,26 @@ def _read(message: Message) -> KNearestNeighborsClassifier:
     given = read_labels(message)
     require(len(given) == len(samples), kind, f"{len(given)} labels for {len(samples)} samples")
     labels = tuple(dict.fromkeys(given))
-    places = {label: place for place, label in enumerate(labels)}
+    positions = {label: position for position, label in enumerate(labels)}
     neighbors = message.numberOfNeighbors.defaultValue
     require(neighbors > 0, kind, f"{neighbors} neighbours")
     default = message.WhichOneof("DefaultClassLabel")
     is_tree = index.WhichOneof("IndexType") == "singleKdTreeIndex"
     vectors = np.array([sample.vector for sample in samples], np.float32).reshape(len(samples), width)
     return KNearestNeighborsClassifier(
-        constant(vectors),
-        constant(np.array([places[label] for label in given], np.int32)),
-        labels,
-        neighbors,
-        message.WhichOneof("WeightingScheme") or "uniformWeighting",
-        "singleKdTreeIndex" if is_tree else "linearIndex",
-        index.singleKdTreeIndex.leafSize if is_tree else 0,
-        None if default is None else getattr(message, default),
+        samples=constant(vectors),
+        classes=constant(np.array([positions[label] for label in given], np.int32)),
+        labels=labels,
+        neighbors=neighbors,
+        weighting=message.WhichOneof("WeightingScheme") or "uniformWeighting",
+        index="singleKdTreeIndex" if is_tree else "linearIndex",
+        leaf_size=index.singleKdTreeIndex.leafSize if is_tree else 0,
+        default=None if default is None else getattr(message, default),
     )
 
 
 def _lower(content: KNearestNeighborsClassifier, interface: Interface) -> None:
-    """Lowers a `KNearestNeighborsClassifier`."""
+    """Lowers a `KNearestNeighborsClassifier`; it computes all distances, whatever the index is."""
     samples, width = content.samples.numpy().shape
     op, classes = interface.op, len(content.labels)
     x = interface.row(width)
@@ -92,19 +92,19 @@ def _lower(content: KNearestNeighborsClassifier, interface: Interface) -> None:
     apart = op.emit("Sub", interface.weight(content.samples, "samples"), x)
     distances = op.emit("ReduceSumSquare", apart, op.const([1], I64), keepdims=0)
     count = op.const([min(content.neighbors, samples)], I64)
-    nearest, places = op.emit_many("TopK", distances, count, dtypes=[F64, I64], axis=0, largest=0, sorted=1)
+    nearest, found = op.emit_many("TopK", distances, count, dtypes=[F64, I64], axis=0, largest=0, sorted=1)
     weights = _weights(content, op, nearest)
     of_sample = interface.emitter.array(content.classes.numpy().astype(np.int64))
-    voted = op.emit("Gather", of_sample, places, axis=0)
+    voted = op.emit("Gather", of_sample, found, axis=0)
     zeros = op.const(np.zeros(classes), F64)
     votes = op.emit("ScatterElements", zeros, voted, weights, axis=0, reduction="add")
     total = op.emit("ReduceSum", votes, op.const([0], I64), keepdims=1)
-    place = op.emit("ArgMax", votes, dtype=I64, axis=0, keepdims=1)
-    interface.give_classes(place, op.emit("Div", votes, total), content.labels)
+    index = op.emit("ArgMax", votes, dtype=I64, axis=0, keepdims=1)
+    interface.give_classes(index, op.emit("Div", votes, total), content.labels)
 
 
 def _weights(content: KNearestNeighborsClassifier, op: Lowering, distances: Tensor) -> Tensor:
-    """What each neighbour's vote weighs; samples that are equal to the features outweigh all others."""
+    """The weight of each neighbour's vote; samples that equal the features outweigh all others."""
     one, nothing = op.const(1.0, F64), op.const(0.0, F64)
     if content.weighting == "uniformWeighting":
         return op.emit("Expand", op.const([1.0], F64), op.shape_of(distances))

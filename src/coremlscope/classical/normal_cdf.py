@@ -30,15 +30,16 @@ _HART_Q = (
     1.75566716318264,
     8.83883476483184e-2,
 )
-#: Beyond this distance from zero, the smaller share is zero in float64.
+#: At this distance from zero, the tail is 0 in float64.
 _FARTHEST = 40.0
 
 
 def normal_cdf(op: Lowering, scores: Tensor) -> Tensor:
-    """The standard normal distribution's share below each score, `[1, rows]`; the engine's erf is float32's.
+    """The cumulative distribution function of the standard normal distribution, fp64 `[1, rows]`.
 
-    Beyond |s|, `exp(-s² / 2) · P(|s|) / Q(|s|)` lies on either side: Hart et al., Computer Approximations
-    (1968), 5666. Its relative error is below 3e-9 up to 7, and 4e-6 where the share is below 1e-12.
+    ONNX Runtime's erf has only the precision of float32. The tail beyond |s| is
+    `exp(-s² / 2) · P(|s|) / Q(|s|)` (Hart et al., Computer Approximations, 1968, 5666). Its relative error is
+    below 3e-9 up to |s| = 7, and 4e-6 where the tail is below 1e-12.
     """
     far = op.const(_FARTHEST, F64)
     x = op.reshape(op.emit("Min", op.emit("Abs", scores), far), (-1, 1))

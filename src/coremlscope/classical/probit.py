@@ -13,7 +13,7 @@ from coremlscope.classical.interface import F64, Interface
 from coremlscope.classical.messages import doubles, require
 from coremlscope.classical.normal_cdf import normal_cdf
 from coremlscope.errors import UnsupportedModelError
-from coremlscope.ir import Classical, Constant, TensorType, Value, constant
+from coremlscope.ir import Classical, Constant, TensorType, constant
 from coremlscope.ops.emit import I64, Tensor
 from coremlscope.ops.spec import Work, moved
 from coremlscope.ops.view import OpView
@@ -22,29 +22,29 @@ from coremlscope.schema import Message
 __all__ = ["TYPES", "BayesianProbitRegressor"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BayesianProbitRegressor(Classical):
-    """The probability of an event, each value of each feature adding a weight that is normally distributed.
+    """The probability of an event. Each value of each feature adds a normally distributed weight.
 
-    The probability is the share of the standard normal distribution below `mean / sqrt(1 + variance)`, with
-    the mean and variance of the sum of weights.
+    The probability is the cumulative distribution function of the standard normal distribution at
+    `mean / sqrt(1 + variance)`, with the mean and variance of the sum of weights.
 
     Attributes:
-        feature_count: How many features there are.
-        bias_mean: The mean of the weight that is always added.
+        feature_count: The number of features.
+        bias_mean: The mean of the weight that is added to every sum.
         bias_variance: Its variance.
-        feature_indices: int64 `[weights]`: which feature a weight is for.
-        feature_values: int64 `[weights]`: which value of that feature.
+        feature_indices: int64 `[weights]`: the feature of a weight.
+        feature_values: int64 `[weights]`: the value of that feature.
         means: fp64 `[weights]`.
         variances: fp64 `[weights]`.
-        input: The input with the values of the features, or with pairs of a feature and its value.
-        optimism: The input with how many standard deviations the mean is shifted by; empty for none.
-        sampling_scale: The input by which the standard deviation is multiplied when drawing a probability.
-        sampling_truncation: The input with how many standard deviations are drawn from at most.
-        mean_output: Output names; empty for none. This one is the mean of the sum.
-        variance_output: The variance of the sum.
-        pessimistic_output: The probability after the shift.
-        sampled_output: A probability that is drawn.
+        input: The input with the values of the features, or with pairs of a feature and a value.
+        optimism: The input with the shift of the mean, in standard deviations; empty for none.
+        sampling_scale: The input with the factor of the standard deviation in sampling; empty for none.
+        sampling_truncation: The input with the limit of sampling, in standard deviations; empty for none.
+        mean_output: The output with the mean of the sum; empty for none, as in the following.
+        variance_output: The output with the variance of the sum.
+        pessimistic_output: The output with the probability after the shift.
+        sampled_output: The output with a sampled probability.
     """
 
     kind: ClassVar[str] = "bayesianProbitRegressor"
@@ -75,26 +75,26 @@ def _read(message: Message) -> BayesianProbitRegressor:
     pairs = [(feature, weight.featureValue) for feature, weight in weights]
     require(len(set(pairs)) == len(pairs), kind, "two weights for the same value of a feature")
     return BayesianProbitRegressor(
-        message.numberOfFeatures,
-        message.bias.mean,
-        1 / message.bias.precision,
-        constant(np.array([feature for feature, _ in pairs], np.int64)),
-        constant(np.array([value for _, value in pairs], np.int64)),
-        doubles(weight.featureWeight.mean for _, weight in weights),
-        doubles(1 / weight.featureWeight.precision for _, weight in weights),
-        message.regressionInputFeatureName,
-        message.optimismInputFeatureName,
-        message.samplingScaleInputFeatureName,
-        message.samplingTruncationInputFeatureName,
-        message.meanOutputFeatureName,
-        message.varianceOutputFeatureName,
-        message.pessimisticProbabilityOutputFeatureName,
-        message.sampledProbabilityOutputFeatureName,
+        feature_count=message.numberOfFeatures,
+        bias_mean=message.bias.mean,
+        bias_variance=1 / message.bias.precision,
+        feature_indices=constant(np.array([feature for feature, _ in pairs], np.int64)),
+        feature_values=constant(np.array([value for _, value in pairs], np.int64)),
+        means=doubles(weight.featureWeight.mean for _, weight in weights),
+        variances=doubles(1 / weight.featureWeight.precision for _, weight in weights),
+        input=message.regressionInputFeatureName,
+        optimism=message.optimismInputFeatureName,
+        sampling_scale=message.samplingScaleInputFeatureName,
+        sampling_truncation=message.samplingTruncationInputFeatureName,
+        mean_output=message.meanOutputFeatureName,
+        variance_output=message.varianceOutputFeatureName,
+        pessimistic_output=message.pessimisticProbabilityOutputFeatureName,
+        sampled_output=message.sampledProbabilityOutputFeatureName,
     )
 
 
 def _lower(content: BayesianProbitRegressor, interface: Interface) -> None:
-    """Lowers a `BayesianProbitRegressor`; only drawn probabilities cannot be given."""
+    """Lowers a `BayesianProbitRegressor`; sampled probabilities are not supported."""
     op = interface.op
     chosen = op.cast(_is_chosen(content, interface), F64)
     mean = _total(content.bias_mean, interface.weight(content.means, "means"), chosen, interface)
@@ -110,9 +110,9 @@ def _lower(content: BayesianProbitRegressor, interface: Interface) -> None:
                 result = variance
             case content.sampled_output:
                 raise UnsupportedModelError(
-                    f"the output {value.name!r} of the {interface.kind} is drawn by chance, in a way that "
-                    "Apple has not published",
-                    "there is nothing that it could be compared with; the other outputs can be given",
+                    f"the output {value.name!r} of the {interface.kind} is not supported: Apple has not "
+                    "published how this probability is sampled",
+                    "remove this output from the model's description; the other outputs are supported",
                 )
             case content.pessimistic_output:
                 deviation = op.emit("Sqrt", variance)
@@ -120,21 +120,17 @@ def _lower(content: BayesianProbitRegressor, interface: Interface) -> None:
                 result = normal_cdf(op, op.emit("Div", op.emit("Add", mean, shift), spread))
             case _:
                 result = normal_cdf(op, op.emit("Div", mean, spread))
-        _give(value, result, interface)
-
-
-def _give(value: Value, result: Tensor, interface: Interface) -> None:
-    interface.give(value, result, 1)
+        interface.give(value, result, 1)
 
 
 def _is_chosen(content: BayesianProbitRegressor, interface: Interface) -> Tensor:
-    """Which weights the values of the features choose, bool `[1, weights]`."""
+    """True for each weight whose feature has the weight's value, bool `[1, weights]`."""
     op = interface.op
     x, type_ = op.cast(interface.tensor(content.input), F64), interface.type(content.input)
     features, values = content.feature_indices.numpy(), content.feature_values.numpy()
     of_weights = interface.emitter.array(values.astype(np.float64).reshape(1, -1))
     if isinstance(type_, TensorType) and type_.rank == 2 and (type_.shape or ())[1] == 2:
-        # Rows of a feature and its value.
+        # Each row is a feature and its value.
         numbers = interface.emitter.array(features.astype(np.float64).reshape(1, -1))
         named, valued = (op.emit("Gather", x, op.const([column], I64), axis=1) for column in (0, 1))
         fits = op.emit("And", op.emit("Equal", named, numbers), op.emit("Equal", valued, of_weights))
@@ -150,7 +146,7 @@ def _is_chosen(content: BayesianProbitRegressor, interface: Interface) -> Tensor
 
 
 def _total(bias: float, weights: Tensor, chosen: Tensor, interface: Interface) -> Tensor:
-    """The bias and the weights that are chosen, `[1, 1]`."""
+    """The sum of the bias and of the chosen weights, `[1, 1]`."""
     op = interface.op
     total = op.emit("MatMul", chosen, op.reshape(weights, (-1, 1)))
     return op.emit("Add", total, op.const(bias, F64))

@@ -20,13 +20,13 @@ from coremlscope.schema import Message
 
 __all__ = ["TYPES", "ItemSimilarityRecommender"]
 
-#: Items that are known by number alone: more than that are not called up by one number in the file.
+#: The highest number of items without names. It keeps one wrong number in a file from allocating more.
 _MOST_UNNAMED = 2**24
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ItemSimilarityRecommender(Classical):
-    """The items that are most similar to given ones.
+    """The items most similar to the given items.
 
     The score of an item k is the sum over the given items i of
     `similarity(k, i) · (score of i - shift of k)`.
@@ -37,12 +37,12 @@ class ItemSimilarityRecommender(Classical):
         similar: int32 `[similarities]`: the item k.
         similarities: fp64 `[similarities]`.
         shifts: fp64 `[items]`.
-        items: The input with the given items, and their scores if it is a dictionary.
-        number: The input with how many items are wanted; empty for none: all.
-        restriction: The input with the items to choose from; empty for none: all.
-        exclusion: The input with items that are not wanted; empty for none: the given ones.
-        list_output: The items, the most similar first; empty for none.
-        score_output: Their scores; empty for none.
+        items: The input with the given items; a dictionary also holds their scores.
+        number: The input with the number of wanted items; empty for none, which means all.
+        restriction: The input with the items to choose from; empty for none, which means all.
+        exclusion: The input with unwanted items; empty for none, which means the given items.
+        list_output: The output with the items, the most similar first; empty for none.
+        score_output: The output with their scores; empty for none.
     """
 
     kind: ClassVar[str] = "itemSimilarityRecommender"
@@ -77,31 +77,32 @@ def _read(message: Message) -> ItemSimilarityRecommender:
     outputs = message.recommendedItemListOutputFeatureName, message.recommendedItemScoreOutputFeatureName
     require(any(outputs), kind, "no name of an output")
     return ItemSimilarityRecommender(
-        keys_of(names, bool(strings), kind),
-        constant(indices((given for given, _ in entries), count, kind, "the item")),
-        constant(indices((item.itemId for _, item in entries), count, kind, "the item")),
-        doubles(item.similarityScore for _, item in entries),
-        constant(shifts),
-        message.itemInputFeatureName,
-        message.numRecommendationsInputFeatureName,
-        message.itemRestrictionInputFeatureName,
-        message.itemExclusionInputFeatureName,
-        *outputs,
+        keys=keys_of(names, bool(strings), kind),
+        given=constant(indices((given for given, _ in entries), count, kind, "the item")),
+        similar=constant(indices((item.itemId for _, item in entries), count, kind, "the item")),
+        similarities=doubles(item.similarityScore for _, item in entries),
+        shifts=constant(shifts),
+        items=message.itemInputFeatureName,
+        number=message.numRecommendationsInputFeatureName,
+        restriction=message.itemRestrictionInputFeatureName,
+        exclusion=message.itemExclusionInputFeatureName,
+        list_output=outputs[0],
+        score_output=outputs[1],
     )
 
 
 def _lower(content: ItemSimilarityRecommender, interface: Interface) -> None:
-    """Lowers an `ItemSimilarityRecommender`; equally similar items keep their order."""
+    """Lowers an `ItemSimilarityRecommender`; items of equal score keep their order."""
     op, labels = interface.op, content.keys.numpy().tolist()
     observed, scores = _observed(content, labels, interface)
     marked = _marked(observed, len(labels), interface)
-    similarity = _similarities(content, observed, scores, marked, len(labels), interface)
+    similarity = _similarities(content, observed, scores, marked, interface)
     allowed = op.const(np.ones(len(labels)), F64)
     if content.restriction and content.restriction in interface.inputs:
-        allowed = _marked(interface.places(content.restriction, labels), len(labels), interface)
+        allowed = _marked(interface.label_indices(content.restriction, labels), len(labels), interface)
     excluded = marked
     if content.exclusion and content.exclusion in interface.inputs:
-        excluded = _marked(interface.places(content.exclusion, labels), len(labels), interface)
+        excluded = _marked(interface.label_indices(content.exclusion, labels), len(labels), interface)
     is_open = op.emit("Greater", op.emit("Sub", allowed, excluded), op.const(0.0, F64))
     items = op.emit("Compress", op.const(np.arange(len(labels)), I64), is_open, axis=0)
     open_scores = op.emit("Gather", similarity, items, axis=0)
@@ -115,7 +116,7 @@ def _lower(content: ItemSimilarityRecommender, interface: Interface) -> None:
         value = interface.output(content.list_output)
         if not isinstance(value.type, ListType):
             interface.contradict()
-        interface.give_places(value, chosen, labels)
+        interface.give_labels(value, chosen, labels)
     if content.score_output:
         value = interface.output(content.score_output)
         if not isinstance(value.type, DictType):
@@ -126,31 +127,35 @@ def _lower(content: ItemSimilarityRecommender, interface: Interface) -> None:
 def _observed(
     content: ItemSimilarityRecommender, labels: list[Label], interface: Interface
 ) -> tuple[Tensor, Tensor]:
-    """The given items, as indices, and their scores: 1 where they have none."""
+    """The indices of the given items and their scores, which default to 1."""
     op = interface.op
     if interface.is_dictionary(content.items):
         return interface.pairs(content.items, labels)
-    observed = op.reshape(interface.places(content.items, labels), (-1,))
+    observed = op.reshape(interface.label_indices(content.items, labels), (-1,))
     observed = op.emit("Compress", observed, op.emit("GreaterOrEqual", observed, op.const(0, I64)), axis=0)
     return observed, op.emit("Expand", op.const([1.0], F64), op.shape_of(observed))
 
 
-def _marked(places: Tensor, items: int, interface: Interface) -> Tensor:
-    """1 for each item that is among `places`, 0 for others, fp64 `[items]`."""
+def _marked(indices: Tensor, items: int, interface: Interface) -> Tensor:
+    """1 for each item in `indices`, 0 for the others, fp64 `[items]`; negative indices are ignored."""
     op = interface.op
-    places = op.reshape(places, (-1,))
-    places = op.emit("Compress", places, op.emit("GreaterOrEqual", places, op.const(0, I64)), axis=0)
-    ones = op.emit("Expand", op.const([1.0], F64), op.shape_of(places))
-    return op.emit("ScatterElements", op.const(np.zeros(items), F64), places, ones, axis=0)
+    indices = op.reshape(indices, (-1,))
+    is_known = op.emit("GreaterOrEqual", indices, op.const(0, I64))
+    indices = op.emit("Compress", indices, is_known, axis=0)
+    ones = op.emit("Expand", op.const([1.0], F64), op.shape_of(indices))
+    return op.emit("ScatterElements", op.const(np.zeros(items), F64), indices, ones, axis=0)
 
 
 def _similarities(
-    content: ItemSimilarityRecommender, observed: Tensor, scores: Tensor, marked: Tensor, items: int,
+    content: ItemSimilarityRecommender,
+    observed: Tensor,
+    scores: Tensor,
+    marked: Tensor,
     interface: Interface,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The score of every item, fp64 `[items]`."""
     op, emitter = interface.op, interface.emitter
-    zeros = op.const(np.zeros(items), F64)
+    zeros = op.const(np.zeros(len(content.shifts.numpy())), F64)
     of_items = op.emit("ScatterElements", zeros, observed, scores, axis=0)
     given = emitter.array(content.given.numpy().astype(np.int64))
     similar = emitter.array(content.similar.numpy().astype(np.int64))
@@ -175,7 +180,7 @@ def _describe(content: ItemSimilarityRecommender) -> Iterator[Fact]:
 def _absent_values(
     content: ItemSimilarityRecommender, absent: Sequence[Feature], values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """As many items as there are, of all items but those that are given."""
+    """All items except the given ones."""
     items: list[Any] = content.keys.numpy().tolist()
     return {
         content.number: len(items),

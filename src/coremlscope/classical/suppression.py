@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from coremlscope.classical.contract import ClassicalType, Fact
@@ -17,25 +17,27 @@ from coremlscope.schema import Message
 
 __all__ = ["TYPES", "NonMaximumSuppression"]
 
-#: More boxes than any model gives.
+#: A limit that is higher than the number of boxes of any model.
 _ALL_BOXES = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NonMaximumSuppression(Classical):
-    """The most confident of boxes that overlap.
+    """The most confident of the boxes that overlap.
+
+    ONNX Runtime compares boxes in float32.
 
     Attributes:
-        is_per_class: Only boxes of the same class, their most confident one, rule each other out.
-        iou_threshold: Boxes whose intersection is more than this share of their union rule each other out.
-        confidence_threshold: Boxes of less confidence are left out.
+        is_per_class: A box suppresses only boxes of its own class, the most confident class of each.
+        iou_threshold: A box suppresses boxes whose intersection over union with it is above this.
+        confidence_threshold: Boxes of lower confidence are discarded.
         labels: The classes, where they have names.
         confidence: The input `[boxes, classes]`.
         coordinates: The input `[boxes, 4]`: centre x and y, width, height.
         iou_input: The input that overrides `iou_threshold`; empty for none.
         confidence_threshold_input: The input that overrides `confidence_threshold`; empty for none.
-        confidence_output: The confidences of the boxes that are left, the most confident first.
-        coordinates_output: Their coordinates.
+        confidence_output: The output with the confidences of the kept boxes, the most confident first.
+        coordinates_output: The output with their coordinates.
     """
 
     kind: ClassVar[str] = "nonMaximumSuppression"
@@ -60,36 +62,37 @@ def _read(message: Message) -> NonMaximumSuppression:
     require(0 <= iou <= 1, kind, f"the IOU threshold {iou:g}, which is not from 0 to 1")
     require(confidence >= 0, kind, f"the confidence threshold {confidence:g}")
     return NonMaximumSuppression(
-        message.pickTop.perClass,
-        iou,
-        confidence,
-        read_labels(message),
-        message.confidenceInputFeatureName,
-        message.coordinatesInputFeatureName,
-        message.iouThresholdInputFeatureName,
-        message.confidenceThresholdInputFeatureName,
-        message.confidenceOutputFeatureName,
-        message.coordinatesOutputFeatureName,
+        is_per_class=message.pickTop.perClass,
+        iou_threshold=iou,
+        confidence_threshold=confidence,
+        labels=read_labels(message),
+        confidence=message.confidenceInputFeatureName,
+        coordinates=message.coordinatesInputFeatureName,
+        iou_input=message.iouThresholdInputFeatureName,
+        confidence_threshold_input=message.confidenceThresholdInputFeatureName,
+        confidence_output=message.confidenceOutputFeatureName,
+        coordinates_output=message.coordinatesOutputFeatureName,
     )
 
 
 def _lower(content: NonMaximumSuppression, interface: Interface) -> None:
-    """Lowers a `NonMaximumSuppression`: the boxes are sorted, thinned out, and padded if need be."""
+    """Lowers a `NonMaximumSuppression`: sorts the boxes, suppresses some, and pads the rest if necessary."""
     op = interface.op
     confidence = _matrix(content.confidence, interface)
     coordinates = _matrix(content.coordinates, interface)
     threshold = _threshold(content.confidence_threshold_input, content.confidence_threshold, interface)
     iou = _threshold(content.iou_input, content.iou_threshold, interface)
     best = op.emit("ReduceMax", confidence, op.const([1], I64), keepdims=0)
-    known = op.emit("Compress", _range(op.shape_of(best), interface),
-                    op.emit("GreaterOrEqual", best, threshold), axis=0)  # fmt: skip
-    scores = op.emit("Gather", best, known, axis=0)
+    is_confident = op.emit("GreaterOrEqual", best, threshold)
+    confident = op.emit("Compress", _range(op.shape_of(best), interface), is_confident, axis=0)
+    scores = op.emit("Gather", best, confident, axis=0)
     _, order = op.emit_many(
         "TopK", scores, op.shape_of(scores), dtypes=[F64, I64], axis=0, largest=1, sorted=1
     )
-    sorted_boxes = op.emit("Gather", known, order, axis=0)
-    kept = _thinned(content, interface, op.emit("Gather", coordinates, sorted_boxes, axis=0),
-                    op.emit("Gather", confidence, sorted_boxes, axis=0), iou)  # fmt: skip
+    sorted_boxes = op.emit("Gather", confident, order, axis=0)
+    sorted_coordinates = op.emit("Gather", coordinates, sorted_boxes, axis=0)
+    sorted_confidence = op.emit("Gather", confidence, sorted_boxes, axis=0)
+    kept = _suppressed(content, interface, sorted_coordinates, sorted_confidence, iou)
     chosen = op.emit("Gather", sorted_boxes, kept, axis=0)
     for name, tensor in ((content.confidence_output, confidence), (content.coordinates_output, coordinates)):
         value = interface.output(name)
@@ -111,33 +114,37 @@ def _threshold(name: str, default: float, interface: Interface) -> Tensor:
 
 
 def _range(length: Tensor, interface: Interface) -> Tensor:
-    """0, 1, … below a length, int64."""
+    """0, 1, …, length - 1, int64."""
     op = interface.op
     end = op.emit("Squeeze", length, op.const([0], I64))
     return op.emit("Range", op.const(0, I64), end, op.const(1, I64))
 
 
-def _thinned(
+def _suppressed(
     content: NonMaximumSuppression, interface: Interface, boxes: Tensor, confidence: Tensor, iou: Tensor
 ) -> Tensor:
-    """Which of sorted boxes are kept, in order.
+    """The indices of the kept boxes among the sorted boxes, in order.
 
-    The operator gets ranks for scores, so that it takes the boxes in the order in which they are.
+    The scores of the operator are ranks, so that it takes the boxes in the given order.
     """
     op = interface.op
-    ranks = op.cast(op.emit("Neg", _range(op.emit("Gather", op.shape_of(boxes), op.const([0], I64), axis=0),
-                                          interface)), F32)  # fmt: skip
-    scores = op.reshape(ranks, (1, 1, -1))
+    count = op.emit("Gather", op.shape_of(boxes), op.const([0], I64), axis=0)
+    ranks = op.emit("Neg", _range(count, interface))
+    scores = op.reshape(op.cast(ranks, F32), (1, 1, -1))
     if content.is_per_class:
-        # A box that is offset by its class, further than any box reaches, meets only those of its own class.
+        # Boxes of different classes do not overlap once each is offset by its class.
         boxes = _offset_by_class(boxes, confidence, interface)
     selected = op.emit(
-        "NonMaxSuppression", op.unsqueeze(op.cast(boxes, F32), [0]), scores, op.const([_ALL_BOXES], I64),
-        op.cast(iou, F32), dtype=I64, center_point_box=1,
-    )  # fmt: skip
-    places = op.reshape(op.emit("Gather", selected, op.const([2], I64), axis=1), (-1,))
-    order = op.emit_many("TopK", places, op.shape_of(places), dtypes=[I64, I64], axis=0, largest=0, sorted=1)
-    return order[0]
+        "NonMaxSuppression",
+        op.unsqueeze(op.cast(boxes, F32), [0]),
+        scores,
+        op.const([_ALL_BOXES], I64),
+        op.cast(iou, F32),
+        dtype=I64,
+        center_point_box=1,
+    )
+    kept = op.reshape(op.emit("Gather", selected, op.const([2], I64), axis=1), (-1,))
+    return op.emit_many("TopK", kept, op.shape_of(kept), dtypes=[I64, I64], axis=0, largest=0, sorted=1)[0]
 
 
 def _offset_by_class(boxes: Tensor, confidence: Tensor, interface: Interface) -> Tensor:
@@ -150,7 +157,7 @@ def _offset_by_class(boxes: Tensor, confidence: Tensor, interface: Interface) ->
 
 
 def _give(value: Value, rows: Tensor, interface: Interface) -> None:
-    """Rows in the number that the output is described with: cut, or padded with zeros."""
+    """Gives rows as an output. An output with a fixed number of rows is cut, or padded with zeros."""
     op, type_ = interface.op, value.type
     if not isinstance(type_, TensorType):
         interface.contradict()
@@ -166,10 +173,10 @@ def _give(value: Value, rows: Tensor, interface: Interface) -> None:
 
 
 def _work(view: OpView) -> Work:
-    """A comparison per confidence; the boxes that are left depend on the confidences."""
+    """A comparison per confidence; the number of kept boxes depends on the confidences."""
     elements = [type_.elements for type_ in view.types("features") if isinstance(type_, TensorType)]
     work = moved(view, sum(size or 0 for size in elements))
-    return Work(work.flops, work.read_bytes, work.weight_bytes, work.written_bytes, is_complete=False)
+    return replace(work, is_complete=False)
 
 
 def _describe(content: NonMaximumSuppression) -> Iterator[Fact]:

@@ -1,8 +1,8 @@
-"""A stand-in for Core ML below coremltools, for machines that are not Macs.
+"""A drop-in replacement for Core ML below coremltools, for machines other than Macs.
 
-coremltools reaches Core ML through one native module, `coremltools.libcoremlpython`, which only its Mac
-builds hold. `install` supplies that module from here, so that `MLModel(path).predict({...})` and its kin
-work unchanged.
+coremltools calls Core ML through one native module, `coremltools.libcoremlpython`, which only its Mac builds
+contain. `install` supplies a replacement of that module, so that `MLModel(path).predict({...})` and related
+calls work unchanged.
 """
 
 from coremlscope.dropin.installation import install, is_installed, uninstall

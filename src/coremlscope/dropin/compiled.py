@@ -1,13 +1,13 @@
-"""Compiled models: folders that hold a model and all that is derived from it.
+"""Compiled models: folders that contain a model and the files derived from it.
 
     NAME.mlmodelc/
       coremlscope.json    the marker, which names the model inside
       source/             the model that was compiled
-      engine/             what the engine made of it; written when the model is loaded
-      metadata.json       the interface of the model, as Apple's compiler describes it
+      engine/             the engine's files, written when the model is loaded
+      metadata.json       the model's interface, in the format of Apple's compiler
       model.mil           the program as text
 
-The folder can be moved and copied; a loaded model does not need it any more.
+The folder can be moved and copied. A loaded model no longer needs it.
 """
 
 from __future__ import annotations
@@ -40,19 +40,22 @@ _TEXT = "model.mil"
 
 
 def compile_path(path: Path, *, keep: bool) -> Path:
-    """Compiles a model into a new folder among the temporary files.
+    """Compiles a model into a new temporary folder.
 
     Args:
         path: A `.mlpackage` folder or a `.mlmodel` file.
-        keep: Whether the compiled model is for the caller to keep. One that lives as short as this process
-            shares the weights' disk space with the package, where the file system can do that.
+        keep: True if the caller keeps the compiled model. Otherwise its weights are hard links to those of
+            the package, where the file system supports links.
+
+    Returns:
+        The `.mlmodelc` folder.
 
     Raises:
         ModelError: The model cannot be read.
         OSError: The folder cannot be written.
     """
     if container.sniff(path) is None:
-        container.read(path)  # which says what is wrong with it
+        container.read(path)  # Raises an error that describes the problem.
     with _new_folder(path.stem) as folder:
         model = folder / _SOURCE / path.name
         if path.is_dir():
@@ -62,19 +65,22 @@ def compile_path(path: Path, *, keep: bool) -> Path:
         write_marker(folder, PurePosixPath(_SOURCE, path.name))
         if keep:
             write_description(container.read(folder), folder)
-            folder.chmod(model.parent.stat().st_mode)  # as private as any other folder, once it is moved
+            folder.chmod(model.parent.stat().st_mode)  # `mkdtemp` restricts access to the owner.
     return folder
 
 
 def compile_bytes(spec: bytes, blobs: Mapping[str, bytes]) -> Path:
-    """Compiles a model that is given as bytes.
+    """Compiles a serialised model into a new temporary folder.
 
     Args:
         spec: The serialised specification.
-        blobs: Weight files by the names that the program gives them, with or without `@model_path/`.
+        blobs: Weight files by their names in the program, with or without `@model_path/`.
+
+    Returns:
+        The `.mlmodelc` folder.
 
     Raises:
-        ModelError: The bytes are no model, or a name leads out of the model's folder.
+        ModelError: The bytes are not a valid model, or a name points outside the model's folder.
         OSError: The folder cannot be written.
     """
     with _new_folder("model") as folder:
@@ -89,7 +95,7 @@ def compile_bytes(spec: bytes, blobs: Mapping[str, bytes]) -> Path:
 
 
 def write_description(model: ir.Model, folder: Path) -> None:
-    """Writes the files by which people and tools know a compiled model, where they are not there yet."""
+    """Writes `metadata.json` and `model.mil`, which people and tools read, if they do not exist."""
     name = locate_source(folder).stem
     _write_once(
         folder / _METADATA, lambda: json.dumps(describe(model, name), indent=2, ensure_ascii=False) + "\n"
@@ -100,14 +106,14 @@ def write_description(model: ir.Model, folder: Path) -> None:
 
 
 class EngineFolder(ArtefactCache):
-    """What the engine made of a compiled model, kept inside of it, so that it moves with it."""
+    """The cache of compiled functions inside a compiled model, which moves with the model."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder / _ENGINE, limit_bytes=sys.maxsize)
 
     @classmethod
     def of(cls, folder: Path) -> EngineFolder | None:
-        """That of a compiled model; None where it cannot be written to."""
+        """The cache of a compiled model; None if the folder is not writable."""
         cache = cls(folder)
         try:
             cache.root.mkdir(exist_ok=True)
@@ -116,13 +122,13 @@ class EngineFolder(ArtefactCache):
         return cache if os.access(cache.root, os.W_OK) else None
 
     def key(self, source: Path, parts: Iterable[str]) -> str:
-        """The key follows from how the model is compiled; the model in the folder never changes."""
+        """A key of `parts` alone: the model in the folder never changes."""
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 @contextlib.contextmanager
 def _new_folder(name: str) -> Iterator[Path]:
-    """A temporary folder to compile into; nothing stays of it after an error."""
+    """Creates a temporary folder to compile into, which is removed after an error."""
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", suffix=SUFFIX))
     try:
         (folder / _SOURCE).mkdir()
@@ -133,7 +139,7 @@ def _new_folder(name: str) -> Iterator[Path]:
 
 
 def _share_weights(source: str, target: str) -> str:
-    """Links a file instead of copying it, if it is none that coremltools writes to in place."""
+    """Links a file instead of copying it, unless coremltools may modify the file in place."""
     if not source.endswith((".mlmodel", ".json")):
         try:
             os.link(os.path.realpath(source), target)

@@ -1,7 +1,7 @@
-"""The compute devices of a declared machine: by default a Mac with a base M-series chip.
+"""The compute devices of the device that plans are made for: by default a Mac with a base M-series chip.
 
-No such device is present. Scripts ask for devices to choose compute units, and tools that read plans compare
-classes; both get the devices that the chip has for which plans are made.
+None of them exists on this machine. Scripts query devices to choose compute units, and tools that read plans
+compare their classes; both get the devices of the planned chip.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class NeuralEngineProxy:
         self._cores = cores
 
     def get_total_core_count(self) -> int:
-        """The number of its cores."""
+        """The number of cores."""
         return self._cores
 
 
 def device_of_unit(unit: ComputeUnit, device: Device) -> Any:
-    """A unit of a device as coremltools' `MLComputeDevice`."""
+    """A compute unit of a device as coremltools' `MLComputeDevice`."""
     from coremltools.models import compute_device
 
     if unit == CPU:
@@ -48,5 +48,5 @@ def device_of_unit(unit: ComputeUnit, device: Device) -> Any:
 
 
 def compute_devices(device: Device) -> list[Any]:
-    """The units of a device as coremltools' `MLComputeDevice` objects: CPU, GPU and Neural Engine."""
+    """The compute units of a device as coremltools' `MLComputeDevice` objects: CPU, GPU and Neural Engine."""
     return [device_of_unit(unit, device) for unit in UNITS]

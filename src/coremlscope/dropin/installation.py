@@ -1,15 +1,15 @@
-"""Puts the stand-in for `coremltools.libcoremlpython` in place, and takes it away again.
+"""Installs and uninstalls the replacement of `coremltools.libcoremlpython`.
 
-Three things of coremltools are touched, and nothing outside of it:
+Three parts of coremltools change, and nothing outside coremltools:
 
-* the module itself, which an import hook supplies;
-* coremltools' questions about the operating system (`_is_macos()`, `_macos_version()`, `_IS_MACOS`), which
-  then answer as on macOS 26. The two functions keep their identity and get other code, so that whoever
-  captured them, under whatever name, hears the new answer;
-* the names that modules imported too early hold as None (`_MLModelProxy` and its kin), which are bound again.
+* The module itself: an import hook supplies it.
+* The checks of the operating system (`_is_macos()`, `_macos_version()`, `_IS_MACOS`): they return the values
+  of macOS 26. The two functions keep their identity and get new code, so that every captured reference
+  returns the new value.
+* The proxies (`_MLModelProxy` and others) that earlier imports bound to None: they are bound to the
+  replacements.
 
-All of it is found by looking, at the time of the call, so `uninstall` also cleans modules that were imported
-in between.
+Each call searches the loaded modules, so `uninstall` also restores modules that were imported in between.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["install", "is_installed", "uninstall"]
 _PACKAGE = "coremltools"
 _NATIVE = f"{_PACKAGE}.libcoremlpython"
 _FLAG = "_IS_MACOS"
-#: Modules to adapt as soon as they are imported; all others take what they need from these two.
-_ANSWERING = (f"{_PACKAGE}._deps", f"{_PACKAGE}.models.utils")
-#: It defines classes derived from the proxies, but only where the proxies exist when it is imported.
+#: Modules to patch as soon as they are imported. All other modules import the checks from these two.
+_CHECKING = (f"{_PACKAGE}._deps", f"{_PACKAGE}.models.utils")
+#: This module derives classes from the proxies, but only if the proxies exist when it is imported.
 _REMOTE_MODULE = f"{_PACKAGE}.models.ml_program.experimental.compute_plan_utils"
 _REMOTE_NAMES = (
     "_MLCPUComputeDeviceRemoteProxy",
@@ -44,19 +44,20 @@ _REMOTE_NAMES = (
 
 
 def install(device: str | None = None, os: str | None = None) -> None:
-    """Makes coremltools run models here; on a Mac, where it does so by itself, nothing happens.
+    """Lets coremltools run models on this machine. On a Mac, where Core ML runs them, it does nothing.
 
-    It may be called before and after `import coremltools`, and more than once. Models that were loaded
-    without it stay as they are; load them again.
+    It may be called before or after `import coremltools`, and more than once. Models that were loaded earlier
+    must be loaded again.
 
     Args:
-        device: A chip or device that compute plans are made for: `m1`, `iphone-15-pro`. By default that of
-            the environment variable COREMLSCOPE_DEVICE, else an M4.
-        os: The version of its system; by default that of COREMLSCOPE_OS, else the newest known one.
+        device: The chip or device that compute plans are made for: `m1`, `iphone-15-pro`. The default is the
+            value of the environment variable COREMLSCOPE_DEVICE, else an M4.
+        os: The version of the device's system. The default is the value of COREMLSCOPE_OS, else the newest
+            known version.
 
     Raises:
         MissingDependencyError: coremltools is not installed.
-        UsageError: There is no such device, or the version does not run on it.
+        UsageError: The device is unknown, or the system version does not run on it.
     """
     if device is not None:
         from coremlscope.dropin.plan import choose_device
@@ -72,12 +73,12 @@ def install(device: str | None = None, os: str | None = None) -> None:
     if _PACKAGE in sys.modules:
         importlib.import_module(_NATIVE)
     for module in _loaded_modules():
-        _adapt(module)
+        _patch(module)
     _supply_remote_proxies()
 
 
 def uninstall() -> None:
-    """Leaves coremltools as it is without `install`. Models that are loaded keep working."""
+    """Restores coremltools. Loaded models keep working."""
     if not is_installed():
         return
     sys.meta_path.remove(_HOOK)
@@ -87,13 +88,13 @@ def uninstall() -> None:
 
 
 def is_installed() -> bool:
-    """True between `install` and `uninstall`; always False on a Mac."""
+    """True after `install` and before `uninstall`; always False on a Mac."""
     return _HOOK in sys.meta_path
 
 
 @functools.cache
 def _native_module() -> ModuleType:
-    """The stand-in, with the names of the classes that the native module has."""
+    """The replacement module, with the class names of the native module."""
     from coremlscope.dropin import compute_devices, proxies
 
     module = ModuleType(_NATIVE, "Core ML for coremltools, by coremlscope.")
@@ -118,20 +119,20 @@ def _loaded_modules() -> Iterator[ModuleType]:
             yield module
 
 
-def _adapt(module: ModuleType) -> None:
-    """Answers the module's questions about the system, and binds proxies that it failed to import."""
+def _patch(module: ModuleType) -> None:
+    """Replaces a module's checks of the system, and binds the proxies that it failed to import."""
     names = vars(module)
     if names.get(_FLAG) is False:
         names[_FLAG] = True
     for name, proxy in _proxies().items():
         if name in names and names[name] is None:
             names[name] = proxy
-    if module.__name__ == _ANSWERING[1]:
-        _swap_answers(module, {name: answer.__code__ for name, answer in _ANSWERS.items()})
+    if module.__name__ == _CHECKING[1]:
+        _replace_code(module, {name: function.__code__ for name, function in _CHECKS.items()})
 
 
 def _restore(module: ModuleType) -> None:
-    """Undoes `_adapt`, whenever the module was imported."""
+    """Reverts `_patch`, including for modules that were imported after `install`."""
     names = vars(module)
     if names.get(_FLAG) is True:
         names[_FLAG] = False
@@ -141,8 +142,8 @@ def _restore(module: ModuleType) -> None:
             del names[name]
         elif isinstance(value, type) and issubclass(value, proxies):
             names[name] = None
-    if module.__name__ == _ANSWERING[1]:
-        _swap_answers(module, _ORIGINAL_ANSWERS)
+    if module.__name__ == _CHECKING[1]:
+        _replace_code(module, _ORIGINAL_CODE)
 
 
 def _is_macos() -> bool:
@@ -153,37 +154,36 @@ def _macos_version() -> tuple[int, ...]:
     return (26, 0)
 
 
-_ANSWERS = {function.__name__: function for function in (_is_macos, _macos_version)}
-_ORIGINAL_ANSWERS: dict[str, CodeType] = {}
+_CHECKS = {function.__name__: function for function in (_is_macos, _macos_version)}
+_ORIGINAL_CODE: dict[str, CodeType] = {}
 
 
-def _swap_answers(module: ModuleType, codes: dict[str, CodeType]) -> None:
+def _replace_code(module: ModuleType, codes: dict[str, CodeType]) -> None:
     for name, code in codes.items():
         captured = getattr(module, name)
         function = inspect.unwrap(captured)
         if not isinstance(function, FunctionType):
-            raise TypeError(f"{module.__name__}.{name} is no Python function")
-        _ORIGINAL_ANSWERS.setdefault(name, function.__code__)
+            raise TypeError(f"{module.__name__}.{name} is not a Python function")
+        _ORIGINAL_CODE.setdefault(name, function.__code__)
         function.__code__ = code
         if hasattr(captured, "cache_clear"):
             captured.cache_clear()
 
 
 def _supply_remote_proxies() -> None:
-    """Gives the classes that a module did not define, because it was imported too early.
+    """Supplies the classes that `_REMOTE_MODULE` did not define because it was imported before `install`.
 
-    They are taken from a second execution of that module, which nobody else sees; what it writes into other
-    modules is put back.
+    They come from a second, private execution of that module. Its changes to other modules are reverted.
     """
     module = sys.modules.get(_REMOTE_MODULE)
     if module is None or getattr(module, _REMOTE_NAMES[0]) is not None or module.__spec__ is None:
         return
     plan = vars(module)["MLComputePlan"]
-    kept = plan.load_from_path_on_device
+    original = plan.load_from_path_on_device
     copy = importlib.util.module_from_spec(module.__spec__)
     assert module.__spec__.loader is not None
     module.__spec__.loader.exec_module(copy)
-    plan.load_from_path_on_device = kept
+    plan.load_from_path_on_device = original
     for holder in _loaded_modules():
         for name in _REMOTE_NAMES:
             if name in vars(holder) and vars(holder)[name] is None:
@@ -191,17 +191,17 @@ def _supply_remote_proxies() -> None:
 
 
 class _NativeLoader(importlib.abc.Loader):
-    """Loads the stand-in."""
+    """Loads the replacement module."""
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         return _native_module()
 
     def exec_module(self, module: ModuleType) -> None:
-        """The module is complete when it is made."""
+        """Does nothing: `create_module` returns a complete module."""
 
 
-class _AdaptingLoader(importlib.abc.Loader):
-    """Loads a module as its own loader does, and adapts it."""
+class _PatchingLoader(importlib.abc.Loader):
+    """Loads a module with its own loader and patches it."""
 
     def __init__(self, loader: importlib.abc.Loader) -> None:
         self._loader = loader
@@ -215,23 +215,23 @@ class _AdaptingLoader(importlib.abc.Loader):
             module.__spec__.loader = self._loader
         self._loader.exec_module(module)
         if is_installed():
-            _adapt(module)
+            _patch(module)
 
 
 class _Hook(importlib.abc.MetaPathFinder):
-    """Finds the stand-in, and the modules that must be adapted before others import from them."""
+    """Finds the replacement module, and the modules to patch before others import from them."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname == _NATIVE:
             return importlib.machinery.ModuleSpec(_NATIVE, _NativeLoader(), origin="coremlscope")
-        if fullname not in _ANSWERING:
+        if fullname not in _CHECKING:
             return None
         for finder in sys.meta_path:
             spec = None if finder is self else finder.find_spec(fullname, path, target)
             if spec is not None and spec.loader is not None:
-                spec.loader = _AdaptingLoader(spec.loader)
+                spec.loader = _PatchingLoader(spec.loader)
                 return spec
         return None
 

@@ -1,4 +1,4 @@
-"""The `metadata.json` of a compiled model: its interface in the words of Apple's compiler."""
+"""The `metadata.json` of a compiled model: its interface in the format of Apple's compiler."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _DTYPES = {
 
 
 def describe(model: ir.Model, name: str) -> list[dict[str, Any]]:
-    """What Apple's `metadata.json` says of a model: a list of one object; truth values are "0" and "1".
+    """The content of `metadata.json`: a list of one object. Booleans are "0" and "1".
 
     Args:
         model: The model.
-        name: Its file's name without the suffix; Xcode would make a class of that name.
+        name: The name of the model's file without the suffix, after which Xcode names the generated class.
     """
     main = model.description.main
     metadata = model.metadata
-    about: dict[str, Any] = {
+    content: dict[str, Any] = {
         "metadataOutputVersion": "3.0",
         "shortDescription": metadata.description,
         "author": metadata.author,
@@ -46,10 +46,10 @@ def describe(model: ir.Model, name: str) -> list[dict[str, Any]]:
         "method": "predict",
     }
     if isinstance(model.content, ir.Program):
-        about["mlProgramOperationTypeHistogram"] = _histogram(model.content)
+        content["mlProgramOperationTypeHistogram"] = _histogram(model.content)
     if len(model.description.functions) > 1:
-        about["defaultFunctionName"] = model.description.default
-        about["functions"] = [
+        content["defaultFunctionName"] = model.description.default
+        content["functions"] = [
             {
                 "name": name,
                 "inputSchema": _schema(function.inputs),
@@ -58,7 +58,7 @@ def describe(model: ir.Model, name: str) -> list[dict[str, Any]]:
             }
             for name, function in model.description.functions.items()
         ]
-    return [about]
+    return [content]
 
 
 def _schema(features: Sequence[ir.Feature]) -> list[dict[str, Any]]:
@@ -127,7 +127,7 @@ def _array(kind: str, type_: ir.ArrayFeature) -> dict[str, Any]:
 
 
 def _histogram(program: ir.Program) -> dict[str, int]:
-    """Operations by type, written as Apple does: `SliceByIndex`; constants do not count."""
+    """The number of operations by type, in Apple's spelling (`SliceByIndex`), constants excluded."""
     ops = (op for function in program.functions.values() for op in function.graph.walk())
     counts = Counter(op.type for op in ops if op.type != "const")
     return {"".join(map(str.capitalize, name.split("_"))): count for name, count in counts.items()}

@@ -1,6 +1,6 @@
-"""What coremltools expects in `libcoremlpython`: a model, an asset and a compute plan.
+"""The classes that coremltools expects in `libcoremlpython`: a model, an asset and a compute plan.
 
-Signatures, names and return types are those of coremltools' native module; errors are RuntimeErrors.
+Names, signatures and return types are those of coremltools' native module. All errors are RuntimeErrors.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 from coremlscope.dropin import compiled
 from coremlscope.dropin.compute_devices import compute_devices
+from coremlscope.dropin.errors import as_runtime_error, prediction_errors
 from coremlscope.dropin.plan import ComputePlanProxy, chosen_device, load_plan
-from coremlscope.dropin.refusals import as_runtime_error, prediction_errors
 from coremlscope.dropin.states import StateProxy
 from coremlscope.dropin.structure import model_structure
 from coremlscope.execution.pipeline import open_predictor
@@ -24,15 +24,15 @@ from coremlscope.formats.compiled import is_own_compiled
 
 __all__ = ["AssetProxy", "ComputePlanProxy", "ModelProxy"]
 
-#: The newest specification that coremltools 9 writes: iOS 26.
+#: The newest specification version that coremltools 9 writes (iOS 26).
 _NEWEST_SPECIFICATION = 10
 
 
 class AssetProxy:
-    """A compiled model on disk.
+    """A model on disk.
 
     Attributes:
-        path: The compiled model, or what it is to be compiled from.
+        path: The compiled model, or the model to compile.
     """
 
     def __init__(self, path: Path, *, is_temporary: bool = False) -> None:
@@ -52,14 +52,14 @@ class ModelProxy:
         optimization_hints: Mapping[str, str] | None = None,
         asset: AssetProxy | None = None,
     ) -> None:
-        """Compiles the model if need be, and loads it.
+        """Compiles the model if necessary and loads it.
 
         Args:
-            path: A `.mlpackage`, `.mlmodel` or `.mlmodelc`; not used where `asset` is given.
-            compute_units: Name of a `coremltools.ComputeUnit`; this host's processor works in any case.
-            function_name: A function of the model; empty for its default function.
-            optimization_hints: Hints to Core ML's compiler, which do not apply here.
-            asset: A compiled model.
+            path: A `.mlpackage`, `.mlmodel` or `.mlmodelc`; ignored if `asset` is set.
+            compute_units: The name of a `coremltools.ComputeUnit`; ignored, as models run on the host's CPU.
+            function_name: The function's name; empty selects the default function.
+            optimization_hints: Hints for Core ML's compiler; ignored.
+            asset: The model as an asset.
 
         Raises:
             RuntimeError: The model cannot be read or run here.
@@ -78,7 +78,7 @@ class ModelProxy:
             self._load_ns = time.perf_counter_ns() - start
 
     def _compile(self, source: Path) -> Path:
-        """The compiled model: the given one, or one that goes with this object."""
+        """The compiled model: `source` itself, or a temporary one that is removed with this object."""
         if container.sniff(source) == "mlmodelc":
             return source
         folder = compiled.compile_path(source, keep=False)
@@ -86,14 +86,17 @@ class ModelProxy:
         return folder
 
     def predict(self, data: Mapping[str, Any], state: StateProxy | None = None) -> dict[str, Any]:
-        """One prediction.
+        """Predicts once.
 
         Args:
-            data: Inputs by name: arrays, Pillow images, numbers, strings, dictionaries, sequences.
-            state: What `newState` gave; it is updated.
+            data: Values by input name; see `Predictor.predict`.
+            state: The state to read and update, from `newState`.
+
+        Returns:
+            Values by output name.
 
         Raises:
-            RuntimeError: An input is missing, unknown or has the wrong type or shape, or the engine failed.
+            RuntimeError: A value is missing or unknown or has the wrong type or shape, or the engine failed.
         """
         start = time.perf_counter_ns()
         result = self._predict(data, state)
@@ -101,30 +104,30 @@ class ModelProxy:
         return result
 
     def batchPredict(self, batch: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:  # noqa: N802
-        """Several predictions, one after the other."""
+        """Predicts for each element of a batch, one after another."""
         start = time.perf_counter_ns()
         results = [self._predict(data, None) for data in batch]
         self._last_prediction_ns = time.perf_counter_ns() - start
         return results
 
     def newState(self) -> StateProxy:  # noqa: N802
-        """A state whose values are zero."""
+        """Creates a state filled with zeros."""
         with as_runtime_error():
             return StateProxy(self._predictor.new_state())
 
     def get_compiled_model_path(self) -> str:
-        """The compiled model's folder. One that was made for this object goes with it."""
+        """The compiled model's folder. A temporary one is removed with this object."""
         if is_own_compiled(self._folder):
             with as_runtime_error():
                 compiled.write_description(self._model, self._folder)
         return str(self._folder)
 
     def get_load_duration_in_nano_seconds(self) -> int:
-        """How long loading took, and building what the engine needs where that was not done before."""
+        """The duration of loading in nanoseconds, including compilation if it was necessary."""
         return self._load_ns
 
     def get_last_predict_duration_in_nano_seconds(self) -> int | None:
-        """How long the last prediction, or batch of predictions, took; None before the first."""
+        """The duration of the last prediction or batch in nanoseconds; None before the first one."""
         return self._last_prediction_ns
 
     def _predict(self, data: Mapping[str, Any], state: StateProxy | None) -> dict[str, Any]:
@@ -133,7 +136,7 @@ class ModelProxy:
 
     @staticmethod
     def compileModel(path: str) -> str:  # noqa: N802
-        """Compiles a model into a temporary `.mlmodelc` folder, which is the caller's to move or remove.
+        """Compiles a model into a temporary `.mlmodelc` folder, which the caller moves or removes.
 
         Raises:
             RuntimeError: The model cannot be read.
@@ -143,14 +146,14 @@ class ModelProxy:
 
     @staticmethod
     def create_model_asset_from_path(path: str) -> Any:
-        """A compiled model as coremltools' `MLModelAsset`."""
+        """A model as coremltools' `MLModelAsset`."""
         with as_runtime_error():
             container.read(path)
         return _as_asset(AssetProxy(Path(path)))
 
     @staticmethod
     def create_model_asset_from_memory(spec: bytes, blobs: Mapping[str, bytes] | None = None) -> Any:
-        """A model that is given as bytes, as coremltools' `MLModelAsset`.
+        """A serialised model as coremltools' `MLModelAsset`.
 
         Args:
             spec: The serialised specification.
@@ -167,7 +170,7 @@ class ModelProxy:
 
     @staticmethod
     def get_compute_plan(path: str, compute_units: str) -> Any:
-        """The plan of a model as coremltools' `MLComputePlan`, for the device that was chosen.
+        """The compute plan of a model as coremltools' `MLComputePlan`, for the selected device.
 
         Raises:
             RuntimeError: The model cannot be read or planned, or the device is unknown.
@@ -177,23 +180,23 @@ class ModelProxy:
 
     @staticmethod
     def get_all_compute_devices() -> list[Any]:
-        """The devices of the machine that plans are made for."""
+        """The compute devices of the device that plans are made for."""
         with as_runtime_error():
             return compute_devices(chosen_device())
 
     @staticmethod
     def get_available_compute_devices() -> list[Any]:
-        """The same; each would be available to Core ML there."""
+        """The same as `get_all_compute_devices`: Core ML can use all of them."""
         return ModelProxy.get_all_compute_devices()
 
     @staticmethod
     def maximum_supported_specification_version() -> int:
-        """The newest specification version that can be read."""
+        """The newest supported specification version."""
         return _NEWEST_SPECIFICATION
 
     @staticmethod
     def auto_set_specification_version(spec: Any) -> Any:
-        """The specification with the version that it has, which is always new enough for its content."""
+        """Returns the specification unchanged: its version always supports its content."""
         return spec
 
 

@@ -1,10 +1,10 @@
-"""A model's state, as coremltools' `MLState` holds it."""
+"""The state of a model, which coremltools' `MLState` wraps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coremlscope.dropin.refusals import as_runtime_error
+from coremlscope.dropin.errors import as_runtime_error
 
 if TYPE_CHECKING:
     from coremlscope.execution.state import State
@@ -14,25 +14,25 @@ __all__ = ["StateProxy"]
 
 
 class StateProxy:
-    """The values that predictions read and update. Predictions that share a state take turns."""
+    """The state that predictions read and update. Predictions that share a state run one after another."""
 
     def __init__(self, state: State) -> None:
         self.state = state
 
     def read_state(self, name: str) -> Array:
-        """A copy of a value; float32 for fp16 states.
+        """Copies the content of a state; float32 for fp16 states.
 
         Raises:
-            RuntimeError: The model has no such state.
+            RuntimeError: The state is unknown.
         """
         with as_runtime_error():
             return self.state.read(name)
 
     def write_state(self, name: str, value: Any) -> None:
-        """Sets a value, rounded to the type of the state.
+        """Replaces the content of a state, rounded to the state's type.
 
         Raises:
-            RuntimeError: The model has no such state, or the value has another shape.
+            RuntimeError: The state is unknown, or its shape differs.
         """
         with as_runtime_error():
             self.state.write(name, value)

@@ -1,4 +1,4 @@
-"""A model's structure in coremltools' words: functions, blocks, operations."""
+"""A model's structure as coremltools' classes: functions, blocks, operations."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from coremlscope.execution.wiring import stage_names
 
 __all__ = ["model_structure"]
 
-#: Core ML tells types of layers as its compiler calls them. (Source: compiled models beside their `.mlmodel`
-#: files, and coremltools' tests.) Layers that are not named here go by the name that the file gives.
+#: The layer types of neural networks that Core ML's compiler renames. All other types keep the names of the
+#: model file. (Source: compiled models beside their `.mlmodel` files, and coremltools' tests.)
 _LAYER_TYPES = {
     "batchnorm": "batchnorm",
     "innerProduct": "inner_product",
@@ -19,19 +19,26 @@ _LAYER_TYPES = {
     "permute": "transpose",
     "pooling": "pool",
     "softmaxND": "softmax_nd",
-    **dict.fromkeys(
-        ("add", "average", "max", "min", "multiply", "unary", "addBroadcastable", "divideBroadcastable",
-         "maxBroadcastable", "minBroadcastable", "multiplyBroadcastable", "powBroadcastable",
-         "subtractBroadcastable"),
-        "elementwise",
-    ),
-}  # fmt: skip
+    "add": "elementwise",
+    "addBroadcastable": "elementwise",
+    "average": "elementwise",
+    "divideBroadcastable": "elementwise",
+    "max": "elementwise",
+    "maxBroadcastable": "elementwise",
+    "min": "elementwise",
+    "minBroadcastable": "elementwise",
+    "multiply": "elementwise",
+    "multiplyBroadcastable": "elementwise",
+    "powBroadcastable": "elementwise",
+    "subtractBroadcastable": "elementwise",
+    "unary": "elementwise",
+}
 
 
 def model_structure(model: ir.Model) -> Any:
     """The structure of a model as coremltools' `MLModelStructure`.
 
-    A classical model has none; all its parts are None then, as on a Mac.
+    All parts of a classical model's structure are None, as on a Mac.
     """
     from coremltools.models.compute_plan import MLModelStructure
 

@@ -332,7 +332,7 @@ def declared_shapes(stage: Stage) -> dict[str, Shape]:
 
 
 def input_functions(model: Model, function: str | None = None) -> list[Function]:
-    """The functions that read inputs of the model directly: those of the first stages of a pipeline.
+    """The functions that read inputs of the model: in a pipeline, those of all stages that read its inputs.
 
     Args:
         model: The model.

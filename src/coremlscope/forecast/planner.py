@@ -10,7 +10,7 @@ from coremlscope.cost.latency.kernels import Kernel as FusedKernel
 from coremlscope.cost.latency.kernels import fuse
 from coremlscope.cost.latency.model import estimate
 from coremlscope.cost.latency.table import KernelTable
-from coremlscope.cost.planned.prices import TOLLS, price
+from coremlscope.cost.planned.prices import TRANSITION_COSTS, PlannedCosts, price
 from coremlscope.cost.planned.rates import era
 from coremlscope.devices import GPU, ComputeUnit, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
@@ -28,11 +28,10 @@ from coremlscope.ir import (
     Program,
 )
 from coremlscope.ops.bind import BoundFunction
-from coremlscope.placement.backend import Backend
 from coremlscope.placement.coreml_view import CoreMLGraph, Node, program_facts, view_function
 from coremlscope.placement.eligibility import judge
 from coremlscope.placement.half_precision import in_half_precision
-from coremlscope.placement.place import PlacedFunction, PlannedCost, place
+from coremlscope.placement.place import PlacedFunction, place
 from coremlscope.placement.rules import GRAPH_RULES, RULES
 from coremlscope.results.estimate import Estimate, Kernel
 from coremlscope.results.operations import OpTable
@@ -84,7 +83,7 @@ class _Function:
     bound: BoundFunction
     description: FunctionDescription
     is_main: bool
-    prices: dict[tuple[str, str], dict[Backend, PlannedCost]] = field(default_factory=dict)
+    prices: dict[tuple[str, str], PlannedCosts] = field(default_factory=dict)
     graphs: dict[str, CoreMLGraph] = field(default_factory=dict)
 
 
@@ -246,15 +245,14 @@ def _place(
     graph = function.graphs[system]
     facts = program_facts(function.model, function.bound, function.description)
 
-    def pricing(node: Node) -> dict[Backend, PlannedCost]:
+    def pricing(node: Node) -> PlannedCosts:
         key = node.id, era(device.os).name
         if key not in function.prices:
-            prices = price(node.view, device.os)
-            function.prices[key] = {b: PlannedCost(known.ms, known.basis) for b, known in prices.items()}
+            function.prices[key] = price(node.view, device.os)
         return function.prices[key]
 
     verdicts = judge(graph, device, facts, with_advice=with_advice)
-    return place(graph, verdicts, pricing, TOLLS, settings)
+    return place(graph, verdicts, pricing, TRANSITION_COSTS, settings)
 
 
 class _Kernels:

@@ -1,1 +1,1 @@
-"""Readers and writers: every container in which Core ML models are kept, to and from `ir.Model`."""
+"""Readers and writers of Core ML model files, from and to `ir.Model`."""

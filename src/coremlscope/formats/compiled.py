@@ -1,10 +1,11 @@
-"""Compiled models that this package wrote: a `.mlmodelc` folder around the model that it was made from.
+"""Compiled models written by this package: a `.mlmodelc` folder that contains the source model.
 
-The folder can be moved and copied. The marker file in it names the model inside, relative to the folder:
+The folder can be moved and copied. Its marker file contains the path of the source model, relative to the
+folder:
 
     {"format": "coremlscope.compiled", "version": 1, "model": "source/model.mlpackage"}
 
-Everything else in the folder is derived from that model, and may be absent.
+Everything else in the folder is derived from the source model and optional.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _INCOMPLETE = "compile the model again"
 
 
 def is_own_compiled(path: Path) -> bool:
-    """True for a folder that holds the marker."""
+    """True for a folder with the marker."""
     return (path / MARKER).is_file()
 
 
@@ -34,18 +35,18 @@ def write_marker(folder: Path, model: PurePosixPath) -> None:
 
     Args:
         folder: The compiled model.
-        model: Path of the model that it was made from, relative to `folder`.
+        model: Path of the source model, relative to `folder`.
     """
     content = {"format": _FORMAT, "version": _VERSION, "model": str(model)}
     (folder / MARKER).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def locate_source(folder: Path) -> Path:
-    """The model inside of a compiled model.
+    """Returns the path of a compiled model's source model.
 
     Raises:
-        CorruptModelError: The marker is damaged, points outside of the folder, or the model is gone.
-        UnsupportedModelError: The folder was written by a later version.
+        CorruptModelError: The marker is damaged or points outside the folder, or the source model is missing.
+        UnsupportedModelError: The folder was written by a newer version.
     """
     try:
         content = json.loads((folder / MARKER).read_bytes())
@@ -56,12 +57,12 @@ def locate_source(folder: Path) -> Path:
         raise CorruptModelError(f"the marker {MARKER} of {folder} is damaged", _INCOMPLETE) from None
     if version > _VERSION:
         raise UnsupportedModelError(
-            f"{folder} has version {version} of the folder's layout, this program knows up to {_VERSION}",
+            f"{folder} has layout version {version}, but only versions up to {_VERSION} are supported",
             "update coremlscope, or compile the model again",
         )
     source = folder / model
     if not is_inside(model) or folder.resolve() not in source.resolve().parents:
-        raise CorruptModelError(f"the marker {MARKER} of {folder} points outside of it", _INCOMPLETE)
+        raise CorruptModelError(f"the marker {MARKER} of {folder} points outside the folder", _INCOMPLETE)
     if not source.exists():
-        raise CorruptModelError(f"{folder} has lost the model {model}", _INCOMPLETE)
+        raise CorruptModelError(f"the model {model} is missing in {folder}", _INCOMPLETE)
     return source

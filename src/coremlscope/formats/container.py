@@ -1,4 +1,4 @@
-"""Which container a path is, and how to read it: one row a container, matched cheaply, opened after."""
+"""Detection and reading of containers. Each container has one row; matching is cheap and precedes reading."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["CONTAINERS", "Container", "read", "sniff"]
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One way in which models are kept.
+    """A container format of models.
 
     Attributes:
-        name: Its name, as `sniff` gives it.
-        matches: Tells from names and first bytes alone whether a path, which exists, is one.
-        read: Reads it; weights are looked for in the given folder, if any.
+        name: The name that `sniff` returns.
+        matches: Checks an existing path by its name and first bytes.
+        read: Reads a model from a path. Weights are read from the given folder, if any.
     """
 
     name: str
@@ -65,12 +65,12 @@ def _read_compiled(path: Path, weights_dir: Path | None) -> ir.Model:
         model = _read_path(locate_source(path), weights_dir)
         return dataclasses.replace(model, source=path, container="mlmodelc")
     raise UnsupportedModelError(
-        f"{path} is a compiled model, which cannot be read yet",
-        "give the .mlpackage or .mlmodel that it was compiled from",
+        f"{path} is a compiled model, which cannot be read",
+        "use the .mlpackage or .mlmodel from which it was compiled",
     )
 
 
-#: In the order in which they are tried; the first that matches reads.
+#: All containers, in order of precedence.
 CONTAINERS: tuple[Container, ...] = (
     Container("mlmodelc", _is_compiled, _read_compiled),
     Container("mlpackage", _is_package, read_mlpackage),
@@ -80,7 +80,7 @@ CONTAINERS: tuple[Container, ...] = (
 
 
 def sniff(path: str | os.PathLike[str]) -> str | None:
-    """The container that a path looks like: `mlpackage`, `mlmodel`, `zip`, `mlmodelc`; None for others."""
+    """Detects the container of a path: `mlpackage`, `mlmodel`, `zip`, `mlmodelc`, or None for other files."""
     located = Path(path)
     if not located.exists():
         return None
@@ -90,16 +90,16 @@ def sniff(path: str | os.PathLike[str]) -> str | None:
 def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None) -> ir.Model:
     """Reads a model from a path, or from the bytes of a specification.
 
-    An absent weight file does not stop the reading: the constants that it should hold are not available then.
+    A missing weight file is not an error: the constants in it are then not available.
 
     Args:
-        source: A `.mlpackage` folder, a zip of one, a `.mlmodel` file, or a serialised specification.
-        weights_dir: A folder that holds the weight files, if not the model's own.
+        source: A `.mlpackage` folder, a zip archive of one, a `.mlmodel` file, or a serialised specification.
+        weights_dir: A folder with the weight files, instead of the model's own.
 
     Raises:
-        NotAModelError: There is no such path, or it holds something else.
-        CorruptModelError: The model is damaged or hostile.
-        UnsupportedModelError: The model is of a kind that cannot be read.
+        NotAModelError: The path does not exist or is not a Core ML model.
+        CorruptModelError: The model is damaged or malicious.
+        UnsupportedModelError: The type of model cannot be read.
     """
     if isinstance(source, bytes):
         return read_spec(source, lambda name: _storage_for_bytes(name, weights_dir))
@@ -111,19 +111,19 @@ def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None
             f"{path} cannot be read: {error.strerror or error}", "check the path and its permissions"
         ) from None
     except MemoryError:
-        raise ModelError(f"{path} does not fit into memory", "free memory, or use a larger machine") from None
+        raise ModelError(f"{path} does not fit in memory", "free memory, or use a larger machine") from None
 
 
 def _read_path(path: Path, weights_dir: Path | None) -> ir.Model:
     if not path.exists():
-        raise NotAModelError(f"there is no file or folder {path}", _suggest(path))
+        raise NotAModelError(f"the path {path} does not exist", _suggest(path))
     for container in CONTAINERS:
         if container.matches(path):
             return container.read(path, weights_dir)
     if path.is_dir():
         raise NotAModelError(f"the folder {path} is not a Core ML model", _suggest_inside(path))
     if not path.is_file():
-        raise NotAModelError(f"{path} is not a file", "give a .mlpackage folder or a .mlmodel file")
+        raise NotAModelError(f"{path} is not a file", "use a .mlpackage folder or a .mlmodel file")
     return read_mlmodel(path, weights_dir)
 
 
@@ -133,9 +133,9 @@ def _storage_for_bytes(name: str, weights_dir: Path | None) -> WeightStorage:
 
 
 def _suggest(path: Path) -> str:
-    """A hint that names the closest existing name."""
+    """Returns a hint with the most similar existing name."""
     if not path.parent.is_dir():
-        return f"there is no folder {path.parent} either; check the path"
+        return f"the folder {path.parent} does not exist either; check the path"
     names = sorted(entry.name for entry in path.parent.iterdir())
     close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5)
     close = close or [name for name in names if Path(name).stem == path.stem]
@@ -143,6 +143,6 @@ def _suggest(path: Path) -> str:
 
 
 def _suggest_inside(path: Path) -> str:
-    """A hint that names a model in the folder."""
+    """Returns a hint with the name of a model in the folder."""
     models = sorted(e.name for e in path.iterdir() if e.suffix in (".mlpackage", ".mlmodel", ".mlmodelc"))
-    return f"did you mean {path / models[0]}?" if models else "give a .mlpackage folder or a .mlmodel file"
+    return f"did you mean {path / models[0]}?" if models else "use a .mlpackage folder or a .mlmodel file"

@@ -1,4 +1,4 @@
-"""Interfaces and metadata: `ModelDescription` messages to and from `ir.Description` and `ir.Metadata`."""
+"""Conversion of `ModelDescription` messages from and to `ir.Description` and `ir.Metadata`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ _DAMAGED = "the file is damaged or was written for a newer Core ML; export or do
 
 #: Element types of multi-arrays by their number in `FeatureTypes.proto`.
 _ARRAY_DTYPES = {
-    65552: ir.DType.FP16, 65568: ir.DType.FP32, 65600: ir.DType.FP64,
-    131080: ir.DType.INT8, 131104: ir.DType.INT32,
-}  # fmt: skip
+    65552: ir.DType.FP16,
+    65568: ir.DType.FP32,
+    65600: ir.DType.FP64,
+    131080: ir.DType.INT8,
+    131104: ir.DType.INT32,
+}
 _ARRAY_NUMBERS = {dtype: number for number, dtype in _ARRAY_DTYPES.items()}
 
 
@@ -40,10 +43,10 @@ def read_description(message: Message, functions: tuple[str, ...] = ()) -> ir.De
 
     Args:
         message: The message.
-        functions: Names of the program's functions; empty where the model is no program.
+        functions: Names of the program's functions; empty if the model is not a program.
 
     Raises:
-        CorruptModelError: A feature has no type, or the default function is not described.
+        CorruptModelError: A feature has no known type, or the default function has no description.
     """
     training = _read_features(message.trainingInput)
     if not message.functions:
@@ -52,7 +55,9 @@ def read_description(message: Message, functions: tuple[str, ...] = ()) -> ir.De
     default = message.defaultFunctionName or message.functions[0].name
     described = {f.name: _read_function(f, training if f.name == default else ()) for f in message.functions}
     if default not in described:
-        raise CorruptModelError(f"the model's default function '{shown(default)}' is not described", _DAMAGED)
+        raise CorruptModelError(
+            f"the model's default function '{shown(default)}' has no description", _DAMAGED
+        )
     return ir.Description(described, default)
 
 
@@ -97,7 +102,9 @@ def _read_feature_type(name: str, message: Message) -> ir.FeatureType:
         case "stateType":
             return ir.StateFeature(_read_array(name, message.stateType.arrayType))
         case _:
-            raise CorruptModelError(f"the feature '{shown(name)}' has no type that is known", _DAMAGED)
+            raise CorruptModelError(
+                f"the type of the feature '{shown(name)}' is missing or unknown", _DAMAGED
+            )
 
 
 def _read_bounds(message: Message) -> tuple[int, int]:
@@ -108,10 +115,10 @@ def _read_array(name: str, message: Message) -> ir.ArrayFeature:
     dtype = _ARRAY_DTYPES.get(message.dataType)
     if dtype is None:
         raise CorruptModelError(
-            f"the multi-array '{shown(name)}' has the unknown type {message.dataType}", _DAMAGED
+            f"unknown element type {message.dataType} of the multi-array '{shown(name)}'", _DAMAGED
         )
     if any(size < 0 for size in message.shape):
-        raise CorruptModelError(f"the multi-array '{shown(name)}' has a negative size in its shape", _DAMAGED)
+        raise CorruptModelError(f"the multi-array '{shown(name)}' has a negative dimension", _DAMAGED)
     flexibility: ir.ShapeFlexibility | None = None
     match message.WhichOneof("ShapeFlexibility"):
         case "enumeratedShapes":
@@ -127,11 +134,11 @@ def _read_image(name: str, message: Message) -> ir.ImageFeature:
     color_space = schema.enum_names("ImageFeatureType.ColorSpace").get(message.colorSpace)
     if color_space is None:
         raise CorruptModelError(
-            f"the image '{shown(name)}' has the unknown colour space {message.colorSpace}", _DAMAGED
+            f"unknown colour space {message.colorSpace} of the image '{shown(name)}'", _DAMAGED
         )
     if message.width < 0 or message.height < 0:
         raise CorruptModelError(
-            f"the image '{shown(name)}' has the size {message.width}x{message.height}", _DAMAGED
+            f"invalid size {message.width}x{message.height} of the image '{shown(name)}'", _DAMAGED
         )
     flexibility: ir.ShapeFlexibility | None = None
     match message.WhichOneof("SizeFlexibility"):
@@ -148,7 +155,7 @@ def _read_image(name: str, message: Message) -> ir.ImageFeature:
 def write_description(description: ir.Description, metadata: ir.Metadata, message: Message) -> None:
     """Fills a `ModelDescription` message; the inverse of `read_description` and `read_metadata`.
 
-    A lone function called `main` is described at the top level, which every version of Core ML understands.
+    A single function named `main` is described at the top level, which every version of Core ML supports.
     """
     if tuple(description.functions) == ("main",):
         _write_function(description.main, message)

@@ -1,4 +1,4 @@
-"""Models whose file does not hold what computes them: their messages to `ir`. One row a kind."""
+"""Readers of models whose computation is not in the file. Each model type has one row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["EXTERNAL_READERS", "read_external"]
 
 
 def read_external(kind: str, message: Message) -> ir.External:
-    """Reads the message of a kind in `EXTERNAL_READERS`."""
+    """Reads the message of a model type in `EXTERNAL_READERS`."""
     return EXTERNAL_READERS[kind](message)
 
 
@@ -59,7 +59,7 @@ def _read_word_tagger(message: Message) -> ir.WordTagger:
 
 
 def _read_custom(message: Message) -> ir.CustomModel:
-    # Later entries of one key stand, as in every map of protobuf.
+    # The last entry of a key is used, as in every protobuf map.
     parameters = {entry.key: _parameter(entry.value) for entry in message.parameters}
     return ir.CustomModel(message.className, parameters, message.description)
 
@@ -79,7 +79,7 @@ def _read_serialized(message: Message) -> ir.SerializedModel:
     return ir.SerializedModel(message.identifier, len(message.model))
 
 
-#: By Apple's name of the model type.
+#: Readers by Apple's name of the model type.
 EXTERNAL_READERS: Mapping[str, Callable[[Message], ir.External]] = {
     ir.VisionFeaturePrint.kind: _read_vision,
     ir.AudioFeaturePrint.kind: _read_audio,

@@ -1,9 +1,9 @@
-"""Programs as MIL text, the way in which compiled models hold them (`model.mil`).
+"""Printing of programs as MIL text, the format of `model.mil` in compiled models.
 
-Two dialects are known: `program(1.3)`, from operation set `ios18` on, writes a scalar as `int32(1)`;
-`program(1.0)` before it as `tensor<int32, []>(1)`. Inputs, parameters, attributes and dictionaries are in
-alphabetical order. Nested blocks follow their operation, each with its name: how Apple's compiler writes
-these has not been compared.
+There are two known dialects. `program(1.3)`, from operation set `ios18` on, writes a scalar as `int32(1)`.
+The earlier `program(1.0)` writes it as `tensor<int32, []>(1)`. Inputs, parameters, attributes and
+dictionaries are in alphabetical order. Nested blocks follow their operation, each with its name. The format
+of nested blocks has not been compared with the output of Apple's compiler.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STRING = ir.TensorType(ir.DType.STRING, ())
 
 
 def print_program(program: ir.Program) -> str:
-    """The program as MIL text. Constants in weight files are printed as references, without reading them."""
+    """Prints a program as MIL text. Constants in weight files are printed as references and not read."""
     is_early = all(function.opset in _EARLY_OPSETS for function in program.functions.values())
     printer = _Printer(has_scalar_types=not is_early)
     return "\n".join(printer.program(program)) + "\n"
@@ -39,14 +39,14 @@ class _Printer:
     """Prints one dialect.
 
     Args:
-        has_scalar_types: Whether a scalar's type is its element type (1.3) or a tensor without dimensions.
+        has_scalar_types: True if a scalar's type is its element type (1.3), not a tensor of rank 0 (1.0).
     """
 
     def __init__(self, *, has_scalar_types: bool) -> None:
         self._has_scalar_types = has_scalar_types
 
     def program(self, program: ir.Program) -> Iterator[str]:
-        """The lines of the text."""
+        """Yields the lines of the text."""
         yield f"program(1.{3 if self._has_scalar_types else 0})"
         if program.attributes:
             yield self._attributes(program.attributes)
@@ -105,11 +105,11 @@ class _Printer:
                 return f"state<{self._type(wrapped)}>"
 
     def _constant(self, constant: ir.Constant) -> str:
-        """A constant with its type."""
+        """Formats a constant with its type."""
         return f"{self._type(constant.type)}({self._content(constant)})"
 
     def _content(self, constant: ir.Constant) -> str:
-        """What stands in the brackets after the type."""
+        """Formats the content of a constant, which follows its type in parentheses."""
         data = constant.data
         if isinstance(data, BlobData):
             path = f'{self._type(_STRING)}("{data.storage.name}")'
@@ -132,7 +132,7 @@ def _names(values: Iterable[ir.Value]) -> str:
 
 
 def _elements(value: object) -> str:
-    """Nested lists of elements; floats in hexadecimal, so that none is rounded."""
+    """Formats nested lists of elements. Floats are in hexadecimal, so that they are exact."""
     match value:
         case list():
             return f"[{', '.join(map(_elements, value))}]"
@@ -147,7 +147,7 @@ def _elements(value: object) -> str:
 
 
 def _hex(value: float) -> str:
-    """C's `%a`: no digits that are not needed."""
+    """Formats a float like C's `%a`, without unnecessary digits."""
     text = value.hex()
     if "p" not in text:
         return text  # inf and nan

@@ -1,4 +1,4 @@
-"""Model specifications: the bytes of a `.mlmodel` file, to and from `ir.Model`."""
+"""Conversion of model specifications, the content of `.mlmodel` files, from and to `ir.Model`."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from coremlscope.units import shown
 
 __all__ = ["MODEL_PATH", "looks_like_spec", "read_mlmodel", "read_spec", "resolve_weight_name", "write_spec"]
 
-#: What the folder of the model specification is called inside a program.
+#: The name of the model specification's folder in programs.
 MODEL_PATH = "@model_path"
 
-#: protobuf's own limit for one message.
+#: protobuf's size limit for a message.
 _MAX_SPEC_BYTES = 2**31 - 1
 _DAMAGED = "the file is damaged or incomplete; export or download the model again"
 _NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 _PIPELINES = {"pipeline": None, "pipelineClassifier": "pipeline", "pipelineRegressor": "pipeline"}
 
-#: First bytes of the fields that may follow the version, and of the fields of a description.
+#: Tags of the fields that may follow the version, and of the fields of a description.
 _DESCRIPTION_TAG, _CONTENT_TAGS = 0x12, (0x50, 0xB2, 0xC2, 0xCA)
 _DESCRIPTION_FIELD_TAGS = (0x0A, 0x52, 0x6A, 0xA2)
 
-#: Makes the storage of a weight file that a program names.
+#: Opens a weight file by its name in the program.
 StorageOpener = Callable[[str], WeightStorage]
 
-#: What other files start with or are called, and what to say about them.
+#: First bytes and suffixes of other files, with descriptions and hints.
 _OTHER_CONTENT = (
     (b"version https://git-lfs.", "a Git LFS pointer", "run `git lfs pull` to fetch the model itself"),
-    (b"{", "JSON", "give the .mlpackage folder or the .mlmodel file"),
+    (b"{", "JSON", "use the .mlpackage folder or the .mlmodel file"),
     (b"<", "XML or HTML", "the download may have failed; get the .mlmodel file itself"),
-    (b"bplist", "a property list", "give the .mlpackage folder or the .mlmodel file"),
+    (b"bplist", "a property list", "use the .mlpackage folder or the .mlmodel file"),
     (b"\x89HDF", "an HDF5 file", "convert the Keras model with coremltools first"),
     (b"\x1f\x8b", "a gzip archive", "unpack it first"),
-    (b"PK", "a zip archive", "unpack it and give the model inside"),
+    (b"PK", "a zip archive", "unpack it and use the model in it"),
 )
 _OTHER_SUFFIXES = {
     ".onnx": "an ONNX model",
@@ -54,10 +54,10 @@ _OTHER_SUFFIXES = {
 
 
 def read_mlmodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
-    """Reads a single-file model; an ML Program's weights are looked for beside it, or in `weights_dir`."""
+    """Reads a single-file model. An ML Program's weights are read from its folder, or from `weights_dir`."""
     if path.stat().st_size > _MAX_SPEC_BYTES:
         raise NotAModelError(
-            f"{path} has more than 2 GB, which no model specification can have", _other_hint(path)[1]
+            f"{path} is larger than 2 GB, the limit of model specifications", _other_hint(path)[1]
         )
 
     def open_storage(name: str) -> WeightStorage:
@@ -80,15 +80,15 @@ def read_spec(
 
     Args:
         data: A serialised `Model` message.
-        open_storage: Makes the storage of each weight file that the program names; called once a file.
-        source: Where the bytes come from, for messages and for the result.
-        container: What the bytes were found in.
-        size_bytes: Bytes of all files of the model; by default those of the specification and of the weights.
+        open_storage: Opens a weight file by its name in the program; called once per file.
+        source: The path of the model, for error messages and the result.
+        container: The name of the container.
+        size_bytes: Total size of the model's files; by default, that of the specification and the weights.
 
     Raises:
-        NotAModelError: The bytes are something else.
-        CorruptModelError: They are a damaged model.
-        UnsupportedModelError: They are a model of a kind that the shipped specification does not know.
+        NotAModelError: The bytes are not a model specification.
+        CorruptModelError: The model is damaged.
+        UnsupportedModelError: The type of the model is unknown.
     """
     spec = _parse(data, source)
     if spec.WhichOneof("Type") is None:
@@ -97,7 +97,7 @@ def read_spec(
         model = _read_model(spec, open_storage)
     except RecursionError:
         raise CorruptModelError(
-            f"{_called(source)} nests its values too deeply to be read", _DAMAGED
+            f"the messages in {_display_name(source)} are nested too deeply", _DAMAGED
         ) from None
     weights_bytes = sum(file.size or 0 for file in model.weight_files)
     return replace(
@@ -109,7 +109,7 @@ def read_spec(
 
 
 def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
-    """A model, or a stage of a pipeline."""
+    """Reads a model, or a stage of a pipeline."""
     storages: dict[str, WeightStorage] = {}
 
     def open_blob(name: str, offset: int, type_: ir.TensorType) -> BlobData:
@@ -128,13 +128,13 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
     elif kind in EXTERNAL_READERS:
         content = read_external(kind, getattr(spec, kind))
     elif kind in _NETWORKS:
-        # Brings the operations, which take long to load.
+        # Imports the operations, which take long to load.
         from coremlscope.formats.neuralnetwork import read_network, with_sequences
 
         description = with_sequences(read_description(spec.description), getattr(spec, kind))
         content = read_network(kind, getattr(spec, kind), description.default, description.main)
     else:
-        # Brings the operations, which take long to load.
+        # Imports the operations, which take long to load.
         from coremlscope.classical import CLASSICAL_TYPES
 
         row = CLASSICAL_TYPES.get(kind)
@@ -155,7 +155,7 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
 
 
 def write_spec(model: ir.Model, write_value: ValueWriter) -> bytes:
-    """The bytes of the specification of an ML Program; the inverse of `read_spec`."""
+    """Serialises the specification of an ML Program; the inverse of `read_spec`."""
     assert isinstance(model.content, ir.Program)
     spec = schema.message_class("Model")(
         specificationVersion=model.spec_version, isUpdatable=model.is_updatable
@@ -167,22 +167,22 @@ def write_spec(model: ir.Model, write_value: ValueWriter) -> bytes:
 
 
 def resolve_weight_name(name: str) -> PurePosixPath:
-    """The path of a weight file relative to the folder of the model specification.
+    """Returns the path of a weight file relative to the folder of the model specification.
 
     Raises:
-        CorruptModelError: The name leads out of that folder.
+        CorruptModelError: The path leads outside the folder.
     """
     path = PurePosixPath(name.removeprefix(MODEL_PATH + "/"))
     if not is_inside(path):
         raise CorruptModelError(
-            f"the program refers to the weight file '{shown(name)}', which lies outside of the model",
+            f"the program refers to the weight file '{shown(name)}', which is outside the model",
             "do not use this file unless you trust its author; export or download the model again",
         )
     return path
 
 
 def is_inside(path: PurePosixPath) -> bool:
-    """True for a relative path that stays in its folder, on every operating system."""
+    """True for a relative path that stays inside its folder on every operating system."""
     return (
         bool(path.parts)
         and not path.is_absolute()
@@ -191,16 +191,16 @@ def is_inside(path: PurePosixPath) -> bool:
 
 
 def looks_like_spec(head: bytes) -> bool:
-    """True where the first bytes are those of a specification: its version, then its description or content.
+    """True if the first bytes are those of a specification: a version, then a description or content.
 
-    ONNX files start with a version, too, but go on with the name of their producer.
+    ONNX files also start with a version, but continue with the name of their producer.
     """
     if len(head) < 3 or head[0] != 0x08 or not 0 < head[1] < 0x80:
         return False
     if head[2] != _DESCRIPTION_TAG:
         return head[2] in _CONTENT_TAGS
     start = 3
-    while start < len(head) and head[start] & 0x80:  # the length, seven bits a byte
+    while start < len(head) and head[start] & 0x80:  # the length, with seven bits per byte
         start += 1
     return start + 1 >= len(head) or head[start] == 0 or head[start + 1] in _DESCRIPTION_FIELD_TAGS
 
@@ -214,37 +214,38 @@ def _parse(data: bytes, source: Path | None) -> Message:
         DecodeError,
         RecursionError,
         UnicodeDecodeError,
-    ):  # the last two come from protobuf's Python backend
+    ):  # the last two are raised by protobuf's Python backend
         pass
     what, hint = _other_content(data, source)
     if what:
-        raise NotAModelError(f"{_called(source)} is {what}, not a Core ML model", hint)
+        raise NotAModelError(f"{_display_name(source)} is {what}, not a Core ML model", hint)
     if looks_like_spec(data[:16]):
         raise CorruptModelError(
-            f"{_called(source)} starts like a Core ML model, but its content is damaged, truncated or "
-            "written in a layout that Apple never published",
+            f"{_display_name(source)} starts like a Core ML model, but its content is damaged, truncated or "
+            "in an unpublished format",
             _DAMAGED,
         )
-    raise NotAModelError(f"{_called(source)} is not a Core ML model", hint)
+    raise NotAModelError(f"{_display_name(source)} is not a Core ML model", hint)
 
 
 def _no_content(
     spec: Message, data: bytes, source: Path | None
 ) -> CorruptModelError | NotAModelError | UnsupportedModelError:
-    """What to raise for bytes that parse, but hold no model type."""
+    """Returns the error for bytes that can be parsed, but do not contain a model type."""
     what, hint = _other_content(data, source)
     if not data:
-        return NotAModelError(f"{_called(source)} is empty", hint)
+        return NotAModelError(f"{_display_name(source)} is empty", hint)
     if what:
-        return NotAModelError(f"{_called(source)} is {what}, not a Core ML model", hint)
+        return NotAModelError(f"{_display_name(source)} is {what}, not a Core ML model", hint)
     if not looks_like_spec(data[:16]):
-        return NotAModelError(f"{_called(source)} is not a Core ML model", hint)
+        return NotAModelError(f"{_display_name(source)} is not a Core ML model", hint)
     if spec.description.input or spec.description.output:
         return UnsupportedModelError(
-            f"{_called(source)} (specification version {spec.specificationVersion}) holds no known content",
+            f"the content of {_display_name(source)} (specification version {spec.specificationVersion}) is "
+            "unknown",
             "the file is truncated, or newer than this version of coremlscope",
         )
-    return CorruptModelError(f"{_called(source)} holds a version number, but no model", _DAMAGED)
+    return CorruptModelError(f"{_display_name(source)} contains a version number, but no model", _DAMAGED)
 
 
 def _other_content(data: bytes, source: Path | None) -> tuple[str, str]:
@@ -258,11 +259,11 @@ def _other_hint(source: Path | None) -> tuple[str, str]:
     what = _OTHER_SUFFIXES.get(source.suffix.lower(), "") if source else ""
     if what:
         return what, "convert it with coremltools first"
-    return "", "give a .mlpackage folder, a zip of one, or a .mlmodel file"
+    return "", "use a .mlpackage folder, a zip archive of one, or a .mlmodel file"
 
 
-def _called(source: Path | None) -> str:
-    return "the given data" if source is None else str(source)
+def _display_name(source: Path | None) -> str:
+    return "the data" if source is None else str(source)
 
 
 def _read_pipeline(spec: Message, kind: str, open_storage: StorageOpener) -> ir.Pipeline:

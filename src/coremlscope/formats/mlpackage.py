@@ -1,7 +1,8 @@
-"""Packages: a `.mlpackage` folder, or a zip archive of one.
+"""Reading of packages: `.mlpackage` folders and zip archives of them.
 
-`Manifest.json` names the root model item under `Data/`; weight files lie beside that item, under `weights/`.
-Nothing is ever unpacked by the names that an archive holds: members are read by name, so none can escape.
+`Manifest.json` names the root model item under `Data/`. Weight files are next to that item, under `weights/`.
+Archive members are read by name and never extracted to paths from the archive, so they cannot escape a
+folder.
 """
 
 from __future__ import annotations
@@ -30,42 +31,43 @@ MANIFEST = "Manifest.json"
 DATA = "Data"
 
 _INCOMPLETE = "the package is incomplete; copy or download the whole folder again"
-_HOSTILE = "do not use this package unless you trust its author; export or download the model again"
-#: What macOS adds to the archives that it makes.
+_MALICIOUS = "do not use this package unless you trust its author; export or download the model again"
+#: A folder that macOS adds to archives.
 _FINDER_NOISE = "__MACOSX/"
 _MAX_MANIFEST_BYTES = 16 * 2**20
-#: An archive member above this size is refused where it is packed more tightly than weights ever are.
+#: Archive members above this size are rejected if their compression ratio is higher than that of weights.
 _BOMB_BYTES, _BOMB_RATIO = 256 * 2**20, 100
 
 
 class _Files(Protocol):
-    """The files of a package, wherever they are kept. Paths are relative to the package and checked."""
+    """The files of a package, in a folder or an archive. Paths are relative to the package and checked."""
 
     def read(self, path: PurePosixPath) -> bytes:
-        """The content of a file."""
+        """Returns the content of a file."""
 
     def storage(self, name: str, path: PurePosixPath) -> WeightStorage:
-        """A weight file, present or not."""
+        """Returns a weight file, which may be missing."""
 
     def total_bytes(self) -> int:
-        """Bytes of all files."""
+        """Returns the total size of all files in bytes."""
 
 
 def read_mlpackage(path: Path, weights_dir: Path | None = None) -> ir.Model:
-    """Reads a `.mlpackage` folder. Weights are looked for in the package, or in `weights_dir`.
+    """Reads a `.mlpackage` folder. Weights are read from the package, or from `weights_dir`.
 
     Raises:
-        CorruptModelError: The package is incomplete, or its manifest is damaged or points outside of it.
+        CorruptModelError: The package is incomplete, or its manifest is damaged or points outside the
+            package.
     """
     return _read_package(_Folder(path), path, weights_dir)
 
 
 def read_archive(path: Path, weights_dir: Path | None = None) -> ir.Model:
-    """Reads a zip archive that holds one `.mlpackage` folder, or just what such a folder holds.
+    """Reads a zip archive that contains one `.mlpackage` folder or the content of one.
 
     Raises:
-        NotAModelError: The archive holds no package, or several.
-        CorruptModelError: The archive or the package is damaged or hostile.
+        NotAModelError: The archive does not contain exactly one package.
+        CorruptModelError: The archive or the package is damaged or malicious.
     """
     with _zip_errors(path), zipfile.ZipFile(path) as archive:
         return _read_package(_Archive(path, archive), path, weights_dir)
@@ -73,7 +75,7 @@ def read_archive(path: Path, weights_dir: Path | None = None) -> ir.Model:
 
 @contextlib.contextmanager
 def _zip_errors(path: Path) -> Iterator[None]:
-    """Wraps what `zipfile` raises for damaged, encrypted and exotic archives."""
+    """Wraps the exceptions of `zipfile` for damaged, encrypted and unsupported archives."""
     try:
         yield
     except (
@@ -87,7 +89,7 @@ def _zip_errors(path: Path) -> Iterator[None]:
     ) as error:
         raise CorruptModelError(
             f"the zip archive {path} cannot be read: {shown(str(error))}",
-            "unpack it with another program, or get it again",
+            "unpack it with another program, or download it again",
         ) from None
 
 
@@ -105,7 +107,7 @@ def _read_package(files: _Files, source: Path, weights_dir: Path | None) -> ir.M
 
 
 def _root_item(manifest: bytes, source: Path) -> PurePosixPath:
-    """Path of the model specification relative to the package."""
+    """Returns the path of the model specification, relative to the package."""
     try:
         content = json.loads(manifest)
         identifier = content["rootModelIdentifier"]
@@ -115,10 +117,12 @@ def _root_item(manifest: bytes, source: Path) -> PurePosixPath:
     except (ValueError, RecursionError):
         raise CorruptModelError(f"the manifest of {source} is not JSON", _INCOMPLETE) from None
     except (KeyError, TypeError):
-        raise CorruptModelError(f"the manifest of {source} names no root model", _INCOMPLETE) from None
+        raise CorruptModelError(
+            f"the root model is missing in the manifest of {source}", _INCOMPLETE
+        ) from None
     if not is_inside(PurePosixPath(path)):
         raise CorruptModelError(
-            f"the manifest of {source} points outside of the package: '{shown(path)}'", _HOSTILE
+            f"the manifest of {source} points outside the package: '{shown(path)}'", _MALICIOUS
         )
     return PurePosixPath(DATA, path)
 
@@ -126,7 +130,7 @@ def _root_item(manifest: bytes, source: Path) -> PurePosixPath:
 class _Folder:
     """A package on disk.
 
-    A file may be a link (the Hugging Face cache consists of them); a linked folder may not lead outside.
+    Files may be links, as in the Hugging Face cache. Links to folders must not lead outside the package.
     """
 
     def __init__(self, root: Path) -> None:
@@ -135,11 +139,11 @@ class _Folder:
     def read(self, path: PurePosixPath) -> bytes:
         full = self._locate(path)
         if not full.is_file():
-            raise CorruptModelError(f"the package {self._root} has no file {shown(str(path))}", _INCOMPLETE)
+            raise CorruptModelError(f"{shown(str(path))} is missing in the package {self._root}", _INCOMPLETE)
         limit = _MAX_MANIFEST_BYTES if path.name == MANIFEST else 2**31
         if full.stat().st_size > limit:
             raise CorruptModelError(
-                f"{shown(str(path))} of the package {self._root} is too large to be one", _HOSTILE
+                f"{shown(str(path))} in the package {self._root} is too large", _MALICIOUS
             )
         return full.read_bytes()
 
@@ -153,13 +157,13 @@ class _Folder:
         full = self._root / path
         if not full.parent.resolve().is_relative_to(self._root.resolve()):
             raise CorruptModelError(
-                f"{shown(str(path))} of the package {self._root} lies outside of it, behind a link", _HOSTILE
+                f"{shown(str(path))} in the package {self._root} is a link to outside the package", _MALICIOUS
             )
         return full
 
 
 class _Archive:
-    """A package inside of a zip archive; weight files are unpacked to nameless temporary files on use."""
+    """A package in a zip archive. Weight files are extracted to anonymous temporary files on first use."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
         self._path = path
@@ -169,18 +173,18 @@ class _Archive:
         self._prefix = self._find_package()
 
     def _find_package(self) -> str:
-        """What precedes the manifest's name: the package's folder, with a slash, or nothing."""
+        """Returns the package's folder with a trailing slash, or an empty string at the top level."""
         found = [path for path in map(PurePosixPath, self._members) if path.name == MANIFEST]
         top = [name for name in found if len(name.parts) == min(len(other.parts) for other in found)]
         if not top:
             raise NotAModelError(
-                f"the zip archive {self._path} holds no package ({MANIFEST} is missing)",
-                "zip the whole .mlpackage folder, or unpack the archive and give the model inside",
+                f"the zip archive {self._path} does not contain a package ({MANIFEST} is missing)",
+                "zip the whole .mlpackage folder, or unpack the archive and use the model in it",
             )
         if len(top) > 1:
             raise NotAModelError(
-                f"the zip archive {self._path} holds {len(top)} packages",
-                f"unpack it and give one of them, such as {top[0].parent}",
+                f"the zip archive {self._path} contains {len(top)} packages",
+                f"unpack it and use one of them, such as {top[0].parent}",
             )
         return str(top[0])[: -len(MANIFEST)]
 
@@ -188,29 +192,30 @@ class _Archive:
         info = self._members.get(self._prefix + str(path))
         if info is None:
             raise CorruptModelError(
-                f"the package in {self._path} has no file {shown(str(path))}", _INCOMPLETE
+                f"{shown(str(path))} is missing in the package in {self._path}", _INCOMPLETE
             )
         if path.name == MANIFEST and info.file_size > _MAX_MANIFEST_BYTES:
             raise CorruptModelError(
-                f"{shown(str(path))} of the package in {self._path} is too large to be one", _HOSTILE
+                f"{shown(str(path))} in the package in {self._path} is too large", _MALICIOUS
             )
-        self._refuse_bomb(info)
+        self._reject_bomb(info)
         return self._archive.read(info)
 
     def storage(self, name: str, path: PurePosixPath) -> WeightStorage:
         info = self._members.get(self._prefix + str(path))
         if info is None:
             return WeightStorage(name)
-        self._refuse_bomb(info)
+        self._reject_bomb(info)
         return WeightStorage(name, opener=lambda: self._unpack(info), size=info.file_size)
 
     def total_bytes(self) -> int:
         return sum(info.file_size for name, info in self._members.items() if name.startswith(self._prefix))
 
-    def _refuse_bomb(self, info: zipfile.ZipInfo) -> None:
+    def _reject_bomb(self, info: zipfile.ZipInfo) -> None:
         if info.file_size > _BOMB_BYTES and info.file_size > _BOMB_RATIO * max(info.compress_size, 1):
             raise CorruptModelError(
-                f"{shown(info.filename)} in {self._path} would unpack to {info.file_size} bytes",
+                f"{shown(info.filename)} in {self._path} would have an extracted size of "
+                f"{info.file_size} bytes",
                 "this looks like a zip bomb; unpack the archive yourself if you trust it",
             )
 

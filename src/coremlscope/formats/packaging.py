@@ -1,4 +1,4 @@
-"""Writes ML Programs as `.mlpackage` folders."""
+"""Writing of ML Programs as `.mlpackage` folders."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _AUTHOR = "com.apple.CoreML"
 _SPEC_NAME = "model.mlmodel"
 _WEIGHTS = "weights"
 
-#: Constants with at least this many elements go to the weight file, as coremltools does.
+#: Constants with at least this many elements are written to the weight file, as by coremltools.
 _BLOB_ELEMENTS = 10
-#: The types that Core ML finds in weight files before specification version 9 (iOS 18); after that, all.
+#: The element types that weight files may contain before specification version 9 (iOS 18), which allows all.
 _EARLY_BLOB_TYPES = {ir.DType.FP16, ir.DType.FP32, ir.DType.UINT8, ir.DType.INT8}
 _SPEC_IOS18 = 9
 
 
 def write_mlpackage(model: ir.Model, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Writes an ML Program as a package that reads back equal.
+    """Writes an ML Program as a package. Reading the package returns an equal model.
 
-    The package appears under its name only when it is complete. Constants of ten elements and more go to
-    `weights/weight.bin`, equal ones once. A constant whose weight file is absent keeps its reference to that
-    file, so the package is usable as soon as the file is put in place; new blobs then go to a file of another
-    name.
+    The package gets its final name only when it is complete. Constants with at least ten elements are written
+    to `weights/weight.bin`, equal ones once. A constant whose weight file is missing keeps its reference to
+    that file, so the package becomes usable when the file is added; other constants are then written to a
+    file with another name.
 
     Args:
-        model: A model that holds a program.
-        path: Where to write; the name must end in `.mlpackage`.
-        overwrite: Replace a package that is already there. Nothing but a package is ever replaced.
+        model: A model with a program.
+        path: The path of the package. It must end in `.mlpackage`.
+        overwrite: Replaces an existing package. Other files and folders are never replaced.
 
     Raises:
-        OutputError: The model is no ML Program, the path is taken or cannot be written.
-        ModelError: A weight file of `model` turns out to be damaged.
+        OutputError: The model is not an ML Program, or the path exists or cannot be written.
+        ModelError: A weight file of `model` is damaged.
     """
     target = Path(path)
     _check(model, target, overwrite)
@@ -57,7 +57,7 @@ def write_mlpackage(model: ir.Model, path: str | os.PathLike[str], *, overwrite:
     except OSError as error:
         raise OutputError(
             f"{target} cannot be written: {error.strerror or error}",
-            "check the folder, its permissions and the space left",
+            "check the folder, its permissions and the free space",
         ) from None
     except ValueError as error:
         raise OutputError(
@@ -69,22 +69,20 @@ def write_mlpackage(model: ir.Model, path: str | os.PathLike[str], *, overwrite:
 
 def _check(model: ir.Model, target: Path, overwrite: bool) -> None:
     if not isinstance(model.content, ir.Program):
-        raise OutputError(
-            f"a model of type {model.kind} cannot be written", "only ML programs can be written"
-        )
+        raise OutputError(f"models of type {model.kind} cannot be written", "only ML Programs can be written")
     if target.suffix != ".mlpackage":
         raise OutputError(
-            f"{target} does not end in .mlpackage", "Core ML knows packages by that suffix; add it"
+            f"{target} does not end in .mlpackage", "add this suffix, by which Core ML identifies packages"
         )
     if not target.parent.is_dir():
-        raise OutputError(f"there is no folder {target.parent}", "create the folder first")
+        raise OutputError(f"the folder {target.parent} does not exist", "create the folder first")
     if not os.path.lexists(target):
         return
     if not overwrite:
-        raise OutputError(f"{target} exists already", "choose another name, or allow overwriting")
+        raise OutputError(f"{target} already exists", "choose another name, or allow overwriting")
     if target.is_symlink() or not (target / MANIFEST).is_file():
         raise OutputError(
-            f"{target} exists and is not a package", "choose another name, or remove it yourself"
+            f"{target} already exists and is not a package", "choose another name, or remove it yourself"
         )
 
 
@@ -98,7 +96,7 @@ def _write(model: ir.Model, package: Path) -> None:
 
 
 def _manifest() -> str:
-    """The table of contents. Identifiers follow from the names, so equal models give equal packages."""
+    """Returns the manifest. Identifiers are derived from names, so equal models give equal packages."""
     items = ((_SPEC_NAME, "CoreML Model Specification"), (_WEIGHTS, "CoreML Model Weights"))
     entries = {
         str(uuid.uuid5(uuid.NAMESPACE_URL, f"{_AUTHOR}/{name}")).upper(): {
@@ -118,7 +116,7 @@ def _manifest() -> str:
 
 
 def _replace(target: Path, draft: Path) -> None:
-    """Moves the finished draft to its name; what was there comes back if that fails."""
+    """Renames the finished draft. Restores the previous package if that fails."""
     if not target.exists():
         draft.rename(target)
         return
@@ -133,7 +131,7 @@ def _replace(target: Path, draft: Path) -> None:
 
 
 class _Constants(contextlib.AbstractContextManager["_Constants"]):
-    """Decides for each constant whether it goes inline, into the weight file, or stays a reference."""
+    """Writes each constant inline, to the weight file, or as a reference to a missing file."""
 
     def __init__(self, model: ir.Model, folder: Path) -> None:
         absent = {data.storage.name for data in _absent_blobs(model)}

@@ -1,4 +1,4 @@
-"""ML Programs: the `Program` message of `MIL.proto` to and from `ir.Program`."""
+"""Conversion of ML Programs: the `Program` message of `MIL.proto` from and to `ir.Program`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from coremlscope.units import shown
 
 __all__ = ["ValueWriter", "read_program", "write_program"]
 
-_DAMAGED = "the file is damaged or hostile; export or download the model again"
+_DAMAGED = "the file is damaged or malicious; export or download the model again"
 
-#: What the blocks of control flow are to their owner, in Apple's order.
+#: Roles of the blocks of control flow operations, in Apple's order.
 BLOCK_NAMES = {"cond": ("true", "false"), "while_loop": ("cond", "body")}
 
 _Scope = MutableMapping[str, ir.Value]
@@ -25,11 +25,11 @@ _Scope = MutableMapping[str, ir.Value]
 def read_program(message: Message, open_blob: BlobOpener) -> ir.Program:
     """Reads a `Program` message.
 
-    Of each function the block of its own operation set is read. Nesting is bounded by protobuf's own limit of
-    100 levels, so recursion is safe here.
+    For each function, the block of its operation set is read. protobuf limits nesting to 100 levels, so
+    recursion is safe.
 
     Raises:
-        CorruptModelError: The program uses what it does not define, or its values do not fit their types.
+        CorruptModelError: The program uses an undefined value, or a value does not match its type.
     """
     reader = _Reader(open_blob)
     functions = {entry.key: reader.read_function(entry.key, entry.value) for entry in message.functions}
@@ -52,7 +52,7 @@ class _Reader:
         block = blocks.get(message.opset)
         if block is None:
             raise CorruptModelError(
-                f"function {shown(name)} has no block for its operation set '{shown(message.opset)}'",
+                f"the function {shown(name)} has no block for its operation set '{shown(message.opset)}'",
                 _DAMAGED,
             )
         inputs = self._read_values(message.inputs)
@@ -121,20 +121,20 @@ class _Reader:
             case "value":
                 return read_value(message.value, self._open_blob)
             case _:
-                raise CorruptModelError(f"an argument of {shown(op_id)} is bound to nothing", _DAMAGED)
+                raise CorruptModelError(f"an argument of {shown(op_id)} has no value", _DAMAGED)
 
 
 def _lookup(name: str, scope: Mapping[str, ir.Value], user: str) -> ir.Value:
     value = scope.get(name)
     if value is None:
         raise CorruptModelError(
-            f"{shown(user)} uses the value '{shown(name)}', which nothing defines before it", _DAMAGED
+            f"{shown(user)} uses the value '{shown(name)}' before its definition", _DAMAGED
         )
     return value
 
 
 class ValueWriter(Protocol):
-    """Decides where a constant's content goes, inline or into a weight file, and fills its message."""
+    """Fills a constant's message, and writes its content inline or to a weight file."""
 
     def __call__(self, constant: ir.Constant, message: Message, /) -> None: ...
 
@@ -155,7 +155,7 @@ def write_program(program: ir.Program, message: Message, write_value: ValueWrite
 
 
 def _write_block(graph: ir.Graph, message: Message, write_value: ValueWriter) -> None:
-    """Fills a `Block` but for its inputs, which functions keep elsewhere."""
+    """Fills a `Block`, except for its inputs, which functions store elsewhere."""
     message.SetInParent()
     _write_attributes(graph.attributes, message.attributes, write_value)
     message.outputs.extend(value.name for value in graph.outputs)

@@ -1,4 +1,4 @@
-"""A sample model to try things on: MobileNetV2 with made-up weights, built without coremltools."""
+"""A sample model: MobileNetV2 with random weights, built without coremltools."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _STAGES = (
 )
 _STEM_CHANNELS, _HEAD_CHANNELS = 32, 1280
 
-#: ImageNet's mean and standard deviation of each channel, for pixels from 0 to 1.
+#: ImageNet's mean and standard deviation of each channel, for pixels in 0 … 1.
 _MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-#: The one standard deviation for all channels that an image's scale allows.
+#: The common standard deviation of all channels, because an image's scale is a single number.
 _SCALE_STD = 0.226
 
 _DESCRIPTION = (
-    "A sample with MobileNetV2's structure and random weights: it shows speed and says nothing of images."
+    "A sample with MobileNetV2's structure and random weights: for timing only, results are meaningless."
 )
 
 
 def write_sample(path: str | os.PathLike[str], seed: int = 0, *, overwrite: bool = False) -> None:
-    """Writes the sample as a `.mlpackage` (7 MB); equal seeds give equal packages.
+    """Writes the sample as a `.mlpackage` (7 MB). Equal seeds give equal packages.
 
     Raises:
         OutputError: As in `write_mlpackage`.
@@ -45,16 +45,16 @@ def write_sample(path: str | os.PathLike[str], seed: int = 0, *, overwrite: bool
 
 
 def sample_model(seed: int = 0, *, size: int = 224, width: float = 1.0, classes: int = 1000) -> ir.Model:
-    """MobileNetV2 as torchvision builds it, batch normalisation folded into the convolutions.
+    """Builds MobileNetV2 as in torchvision, with batch normalisation folded into the convolutions.
 
-    Input is an RGB image, output the label and the probability of each class. Weights are fp16, drawn so that
-    the scale of the activations is kept from layer to layer (https://arxiv.org/abs/1502.01852).
+    The input is an RGB image. The outputs are the label and the probability of each class. Weights are fp16,
+    with a variance that preserves the scale of the activations (https://arxiv.org/abs/1502.01852).
 
     Args:
-        seed: Of the weights.
+        seed: The seed of the weights.
         size: Height and width of the image in pixels, a multiple of 32.
         width: Multiplier of the number of channels.
-        classes: The number of classes.
+        classes: Number of classes.
     """
     net = _Network(seed)
     image = ir.Value("image", ir.TensorType(ir.DType.FP32, (1, 3, size, size)))
@@ -88,13 +88,13 @@ def sample_model(seed: int = 0, *, size: int = 224, width: float = 1.0, classes:
 
 
 def _round_channels(channels: float) -> int:
-    """The nearest multiple of 8, at most 10 % below."""
+    """Rounds to the nearest multiple of 8 that is at most 10 % smaller."""
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded
 
 
 def _normalise(net: _Network, image: ir.Value) -> ir.Value:
-    """The preprocessing that coremltools makes of an image's scale and bias: pixels 0 to 255 to about ±2."""
+    """Appends coremltools' preprocessing for an image's scale and bias: pixels 0 … 255 to about ±2."""
     scale = net.constant("scale", np.float32(1 / (255 * _SCALE_STD)))
     scaled = net.op("mul", "image_scaled", image.type, x=image, y=scale)
     bias = np.array([-mean / std for mean, std in zip(_MEAN, _STD, strict=True)], np.float32)
@@ -106,7 +106,7 @@ def _normalise(net: _Network, image: ir.Value) -> ir.Value:
 def _inverted_residual(
     net: _Network, name: str, x: ir.Value, channels: int, expansion: int, stride: int
 ) -> ir.Value:
-    """Expand, filter each channel, project; with a shortcut where the shapes allow."""
+    """Appends expansion, depthwise convolution and projection, with a shortcut if the shapes allow it."""
     inner = expansion * _channels(x)
     y = x if expansion == 1 else net.conv(f"{name}_expand", x, inner, kernel=1)
     y = net.conv(f"{name}_depthwise", y, inner, kernel=3, stride=stride, groups=inner)
@@ -150,7 +150,7 @@ def _channels(value: ir.Value) -> int:
 
 
 class _Network:
-    """The operations so far, and the source of the weights."""
+    """A graph under construction, and the generator of its weights."""
 
     def __init__(self, seed: int) -> None:
         self.ops: list[ir.Op] = []
@@ -206,7 +206,7 @@ class _Network:
         groups: int = 1,
         activation: bool = True,
     ) -> ir.Value:
-        """Adds a padded convolution with its bias, and ReLU6 where asked for."""
+        """Adds a padded convolution with a bias and optionally ReLU6."""
         assert isinstance(x.type, ir.TensorType)
         assert x.type.shape is not None
         batch, fan_in, *sides = x.type.shape

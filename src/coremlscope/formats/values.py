@@ -1,4 +1,4 @@
-"""Types and values of a program: the messages of `MIL.proto` to and from `ir`."""
+"""Conversion of a program's types and values: the messages of `MIL.proto` from and to `ir`."""
 
 from __future__ import annotations
 
@@ -15,38 +15,55 @@ __all__ = ["read_type", "read_value", "write_immediate", "write_type"]
 
 #: Element types by their number in `MIL.proto`.
 _DTYPES = {
-    1: ir.DType.BOOL, 2: ir.DType.STRING,
-    10: ir.DType.FP16, 11: ir.DType.FP32, 12: ir.DType.FP64, 13: ir.DType.BF16,
-    21: ir.DType.INT8, 22: ir.DType.INT16, 23: ir.DType.INT32, 24: ir.DType.INT64, 25: ir.DType.INT4,
-    31: ir.DType.UINT8, 32: ir.DType.UINT16, 33: ir.DType.UINT32, 34: ir.DType.UINT64, 35: ir.DType.UINT4,
-    36: ir.DType.UINT2, 37: ir.DType.UINT1, 38: ir.DType.UINT6, 39: ir.DType.UINT3,
-    40: ir.DType.FP8_E4M3, 41: ir.DType.FP8_E5M2,
-}  # fmt: skip
+    1: ir.DType.BOOL,
+    2: ir.DType.STRING,
+    10: ir.DType.FP16,
+    11: ir.DType.FP32,
+    12: ir.DType.FP64,
+    13: ir.DType.BF16,
+    21: ir.DType.INT8,
+    22: ir.DType.INT16,
+    23: ir.DType.INT32,
+    24: ir.DType.INT64,
+    25: ir.DType.INT4,
+    31: ir.DType.UINT8,
+    32: ir.DType.UINT16,
+    33: ir.DType.UINT32,
+    34: ir.DType.UINT64,
+    35: ir.DType.UINT4,
+    36: ir.DType.UINT2,
+    37: ir.DType.UINT1,
+    38: ir.DType.UINT6,
+    39: ir.DType.UINT3,
+    40: ir.DType.FP8_E4M3,
+    41: ir.DType.FP8_E5M2,
+}
 _DTYPE_NUMBERS = {dtype: number for number, dtype in _DTYPES.items()}
 _MAX_DIMENSION = 2**63 - 1
-_MAX_RANK = 32  # of NumPy 1; Core ML allows 5
-_DAMAGED = "the file is damaged or hostile; export or download the model again"
+_MAX_RANK = 32  # the limit of NumPy 1; Core ML allows 5
+_DAMAGED = "the file is damaged or malicious; export or download the model again"
 
-#: Which field holds the inline elements of each type; `bytes` for all others (as coremltools writes them).
-_FIELDS = {
-    ir.DType.BOOL: "bools", ir.DType.STRING: "strings", ir.DType.FP32: "floats", ir.DType.FP64: "doubles",
-    ir.DType.INT16: "ints", ir.DType.UINT16: "ints", ir.DType.INT32: "ints",
-    ir.DType.INT64: "longInts", ir.DType.UINT64: "longInts",
-}  # fmt: skip
-_FIELD_NUMPY: dict[str, type] = {
-    "floats": np.float32, "doubles": np.float64, "ints": np.int32, "longInts": np.int64,
-    "bools": np.bool_, "strings": object,
-}  # fmt: skip
+#: The fields with inline elements: their NumPy type, and the element types stored in them. All other element
+#: types are stored in the field `bytes`, as by coremltools.
+_INLINE_FIELDS: dict[str, tuple[type, tuple[ir.DType, ...]]] = {
+    "bools": (np.bool_, (ir.DType.BOOL,)),
+    "strings": (object, (ir.DType.STRING,)),
+    "floats": (np.float32, (ir.DType.FP32,)),
+    "doubles": (np.float64, (ir.DType.FP64,)),
+    "ints": (np.int32, (ir.DType.INT16, ir.DType.UINT16, ir.DType.INT32)),
+    "longInts": (np.int64, (ir.DType.INT64, ir.DType.UINT64)),
+}
+_FIELDS = {dtype: field for field, (_, dtypes) in _INLINE_FIELDS.items() for dtype in dtypes}
 
-#: Turns a reference to a weight file (name, offset, type) into lazy data.
+#: Creates lazy data from a reference to a weight file (name, offset, type).
 BlobOpener = Callable[[str, int, ir.TensorType], ir.DataSource]
 
 
 def read_type(message: Message) -> ir.ValueType:
-    """The type that a `ValueType` message describes.
+    """Reads a `ValueType` message.
 
     Raises:
-        CorruptModelError: The message contradicts itself or names an unknown element type.
+        CorruptModelError: The message is inconsistent or has an unknown element type.
     """
     match message.WhichOneof("type"):
         case "tensorType":
@@ -68,8 +85,8 @@ def _read_tensor_type(message: Message) -> ir.TensorType:
     dtype = _DTYPES.get(message.dataType)
     if dtype is None:
         raise CorruptModelError(
-            f"a tensor has the unknown element type number {message.dataType}",
-            "the file is damaged or was written for a newer Core ML; look for a newer version of coremlscope",
+            f"a tensor has an unknown element type (number {message.dataType})",
+            "the file is damaged or was written for a newer Core ML; try a newer version of coremlscope",
         )
     dimensions = message.dimensions
     if message.rank < 0 or any(
@@ -124,21 +141,21 @@ def _write_dimension(size: int | None, message: Message) -> None:
 
 
 def read_value(message: Message, open_blob: BlobOpener, expected: ir.ValueType | None = None) -> ir.Constant:
-    """The constant that a `Value` message holds, or refers to.
+    """Reads the constant that a `Value` message contains or refers to.
 
     Args:
         message: The message.
-        open_blob: Makes the data of a constant that lies in a weight file.
-        expected: The type, where the message itself may leave it out (members of lists and dictionaries).
+        open_blob: Creates the data of a constant in a weight file.
+        expected: The type, if the message may omit it (members of lists and dictionaries).
 
     Raises:
-        CorruptModelError: Content and type do not fit together.
+        CorruptModelError: The content does not match the type.
     """
     has_type = message.type.WhichOneof("type") is not None
     type_ = read_type(message.type) if has_type or expected is None else expected
     if message.WhichOneof("value") == "blobFileValue":
         if not isinstance(type_, ir.TensorType) or type_.dtype is ir.DType.STRING or not type_.is_static:
-            raise CorruptModelError(f"a {ir.describe_type(type_)} cannot lie in a weight file", _DAMAGED)
+            raise CorruptModelError(f"a {ir.describe_type(type_)} cannot be in a weight file", _DAMAGED)
         blob = message.blobFileValue
         return ir.Constant(type_, open_blob(blob.fileName, blob.offset, type_))
     content = message.immediateValue
@@ -158,17 +175,17 @@ def read_value(message: Message, open_blob: BlobOpener, expected: ir.ValueType |
             for pair in content.dictionary.values:
                 members += [read_value(pair.key, open_blob, key), read_value(pair.value, open_blob, value)]
         case _:
-            raise _bad_constant(type_, f"holds a {kind} value")
+            raise _bad_constant(type_, f"has a {kind} value")
     return ir.Constant(type_, ir.Nested(tuple(members)))
 
 
 def _read_elements(message: Message, type_: ir.TensorType) -> ir.Array:
-    """Inline elements; the payload must have just the declared number, so it bounds what is allocated."""
+    """Reads inline elements. Their number must be the declared one, so the message limits the allocation."""
     if not type_.is_static:
         raise _bad_constant(type_, "has no fixed shape")
     field = message.WhichOneof("value") or _FIELDS.get(type_.dtype, "bytes")
     if (field == "strings") != (type_.dtype is ir.DType.STRING):
-        raise _bad_constant(type_, f"holds {field}")
+        raise _bad_constant(type_, f"has elements of type {field}")
     values = getattr(message, field).values
     needed, unit = (type_.nbytes, "bytes") if field == "bytes" else (type_.elements, "elements")
     if len(values) != needed:
@@ -176,7 +193,7 @@ def _read_elements(message: Message, type_: ir.TensorType) -> ir.Array:
     try:
         if field == "bytes":
             return unpack(values, type_)
-        elements: ir.Array = np.array(values, _FIELD_NUMPY[field])
+        elements: ir.Array = np.array(values, _INLINE_FIELDS[field][0])
         return _convert(elements, type_.dtype).reshape(type_.shape)  # type: ignore[arg-type]
     except (ValueError, OverflowError) as error:
         raise _bad_constant(type_, f"cannot be read ({error})") from None
@@ -187,7 +204,7 @@ def _bad_constant(type_: ir.ValueType, why: str) -> CorruptModelError:
 
 
 def _convert(elements: ir.Array, dtype: ir.DType) -> ir.Array:
-    """Inline elements in their own type; signed fields hold the bits of unsigned types of the same width."""
+    """Converts inline elements to their type. Signed fields may contain the bits of unsigned types."""
     if dtype is ir.DType.UINT64 and elements.dtype == np.int64:
         return elements.view(np.uint64)
     if dtype is ir.DType.UINT32 and elements.dtype == np.int32:
@@ -238,5 +255,5 @@ def _write_elements(array: ir.Array, dtype: ir.DType, message: Message) -> None:
 
 
 def new_value() -> Message:
-    """An empty `Value` message."""
+    """Creates an empty `Value` message."""
     return schema.message_class("MILSpec.Value")()

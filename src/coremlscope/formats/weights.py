@@ -1,9 +1,9 @@
-"""Weight files: blob storage version 2, read through one memory mapping a file, and written.
+"""Reading and writing of weight files: blob storage version 2. Each file is read through a memory mapping.
 
-A file starts with 64 bytes (`u32` count of blobs, `u32` version 2, zeros). Each blob is 64 bytes of metadata
-(`u32` 0xDEADBEEF, `u32` type, `u64` bytes, `u64` absolute offset of the data, `u64` padding in bits, zeros),
-then the data; both aligned to 64 bytes. A program refers to a blob by the offset of its metadata. Everything
-is little-endian.
+A file starts with a 64-byte header (`u32` count of blobs, `u32` version 2, zeros). Each blob has 64 bytes of
+metadata (`u32` 0xDEADBEEF, `u32` type, `u64` bytes, `u64` absolute offset of the data, `u64` padding in bits,
+zeros), followed by its data; both are aligned to 64 bytes. A program refers to a blob by the offset of its
+metadata. All numbers are little-endian.
 (Source: coremltools' `mlmodel/src/MILBlob/Blob/StorageFormat.hpp`.)
 """
 
@@ -32,27 +32,40 @@ _VERSION = 2
 
 #: Element types by their number in a weight file.
 BLOB_TYPES = {
-    1: ir.DType.FP16, 2: ir.DType.FP32, 3: ir.DType.UINT8, 4: ir.DType.INT8, 5: ir.DType.BF16,
-    6: ir.DType.INT16, 7: ir.DType.UINT16, 8: ir.DType.INT4, 9: ir.DType.UINT1, 10: ir.DType.UINT2,
-    11: ir.DType.UINT4, 12: ir.DType.UINT3, 13: ir.DType.UINT6, 14: ir.DType.INT32, 15: ir.DType.UINT32,
-    16: ir.DType.FP8_E4M3, 17: ir.DType.FP8_E5M2,
-}  # fmt: skip
+    1: ir.DType.FP16,
+    2: ir.DType.FP32,
+    3: ir.DType.UINT8,
+    4: ir.DType.INT8,
+    5: ir.DType.BF16,
+    6: ir.DType.INT16,
+    7: ir.DType.UINT16,
+    8: ir.DType.INT4,
+    9: ir.DType.UINT1,
+    10: ir.DType.UINT2,
+    11: ir.DType.UINT4,
+    12: ir.DType.UINT3,
+    13: ir.DType.UINT6,
+    14: ir.DType.INT32,
+    15: ir.DType.UINT32,
+    16: ir.DType.FP8_E4M3,
+    17: ir.DType.FP8_E5M2,
+}
 _BLOB_NUMBERS = {dtype: number for number, dtype in BLOB_TYPES.items()}
 
-#: How a Git LFS pointer starts, and the size that none reaches.
+#: The first bytes of a Git LFS pointer, and an upper limit of its size.
 _POINTER = b"version https://git-lfs."
 _LARGEST_POINTER = 1024
 
 
 class WeightStorage:
-    """One weight file, mapped on first use and shared by all of its blobs.
+    """A weight file, mapped on first use and shared by all of its blobs.
 
     Args:
-        name: The program's name of the file: `@model_path/weights/weight.bin`.
-        path: Where the file lies, present or not; None where it lies in no file of its own.
-        opener: Returns the open file where there is no path (a member of an archive, unpacked); the mapping
-            keeps its content alive.
-        size: Bytes of what `opener` returns.
+        name: The file's name in the program: `@model_path/weights/weight.bin`.
+        path: The path of the file, which may be missing; None if there is no separate file.
+        opener: If there is no path, returns the open file (an extracted archive member). The mapping keeps
+            its content alive.
+        size: Size of the file that `opener` returns, in bytes.
     """
 
     def __init__(
@@ -70,7 +83,7 @@ class WeightStorage:
 
     @property
     def size(self) -> int | None:
-        """Bytes of the file; None where it is absent, or only a Git LFS pointer stands in its place."""
+        """Size of the file in bytes; None if it is missing or a Git LFS pointer."""
         if self.path is None:
             return self._size
         if not self.path.is_file():
@@ -83,7 +96,7 @@ class WeightStorage:
 
     @property
     def is_available(self) -> bool:
-        """False where the file is absent, or only a Git LFS pointer stands in its place."""
+        """False if the file is missing or a Git LFS pointer."""
         return (
             self._view is not None
             or self._opener is not None
@@ -91,17 +104,18 @@ class WeightStorage:
         )
 
     def read(self, offset: int, size: int, what: str) -> memoryview:
-        """`size` bytes at `offset`, without a copy.
+        """Returns `size` bytes at `offset`, without copying.
 
         Raises:
-            MissingWeightsError: The file is absent or too short.
+            MissingWeightsError: The file is missing or too short.
         """
         view = self._map()
         if offset + size > len(view):
             file = f"{shown(self.name)} ({len(view)} bytes)"
             raise MissingWeightsError(
-                f"{what} at byte {offset} ({size} bytes) lies outside of {file}",
-                self._hint(view) or "the weight file is truncated or belongs to another model; get it again",
+                f"{what} at byte {offset} ({size} bytes) is outside {file}",
+                self._hint(view)
+                or "the weight file is truncated or belongs to another model; download it again",
             )
         return view[offset : offset + size]
 
@@ -114,7 +128,7 @@ class WeightStorage:
             except OSError as error:
                 raise MissingWeightsError(
                     f"the weight file {shown(self.name)} cannot be read: {error.strerror or error}",
-                    "put the file back where the model expects it, or download the whole package again",
+                    "put the file in the expected place, or download the whole package again",
                 ) from None
             self._view = memoryview(mapping)
         return self._view
@@ -125,8 +139,8 @@ class WeightStorage:
         if self.path is None or not self.path.is_file():
             where = "" if self.path is None else f" (expected at {shown(str(self.path))})"
             raise MissingWeightsError(
-                f"the weight file {shown(self.name)} is absent{where}",
-                "put the file where the model expects it; the model's structure can be read without it",
+                f"the weight file {shown(self.name)} is missing{where}",
+                "put the file in the expected place; the model's structure can be read without it",
             )
         return self.path.open("rb")
 
@@ -139,12 +153,12 @@ class WeightStorage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlobData:
-    """A constant's elements in a weight file; nothing is opened before they are asked for.
+    """A constant's elements in a weight file, which is opened on first access.
 
     Attributes:
         storage: The file.
-        offset: Where the blob's metadata starts.
-        type: The type that the program declares.
+        offset: Offset of the blob's metadata in bytes.
+        type: The type declared in the program.
     """
 
     storage: WeightStorage
@@ -153,55 +167,58 @@ class BlobData:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of the packed elements."""
+        """Size of the packed elements in bytes."""
         return self.type.nbytes or 0
 
     @property
     def is_available(self) -> bool:
-        """False where the weight file is absent."""
+        """False if the weight file is missing."""
         return self.storage.is_available
 
     def location(self) -> tuple[int, int]:
-        """Absolute offset and size in bytes of the packed elements, after all checks.
+        """Checks the blob, and returns the absolute offset and size of the packed elements in bytes.
 
         Raises:
-            MissingWeightsError: The file is absent or too short.
+            MissingWeightsError: The file is missing or too short.
             CorruptModelError: The metadata is damaged or contradicts the declared type.
         """
         what = f"the blob of a {ir.describe_type(self.type)}"
         self._check_version()
         metadata = self.storage.read(self.offset, _METADATA.size, what)
-        sentinel, number, size, start, _ = _METADATA.unpack(
-            metadata
-        )  # older writers left the padding undefined
+        # The last field is the padding, which older writers left undefined.
+        sentinel, number, size, start, _ = _METADATA.unpack(metadata)
         place = f"at byte {self.offset} of {shown(self.storage.name)}"
         if sentinel != _SENTINEL:
             raise CorruptModelError(
                 f"no blob starts {place} (found 0x{sentinel:08X} instead of 0x{_SENTINEL:08X})",
-                "the weight file is damaged or belongs to another model; get it again",
+                "the weight file is damaged or belongs to another model; download it again",
             )
         found = BLOB_TYPES.get(number)
         if found is not self.type.dtype:
             kind = f"unknown type {number}" if found is None else found.value
             raise CorruptModelError(
-                f"the blob {place} holds {kind}, but the program declares {ir.describe_type(self.type)}",
+                f"the blob {place} contains {kind}, but the program declares {ir.describe_type(self.type)}",
                 "the weight file belongs to another version of the model; get both from one source",
             )
         if size != self.type.nbytes:
             raise CorruptModelError(
-                f"the blob {place} has {size} bytes; {ir.describe_type(self.type)} needs {self.type.nbytes}",
+                f"the blob {place} has {size} bytes, but {ir.describe_type(self.type)} "
+                f"needs {self.type.nbytes}",
                 "the weight file belongs to another version of the model; get both from one source",
             )
         self.storage.read(start, size, what)
         return start, size
 
     def packed(self) -> memoryview:
-        """The elements as the file holds them; errors as in `location`."""
+        """Returns the packed elements. Errors are those of `location`."""
         start, size = self.location()
         return self.storage.read(start, size, "a blob")
 
     def numpy(self) -> ir.Array:
-        """The elements, unpacked; types that NumPy has are views of the mapping. Errors as in `location`."""
+        """Returns the unpacked elements. If NumPy has the type, they are a view of the mapping.
+
+        Errors are those of `location`.
+        """
         return unpack(self.packed(), self.type)
 
     def _check_version(self) -> None:
@@ -216,9 +233,9 @@ class BlobData:
 
 
 class BlobWriter:
-    """Appends blobs to a new weight file; equal blobs are stored once.
+    """Writes blobs to a new weight file. Equal blobs are stored once.
 
-    Use as a context manager: leaving it writes the header.
+    It is a context manager, which writes the header on exit.
     """
 
     def __init__(self, path: Path) -> None:
@@ -228,11 +245,11 @@ class BlobWriter:
 
     @staticmethod
     def accepts(dtype: ir.DType) -> bool:
-        """True for the element types that a weight file can hold."""
+        """True for element types that are allowed in weight files."""
         return dtype in _BLOB_NUMBERS
 
     def write(self, constant: ir.Constant) -> int:
-        """Stores a tensor and returns the offset that the program refers to."""
+        """Writes a tensor and returns the offset of its metadata."""
         import hashlib
 
         assert isinstance(constant.type, ir.TensorType)

@@ -1,4 +1,4 @@
-"""The one vocabulary: a model as frozen, typed Python values, free of any file format."""
+"""The intermediate representation: a model as frozen, typed Python values, independent of file formats."""
 
 from coremlscope.ir.classical import Classical
 from coremlscope.ir.data import Array, Constant, DataSource, Derived, Immediate, Nested, constant

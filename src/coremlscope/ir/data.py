@@ -1,4 +1,4 @@
-"""Constants: immediate values and lazily read weights."""
+"""Constants: immediate values, and weights that are read lazily."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ Array = npt.NDArray[np.generic]
 
 
 class DataSource(Protocol):
-    """Where a constant's elements come from. Nothing is read before `numpy()`."""
+    """The source of a constant's elements. Nothing is read before `numpy()` is called."""
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes that the data takes in the file (0 for derived data)."""
+        """Size of the data in the file, in bytes (0 for derived data)."""
 
     @property
     def is_available(self) -> bool:
-        """False where the file that should hold the data is absent."""
+        """False if the file with the data is missing."""
 
     def numpy(self) -> Array:
-        """The elements, unpacked, in the tensor's shape. The array may be a read-only file mapping.
+        """Returns the unpacked elements in the tensor's shape. The array may be a read-only file mapping.
 
         Raises:
-            MissingWeightsError: The file is absent or too short.
+            MissingWeightsError: The file is missing or too short.
         """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Immediate:
-    """Elements kept inline in the model file."""
+    """Elements stored inline in the model file."""
 
     array: Array
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes that the elements take inline."""
+        """Size of the elements in bytes."""
         return int(self.array.nbytes)
 
     @property
@@ -52,7 +52,7 @@ class Immediate:
         return True
 
     def numpy(self) -> Array:
-        """The elements."""
+        """Returns the elements."""
         return self.array
 
 
@@ -61,8 +61,8 @@ class Derived:
     """Elements computed on demand from other constants (a decompressed weight, a folded value).
 
     Attributes:
-        compute: Returns the elements; called anew each time, so callers keep what they need.
-        sources: The constants that `compute` reads; availability follows them.
+        compute: Returns the elements. It is called on every access; results are not cached.
+        sources: The constants that `compute` reads. The data is available if all of them are.
     """
 
     compute: Callable[[], Array]
@@ -70,16 +70,16 @@ class Derived:
 
     @property
     def stored_bytes(self) -> int:
-        """Derived data is not in the file."""
+        """0, because derived data is not in the file."""
         return 0
 
     @property
     def is_available(self) -> bool:
-        """True where every source can be read."""
+        """True if every source can be read."""
         return all(source.is_available for source in self.sources)
 
     def numpy(self) -> Array:
-        """Computes the elements."""
+        """Computes and returns the elements."""
         return self.compute()
 
 
@@ -88,23 +88,23 @@ class Nested:
     """A constant list, tuple or dictionary.
 
     Attributes:
-        items: The members; of a dictionary, keys and values in turn.
+        items: The members; for a dictionary, alternating keys and values.
     """
 
     items: tuple[Constant, ...]
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of all members."""
+        """Total size of all members in bytes."""
         return sum(item.data.stored_bytes for item in self.items)
 
     @property
     def is_available(self) -> bool:
-        """True where every member can be read."""
+        """True if every member can be read."""
         return all(item.is_available for item in self.items)
 
     def numpy(self) -> Array:
-        """The members as a one-dimensional object array."""
+        """Returns the members as a one-dimensional object array."""
         array = np.empty(len(self.items), dtype=object)
         for index, item in enumerate(self.items):
             array[index] = item.numpy()
@@ -115,7 +115,7 @@ class Nested:
 class Constant:
     """A value known before run time.
 
-    Equality compares type and content, wherever the content is kept.
+    Equality compares type and content, regardless of where the content is stored.
     """
 
     type: ValueType
@@ -123,15 +123,15 @@ class Constant:
 
     @property
     def is_available(self) -> bool:
-        """False where the content lies in a weight file that is absent."""
+        """False if the content is in a weight file that is missing."""
         return self.data.is_available
 
     def numpy(self) -> Array:
-        """The content in the type's shape; see `DataSource.numpy`."""
+        """Returns the content in the type's shape; see `DataSource.numpy`."""
         return self.data.numpy()
 
     def item(self) -> bool | int | float | str:
-        """The content of a one-element constant as a Python scalar."""
+        """Returns the content of a one-element constant as a Python scalar."""
         value = self.data.numpy().reshape(-1)[0]
         return value if isinstance(value, str) else value.item()
 
@@ -154,9 +154,9 @@ class Constant:
 
 
 def constant(value: object, dtype: DType | None = None) -> Constant:
-    """An immediate constant from a Python scalar, string, list or NumPy array.
+    """Creates an immediate constant from a Python scalar, string, list or NumPy array.
 
-    Python floats become fp32 and Python ints int32 unless `dtype` says otherwise.
+    Python floats become fp32 and Python ints int32, unless `dtype` is given.
     """
     array = np.asarray(value)
     if dtype is None:

@@ -1,7 +1,7 @@
-"""Models whose file does not hold what computes them: that is in Apple's systems, or in an app.
+"""Models whose computation is not in the file, but in Apple's operating systems or in an app.
 
-What their outputs are like is told by Apple's specification (`mlmodel/format/*.proto` of coremltools) and by
-the documentation of CreateMLComponents (`ImageFeaturePrint.revision`).
+The shapes of their outputs are from Apple's specification (`mlmodel/format/*.proto` of coremltools) and the
+documentation of CreateMLComponents (`ImageFeaturePrint.revision`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _IN_SYSTEM = "its network is part of Apple's systems and not of the file"
-_IN_LANGUAGE = "its parameters are in a form that only Apple's Natural Language framework reads"
+_IN_LANGUAGE = "its parameters can only be read by Apple's Natural Language framework"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class VisionFeaturePrint:
     """A network of Apple's Vision framework that turns an image into features.
 
     Attributes:
-        extractor: `scene` or `objects`; empty where the file tells neither.
-        version: Which one; 0 where the file does not tell.
-        output_names: Of `objects`: the outputs, the highest resolution first.
+        extractor: `scene` or `objects`; empty if unspecified.
+        version: The version of the extractor; 0 if unspecified.
+        output_names: For `objects`, the outputs, with the highest resolution first.
     """
 
     kind: ClassVar[str] = "visionFeaturePrint"
@@ -48,11 +48,11 @@ class VisionFeaturePrint:
 
     @property
     def image_size(self) -> int | None:
-        """Width and height of the image that it looks at, in pixels."""
+        """Width and height of the network's input image in pixels; None if unknown."""
         return {("scene", 1): 299, ("scene", 2): 360, ("objects", 1): 299}.get((self.extractor, self.version))
 
     def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
-        """The shapes of its outputs, where they are known."""
+        """Returns the known shapes of its outputs by name."""
         match self.extractor, self.version:
             case "scene", 1:
                 return dict.fromkeys(names, (2048,))
@@ -65,11 +65,11 @@ class VisionFeaturePrint:
 
 @dataclass(frozen=True, slots=True)
 class AudioFeaturePrint:
-    """A network of Apple's Sound Analysis framework that turns samples of sound into features.
+    """A network of Apple's Sound Analysis framework that turns audio samples into features.
 
     Attributes:
-        extractor: `sound`; empty where the file does not tell.
-        version: Which one; 0 where the file does not tell.
+        extractor: `sound`; empty if unspecified.
+        version: The version of the extractor; 0 if unspecified.
     """
 
     kind: ClassVar[str] = "audioFeaturePrint"
@@ -78,16 +78,16 @@ class AudioFeaturePrint:
     version: int
 
     def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
-        """The shapes of its outputs, where they are known."""
+        """Returns the known shapes of its outputs by name."""
         return dict.fromkeys(names, (512,)) if (self.extractor, self.version) == ("sound", 1) else {}
 
 
 @dataclass(frozen=True, slots=True)
 class SoundAnalysisPreprocessing:
-    """What Apple's Sound Analysis framework does to samples of sound before a network.
+    """The preprocessing of audio samples in Apple's Sound Analysis framework.
 
     Attributes:
-        extractor: `vggish`; empty where the file does not tell.
+        extractor: `vggish`; empty if unspecified.
     """
 
     kind: ClassVar[str] = "soundAnalysisPreprocessing"
@@ -95,19 +95,19 @@ class SoundAnalysisPreprocessing:
     extractor: str
 
     def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
-        """The shapes of its outputs, where they are known."""
+        """Returns the known shapes of its outputs by name."""
         return dict.fromkeys(names, (1, 96, 64)) if self.extractor == "vggish" else {}
 
 
 @dataclass(frozen=True, slots=True)
 class _OfLanguage:
-    """What the models of the Natural Language framework have in common.
+    """The common part of the Natural Language framework's models.
 
     Attributes:
         revision: The revision of the framework's algorithm.
-        language: A BCP 47 tag such as `en-US`; empty where the file does not tell.
-        data_bytes: Bytes of the parameters.
-        labels: What the model gives, where it is one of these.
+        language: A BCP 47 tag such as `en-US`; empty if unspecified.
+        data_bytes: Size of the parameters in bytes.
+        labels: The possible results of a classifier.
     """
 
     absent: ClassVar[str] = _IN_LANGUAGE
@@ -117,23 +117,23 @@ class _OfLanguage:
     labels: tuple[str, ...] = ()
 
     def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
-        """The shapes of its outputs: nothing of what such models give has a fixed shape."""
+        """Returns an empty mapping, because no output of these models has a fixed shape."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class TextClassifier(_OfLanguage):
-    """Gives a label to a text."""
+    """Classifies a text."""
 
     kind: ClassVar[str] = "textClassifier"
 
 
 @dataclass(frozen=True, slots=True)
 class WordTagger(_OfLanguage):
-    """Gives a tag to each word of a text.
+    """Tags each word of a text.
 
     Attributes:
-        roles: What each output holds (`tokens`, `tags`, `locations`, `lengths`), by the output's name.
+        roles: The content of each output (`tokens`, `tags`, `locations`, `lengths`), by output name.
     """
 
     kind: ClassVar[str] = "wordTagger"
@@ -142,78 +142,78 @@ class WordTagger(_OfLanguage):
 
 @dataclass(frozen=True, slots=True)
 class Gazetteer(_OfLanguage):
-    """Gives a label to each of a set of terms."""
+    """Maps each of a set of terms to a label."""
 
     kind: ClassVar[str] = "gazetteer"
 
 
 @dataclass(frozen=True, slots=True)
 class WordEmbedding(_OfLanguage):
-    """Gives a vector to each of a set of words."""
+    """Maps each of a set of words to a vector."""
 
     kind: ClassVar[str] = "wordEmbedding"
 
 
 @dataclass(frozen=True, slots=True)
 class CustomModel:
-    """A model that a class of an app computes.
+    """A model that is implemented by a class of an app.
 
     Attributes:
         class_name: The class.
-        parameters: What the class is given; of bytes only how many there are, in words.
-        description: What the author says of it.
+        parameters: Parameters of the class. Of byte strings, only the size is kept, as text.
+        description: The author's description.
     """
 
     kind: ClassVar[str] = "customModel"
-    absent: ClassVar[str] = "its code is a class of the app that it was made for, and not in the file"
+    absent: ClassVar[str] = "it is implemented by a class of an app, which is not in the file"
     class_name: str
     parameters: Mapping[str, str | int | float | bool]
     description: str = ""
 
     def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
-        """The shapes of its outputs: the class alone knows them."""
+        """Returns an empty mapping, because only the class knows the shapes."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedModel:
-    """A link to the file of another model.
+    """A link to another model file.
 
     Attributes:
-        file_name: What the other file is called.
-        search_path: The folders that it is looked for in, relative to the linking model; `:` between them.
+        file_name: The name of the other file.
+        search_path: The folders in which it is searched, relative to the linking model, separated by `:`.
     """
 
     kind: ClassVar[str] = "linkedModel"
-    absent: ClassVar[str] = "it is only a link to the file of another model; give that file instead"
+    absent: ClassVar[str] = "it is a link to another model file; use that file instead"
     file_name: str
     search_path: str
 
     def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
-        """The shapes of its outputs: the other file knows them."""
+        """Returns an empty mapping, because the shapes are in the other file."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class SerializedModel:
-    """A model in a form of its own.
+    """A model in a proprietary format.
 
     Attributes:
-        identifier: Says what wrote it.
-        data_bytes: Bytes of its content.
+        identifier: Identifies the format.
+        data_bytes: Size of the content in bytes.
     """
 
     kind: ClassVar[str] = "serializedModel"
-    absent: ClassVar[str] = "its content is in a form that only the framework reads which wrote it"
+    absent: ClassVar[str] = "its content can only be read by the framework that wrote it"
     identifier: str
     data_bytes: int
 
     def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
-        """The shapes of its outputs: the framework alone knows them."""
+        """Returns an empty mapping, because only the framework knows the shapes."""
         return {}
 
 
-#: Every kind of model whose file does not hold what computes it. `absent` says why, and goes on from a name.
+#: Every model type whose computation is not in the file. `absent` is the reason, as a clause.
 External = (
     VisionFeaturePrint
     | AudioFeaturePrint

@@ -1,4 +1,4 @@
-"""A program: functions, graphs, operations, values. Frozen, and free of any file format."""
+"""Programs: functions, graphs, operations and values, frozen and independent of file formats."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ __all__ = ["Argument", "Function", "Graph", "Layer", "Op", "Program", "Value"]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A named result of an operation, or an input of a graph, with the type that the file declares."""
+    """A named result of an operation or input of a graph, with the type declared in the file."""
 
     name: str
     type: ValueType
 
 
-#: What an operation's parameter is bound to.
+#: An argument of an operation's parameter.
 Argument = Value | Constant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """The layer of a neural network that an operation was made from.
+    """A layer of a neural network, from which operations were translated.
 
     Attributes:
-        name: The author's name of it.
+        name: The author's name for it.
         type: Apple's name of its type: `innerProduct`.
-        problem: Why the layer could not be made into operations of a program; empty where it could.
-        inputs: What it takes, as the file calls it.
-        outputs: What it gives, as the file calls it.
+        problem: The reason why the layer could not be translated into operations; empty if it was.
+        inputs: Names of its inputs in the file.
+        outputs: Names of its outputs in the file.
     """
 
     name: str
@@ -47,14 +47,14 @@ class Op:
     """One operation.
 
     Attributes:
-        id: Stable within the model: function, index in its graph, and so on downwards: `main/12`,
-            `main/7/body/3`. Every operation of the file counts, `const` included.
+        id: Stable path within the model: function, index in its graph, block, index in the block:
+            `main/12`, `main/7/body/3`. Indices count every operation in the file, including `const`.
         type: Apple's name of the operation without an opset: `conv`.
         inputs: The arguments of each parameter, in the file's order. A variadic parameter has several.
         outputs: The results.
-        blocks: Nested graphs of control flow, in the order in which Apple defines them.
-        attributes: What else the file says: `name`, for `const` also `val`.
-        layer: Where the model is a neural network, the layer that the operation is a part of.
+        blocks: Nested graphs of control flow, in Apple's order.
+        attributes: Other attributes in the file: `name`, and `val` for `const`.
+        layer: In a neural network, the layer from which the operation was translated.
     """
 
     id: str
@@ -67,7 +67,7 @@ class Op:
 
     @property
     def name(self) -> str:
-        """The author's name of the operation, else that of its first output, else its id."""
+        """The author's name for the operation, or else the name of its first output, or else its id."""
         given = self.attributes.get("name")
         if given is not None:
             return str(given.item())
@@ -75,7 +75,7 @@ class Op:
 
     @property
     def constant(self) -> Constant | None:
-        """The value of a `const` operation; None for all others."""
+        """The value of a `const` operation; None for all other operations."""
         return self.attributes.get("val") if self.type == "const" else None
 
 
@@ -84,10 +84,11 @@ class Graph:
     """A list of operations in execution order.
 
     Attributes:
-        name: What the block is to its owner: the function's name, or `body`, `cond`, `true`, `false`.
-        inputs: The values that come in.
+        name: The name of the function, or the role of a block: `body`, `cond`, `true`, `false`.
+        inputs: The input values.
         ops: The operations.
-        outputs: The values that go out; results of `ops`, of an enclosing graph, or inputs.
+        outputs: The output values: results of `ops` or of an enclosing graph, or inputs.
+        attributes: Attributes in the file.
     """
 
     name: str
@@ -97,7 +98,7 @@ class Graph:
     attributes: Mapping[str, Constant] = field(default_factory=dict)
 
     def walk(self) -> Iterator[Op]:
-        """Every operation, nested blocks included, each owner before its blocks."""
+        """Iterates over all operations, each before the operations of its nested blocks."""
         for op in self.ops:
             yield op
             for block in op.blocks:
@@ -106,16 +107,17 @@ class Graph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """An entry point.
+    """An entry point of a program.
 
     Attributes:
-        name: Its name; the default one is mostly `main`.
+        name: Its name, usually `main` for the default function.
         opset: Apple's name of the operation set: `CoreML7`.
-        graph: The body. Its inputs are the function's inputs, states included.
-        specialise: Makes the function anew for other shapes of its inputs; None where the body holds for all
-            shapes. What operations the layers of a neural network come to depends on their shapes.
-        layers: The layers of a neural network, nested ones included, in the file's order; operations refer to
-            these very objects.
+        graph: The body. Its inputs are the function's inputs, including states.
+        attributes: Attributes in the file.
+        specialise: Creates the function for other input shapes; None if the body is valid for all shapes.
+            The operations into which the layers of a neural network are translated depend on the shapes.
+        layers: The layers of a neural network in the file's order, including nested ones. The `layer`
+            attributes of operations are the same objects.
     """
 
     name: str
@@ -128,11 +130,13 @@ class Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """An ML Program, or a neural network in the same vocabulary.
+    """An ML Program, or a neural network translated into the same operations.
 
     Attributes:
-        functions: By name, in the file's order.
-        version: The version that the file gives its program.
+        functions: Functions by name, in the file's order.
+        version: The program's version in the file.
+        doc: The documentation string in the file.
+        attributes: Attributes in the file.
         kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, `neuralNetworkClassifier` or
             `neuralNetworkRegressor`.
     """
@@ -145,5 +149,5 @@ class Program:
 
     @property
     def is_network(self) -> bool:
-        """True for a neural network: its layers have no precision of their own."""
+        """True for a neural network, whose layers do not specify a precision."""
         return self.kind != "mlProgram"

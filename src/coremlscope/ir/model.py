@@ -1,4 +1,4 @@
-"""A model: a program (or another kind of content), its features and its metadata."""
+"""Models: a program or another kind of content, its features and its metadata."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class EnumeratedShapes:
-    """The shapes that a flexible feature may take (images: `(height, width)`)."""
+    """The allowed shapes of a flexible feature (images: `(height, width)`)."""
 
     shapes: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RangeShapes:
-    """Inclusive bounds of each dimension (images: height, width); an upper bound of -1 means unbounded."""
+    """Inclusive bounds of each dimension (images: height, width). An upper bound of -1 means unbounded."""
 
     bounds: tuple[tuple[int, int], ...]
 
@@ -54,15 +54,16 @@ ShapeFlexibility = EnumeratedShapes | RangeShapes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayFeature:
-    """A multi-array. `shape` is the default shape; `()` where the file gives none.
+    """A multi-array.
 
     Attributes:
         dtype: fp16, fp32, fp64, int32 or int8.
-        flexibility: Which other shapes are allowed.
-        default: The value that an absent optional input is filled with.
-        takes_sequences: True for inputs of neural networks of the older kind: besides the shapes above, which
-            are `[channels]` or `[channels, height, width]`, they take `[sequence, batch, channels, height,
-            width]`, with any number of steps and batches.
+        shape: The default shape; `()` if the file does not specify one.
+        flexibility: The other allowed shapes.
+        default: The value that fills a missing optional input.
+        takes_sequences: True for inputs of neural networks with legacy shape mapping. Besides the shapes
+            above, which are `[channels]` or `[channels, height, width]`, they accept `[sequence, batch,
+            channels, height, width]` with any sequence length and batch size.
     """
 
     dtype: DType
@@ -106,7 +107,7 @@ class DictionaryFeature:
 
 @dataclass(frozen=True, slots=True)
 class SequenceFeature:
-    """A sequence of `int64` or `string`; an upper bound of -1 means unbounded."""
+    """A sequence of `int64` or `string`. `bounds` are those of its length; -1 means unbounded."""
 
     element: str
     bounds: tuple[int, int] = (0, -1)
@@ -143,11 +144,15 @@ class Feature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionDescription:
-    """What one function takes and gives.
+    """The interface of a function.
 
     Attributes:
-        predicted_feature: Name of the output that holds a classifier's label; empty where there is none.
-        predicted_probabilities: Name of the output that holds a classifier's probabilities.
+        inputs: The inputs.
+        outputs: The outputs.
+        states: The states.
+        predicted_feature: Name of the output with a classifier's label; empty for other models.
+        predicted_probabilities: Name of the output with a classifier's probabilities; empty for other models.
+        training_inputs: The inputs for training of an updatable model.
     """
 
     inputs: tuple[Feature, ...]
@@ -160,9 +165,9 @@ class FunctionDescription:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The interface of each function, and which function is the default.
+    """The interface of each function, and the name of the default function.
 
-    A model with one function is described under `default`, by that name, whatever the file calls it.
+    The interface of a model with a single function is stored under the name `default`.
     """
 
     functions: Mapping[str, FunctionDescription]
@@ -176,7 +181,7 @@ class Description:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What the author says about the model."""
+    """The author's information about the model."""
 
     description: str = ""
     version: str = ""
@@ -187,7 +192,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Content that is recognised by kind and not read further.
+    """Content of which only the kind is read.
 
     Attributes:
         kind: Apple's name of the model type: `neuralNetwork`, `treeEnsembleClassifier`, …
@@ -198,11 +203,11 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Models that follow one another: each takes features of the pipeline, or of the models before it.
+    """A sequence of models, which take inputs of the pipeline and outputs of earlier models.
 
     Attributes:
         kind: Apple's name of the model type: `pipeline`, `pipelineClassifier` or `pipelineRegressor`.
-        names: What the models are called; empty strings for those without a name.
+        names: The names of the models; empty strings for models without a name.
         models: The models in order.
     """
 
@@ -213,7 +218,7 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class WeightFile:
-    """A weight file of the package. `size` is None where the file is absent."""
+    """A weight file of the package. `size` is in bytes, or None if the file is missing."""
 
     name: str
     size: int | None
@@ -221,17 +226,20 @@ class WeightFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A model, whatever container it came in.
+    """A model, independent of its container.
 
     Attributes:
         spec_version: Core ML's specification version.
-        content: What is inside.
-        source: Where it was read from; None for bytes. Not part of equality.
-        container: `mlpackage`, `mlmodel` or `mlmodelc`. Not part of equality.
-        size_bytes: Bytes of all files of the model. Not part of equality.
-        weight_files: The weight files that the program refers to. Not part of equality.
-        stage: Of a model in a pipeline that is being run or planned: where it stands there, such as `model0`
-            or `model1/model0`; the ids of its operations begin with it. Not part of equality.
+        description: The interfaces of its functions.
+        content: The program, or another kind of content.
+        metadata: The author's information.
+        is_updatable: True if the model can be trained on a device.
+        source: The path from which it was read; None for bytes. Ignored by equality.
+        container: `mlpackage`, `mlmodel` or `mlmodelc`. Ignored by equality.
+        size_bytes: Total size of the model's files. Ignored by equality.
+        weight_files: The weight files that the program refers to. Ignored by equality.
+        stage: For a model in a pipeline that is run or planned, its path in the pipeline, such as `model0` or
+            `model1/model0`; the ids of its operations begin with it. Ignored by equality.
     """
 
     spec_version: int

@@ -1,4 +1,4 @@
-"""The shapes of features before anyone asks for others."""
+"""Default shapes of features."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ __all__ = ["channels", "default_shape"]
 
 
 def channels(image: ImageFeature) -> int:
-    """How many planes the tensor of an image has: 3 for colour, 1 for grey."""
+    """Returns the number of channels of an image's tensor: 3 for colour, 1 for grey."""
     return 3 if image.color_space in ("RGB", "BGR") else 1
 
 
 def default_shape(type_: FeatureType) -> tuple[int, ...] | None:
-    """The tensor shape that a feature has by default; None where the file gives none or it is no tensor.
+    """Returns the default tensor shape of a feature. Images are `[1, channels, height, width]`.
 
-    Images are `[1, channels, height, width]`.
+    Returns:
+        The shape, or None if the file does not specify one or the feature is not a tensor.
     """
     match type_:
         case ImageFeature(_, width, height, flexibility):
             size = (height, width) if height and width else _first(flexibility)
             return None if size is None else (1, channels(type_), *size)
-        case ArrayFeature(dtype=_, shape=shape, flexibility=flexibility):
+        case ArrayFeature(shape=shape, flexibility=flexibility):
             return shape or _first(flexibility)
         case StateFeature(array):
             return default_shape(array)

@@ -1,4 +1,4 @@
-"""Types of the values of a program, in Apple's MIL vocabulary."""
+"""Types of the values of programs, with Apple's MIL names."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = [
     "describe_type",
 ]
 
-#: A tensor's shape; `None` is a dimension that is not known before run time.
+#: A tensor's shape. `None` is a dimension that is unknown before run time.
 Shape = tuple[int | None, ...]
 
 
 class DType(enum.Enum):
-    """An element type; the value is MIL's own name for it."""
+    """An element type. The value is its MIL name."""
 
     FP16 = "fp16"
     FP32 = "fp32"
@@ -53,7 +53,7 @@ class DType(enum.Enum):
 
     @property
     def bits(self) -> int:
-        """Bits that one element takes in a weight file (strings: 0)."""
+        """Size of an element in a weight file, in bits (strings: 0)."""
         return _BITS[self]
 
     @property
@@ -63,24 +63,24 @@ class DType(enum.Enum):
 
     @property
     def is_int(self) -> bool:
-        """True for signed and unsigned integers, sub-byte ones included; False for bool."""
+        """True for signed and unsigned integers, including sub-byte ones; False for bool."""
         return "int" in self.value
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
-        """The NumPy dtype in which unpacked elements are handed out.
+        """The NumPy dtype of unpacked elements.
 
-        Sub-byte integers are handed out one element a byte. The 8- and 16-bit floats that NumPy lacks are
-        handed out as float32.
+        Sub-byte integers are unpacked to one byte per element. 8- and 16-bit floats that NumPy lacks are
+        converted to float32.
         """
         return _NUMPY[self]
 
     @classmethod
     def of(cls, dtype: np.dtype[np.generic] | type[np.generic]) -> DType:
-        """The element type of a NumPy array (float64 and int64 are kept as they are).
+        """Returns the element type that corresponds to a NumPy dtype (float64 and int64 are kept).
 
         Raises:
-            TypeError: NumPy's type has no counterpart.
+            TypeError: NumPy's dtype has no counterpart.
         """
         kind = np.dtype(dtype)
         if kind.kind in "OUS":
@@ -90,49 +90,58 @@ class DType(enum.Enum):
                 return name
         if kind == np.dtype(np.bool_):
             return cls.BOOL
-        raise TypeError(f"no MIL element type for NumPy's {kind}")
+        raise TypeError(f"no MIL element type corresponds to NumPy's {kind}")
 
 
-_BITS = {
-    DType.FP16: 16, DType.FP32: 32, DType.FP64: 64, DType.BF16: 16, DType.FP8_E4M3: 8, DType.FP8_E5M2: 8,
-    DType.INT4: 4, DType.INT8: 8, DType.INT16: 16, DType.INT32: 32, DType.INT64: 64,
-    DType.UINT1: 1, DType.UINT2: 2, DType.UINT3: 3, DType.UINT4: 4, DType.UINT6: 6,
-    DType.UINT8: 8, DType.UINT16: 16, DType.UINT32: 32, DType.UINT64: 64,
-    DType.BOOL: 8, DType.STRING: 0,
-}  # fmt: skip
-
-_NUMPY: dict[DType, np.dtype[np.generic]] = {
-    DType.FP16: np.dtype(np.float16), DType.FP32: np.dtype(np.float32), DType.FP64: np.dtype(np.float64),
-    DType.INT8: np.dtype(np.int8), DType.INT16: np.dtype(np.int16), DType.INT32: np.dtype(np.int32),
-    DType.INT64: np.dtype(np.int64), DType.UINT8: np.dtype(np.uint8), DType.UINT16: np.dtype(np.uint16),
-    DType.UINT32: np.dtype(np.uint32), DType.UINT64: np.dtype(np.uint64), DType.BOOL: np.dtype(np.bool_),
-    DType.STRING: np.dtype(object), DType.BF16: np.dtype(np.float32), DType.FP8_E4M3: np.dtype(np.float32),
-    DType.FP8_E5M2: np.dtype(np.float32), DType.INT4: np.dtype(np.int8), DType.UINT1: np.dtype(np.uint8),
-    DType.UINT2: np.dtype(np.uint8), DType.UINT3: np.dtype(np.uint8), DType.UINT4: np.dtype(np.uint8),
-    DType.UINT6: np.dtype(np.uint8),
-}  # fmt: skip
+#: Size of an element in a weight file in bits, and the NumPy type of unpacked elements.
+_STORAGE: dict[DType, tuple[int, type[np.generic]]] = {
+    DType.FP16: (16, np.float16),
+    DType.FP32: (32, np.float32),
+    DType.FP64: (64, np.float64),
+    DType.BF16: (16, np.float32),
+    DType.FP8_E4M3: (8, np.float32),
+    DType.FP8_E5M2: (8, np.float32),
+    DType.INT4: (4, np.int8),
+    DType.INT8: (8, np.int8),
+    DType.INT16: (16, np.int16),
+    DType.INT32: (32, np.int32),
+    DType.INT64: (64, np.int64),
+    DType.UINT1: (1, np.uint8),
+    DType.UINT2: (2, np.uint8),
+    DType.UINT3: (3, np.uint8),
+    DType.UINT4: (4, np.uint8),
+    DType.UINT6: (6, np.uint8),
+    DType.UINT8: (8, np.uint8),
+    DType.UINT16: (16, np.uint16),
+    DType.UINT32: (32, np.uint32),
+    DType.UINT64: (64, np.uint64),
+    DType.BOOL: (8, np.bool_),
+    DType.STRING: (0, np.object_),
+}
+_BITS = {dtype: bits for dtype, (bits, _) in _STORAGE.items()}
+_NUMPY: dict[DType, np.dtype[np.generic]] = {dtype: np.dtype(kind) for dtype, (_, kind) in _STORAGE.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor. `shape` is `None` where not even the rank is known; `()` is a scalar."""
+    """A tensor. `shape` is `None` if the rank is unknown; `()` is a scalar."""
 
     dtype: DType
     shape: Shape | None
 
     @property
     def rank(self) -> int | None:
-        """The number of dimensions, where known."""
+        """The number of dimensions; None if unknown."""
         return None if self.shape is None else len(self.shape)
 
     @property
     def is_static(self) -> bool:
-        """True where every dimension is known."""
+        """True if every dimension is known."""
         return self.shape is not None and None not in self.shape
 
     @property
     def elements(self) -> int | None:
-        """The number of elements, where every dimension is known."""
+        """The number of elements; None if a dimension is unknown."""
         if self.shape is None:
             return None
         known = [d for d in self.shape if d is not None]
@@ -140,13 +149,13 @@ class TensorType:
 
     @property
     def nbytes(self) -> int | None:
-        """Bytes that the tensor takes on the device, packed, where the shape is known."""
+        """Size of the packed tensor in bytes; None if a dimension is unknown."""
         return None if self.elements is None else (self.elements * self.dtype.bits + 7) // 8
 
 
 @dataclass(frozen=True, slots=True)
 class ListType:
-    """A list of values of one type; `length` is `None` where it can grow."""
+    """A list of values of one type. `length` is `None` if the list can grow."""
 
     element: ValueType
     length: int | None
@@ -179,7 +188,7 @@ ValueType = TensorType | ListType | TupleType | DictType | StateType
 
 @functools.lru_cache(maxsize=4096)
 def describe_type(type_: ValueType) -> str:
-    """One type as MIL text writes it: `tensor<fp16, [1, 3, ?, ?]>`, `state<tensor<fp16, [8]>>`."""
+    """Formats a type as in MIL text: `tensor<fp16, [1, 3, ?, ?]>`, `state<tensor<fp16, [8]>>`."""
     match type_:
         case TensorType(dtype, None):
             return f"tensor<{dtype.value}, [...]>"

@@ -1,4 +1,4 @@
-"""From the intermediate representation to ONNX."""
+"""Lowers the intermediate representation to ONNX."""
 
 from coremlscope.lower.classical import lower_classical
 from coremlscope.lower.program import lower

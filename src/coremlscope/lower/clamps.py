@@ -1,4 +1,4 @@
-"""Chains of activations, factors and bounds that come to one activation."""
+"""Merges chains of activations, factors and bounds that are equivalent to one activation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,22 @@ from coremlscope.ops.program import MERGED
 
 __all__ = ["join_clamps"]
 
-#: How far a factor may be from one: what a third or a sixth and its inverse come to in single precision.
+#: Tolerance for a factor of one: the product of 1/3 or 1/6 and its inverse has this error in float32.
 _ROUNDING = 2.0**-20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Clamp:
-    """`min(max(factor * x + summand, low), high)`, which the nodes that made `through` have come to."""
+    """A chain of nodes that computes `min(max(factor * x + summand, low), high)`.
+
+    Attributes:
+        x: The name of the chain's input.
+        factor: The factor of `x`.
+        summand: The constant added to the product.
+        low: The lower bound; -inf if there is none.
+        high: The upper bound; inf if there is none.
+        through: The names of the values that the chain computes, in order.
+    """
 
     x: str
     factor: float = 1.0
@@ -46,23 +55,23 @@ class _Clamp:
 
     @property
     def is_bound(self) -> bool:
-        """True where all that happens to `x` are bounds."""
+        """True if the chain only bounds `x`."""
         is_bounded = math.isfinite(self.low) or math.isfinite(self.high)
         return is_bounded and abs(self.factor - 1) <= _ROUNDING and self.summand == 0
 
     @property
     def is_hard_sigmoid(self) -> bool:
-        """True where the result is between zero and one."""
+        """True if the bounds are zero and one."""
         return abs(self.low) <= _ROUNDING and abs(self.high - 1) <= _ROUNDING
 
 
 def join_clamps(
     nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], emitter: Emitter
 ) -> list[onnx.NodeProto]:
-    """Makes one node of each chain that only bounds its input, or only is a hard sigmoid of it.
+    """Replaces each chain that only bounds its input, or is a hard sigmoid of it, by one node.
 
-    Converters write `relu6` for neural networks as a ReLU, a factor of -1, a lower bound of -6 and the factor
-    again, and hard sigmoids likewise. Nodes within a chain that others read stay beside it.
+    Converters write `relu6` for neural networks as a ReLU, a factor of -1, a lower bound of -6 and a factor
+    of -1, and write hard sigmoids similarly. Nodes whose results other nodes read stay in the graph.
     """
     numbers = _numbers(emitter)
     clamps: dict[str, _Clamp] = {}
@@ -78,7 +87,7 @@ def join_clamps(
 
 
 def _numbers(emitter: Emitter) -> dict[str, float]:
-    """The single-precision scalars among the constants."""
+    """The float32 scalars among the constants, by name."""
     found = {}
     for tensor in emitter.initializers:
         if not tensor.dims and tensor.data_type == onnx.TensorProto.FLOAT:
@@ -87,14 +96,14 @@ def _numbers(emitter: Emitter) -> dict[str, float]:
 
 
 def _clamp(node: onnx.NodeProto, clamps: Mapping[str, _Clamp], numbers: Mapping[str, float]) -> _Clamp | None:
-    """What the node makes of the start of its chain; None where it is no link of one."""
+    """The chain that ends with this node; None if the node cannot be part of a chain."""
     link = _LINKS.get(node.op_type)
     if link is None:
         return None
     names = list(node.input)
     if node.op_type in ("Add", "Mul") and names[0] in numbers:
         names.reverse()
-    before = clamps.get(names[0]) or _Clamp(names[0])
+    before = clamps.get(names[0]) or _Clamp(x=names[0])
     after = link(before, node, [numbers.get(name) if name else math.nan for name in names[1:]])
     return None if after is None else replace(after, through=(*before.through, node.output[0]))
 
@@ -113,7 +122,7 @@ def _bounds(x: _Clamp, node: onnx.NodeProto, numbers: Sequence[Any]) -> _Clamp |
 
 def _factor(x: _Clamp, node: onnx.NodeProto, numbers: Sequence[Any]) -> _Clamp | None:
     (number,) = numbers
-    # Nothing times infinity would be left undefined.
+    # Zero and infinite factors are excluded, because their products with infinite bounds are undefined.
     return x.times(number) if number and math.isfinite(number) else None
 
 
@@ -128,8 +137,8 @@ def _hard_sigmoid(x: _Clamp, node: onnx.NodeProto, numbers: Sequence[Any]) -> _C
     return x.times(slope).plus(offset).within(0.0, 1.0) if slope else None
 
 
-#: What each kind of node does to a chain, given the numbers that it takes after its first input: None for
-#: one that is not known, not-a-number for one that is left out.
+#: The effect of each type of node on a chain, given the constants after its first input: None for an input
+#: that is not constant, NaN for an omitted input. A function returns None if the node ends the chain.
 _LINKS: Mapping[str, Callable[[_Clamp, onnx.NodeProto, Sequence[Any]], _Clamp | None]] = {
     "Add": _summand,
     "Clip": _bounds,
@@ -140,18 +149,18 @@ _LINKS: Mapping[str, Callable[[_Clamp, onnx.NodeProto, Sequence[Any]], _Clamp | 
 
 
 def _one_node(node: onnx.NodeProto, clamp: _Clamp, emitter: Emitter) -> onnx.NodeProto:
-    """The chain that ends with this node as a single one; the node itself where there is none for it."""
+    """One node for the chain that ends with this node; the node itself if no single node is equivalent."""
     if clamp.is_bound:
         if (clamp.low, clamp.high) == (0.0, math.inf):
-            made = onnx.helper.make_node("Relu", [clamp.x], list(node.output), name=node.name)
+            merged = onnx.helper.make_node("Relu", [clamp.x], list(node.output), name=node.name)
         else:
             ends = [
                 emitter.array(np.array(end, F32)).name if math.isfinite(end) else ""
                 for end in (clamp.low, clamp.high)
             ]
-            made = onnx.helper.make_node("Clip", [clamp.x, *ends], list(node.output), name=node.name)
+            merged = onnx.helper.make_node("Clip", [clamp.x, *ends], list(node.output), name=node.name)
     elif clamp.is_hard_sigmoid:
-        made = onnx.helper.make_node(
+        merged = onnx.helper.make_node(
             "HardSigmoid",
             [clamp.x],
             list(node.output),
@@ -161,5 +170,5 @@ def _one_node(node: onnx.NodeProto, clamp: _Clamp, emitter: Emitter) -> onnx.Nod
         )
     else:
         return node
-    made.metadata_props.add(key=MERGED, value="\n".join(clamp.through[:-1]))
-    return made
+    merged.metadata_props.add(key=MERGED, value="\n".join(clamp.through[:-1]))
+    return merged

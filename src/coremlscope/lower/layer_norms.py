@@ -1,4 +1,4 @@
-"""Layer normalizations that converters write for neural networks, which have no layer for most of them."""
+"""Merges layer normalizations that converters spell out, because neural networks have few layers for them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["join_layer_norms"]
 def join_layer_norms(
     nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], emitter: Emitter
 ) -> list[onnx.NodeProto]:
-    """Makes one node of a layer normalization that was spelled out.
+    """Replaces each spelled-out layer normalization by one node.
 
-    Converters know two spellings: mean and variance of rows that are reshaped into images, then a factor and
-    a summand; or mean, difference, square, sum, quotient and root, one by one.
+    Converters use two forms: a normalization of rows that are reshaped to images, followed by a factor and a
+    summand; or separate operations for mean, difference, square, sum, quotient and root.
     """
     finder = _Finder(nodes, emitter)
     joined: list[onnx.NodeProto] = []
@@ -36,7 +36,7 @@ def join_layer_norms(
 
 @dataclass(frozen=True, slots=True)
 class _Scaled:
-    """`value * gamma + beta`, and the names of what was computed on the way."""
+    """`value * gamma + beta`, and the names of the intermediate values."""
 
     value: str
     gamma: str
@@ -44,8 +44,18 @@ class _Scaled:
     through: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Norm:
+    """A normalization of `x` over the last axes, whose sizes are `shape`."""
+
+    x: str
+    shape: tuple[int, ...]
+    epsilon: float
+    through: tuple[str, ...]
+
+
 class _Finder:
-    """Looks for what made a value."""
+    """Matches the nodes that compute a value."""
 
     def __init__(self, nodes: Sequence[onnx.NodeProto], emitter: Emitter) -> None:
         self.emitter = emitter
@@ -75,7 +85,7 @@ class _Finder:
         return [] if array is None else [int(n) for n in array.reshape(-1)]
 
     def reshaped(self, name: str, shape: tuple[int, ...]) -> str:
-        """A constant with the same elements in another shape."""
+        """A constant with the elements of `name` in another shape."""
         if name in self.small:
             array = np.asarray(numpy_helper.to_array(self.small[name]))
             return self.emitter.array(array.reshape(shape)).name
@@ -92,7 +102,7 @@ class _Finder:
         return maker if maker is not None and maker.op_type == op_type else None
 
     def with_constant(self, node: onnx.NodeProto | None, op_type: str) -> tuple[str, str] | None:
-        """The operands of a node of two, the constant one last."""
+        """The operands of a binary node, the constant operand last; None if neither is constant."""
         if node is None or node.op_type != op_type:
             return None
         first, second = node.input
@@ -108,10 +118,10 @@ class _Finder:
             return None
         return _Scaled(factor[0], factor[1], summed[1], (summed[0], factor[0]))
 
-    # The two spellings
+    # The two forms
 
     def rows(self, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-        """Reshaped to images of one row, normalized, scaled, and reshaped back."""
+        """Matches rows that are reshaped to images, normalized, scaled and reshaped back."""
         if node.op_type != "Reshape":
             return None
         scaled = self.scaled(self.makers.get(node.input[0]))
@@ -141,14 +151,14 @@ class _Finder:
             "Reshape", [source.input[0], node.input[1]], [flat], name=f"{source.name}.rows"
         )
         self.emitter.owners[flat] = self.emitter.owners.get(source.output[0], "")
-        return [before, self.joined(node, flat, scaled, (width,), epsilon, through)]
+        return [before, self.joined(node, scaled, _Norm(flat, (width,), epsilon, through))]
 
     def is_row(self, name: str, width: int) -> bool:
         shape = self.shape(name) or ()
         return bool(shape) and shape[-1] == width == math.prod(shape)
 
     def spelled_out(self, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-        """`(x - mean) / sqrt(sum((x - mean)²) / n + epsilon)`, scaled, along the last axes."""
+        """Matches `(x - mean) / sqrt(sum((x - mean)²) / n + epsilon)`, scaled, over the last axes."""
         scaled = self.scaled(node)
         quotient = self.made_by(scaled.value, "Div") if scaled else None
         root = self.made_by(quotient.input[1], "Sqrt") if quotient else None
@@ -176,10 +186,17 @@ class _Finder:
         if not fits or epsilon is None:
             return None
         through = (
-            *scaled.through, root.output[0], root.input[0], variance[0], mean_square[0], total.input[0],
-            difference.output[0], mean.output[0],
-        )  # fmt: skip
-        return [self.joined(node, mean.input[0], scaled, shape[-len(axes) :], epsilon, through)]
+            *scaled.through,
+            root.output[0],
+            root.input[0],
+            variance[0],
+            mean_square[0],
+            total.input[0],
+            difference.output[0],
+            mean.output[0],
+        )
+        norm = _Norm(mean.input[0], shape[-len(axes) :], epsilon, through)
+        return [self.joined(node, scaled, norm)]
 
     def is_square(self, name: str, of: str) -> bool:
         maker = self.makers.get(name)
@@ -189,26 +206,19 @@ class _Finder:
             return bool(maker.input[1] == of)
         return bool(maker.op_type == "Pow" and self.number(maker.input[1]) == 2)
 
-    def joined(
-        self,
-        node: onnx.NodeProto,
-        x: str,
-        scaled: _Scaled,
-        shape: tuple[int, ...],
-        epsilon: float,
-        through: Sequence[str],
-    ) -> onnx.NodeProto:
-        parameters = [self.reshaped(name, shape) for name in (scaled.gamma, scaled.beta)]
-        made = onnx.helper.make_node(
+    def joined(self, node: onnx.NodeProto, scaled: _Scaled, norm: _Norm) -> onnx.NodeProto:
+        """One node that computes the outputs of `node`."""
+        parameters = [self.reshaped(name, norm.shape) for name in (scaled.gamma, scaled.beta)]
+        merged = onnx.helper.make_node(
             "LayerNormalization",
-            [x, *parameters],
+            [norm.x, *parameters],
             list(node.output),
             name=node.name,
-            axis=-len(shape),
-            epsilon=epsilon,
+            axis=-len(norm.shape),
+            epsilon=norm.epsilon,
         )
-        made.metadata_props.add(key=MERGED, value="\n".join(through))
-        return made
+        merged.metadata_props.add(key=MERGED, value="\n".join(norm.through))
+        return merged
 
 
 def _attribute(node: onnx.NodeProto, name: str) -> float | int | None:

@@ -1,4 +1,4 @@
-"""What is done to a graph once it is lowered: an ordered list of passes, each with its reason."""
+"""Graph passes that run after lowering, in order, each with its reason."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ __all__ = ["PASSES", "Pass", "used_names"]
 
 Nodes = list[onnx.NodeProto]
 
-#: How far apart neighbouring half-precision numbers are, relative to their size: constants are no nearer.
+#: The relative spacing of fp16 numbers, which limits the precision of constants.
 _FP16_SPACING = 2.0**-10
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One rewriting of the node list.
+    """A rewrite of the node list.
 
     Attributes:
-        name: What it is called.
-        reason: Why it exists.
-        run: From nodes, the names of the graph's outputs and what its constants are kept in to the new nodes.
+        name: The pass's name.
+        reason: Why the pass exists.
+        run: Returns the new nodes, given the nodes, the names of the graph's outputs and the emitter that
+            holds its constants.
     """
 
     name: str
@@ -44,7 +45,7 @@ def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 
 def used_names(nodes: Sequence[onnx.NodeProto]) -> set[str]:
-    """Every name that the nodes read, those read inside nested graphs included."""
+    """Every name that the nodes read, including reads inside nested graphs."""
     names: set[str] = set()
     for node in nodes:
         names.update(node.input)
@@ -65,14 +66,15 @@ def _rename_reads(node: onnx.NodeProto, names: dict[str, str]) -> None:
 
 
 def _name_outputs(nodes: Nodes, outputs: Sequence[str], emitter: Emitter) -> Nodes:
-    """Lets the node that makes an output carry the output's name, instead of a copy behind it."""
-    made = {name for node in nodes for name in node.output}
+    """Removes copies to outputs: the node that computes an output gets the output's name."""
+    computed = {name for node in nodes for name in node.output}
     renamed: dict[str, str] = {}
     kept = []
     for node in nodes:
-        copy = node.op_type == "Identity" and node.output[0] in outputs
-        if copy and node.input[0] in made and node.input[0] not in renamed and node.input[0] not in outputs:
-            renamed[node.input[0]] = node.output[0]
+        is_copy = node.op_type == "Identity" and node.output[0] in outputs
+        source = node.input[0] if is_copy else ""
+        if source in computed and source not in renamed and source not in outputs:
+            renamed[source] = node.output[0]
         else:
             kept.append(node)
     for node in kept:
@@ -84,7 +86,7 @@ def _name_outputs(nodes: Nodes, outputs: Sequence[str], emitter: Emitter) -> Nod
 
 
 def _drop_dead(nodes: Nodes, outputs: Sequence[str], emitter: Emitter) -> Nodes:
-    """Drops nodes that nothing reads, in nested graphs too."""
+    """Removes nodes whose results are not read, including those of nested graphs."""
     live = set(outputs)
     kept = []
     for node in reversed(nodes):
@@ -103,7 +105,10 @@ def _number(node: onnx.NodeProto, name: str) -> float:
 
 
 def _hard_swish(nodes: Nodes, outputs: Sequence[str], emitter: Emitter) -> Nodes:
-    """Makes one node of `x` times its hard sigmoid; what cuts `x` off where that product is zero goes."""
+    """Merges `x` times its hard sigmoid into one node.
+
+    A threshold of `x` is removed if the hard sigmoid is zero wherever the threshold applies.
+    """
     makers = {name: node for node in nodes for name in node.output}
     for node in nodes:
         if node.op_type != "Mul":
@@ -112,7 +117,7 @@ def _hard_swish(nodes: Nodes, outputs: Sequence[str], emitter: Emitter) -> Nodes
             sigmoid = makers.get(gate)
             if sigmoid is None or sigmoid.op_type != "HardSigmoid":
                 continue
-            x = _uncut(value, sigmoid, makers)
+            x = _without_threshold(value, sigmoid, makers)
             if sigmoid.input[0] not in (x, value):
                 continue
             if _is_standard(sigmoid):
@@ -126,37 +131,38 @@ def _hard_swish(nodes: Nodes, outputs: Sequence[str], emitter: Emitter) -> Nodes
     return nodes
 
 
-def _uncut(value: str, sigmoid: onnx.NodeProto, makers: Mapping[str, onnx.NodeProto]) -> str:
-    """What `value` was before it was cut off, where the hard sigmoid is zero for all that was cut."""
-    cut = makers.get(value)
+def _without_threshold(value: str, sigmoid: onnx.NodeProto, makers: Mapping[str, onnx.NodeProto]) -> str:
+    """The input of the threshold that computes `value`, if the hard sigmoid is zero below the threshold."""
+    threshold = makers.get(value)
     slope = _number(sigmoid, "alpha")
-    if cut is None or cut.op_type != "ThresholdedRelu" or slope <= 0:
+    if threshold is None or threshold.op_type != "ThresholdedRelu" or slope <= 0:
         return value
     zero = -_number(sigmoid, "beta") / slope
-    return cut.input[0] if _number(cut, "alpha") - zero <= abs(zero) * _FP16_SPACING else value
+    removable = _number(threshold, "alpha") - zero <= abs(zero) * _FP16_SPACING
+    return threshold.input[0] if removable else value
 
 
 def _is_standard(sigmoid: onnx.NodeProto) -> bool:
-    """Whether the constants are those of ONNX's HardSwish, which has none of its own, in single precision."""
+    """True if the constants equal those of ONNX's HardSwish, which are fixed, in float32."""
     return np.float32(_number(sigmoid, "alpha")) == np.float32(1 / 6) and _number(sigmoid, "beta") == 0.5
 
 
 PASSES: tuple[Pass, ...] = (
     Pass(
         "clamps",
-        "converters write a bound of a neural network as a chain; engines fuse one node with what is before",
+        "converters write bounds of neural networks as chains; engines fuse one node with its predecessor",
         join_clamps,
     ),
     Pass(
         "layer-norms",
-        "converters spell them out for neural networks; one node goes over the memory once, not ten times",
+        "converters spell them out for neural networks; one node reads the memory once instead of ten times",
         join_layer_norms,
     ),
     Pass(
         "hard-swish",
-        "converters write it as two activations and a product; an engine fuses it as one",
+        "converters write it as two activations and a product; engines run it as one node",
         _hard_swish,
     ),
-    Pass("name-outputs", "a copy behind every output would cost a pass over its memory", _name_outputs),
-    Pass("drop-dead", "ONNX Runtime runs nodes that nothing reads", _drop_dead),
+    Pass("name-outputs", "a copy of every output would cost memory bandwidth", _name_outputs),
+    Pass("drop-dead", "ONNX Runtime runs nodes whose results are not read", _drop_dead),
 )

@@ -1,4 +1,4 @@
-"""From a bound function to an ONNX program."""
+"""Lowers a bound function to an ONNX program."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = ["finish", "lower"]
 
 #: The first version of ONNX-ML with trees in float64.
 _ML_OPSET = 5
-#: The oldest ONNX file version that knows `ONNX_OPSET`.
+#: The oldest ONNX file version that supports `ONNX_OPSET`.
 _IR_VERSION = 10
-#: Alignment of each weight in the weight file, so that it can be mapped and used in place.
+#: The alignment of weights in the weight file, in bytes, so that they can be mapped and used in place.
 _ALIGNMENT = 64
 
 
@@ -43,10 +43,10 @@ def lower(bound: BoundFunction, precision: Precision = "fp32") -> OnnxProgram:
 
     Args:
         bound: The function.
-        precision: `fp16` rounds every result that is declared as fp16, and tells the ranges of these.
+        precision: `fp16` rounds every result that is declared as fp16, and records its range.
 
     Raises:
-        UnsupportedOpError: Names every operation, or form of one, that has no lowering.
+        UnsupportedOpError: Operations cannot be lowered. The error lists all of them.
     """
     lowerer = _Lowerer()
     graph = bound.graph
@@ -59,36 +59,57 @@ def lower(bound: BoundFunction, precision: Precision = "fp32") -> OnnxProgram:
         raise UnsupportedOpError(lowerer.unsupported)
     states = [lowerer.updated(state) for state in given_states]
     ranges = lowerer.rounding.port(lowerer.states) if lowerer.rounding is not None else None
-
-    return finish(lowerer.emitter, inputs, outputs, states, ranges, lowerer.folded)
+    return finish(lowerer.emitter, inputs, outputs, states=states, ranges=ranges, folded=lowerer.folded)
 
 
 def finish(
     emitter: Emitter,
     inputs: Sequence[Port],
     outputs: Sequence[Port],
+    *,
     states: Sequence[StatePort] = (),
     ranges: RangePort | None = None,
     folded: Iterable[str] = (),
 ) -> OnnxProgram:
-    """Runs the passes over the nodes and puts the program together; what is not used is left out."""
-    names = [p.value for p in outputs] + [s.updated for s in states if s.updated is not None]
-    names += [ranges.value] if ranges is not None else []
+    """Runs the passes over the emitted nodes and assembles the program, without unused constants.
+
+    Args:
+        emitter: The nodes, constants and owners.
+        inputs: The inputs, states excluded.
+        outputs: The outputs, states excluded.
+        states: The states.
+        ranges: The output of the ranges; None if fp16 results are not rounded.
+        folded: The ids of operations that need no node.
+    """
+    fed = [_info(port.value, port.dtype, port.type) for port in inputs]
+    fed += [_info(state.value, state.dtype, state.type) for state in states]
+    returned = [_info(port.value, port.dtype, port.type) for port in outputs]
+    returned += [_info(s.updated, s.dtype, s.type) for s in states if s.updated is not None]
+    if ranges is not None:
+        columns = TensorType(DType.FP64, (4, len(ranges.ops)))
+        returned.append(_info(ranges.value, np.dtype(np.float64), columns))
     nodes = emitter.nodes
     for pass_ in PASSES:
-        nodes = pass_.run(nodes, names, emitter)
+        nodes = pass_.run(nodes, [info.name for info in returned], emitter)
     used = used_names(nodes)
     slots, weights_bytes = _place([slot for slot in emitter.weights if slot.name in used])
     initializers = [tensor for tensor in emitter.initializers if tensor.name in used]
-    model = _model(nodes, initializers, slots, inputs, outputs, states, ranges)
+    graph = helper.make_graph(nodes, "main", fed, returned, initializers)
     return OnnxProgram(
-        model, slots, weights_bytes, emitter.owners, frozenset(folded),
-        tuple(inputs), tuple(outputs), tuple(states), ranges,
-    )  # fmt: skip
+        model=_model(graph, slots),
+        weights=slots,
+        weights_bytes=weights_bytes,
+        owners=emitter.owners,
+        folded=frozenset(folded),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        states=tuple(states),
+        ranges=ranges,
+    )
 
 
 def _place(slots: Sequence[WeightSlot]) -> tuple[tuple[WeightSlot, ...], int]:
-    """Gives each weight its place in the weight file; returns the file's length too."""
+    """Assigns an offset in the weight file to each weight; also returns the file's length in bytes."""
     placed, offset = [], 0
     for slot in slots:
         placed.append(replace(slot, offset=offset))
@@ -103,24 +124,8 @@ def _info(name: str, dtype: NumpyType, type_: TensorType | None) -> onnx.ValueIn
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape)
 
 
-def _model(
-    nodes: Sequence[onnx.NodeProto],
-    initializers: Sequence[onnx.TensorProto],
-    slots: Sequence[WeightSlot],
-    inputs: Sequence[Port],
-    outputs: Sequence[Port],
-    states: Sequence[StatePort],
-    ranges: RangePort | None,
-) -> onnx.ModelProto:
-    taken = [_info(p.value, p.dtype, p.type) for p in inputs] + [
-        _info(s.value, s.dtype, s.type) for s in states
-    ]
-    made = [_info(p.value, p.dtype, p.type) for p in outputs]
-    made += [_info(s.updated, s.dtype, s.type) for s in states if s.updated is not None]
-    if ranges is not None:
-        numbers = TensorType(DType.FP64, (4, len(ranges.ops)))
-        made.append(_info(ranges.value, np.dtype(np.float64), numbers))
-    graph = helper.make_graph(nodes, "main", taken, made, initializers)
+def _model(graph: onnx.GraphProto, slots: Sequence[WeightSlot]) -> onnx.ModelProto:
+    """The ONNX model of a graph, with the weights as external data."""
     for slot in slots:
         tensor = graph.initializer.add(
             name=slot.name, data_type=helper.np_dtype_to_tensor_dtype(slot.dtype), dims=slot.shape
@@ -129,7 +134,7 @@ def _model(
         for key, value in (("location", WEIGHTS_FILE), ("offset", slot.offset), ("length", slot.nbytes)):
             tensor.external_data.add(key=key, value=str(value))
     opsets = [helper.make_opsetid("", ONNX_OPSET)]
-    if any(node.domain == ML_DOMAIN for node in nodes):
+    if any(node.domain == ML_DOMAIN for node in graph.node):
         opsets.append(helper.make_opsetid(ML_DOMAIN, _ML_OPSET))
     model = helper.make_model(graph, opset_imports=opsets, producer_name="coremlscope")
     model.ir_version = _IR_VERSION
@@ -137,12 +142,12 @@ def _model(
 
 
 class _Lowerer:
-    """Walks a bound graph and lowers one operation after the other, going on after failures."""
+    """Lowers the operations of a bound graph in order, and continues after failures."""
 
     def __init__(self) -> None:
         self.emitter = Emitter()
         self.scope: dict[str, Tensor] = {}
-        #: The content of every state at the point that the walk has reached, by the state's name.
+        #: The current content of every state by name.
         self.states: dict[str, Tensor] = {}
         self.unsupported: list[tuple[str, str, str]] = []
         self.folded: set[str] = set()
@@ -158,10 +163,14 @@ class _Lowerer:
             tensor = Tensor(self.emitter.unique(value.name), carry(type_.dtype))
             if isinstance(given.type, StateType):
                 self.states[value.name] = tensor
-                states.append(StatePort(value.name, tensor.name, type_, tensor.dtype, None))
+                states.append(
+                    StatePort(
+                        name=value.name, value=tensor.name, type=type_, dtype=tensor.dtype, updated=None
+                    )
+                )
             else:
                 self.scope[value.name] = tensor
-                ports.append(Port(value.name, tensor.name, type_, tensor.dtype))
+                ports.append(Port(name=value.name, value=tensor.name, type=type_, dtype=tensor.dtype))
         return ports, states
 
     def outputs(self, graph: BoundGraph, results: Sequence[Tensor]) -> list[Port]:
@@ -169,14 +178,16 @@ class _Lowerer:
         for value, bound, tensor in zip(graph.graph.outputs, graph.outputs, results, strict=True):
             type_, is_flat = bound.type, False
             if tensor.labels is not None:
-                # A string and a dictionary in MIL; here the index and the probabilities that they come from.
+                # MIL returns a string and a dictionary; ONNX returns the label's index and the probabilities.
                 shape = (len(tensor.labels) if tensor.dtype == F32 else 1,)
                 type_, is_flat = TensorType(DType.of(tensor.dtype), shape), True
             if not isinstance(type_, TensorType):
                 self.unsupported.append(("output", value.name, "not a tensor"))
                 continue
             name = copy_out(self.emitter, tensor, value.name, is_flat=is_flat)
-            ports.append(Port(value.name, name, type_, tensor.dtype, tensor.labels))
+            ports.append(
+                Port(name=value.name, value=name, type=type_, dtype=tensor.dtype, labels=tensor.labels)
+            )
         return ports
 
     def updated(self, state: StatePort) -> StatePort:
@@ -196,7 +207,7 @@ class _Lowerer:
         return [self.result(value, bound, scope) for value, bound in pairs]
 
     def result(self, value: Value, bound: BoundValue, scope: Mapping[str, Tensor]) -> Tensor:
-        """A value that goes out of a graph."""
+        """An output of a graph."""
         if bound.constant is not None and isinstance(bound.type, TensorType):
             return self.emitter.weight(bound.constant, carry(bound.type.dtype), value.name)
         if value.name in scope:
@@ -231,16 +242,16 @@ class _Lowerer:
         except (CannotLower, CannotInfer) as error:
             return self.refuse(op, str(error))
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            # A damaged file may hold arguments of any kind; a row need not foresee them all.
-            text = f"its arguments are not what its definition asks for ({type(error).__name__}: {error})"
+            # Damaged files hold arguments of any type, which lowerings do not check.
+            text = f"its arguments contradict its definition ({type(error).__name__}: {error})"
             return self.refuse(op, text)
         finally:
             self.emitter.owner = outer
 
     def refuse(self, op: Op, reason: str) -> list[Tensor]:
-        """Notes an operation that cannot be lowered; stand-ins let the walk go on and find the others."""
+        """Records an operation that cannot be lowered; placeholders let the lowering find further ones."""
         problem = (op.type, op.id, reason)
-        if problem not in self.unsupported:  # a loop's condition is lowered twice
+        if problem not in self.unsupported:  # The condition of a loop is lowered twice.
             self.unsupported.append(problem)
         return [
             Tensor(

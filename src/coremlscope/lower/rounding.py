@@ -1,8 +1,7 @@
-"""Rounding to fp16 as a device does, and what the results were like while they were rounded.
+"""Rounds results to fp16 as a device does, and records their ranges.
 
-Each result that the program declares as fp16 is rounded once the operation is done: what happens inside an
-operation stays in float32, as in the wide accumulators of a device. Operations that only move elements have
-nothing to round.
+Each result that the program declares as fp16 is rounded after its operation. Arithmetic inside an operation
+stays in float32, as in the wide accumulators of a device. Operations that only move elements are not rounded.
 """
 
 from __future__ import annotations
@@ -19,25 +18,51 @@ from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 __all__ = ["Rounding"]
 
 _F64 = np.dtype(np.float64)
-#: Operations whose fp16 results are elements of their arguments, which were rounded before.
+#: Operations whose fp16 results are elements of their arguments, which are rounded already.
 _MOVING = frozenset(
-    {"batch_to_space", "concat", "depth_to_space", "expand_dims", "flatten2d", "gather", "gather_along_axis",
-     "gather_nd", "identity", "list_gather", "list_read", "pixel_shuffle", "pixel_unshuffle", "read_state",
-     "reshape", "reshape_like", "reverse", "reverse_sequence", "slice_by_index", "slice_by_size",
-     "sliding_windows", "space_to_batch", "space_to_depth", "split", "squeeze", "stack", "tile", "transpose"}
-)  # fmt: skip
-#: What is known of results before there are any; see `RangePort`.
+    {
+        "batch_to_space",
+        "concat",
+        "depth_to_space",
+        "expand_dims",
+        "flatten2d",
+        "gather",
+        "gather_along_axis",
+        "gather_nd",
+        "identity",
+        "list_gather",
+        "list_read",
+        "pixel_shuffle",
+        "pixel_unshuffle",
+        "read_state",
+        "reshape",
+        "reshape_like",
+        "reverse",
+        "reverse_sequence",
+        "slice_by_index",
+        "slice_by_size",
+        "sliding_windows",
+        "space_to_batch",
+        "space_to_depth",
+        "split",
+        "squeeze",
+        "stack",
+        "tile",
+        "transpose",
+    }
+)
+#: The range of no elements; see `RangePort`.
 _NOTHING = np.array([[-1.0], [0.0], [0.0], [0.0]])
 _IS_MAXIMUM = np.array([[True], [False], [False], [False]])
 
 
 class Rounding:
-    """Rounds results and keeps their ranges, those of nested operations in what flows through like a state.
+    """Rounds results and records their ranges. Ranges of nested operations are passed like states.
 
     Args:
-        emitter: Where the nodes go.
+        emitter: The emitter of the nodes.
         graph: The function's body.
-        states: Where the content of states is kept; gains an entry for each nested operation.
+        states: The content of the states by name. An entry for each nested operation is added.
     """
 
     def __init__(self, emitter: Emitter, graph: BoundGraph, states: MutableMapping[str, Tensor]) -> None:
@@ -55,7 +80,7 @@ class Rounding:
                 self._begin(inner, states)
 
     def results(self, op: Lowering, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        """An operation's results, the fp16 ones rounded and their range taken down."""
+        """Rounds an operation's fp16 results and records their range."""
         if not _rounds(op.view):
             return tensors
         results = []
@@ -65,10 +90,10 @@ class Rounding:
                 continue
             rounded = op.cast(op.cast(tensor, np.float16), F32)
             results.append(rounded)
-            self._take_down(op, _range(op, bound, tensor, rounded))
+            self._record(op, _range(op, bound, tensor, rounded))
         return results
 
-    def _take_down(self, op: Lowering, range_: Tensor) -> None:
+    def _record(self, op: Lowering, range_: Tensor) -> None:
         name = range_state(op.view.op.id)
         if op.has_state(name):
             before = op.state(name)
@@ -78,10 +103,10 @@ class Rounding:
         self._ops[op.view.op.id] = None
 
     def port(self, states: MutableMapping[str, Tensor]) -> RangePort:
-        """Puts all ranges into one value, once everything is lowered."""
+        """Concatenates all ranges in one value, after all operations are lowered."""
         ranges = [states[range_state(op_id)] for op_id in self._ops] or [self._emitter.array(_NOTHING[:, :0])]
-        (together,) = self._emitter.node("Concat", ranges, [_F64], {"axis": 1})
-        return RangePort(together.name, tuple(self._ops))
+        (concatenated,) = self._emitter.node("Concat", ranges, [_F64], {"axis": 1})
+        return RangePort(concatenated.name, tuple(self._ops))
 
 
 def _is_half(bound: BoundValue) -> bool:
@@ -90,22 +115,22 @@ def _is_half(bound: BoundValue) -> bool:
 
 
 def _rounds(view: OpView) -> bool:
-    """Operations that hold blocks only hand on what was rounded inside these."""
+    """True if an operation's results are rounded. Results of blocks are rounded inside the blocks."""
     return not view.op.blocks and view.op.type not in _MOVING and any(map(_is_half, view.outputs))
 
 
 def _range(op: Lowering, bound: BoundValue, exact: Tensor, rounded: Tensor) -> Tensor:
-    """The four numbers of a `RangePort`, one below the other."""
+    """The four numbers of a `RangePort`, as a column."""
     assert isinstance(bound.type, TensorType)
     exact, rounded = (op.reshape(tensor, [1, -1]) for tensor in (exact, rounded))
     nan, infinite = (op.emit(test, exact, dtype=BOOL) for test in ("IsNaN", "IsInf"))
     lost, none = op.emit("Or", nan, infinite), op.const([[-1]], F32)
     magnitude = op.emit("Where", lost, none, op.emit("Abs", exact), dtype=F32)
     if not bound.type.elements:
-        # No maximum is taken of nothing.
+        # The maximum of no elements is undefined.
         magnitude = op.emit("Concat", magnitude, none, axis=1)
     largest = op.emit("ReduceMax", magnitude, op.const([1], I64), keepdims=1)
     masks = op.emit("Concat", op.emit("IsInf", rounded, dtype=BOOL), infinite, nan, axis=0)
     counts = op.emit("ReduceSum", op.cast(masks, I32), op.const([1], I64), keepdims=1)
-    # Doubles hold both the magnitude and the counts.
+    # float64 represents both the magnitude and the counts.
     return op.emit("Concat", op.cast(largest, _F64), op.cast(counts, _F64), axis=0)

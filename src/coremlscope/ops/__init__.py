@@ -30,8 +30,9 @@ from coremlscope.ops import (
     unary,
 )
 from coremlscope.ops.spec import OpSpec
+from coremlscope.ops.traits import NO_TRAITS, Trait
 
-__all__ = ["OPS"]
+__all__ = ["OPS", "traits_of"]
 
 _FAMILIES: tuple[tuple[OpSpec, ...], ...] = (
     activation.OPS,
@@ -72,3 +73,14 @@ def _table() -> Mapping[str, OpSpec]:
 
 #: Every operation that is known, by Apple's name.
 OPS: Mapping[str, OpSpec] = _table()
+
+
+def traits_of(name: str) -> Trait:
+    """The traits of an operation by Apple's name; none where it has no row.
+
+    All operations whose name begins with `constexpr_` unpack a weight, those without a row included.
+    """
+    spec = OPS.get(name)
+    if spec is not None:
+        return spec.traits
+    return Trait.WEIGHT_DECOMPRESSION if name.startswith("constexpr_") else NO_TRAITS

@@ -10,6 +10,7 @@ import numpy as np
 from coremlscope.ops.emit import Lowering, Tensor
 from coremlscope.ops.infer import normal_axis, same_as
 from coremlscope.ops.spec import OpSpec, Work, moved
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotLower, OpView
 from coremlscope.ops.work import per_element
 
@@ -109,8 +110,14 @@ def _thresholded_relu(op: Lowering) -> Tensor:
     return op.emit("ThresholdedRelu", x, alpha=float(below))
 
 
-def _row(name: str, doc: str, lower: Callable[[Lowering], Tensor], flops: int) -> OpSpec:
-    return OpSpec(name, doc, same_as(), lower, per_element(flops))
+def _row(
+    name: str,
+    doc: str,
+    lower: Callable[[Lowering], Tensor],
+    flops: int,
+    traits: Trait = Trait.ACTIVATION,
+) -> OpSpec:
+    return OpSpec(name=name, doc=doc, traits=traits, infer=same_as(), lower=lower, work=per_element(flops))
 
 
 OPS: tuple[OpSpec, ...] = (
@@ -121,10 +128,23 @@ OPS: tuple[OpSpec, ...] = (
     _row("prelu", "x where x is above 0, else alpha·x with an alpha per channel.", _prelu, 2),
     _row("thresholded_relu", "x where x is at least alpha, else 0.", _thresholded_relu, 1),
     _row("elu", "x where x is above 0, else alpha·(exp(x) − 1).", _alpha("Elu", "alpha"), 4),
-    OpSpec("gelu", "The Gaussian error linear unit, exact or approximate.", same_as(), _gelu, _gelu_work),
-    _row("sigmoid", "1 / (1 + exp(−x)).", _alpha("Sigmoid"), 4),
-    _row("sigmoid_hard", "min(max(alpha·x + beta, 0), 1).", _alpha("HardSigmoid", "alpha", "beta"), 4),
-    _row("silu", "x·sigmoid(x).", _silu, 5),
+    OpSpec(
+        name="gelu",
+        doc="The Gaussian error linear unit, exact or approximate.",
+        traits=Trait.ACTIVATION,
+        infer=same_as(),
+        lower=_gelu,
+        work=_gelu_work,
+    ),
+    _row("sigmoid", "1 / (1 + exp(−x)).", _alpha("Sigmoid"), 4, Trait.ACTIVATION | Trait.GATE),
+    _row(
+        "sigmoid_hard",
+        "min(max(alpha·x + beta, 0), 1).",
+        _alpha("HardSigmoid", "alpha", "beta"),
+        4,
+        Trait.ACTIVATION | Trait.GATE,
+    ),
+    _row("silu", "x·sigmoid(x).", _silu, 5, Trait.ACTIVATION | Trait.GATED),
     _row("linear_activation", "alpha·x + beta.", _linear, 2),
     _row("scaled_tanh", "alpha·tanh(beta·x).", _scaled_tanh, 3),
     _row("softplus", "log(1 + exp(x)).", _alpha("Softplus"), 3),
@@ -136,5 +156,5 @@ OPS: tuple[OpSpec, ...] = (
     ),
     _row("softsign", "x / (1 + |x|).", _alpha("Softsign"), 3),
     # Per element: a comparison for the maximum, a subtraction, exp, an addition and a division.
-    _row("softmax", "exp(x) over its sum along one axis.", _softmax, 5),
+    _row("softmax", "exp(x) over its sum along one axis.", _softmax, 5, Trait.SOFTMAX),
 )

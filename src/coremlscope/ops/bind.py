@@ -110,7 +110,7 @@ class Binder:
         arguments = {
             name: tuple(_look_up(argument, scope) for argument in given) for name, given in op.inputs.items()
         }
-        view = OpView(op, arguments, self.opset)
+        view = OpView(op=op, inputs=arguments, opset=self.opset)
         if op.blocks:
             self.blocks(view, scope)
         view.outputs = self.results(view)

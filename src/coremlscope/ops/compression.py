@@ -13,6 +13,7 @@ from coremlscope.ops.emit import F32, I32, Lowering, Tensor
 from coremlscope.ops.folding import fold_constexpr, folding
 from coremlscope.ops.infer import normal_axis
 from coremlscope.ops.spec import OpSpec, Work, bytes_of, moved
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 __all__ = ["OPS"]
@@ -69,7 +70,7 @@ def _constexpr_work(view: OpView) -> Work:
         constant.type for name, constant in view.op.attributes.items() if name != "name"
     ]:
         size, known = bytes_of(type_)
-        total += Work(0, size, size, 0, known)
+        total += Work(flops=0, read_bytes=size, weight_bytes=size, written_bytes=0, is_complete=known)
     return total
 
 
@@ -325,74 +326,83 @@ def _affine_work(view: OpView) -> Work:
 
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
-        "constexpr_affine_dequantize",
-        "A weight kept in 8 bits with a scale and a zero point, for all of it or along an axis.",
-        _infer_affine,
-        _never_lowered,
-        _constexpr_work,
-        fold_constexpr(_unpack_affine),
+        name="constexpr_affine_dequantize",
+        doc="A weight kept in 8 bits with a scale and a zero point, for all of it or along an axis.",
+        traits=Trait.WEIGHT_DECOMPRESSION,
+        infer=_infer_affine,
+        lower=_never_lowered,
+        work=_constexpr_work,
+        fold=fold_constexpr(_unpack_affine),
     ),
     OpSpec(
-        "constexpr_blockwise_shift_scale",
-        "A weight kept in 4 or 8 bits with a scale and an offset for each block.",
-        _infer_blockwise,
-        _never_lowered,
-        _constexpr_work,
-        fold_constexpr(_unpack_blockwise),
+        name="constexpr_blockwise_shift_scale",
+        doc="A weight kept in 4 or 8 bits with a scale and an offset for each block.",
+        traits=Trait.WEIGHT_DECOMPRESSION,
+        infer=_infer_blockwise,
+        lower=_never_lowered,
+        work=_constexpr_work,
+        fold=fold_constexpr(_unpack_blockwise),
     ),
     OpSpec(
-        "constexpr_lut_to_dense",
-        "A weight kept as indices into tables of values, or of vectors.",
-        _infer_lut,
-        _never_lowered,
-        _constexpr_work,
-        fold_constexpr(_unpack_lut),
+        name="constexpr_lut_to_dense",
+        doc="A weight kept as indices into tables of values, or of vectors.",
+        traits=Trait.WEIGHT_DECOMPRESSION,
+        infer=_infer_lut,
+        lower=_never_lowered,
+        work=_constexpr_work,
+        fold=fold_constexpr(_unpack_lut),
     ),
     OpSpec(
-        "constexpr_sparse_to_dense",
-        "A weight of which only the elements that are not zero are kept.",
-        _infer_sparse,
-        _never_lowered,
-        _constexpr_work,
-        fold_constexpr(_unpack_sparse),
+        name="constexpr_sparse_to_dense",
+        doc="A weight of which only the elements that are not zero are kept.",
+        traits=Trait.WEIGHT_DECOMPRESSION,
+        infer=_infer_sparse,
+        lower=_never_lowered,
+        work=_constexpr_work,
+        fold=fold_constexpr(_unpack_sparse),
     ),
     OpSpec(
-        "constexpr_lut_to_sparse",
-        "The kept elements of a sparse weight, themselves kept as indices into tables.",
-        _infer_sparse_lut,
-        _never_lowered,
-        _constexpr_work,
-        fold_constexpr(_unpack_sparse_lut),
+        name="constexpr_lut_to_sparse",
+        doc="The kept elements of a sparse weight, themselves kept as indices into tables.",
+        traits=Trait.WEIGHT_DECOMPRESSION,
+        infer=_infer_sparse_lut,
+        lower=_never_lowered,
+        work=_constexpr_work,
+        fold=fold_constexpr(_unpack_sparse_lut),
     ),
     OpSpec(
-        "constexpr_sparse_blockwise_shift_scale",
-        "The kept elements of a sparse weight, themselves kept with a scale and an offset for each block.",
-        _infer_sparse_blockwise,
-        _never_lowered,
-        _constexpr_work,
-        fold_constexpr(_unpack_sparse_blockwise),
+        name="constexpr_sparse_blockwise_shift_scale",
+        doc="The kept elements of a sparse weight, themselves kept with a scale and an offset per block.",
+        traits=Trait.WEIGHT_DECOMPRESSION,
+        infer=_infer_sparse_blockwise,
+        lower=_never_lowered,
+        work=_constexpr_work,
+        fold=fold_constexpr(_unpack_sparse_blockwise),
     ),
     OpSpec(
-        "constexpr_cast",
-        "A weight kept as fp16 and used as fp32.",
-        _infer_constexpr_cast,
-        _never_lowered,
-        _constexpr_work,
-        fold_constexpr(_unpack_cast),
+        name="constexpr_cast",
+        doc="A weight kept as fp16 and used as fp32.",
+        traits=Trait.WEIGHT_DECOMPRESSION,
+        infer=_infer_constexpr_cast,
+        lower=_never_lowered,
+        work=_constexpr_work,
+        fold=fold_constexpr(_unpack_cast),
     ),
     OpSpec(
-        "quantize",
-        "Numbers rounded to 8-bit steps of a scale, from a zero point on.",
-        _infer_quantize,
-        _lower_quantize,
-        _affine_work,
+        name="quantize",
+        doc="Numbers rounded to 8-bit steps of a scale, from a zero point on.",
+        traits=Trait.CONVERSION,
+        infer=_infer_quantize,
+        lower=_lower_quantize,
+        work=_affine_work,
     ),
     OpSpec(
-        "dequantize",
-        "The numbers that 8-bit steps of a scale, from a zero point on, stand for.",
-        _infer_dequantize,
-        _lower_dequantize,
-        _affine_work,
-        folding(_fold_dequantize),
+        name="dequantize",
+        doc="The numbers that 8-bit steps of a scale, from a zero point on, stand for.",
+        traits=Trait.CONVERSION | Trait.DEQUANTIZATION,
+        infer=_infer_dequantize,
+        lower=_lower_dequantize,
+        work=_affine_work,
+        fold=folding(_fold_dequantize),
     ),
 )

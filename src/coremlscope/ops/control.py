@@ -9,6 +9,7 @@ from coremlscope.ir import Argument, Constant, ListType, Shape, TensorType, Valu
 from coremlscope.ops.bind import join
 from coremlscope.ops.emit import BOOL, I64, Lowering, NumpyType, Tensor, carry
 from coremlscope.ops.spec import OpSpec, Work, work_of
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, CannotInfer, CannotLower, OpView
 
 __all__ = ["OPS", "trip_count"]
@@ -90,10 +91,10 @@ def _work_cond(view: OpView) -> Work:
     if true == false:
         return true
     return Work(
-        min(true.flops, false.flops),
-        min(true.read_bytes, false.read_bytes),
-        min(true.weight_bytes, false.weight_bytes),
-        min(true.written_bytes, false.written_bytes),
+        flops=min(true.flops, false.flops),
+        read_bytes=min(true.read_bytes, false.read_bytes),
+        weight_bytes=min(true.weight_bytes, false.weight_bytes),
+        written_bytes=min(true.written_bytes, false.written_bytes),
         is_complete=False,
     )
 
@@ -201,9 +202,12 @@ def _passes(view: OpView, result: Argument) -> int | None:
 
 #: The comparison with its operands swapped.
 _MIRRORED = {
-    "less": "greater", "less_equal": "greater_equal", "greater": "less", "greater_equal": "less_equal",
+    "less": "greater",
+    "less_equal": "greater_equal",
+    "greater": "less",
+    "greater_equal": "less_equal",
     "not_equal": "not_equal",
-}  # fmt: skip
+}
 
 
 def _count(relation: str, start: int, step: int, limit: int) -> int | None:
@@ -269,18 +273,20 @@ def _integer(constant: Constant) -> int | None:
 
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
-        "cond",
-        "Runs one of two blocks, as a condition tells.",
-        _infer_cond,
-        _lower_cond,
-        _work_cond,
-        _fold_cond,
+        name="cond",
+        doc="Runs one of two blocks, as a condition tells.",
+        traits=Trait.CONTROL_FLOW,
+        infer=_infer_cond,
+        lower=_lower_cond,
+        work=_work_cond,
+        fold=_fold_cond,
     ),
     OpSpec(
-        "while_loop",
-        "Runs a block again and again while a condition holds.",
-        _infer_loop,
-        _lower_loop,
-        _work_loop,
+        name="while_loop",
+        doc="Runs a block again and again while a condition holds.",
+        traits=Trait.CONTROL_FLOW,
+        infer=_infer_loop,
+        lower=_lower_loop,
+        work=_work_loop,
     ),
 )

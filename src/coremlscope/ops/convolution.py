@@ -10,6 +10,7 @@ from coremlscope.ir import Array, Constant, Derived, DType, Shape, TensorType, V
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.infer import first_known
 from coremlscope.ops.spec import OpSpec, Work, moved
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.ops.window import Padding, Window, interleaved
 
@@ -149,19 +150,28 @@ def _transposed_work(view: OpView) -> Work:
 
 
 OPS: tuple[OpSpec, ...] = (
-    OpSpec("conv", "A convolution over one to three spatial axes.", _infer_conv, _lower_conv, _conv_work),
     OpSpec(
-        "conv_quantized",
-        "A convolution whose weights are 8-bit integers with a scale and an offset.",
-        _infer_conv,
-        _lower_conv_quantized,
-        _conv_work,
+        name="conv",
+        doc="A convolution over one to three spatial axes.",
+        traits=Trait.CONVOLUTION,
+        infer=_infer_conv,
+        lower=_lower_conv,
+        work=_conv_work,
     ),
     OpSpec(
-        "conv_transpose",
-        "A transposed convolution: each input element spreads over a window of the result.",
-        _infer_transposed,
-        _lower_transposed,
-        _transposed_work,
+        name="conv_quantized",
+        doc="A convolution whose weights are 8-bit integers with a scale and an offset.",
+        traits=Trait.CONVOLUTION,
+        infer=_infer_conv,
+        lower=_lower_conv_quantized,
+        work=_conv_work,
+    ),
+    OpSpec(
+        name="conv_transpose",
+        doc="A transposed convolution: each input element spreads over a window of the result.",
+        traits=Trait.CONVOLUTION | Trait.TRANSPOSED,
+        infer=_infer_transposed,
+        lower=_lower_transposed,
+        work=_transposed_work,
     ),
 )

@@ -15,6 +15,7 @@ from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, Tensor
 from coremlscope.ops.folding import Fold, folding
 from coremlscope.ops.infer import broadcast
 from coremlscope.ops.spec import OpSpec
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.ops.work import per_element
 
@@ -146,15 +147,32 @@ def _arithmetic(
     lower: Callable[[Lowering], Tensor],
     compute: Callable[[Array, Array], Array],
     flops: int = 1,
+    traits: Trait = Trait.ARITHMETIC,
 ) -> OpSpec:
-    return OpSpec(name, doc, _infer, lower, per_element(flops), _folding(compute))
+    return OpSpec(
+        name=name,
+        doc=doc,
+        traits=traits,
+        infer=_infer,
+        lower=lower,
+        work=per_element(flops),
+        fold=_folding(compute),
+    )
 
 
 def _comparison(
     name: str, doc: str, lower: Callable[[Lowering], Tensor], compute: Callable[[Array, Array], Array]
 ) -> OpSpec:
     infer = broadcast("x", "y", dtype=DType.BOOL)
-    return OpSpec(name, doc, infer, lower, per_element(1), _folding(compute))
+    return OpSpec(
+        name=name,
+        doc=doc,
+        traits=Trait.MASK,
+        infer=infer,
+        lower=lower,
+        work=per_element(1),
+        fold=_folding(compute),
+    )
 
 
 OPS: tuple[OpSpec, ...] = (
@@ -168,7 +186,12 @@ OPS: tuple[OpSpec, ...] = (
         _fold_real_div,
     ),
     _arithmetic(
-        "floor_div", "The quotient of two tensors, rounded down.", _floor_div, np.floor_divide, flops=2
+        "floor_div",
+        "The quotient of two tensors, rounded down.",
+        _floor_div,
+        np.floor_divide,
+        flops=2,
+        traits=Trait.ELEMENTWISE,
     ),
     _arithmetic(
         "mod",
@@ -176,8 +199,15 @@ OPS: tuple[OpSpec, ...] = (
         _mod,
         _fold_mod,
         flops=4,
+        traits=Trait.ELEMENTWISE,
     ),
-    _arithmetic("pow", "The first tensor raised to the power of the second.", _binary("Pow"), _power),
+    _arithmetic(
+        "pow",
+        "The first tensor raised to the power of the second.",
+        _binary("Pow"),
+        _power,
+        traits=Trait.ELEMENTWISE,
+    ),
     _arithmetic("maximum", "The larger of two elements.", _binary("Max"), np.maximum),
     _arithmetic("minimum", "The smaller of two elements.", _binary("Min"), np.minimum),
     _comparison("equal", "True where two tensors are equal.", _compare("Equal"), np.equal),

@@ -73,7 +73,7 @@ class Tensor:
     labels: tuple[str | int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WeightSlot:
     """A constant kept in the weight file.
 
@@ -209,7 +209,7 @@ class Emitter:
         else:
             tensor = Tensor(self.unique(stem), dtype)
             shape = tuple(d or 0 for d in type_.shape or ())
-            self.weights.append(WeightSlot(tensor.name, shape, dtype, constant))
+            self.weights.append(WeightSlot(name=tensor.name, shape=shape, dtype=dtype, constant=constant))
         self._constants[key] = tensor
         self._alive.append(constant)  # keeps id(constant) from being used again
         return tensor

@@ -13,6 +13,7 @@ from coremlscope.ops.emit import I32, I64, Lowering, Tensor
 from coremlscope.ops.folding import Fold, folding
 from coremlscope.ops.infer import normal_axis, same_as
 from coremlscope.ops.spec import Infer, OpSpec, Work, bytes_of
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 __all__ = ["OPS"]
@@ -276,7 +277,13 @@ def _gather_work(view: OpView) -> Work:
     size, known = bytes_of(view.output_type())
     indices, indices_known = bytes_of(view.type("indices"))
     is_weight = view.bound("x").constant is not None
-    return Work(0, size + indices, size if is_weight else 0, size, known and indices_known)
+    return Work(
+        flops=0,
+        read_bytes=size + indices,
+        weight_bytes=size if is_weight else 0,
+        written_bytes=size,
+        is_complete=known and indices_known,
+    )
 
 
 def _scatter_work(view: OpView) -> Work:
@@ -285,52 +292,64 @@ def _scatter_work(view: OpView) -> Work:
     indices, indices_known = bytes_of(view.type("indices"))
     data, data_known = bytes_of(view.type("data"))
     flops = 0 if view.text("mode", "add") == "update" else view.type("updates").elements or 0
-    return Work(flops, data + updates + indices, 0, data, known and indices_known and data_known)
+    return Work(
+        flops=flops,
+        read_bytes=data + updates + indices,
+        weight_bytes=0,
+        written_bytes=data,
+        is_complete=known and indices_known and data_known,
+    )
 
 
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
-        "gather",
-        "Slices of a tensor along an axis, by index.",
-        _infer_gather,
-        _lower_gather,
-        _gather_work,
-        _if_in_bounds(folding(_fold_gather), lambda view: [_gather_axes(view)[0]]),
+        name="gather",
+        doc="Slices of a tensor along an axis, by index.",
+        traits=Trait.GATHER,
+        infer=_infer_gather,
+        lower=_lower_gather,
+        work=_gather_work,
+        fold=_if_in_bounds(folding(_fold_gather), lambda view: [_gather_axes(view)[0]]),
     ),
     OpSpec(
-        "gather_along_axis",
-        "Elements of a tensor, each by an index of its own along an axis.",
-        _infer_gather_along_axis,
-        _lower_gather_along_axis,
-        _gather_work,
-        _if_in_bounds(folding(_fold_gather_along_axis), lambda view: [_along(view, "x")]),
+        name="gather_along_axis",
+        doc="Elements of a tensor, each by an index of its own along an axis.",
+        traits=Trait.GATHER,
+        infer=_infer_gather_along_axis,
+        lower=_lower_gather_along_axis,
+        work=_gather_work,
+        fold=_if_in_bounds(folding(_fold_gather_along_axis), lambda view: [_along(view, "x")]),
     ),
     OpSpec(
-        "gather_nd",
-        "Elements or slices of a tensor by index vectors.",
-        _infer_gather_nd,
-        _lower_gather_nd,
-        _gather_work,
+        name="gather_nd",
+        doc="Elements or slices of a tensor by index vectors.",
+        traits=Trait.GATHER,
+        infer=_infer_gather_nd,
+        lower=_lower_gather_nd,
+        work=_gather_work,
     ),
     OpSpec(
-        "scatter",
-        "A tensor with slices along an axis replaced, or combined with others, by index.",
-        _scattered(_scatter_updates),
-        _lower_scatter,
-        _scatter_work,
+        name="scatter",
+        doc="A tensor with slices along an axis replaced, or combined with others, by index.",
+        traits=Trait.SCATTER,
+        infer=_scattered(_scatter_updates),
+        lower=_lower_scatter,
+        work=_scatter_work,
     ),
     OpSpec(
-        "scatter_along_axis",
-        "A tensor with elements replaced, or combined with others, each by an index along an axis.",
-        _scattered(lambda view: view.shape("indices")),
-        _lower_scatter_along_axis,
-        _scatter_work,
+        name="scatter_along_axis",
+        doc="A tensor with elements replaced, or combined with others, each by an index along an axis.",
+        traits=Trait.SCATTER,
+        infer=_scattered(lambda view: view.shape("indices")),
+        lower=_lower_scatter_along_axis,
+        work=_scatter_work,
     ),
     OpSpec(
-        "scatter_nd",
-        "A tensor with elements or slices replaced, or combined with others, by index vectors.",
-        _scattered(_scatter_nd_updates),
-        _lower_scatter_nd,
-        _scatter_work,
+        name="scatter_nd",
+        doc="A tensor with elements or slices replaced, or combined with others, by index vectors.",
+        traits=Trait.SCATTER,
+        infer=_scattered(_scatter_nd_updates),
+        lower=_lower_scatter_nd,
+        work=_scatter_work,
     ),
 )

@@ -12,6 +12,7 @@ from coremlscope.ir import Shape, TensorType, ValueType
 from coremlscope.ops.emit import BOOL, F32, I32, Lowering, Tensor, carry
 from coremlscope.ops.infer import broadcast_shapes, first_known
 from coremlscope.ops.spec import OpSpec, Work, moved
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
 __all__ = ["OPS"]
@@ -248,14 +249,36 @@ def _attention_work(view: OpView) -> Work:
 
 
 OPS: tuple[OpSpec, ...] = (
-    OpSpec("linear", "x·weightᵀ + bias.", _infer_linear, _lower_linear, _linear_work),
-    OpSpec("matmul", "The product of matrices, batched.", _infer_matmul, _lower_matmul, _matmul_work),
-    OpSpec("einsum", "The product of tensors by an equation.", _infer_einsum, _lower_einsum, _einsum_work),
     OpSpec(
-        "scaled_dot_product_attention",
-        "softmax(query·keyᵀ / √features + mask)·value.",
-        _infer_attention,
-        _lower_attention,
-        _attention_work,
+        name="linear",
+        doc="x·weightᵀ + bias.",
+        traits=Trait.LINEAR,
+        infer=_infer_linear,
+        lower=_lower_linear,
+        work=_linear_work,
+    ),
+    OpSpec(
+        name="matmul",
+        doc="The product of matrices, batched.",
+        traits=Trait.MATRIX_PRODUCT,
+        infer=_infer_matmul,
+        lower=_lower_matmul,
+        work=_matmul_work,
+    ),
+    OpSpec(
+        name="einsum",
+        doc="The product of tensors by an equation.",
+        traits=Trait.MATRIX_PRODUCT,
+        infer=_infer_einsum,
+        lower=_lower_einsum,
+        work=_einsum_work,
+    ),
+    OpSpec(
+        name="scaled_dot_product_attention",
+        doc="softmax(query·keyᵀ / √features + mask)·value.",
+        traits=Trait.ATTENTION,
+        infer=_infer_attention,
+        lower=_lower_attention,
+        work=_attention_work,
     ),
 )

@@ -12,6 +12,7 @@ from coremlscope.ir import Constant, DType, ListType, Shape, TensorType, ValueTy
 from coremlscope.ops.emit import BOOL, I32, I64, Lowering, Tensor, carry
 from coremlscope.ops.infer import first_known
 from coremlscope.ops.spec import OpSpec, Work, bytes_of, free, moved_output
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
 __all__ = ["OPS"]
@@ -147,36 +148,63 @@ def _grown(op: Lowering, items: Tensor, indices: Tensor, values: Tensor) -> Tens
 def _work_put(view: OpView) -> Work:
     """What is put in is read and written once."""
     size, known = bytes_of(view.type("value"))
-    return Work(0, size, 0, size, known)
+    return Work(flops=0, read_bytes=size, weight_bytes=0, written_bytes=size, is_complete=known)
 
 
 def _work_make(view: OpView) -> Work:
     """The list is written once."""
     size, known = bytes_of(view.outputs[0].type)
-    return Work(0, 0, 0, size, known)
+    return Work(flops=0, read_bytes=0, weight_bytes=0, written_bytes=size, is_complete=known)
 
 
 OPS: tuple[OpSpec, ...] = (
-    OpSpec("make_list", "A new list of zero tensors of one shape.", _infer_make, _lower_make, _work_make),
     OpSpec(
-        "list_length", "The number of elements of a list.", _infer_length, _lower_length, free, _fold_length
-    ),
-    OpSpec("list_read", "One element of a list.", _infer_read, _lower_take("index"), moved_output),
-    OpSpec(
-        "list_gather", "Elements of a list, stacked.", _infer_gather, _lower_take("indices"), moved_output
-    ),
-    OpSpec(
-        "list_write",
-        "The list with one element replaced; it grows where it is too short.",
-        _infer_put(stacked=False),
-        _lower_write,
-        _work_put,
+        name="make_list",
+        doc="A new list of zero tensors of one shape.",
+        traits=Trait.LIST,
+        infer=_infer_make,
+        lower=_lower_make,
+        work=_work_make,
     ),
     OpSpec(
-        "list_scatter",
-        "The list with several elements replaced; it grows where it is too short.",
-        _infer_put(stacked=True),
-        _lower_scatter,
-        _work_put,
+        name="list_length",
+        doc="The number of elements of a list.",
+        traits=Trait.LIST,
+        infer=_infer_length,
+        lower=_lower_length,
+        work=free,
+        fold=_fold_length,
+    ),
+    OpSpec(
+        name="list_read",
+        doc="One element of a list.",
+        traits=Trait.LIST,
+        infer=_infer_read,
+        lower=_lower_take("index"),
+        work=moved_output,
+    ),
+    OpSpec(
+        name="list_gather",
+        doc="Elements of a list, stacked.",
+        traits=Trait.LIST,
+        infer=_infer_gather,
+        lower=_lower_take("indices"),
+        work=moved_output,
+    ),
+    OpSpec(
+        name="list_write",
+        doc="The list with one element replaced; it grows where it is too short.",
+        traits=Trait.LIST,
+        infer=_infer_put(stacked=False),
+        lower=_lower_write,
+        work=_work_put,
+    ),
+    OpSpec(
+        name="list_scatter",
+        doc="The list with several elements replaced; it grows where it is too short.",
+        traits=Trait.LIST,
+        infer=_infer_put(stacked=True),
+        lower=_lower_scatter,
+        work=_work_put,
     ),
 )

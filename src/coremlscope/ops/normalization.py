@@ -10,6 +10,7 @@ import numpy as np
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.infer import normal_axis, same_as
 from coremlscope.ops.spec import OpSpec, Work, moved
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.unary import offset
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.ops.work import per_element
@@ -116,29 +117,50 @@ def _local_response_work(view: OpView) -> Work:
     return moved(view, (view.integer("size") + 5) * (view.output_type().elements or 0))
 
 
-def _row(name: str, doc: str, lower: Callable[[Lowering], Tensor], work: Callable[[OpView], Work]) -> OpSpec:
-    return OpSpec(name, doc, same_as(), lower, work)
+def _row(
+    name: str,
+    traits: Trait,
+    doc: str,
+    lower: Callable[[Lowering], Tensor],
+    work: Callable[[OpView], Work],
+) -> OpSpec:
+    return OpSpec(name=name, doc=doc, traits=traits, infer=same_as(), lower=lower, work=work)
 
 
 OPS: tuple[OpSpec, ...] = (
     # Mean, variance, gamma and beta are one factor and one summand per channel.
-    _row("batch_norm", "Normalized by a known mean and variance per channel.", _batch_norm, per_element(2)),
+    _row(
+        "batch_norm",
+        Trait.CHANNEL_SCALE,
+        "Normalized by a known mean and variance per channel.",
+        _batch_norm,
+        per_element(2),
+    ),
     _row(
         "instance_norm",
+        Trait.MAP_NORMALIZATION,
         "Normalized by the mean and variance of each channel of each item.",
         _instance_norm,
         _normalizing_work,
     ),
-    _row("layer_norm", "Normalized by mean and variance over some axes.", _layer_norm, _normalizing_work),
+    _row(
+        "layer_norm",
+        Trait.NORMALIZATION,
+        "Normalized by mean and variance over some axes.",
+        _layer_norm,
+        _normalizing_work,
+    ),
     # Per element: a square, an addition and a quotient.
     _row(
         "l2_norm",
+        Trait.VECTOR_NORMALIZATION,
         "Divided by the root of the sum of squares of the last three axes.",
         _l2_norm,
         per_element(3),
     ),
     _row(
         "local_response_norm",
+        Trait.VECTOR_NORMALIZATION,
         "Divided by a power of the squares of neighbouring channels.",
         _local_response_norm,
         _local_response_work,

@@ -10,6 +10,7 @@ import numpy as np
 from coremlscope.ir import Shape, TensorType, ValueType
 from coremlscope.ops.emit import I64, Lowering, Tensor
 from coremlscope.ops.spec import OpSpec, Work, moved
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.ops.window import Padding, Window, interleaved
 
@@ -108,7 +109,28 @@ def _work(flops: int) -> Callable[[OpView], Work]:
 
 
 OPS: tuple[OpSpec, ...] = (
-    OpSpec("avg_pool", "The mean of each window.", _infer, _lower_average, _work(1)),
-    OpSpec("max_pool", "The largest element of each window.", _infer, _lower_max, _work(1)),
-    OpSpec("l2_pool", "The root of the sum of squares of each window.", _infer, _lower_l2, _work(2)),
+    OpSpec(
+        name="avg_pool",
+        doc="The mean of each window.",
+        traits=Trait.POOLING,
+        infer=_infer,
+        lower=_lower_average,
+        work=_work(1),
+    ),
+    OpSpec(
+        name="max_pool",
+        doc="The largest element of each window.",
+        traits=Trait.POOLING,
+        infer=_infer,
+        lower=_lower_max,
+        work=_work(1),
+    ),
+    OpSpec(
+        name="l2_pool",
+        doc="The root of the sum of squares of each window.",
+        traits=Trait.POOLING,
+        infer=_infer,
+        lower=_lower_l2,
+        work=_work(2),
+    ),
 )

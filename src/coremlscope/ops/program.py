@@ -33,7 +33,7 @@ WEIGHTS_FILE = "weights.bin"
 Precision = Literal["fp32", "fp16"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
     """An input or output of a lowered program.
 
@@ -80,7 +80,7 @@ def copy_out(emitter: Emitter, tensor: Tensor, stem: str, *, is_flat: bool = Fal
 MERGED = "coremlscope.merged"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatePort:
     """A state: fed to one ONNX value, and read back from another where the program writes it.
 
@@ -113,7 +113,7 @@ class RangePort:
     ops: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxProgram:
     """What a function becomes.
 

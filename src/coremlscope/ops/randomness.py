@@ -9,6 +9,7 @@ from coremlscope.ops.emit import F32, I32, I64, Lowering, Tensor, carry
 from coremlscope.ops.generation import shape_from
 from coremlscope.ops.infer import first_known
 from coremlscope.ops.spec import Infer, OpSpec, Work, moved
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
 __all__ = ["OPS"]
@@ -102,31 +103,35 @@ def _work(view: OpView) -> Work:
 
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
-        "random_uniform",
-        "Random numbers, all equally likely, from a lower bound up to an upper one.",
-        _infer_with("low"),
-        _lower_uniform,
-        _work,
+        name="random_uniform",
+        doc="Random numbers, all equally likely, from a lower bound up to an upper one.",
+        traits=Trait.RANDOM,
+        infer=_infer_with("low"),
+        lower=_lower_uniform,
+        work=_work,
     ),
     OpSpec(
-        "random_normal",
-        "Random numbers of a normal distribution.",
-        _infer_with("mean"),
-        _lower_normal,
-        _work,
+        name="random_normal",
+        doc="Random numbers of a normal distribution.",
+        traits=Trait.RANDOM,
+        infer=_infer_with("mean"),
+        lower=_lower_normal,
+        work=_work,
     ),
     OpSpec(
-        "random_bernoulli",
-        "Random ones, by a probability, and zeros.",
-        _infer_with("prob"),
-        _lower_bernoulli,
-        _work,
+        name="random_bernoulli",
+        doc="Random ones, by a probability, and zeros.",
+        traits=Trait.RANDOM,
+        infer=_infer_with("prob"),
+        lower=_lower_bernoulli,
+        work=_work,
     ),
     OpSpec(
-        "random_categorical",
-        "Random indices of classes, by their probabilities or logits.",
-        _infer_categorical,
-        _lower_categorical,
-        _work,
+        name="random_categorical",
+        doc="Random indices of classes, by their probabilities or logits.",
+        traits=Trait.RANDOM,
+        infer=_infer_categorical,
+        lower=_lower_categorical,
+        work=_work,
     ),
 )

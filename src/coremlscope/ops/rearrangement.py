@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from coremlscope.ir import Shape, TensorType, ValueType
 from coremlscope.ops.emit import I64, Lowering, Tensor
 from coremlscope.ops.spec import Infer, OpSpec, moved_output
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 __all__ = ["OPS"]
@@ -135,45 +136,51 @@ def _lower_batch_to_space(op: Lowering) -> Tensor:
 
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
-        "depth_to_space",
-        "Channels moved into blocks of pixels; the blocks' channels lie together.",
-        _to_space("block_size"),
-        _lower_to_space("block_size", "DCR"),
-        moved_output,
+        name="depth_to_space",
+        doc="Channels moved into blocks of pixels; the blocks' channels lie together.",
+        traits=Trait.REARRANGEMENT,
+        infer=_to_space("block_size"),
+        lower=_lower_to_space("block_size", "DCR"),
+        work=moved_output,
     ),
     OpSpec(
-        "space_to_depth",
-        "Blocks of pixels moved into channels; the blocks' channels lie together.",
-        _to_depth("block_size"),
-        _lower_space_to_depth,
-        moved_output,
+        name="space_to_depth",
+        doc="Blocks of pixels moved into channels; the blocks' channels lie together.",
+        traits=Trait.REARRANGEMENT,
+        infer=_to_depth("block_size"),
+        lower=_lower_space_to_depth,
+        work=moved_output,
     ),
     OpSpec(
-        "pixel_shuffle",
-        "Channels moved into blocks of pixels; the pixels of a channel lie together.",
-        _to_space("upscale_factor"),
-        _lower_to_space("upscale_factor", "CRD"),
-        moved_output,
+        name="pixel_shuffle",
+        doc="Channels moved into blocks of pixels; the pixels of a channel lie together.",
+        traits=Trait.REARRANGEMENT,
+        infer=_to_space("upscale_factor"),
+        lower=_lower_to_space("upscale_factor", "CRD"),
+        work=moved_output,
     ),
     OpSpec(
-        "pixel_unshuffle",
-        "Blocks of pixels moved into channels; the pixels of a channel lie together.",
-        _to_depth("downscale_factor"),
-        _lower_pixel_unshuffle,
-        moved_output,
+        name="pixel_unshuffle",
+        doc="Blocks of pixels moved into channels; the pixels of a channel lie together.",
+        traits=Trait.REARRANGEMENT,
+        infer=_to_depth("downscale_factor"),
+        lower=_lower_pixel_unshuffle,
+        work=moved_output,
     ),
     OpSpec(
-        "space_to_batch",
-        "Blocks of pixels moved into the batch, after padding.",
-        _infer_space_to_batch,
-        _lower_space_to_batch,
-        moved_output,
+        name="space_to_batch",
+        doc="Blocks of pixels moved into the batch, after padding.",
+        traits=Trait.REARRANGEMENT,
+        infer=_infer_space_to_batch,
+        lower=_lower_space_to_batch,
+        work=moved_output,
     ),
     OpSpec(
-        "batch_to_space",
-        "The batch moved back into blocks of pixels, then cropped.",
-        _infer_batch_to_space,
-        _lower_batch_to_space,
-        moved_output,
+        name="batch_to_space",
+        doc="The batch moved back into blocks of pixels, then cropped.",
+        traits=Trait.REARRANGEMENT,
+        infer=_infer_batch_to_space,
+        lower=_lower_batch_to_space,
+        work=moved_output,
     ),
 )

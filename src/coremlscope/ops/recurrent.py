@@ -17,6 +17,7 @@ from coremlscope.ir import Array, TensorType, ValueType
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.infer import first_known
 from coremlscope.ops.spec import OpSpec, Work, moved
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 __all__ = ["OPS"]
@@ -43,7 +44,7 @@ _ACTIVATIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Layer:
     """What tells the three layers apart.
 
@@ -66,19 +67,21 @@ class _Layer:
         return len(self.order)
 
 
-_RNN = _Layer("RNN", (0,), (("activation", "tanh"),), ("initial_h",), pointwise=1)
+_RNN = _Layer(
+    onnx_op="RNN", order=(0,), activations=(("activation", "tanh"),), states=("initial_h",), pointwise=1
+)
 _GRU = _Layer(
-    "GRU",
-    (2, 0, 1),  # MIL: reset, output, update; ONNX: update, reset, hidden
-    (("recurrent_activation", "sigmoid"), ("activation", "tanh")),
-    ("initial_h",),
+    onnx_op="GRU",
+    order=(2, 0, 1),  # MIL: reset, output, update; ONNX: update, reset, hidden
+    activations=(("recurrent_activation", "sigmoid"), ("activation", "tanh")),
+    states=("initial_h",),
     pointwise=3 + 5,  # three activations; r·h, 1 - z, two products and their sum
 )
 _LSTM = _Layer(
-    "LSTM",
-    (0, 2, 1, 3),  # MIL: input, forget, output, cell; ONNX: input, output, forget, cell
-    (("recurrent_activation", "sigmoid"), ("cell_activation", "tanh"), ("activation", "tanh")),
-    ("initial_h", "initial_c"),
+    onnx_op="LSTM",
+    order=(0, 2, 1, 3),  # MIL: input, forget, output, cell; ONNX: input, output, forget, cell
+    activations=(("recurrent_activation", "sigmoid"), ("cell_activation", "tanh"), ("activation", "tanh")),
+    states=("initial_h", "initial_c"),
     pointwise=5 + 4,  # five activations; three products and a sum
 )
 #: ONNX's order of the peepholes: input, output, forget.
@@ -225,10 +228,15 @@ def _lower(layer: _Layer) -> Callable[[Lowering], Sequence[Tensor]]:
         if layer is _LSTM:
             states.append(_stacked(op, "peephole", _PEEPHOLES))
         sequence, *last = op.emit_many(
-            layer.onnx_op, op["x"], *weights, _bias(op, layer), None, *states,
+            layer.onnx_op,
+            op["x"],
+            *weights,
+            _bias(op, layer),
+            None,
+            *states,
             dtypes=[F32] * (1 + len(layer.states)),
             **_attributes(op.view, layer),
-        )  # fmt: skip
+        )
         merged = [_merge_directions(op, tensor, axis=0) for tensor in last]
         return [_sequence(op, sequence, merged[0]), *merged]
 
@@ -346,9 +354,15 @@ def _scan(
     kinds = [(F32, None)] * 3
     graph, dtypes = op.graph(f"{op.view.op.id}/step{suffix}", kinds, step)
     last_h, last_c, sequence = op.emit_many(
-        "Scan", *states, inputs, dtypes=dtypes, body=graph, num_scan_inputs=1,
-        scan_input_directions=[int(backwards)], scan_output_directions=[int(backwards and realign)],
-    )  # fmt: skip
+        "Scan",
+        *states,
+        inputs,
+        dtypes=dtypes,
+        body=graph,
+        num_scan_inputs=1,
+        scan_input_directions=[int(backwards)],
+        scan_output_directions=[int(backwards and realign)],
+    )
     return last_h, last_c, sequence
 
 
@@ -369,7 +383,14 @@ def _activate(op: Lowering, activation: _Activation, x: Tensor) -> Tensor:
 
 
 def _row(name: str, layer: _Layer, doc: str) -> OpSpec:
-    return OpSpec(name, doc, _infer(layer), _lower(layer), _work(layer))
+    return OpSpec(
+        name=name,
+        doc=doc,
+        traits=Trait.RECURRENCE,
+        infer=_infer(layer),
+        lower=_lower(layer),
+        work=_work(layer),
+    )
 
 
 OPS: tuple[OpSpec, ...] = (

@@ -11,6 +11,7 @@ from coremlscope.ops.emit import F32, I32, I64, Lowering, Tensor
 from coremlscope.ops.folding import Fold, folding
 from coremlscope.ops.infer import normal_axis, reduced
 from coremlscope.ops.spec import OpSpec
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 from coremlscope.ops.work import per_input_element
 
@@ -89,41 +90,60 @@ def _reduction(
     flops: int = 1,
     through_float: bool = False,
     compute: Callable[..., Array] | None = None,
+    traits: Trait = Trait.REDUCTION,
 ) -> OpSpec:
     return OpSpec(
-        name,
-        doc,
-        _infer,
-        _reducing(onnx_op, through_float),
-        per_input_element(flops),
-        None if compute is None else _folding(compute),
+        name=name,
+        doc=doc,
+        traits=traits,
+        infer=_infer,
+        lower=_reducing(onnx_op, through_float),
+        work=per_input_element(flops),
+        fold=None if compute is None else _folding(compute),
     )
 
 
+_SUMMATION = Trait.REDUCTION | Trait.SUMMATION
+
 OPS: tuple[OpSpec, ...] = (
-    _reduction("reduce_sum", "ReduceSum", "The sum over some axes.", compute=np.sum),
-    _reduction("reduce_mean", "ReduceMean", "The mean over some axes.", through_float=True),
+    _reduction("reduce_sum", "ReduceSum", "The sum over some axes.", compute=np.sum, traits=_SUMMATION),
+    _reduction(
+        "reduce_mean", "ReduceMean", "The mean over some axes.", through_float=True, traits=_SUMMATION
+    ),
     _reduction("reduce_max", "ReduceMax", "The largest over some axes.", compute=np.max),
     _reduction("reduce_min", "ReduceMin", "The smallest over some axes.", compute=np.min),
     _reduction("reduce_prod", "ReduceProd", "The product over some axes.", compute=np.prod),
-    _reduction("reduce_l1_norm", "ReduceL1", "The sum of absolute values over some axes.", 2),
-    _reduction("reduce_l2_norm", "ReduceL2", "The root of the sum of squares over some axes.", 2, True),
-    _reduction("reduce_sum_square", "ReduceSumSquare", "The sum of squares over some axes.", 2),
+    _reduction(
+        "reduce_l1_norm", "ReduceL1", "The sum of absolute values over some axes.", 2, traits=_SUMMATION
+    ),
+    _reduction(
+        "reduce_l2_norm",
+        "ReduceL2",
+        "The root of the sum of squares over some axes.",
+        2,
+        True,
+        traits=_SUMMATION,
+    ),
+    _reduction(
+        "reduce_sum_square", "ReduceSumSquare", "The sum of squares over some axes.", 2, traits=_SUMMATION
+    ),
     _reduction("reduce_log_sum", "ReduceLogSum", "The logarithm of the sum over some axes.", 1, True),
     # Per element: a comparison for the maximum, a subtraction, exp and an addition.
     _reduction("reduce_log_sum_exp", "ReduceLogSumExp", "The logarithm of the sum of exponentials.", 4, True),
     OpSpec(
-        "reduce_argmax",
-        "Where the largest element along an axis is; of equal ones, the first.",
-        _infer_arg,
-        _picking("ArgMax"),
-        per_input_element(1),
+        name="reduce_argmax",
+        doc="Where the largest element along an axis is; of equal ones, the first.",
+        traits=Trait.ARG_REDUCTION,
+        infer=_infer_arg,
+        lower=_picking("ArgMax"),
+        work=per_input_element(1),
     ),
     OpSpec(
-        "reduce_argmin",
-        "Where the smallest element along an axis is; of equal ones, the first.",
-        _infer_arg,
-        _picking("ArgMin"),
-        per_input_element(1),
+        name="reduce_argmin",
+        doc="Where the smallest element along an axis is; of equal ones, the first.",
+        traits=Trait.ARG_REDUCTION,
+        infer=_infer_arg,
+        lower=_picking("ArgMin"),
+        work=per_input_element(1),
     ),
 )

@@ -12,6 +12,7 @@ from coremlscope.ir import TensorType, ValueType
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.resizing import SAMPLING_MODES
 from coremlscope.ops.spec import OpSpec, Work, moved
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 __all__ = ["OPS"]
@@ -312,24 +313,27 @@ def _sampling_work(view: OpView) -> Work:
 
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
-        "crop_resize",
-        "Boxes cut out of images and brought to one size, with linear interpolation.",
-        _infer_crop_resize,
-        _lower_crop_resize,
-        _sampling_work,
+        name="crop_resize",
+        doc="Boxes cut out of images and brought to one size, with linear interpolation.",
+        traits=Trait.RESIZING,
+        infer=_infer_crop_resize,
+        lower=_lower_crop_resize,
+        work=_sampling_work,
     ),
     OpSpec(
-        "resample",
-        "An image sampled at coordinates, nearest or with linear interpolation.",
-        _infer_resample,
-        _lower_resample,
-        _sampling_work,
+        name="resample",
+        doc="An image sampled at coordinates, nearest or with linear interpolation.",
+        traits=Trait.RESIZING,
+        infer=_infer_resample,
+        lower=_lower_resample,
+        work=_sampling_work,
     ),
     OpSpec(
-        "affine",
-        "An image turned, moved, scaled or sheared by a matrix, with linear interpolation.",
-        _infer_affine,
-        _lower_affine,
-        _sampling_work,
+        name="affine",
+        doc="An image turned, moved, scaled or sheared by a matrix, with linear interpolation.",
+        traits=Trait.RESIZING,
+        infer=_infer_affine,
+        lower=_lower_affine,
+        work=_sampling_work,
     ),
 )

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from coremlscope.ir import TensorType, ValueType
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.spec import OpSpec, Work, moved, moved_output
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 __all__ = ["OPS", "SAMPLING_MODES", "hat_matrix"]
@@ -297,45 +298,51 @@ def _resize_work(view: OpView) -> Work:
 
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
-        "upsample_nearest_neighbor",
-        "An image scaled by factors, each pixel the nearest of the original.",
-        _infer_scaled,
-        _lower_nearest,
-        moved,
+        name="upsample_nearest_neighbor",
+        doc="An image scaled by factors, each pixel the nearest of the original.",
+        traits=Trait.RESIZING,
+        infer=_infer_scaled,
+        lower=_lower_nearest,
+        work=moved,
     ),
     OpSpec(
-        "upsample_bilinear",
-        "An image scaled by factors, with linear interpolation.",
-        _infer_scaled,
-        _lower_upsample_bilinear,
-        _interpolation_work(lambda view: 2),
+        name="upsample_bilinear",
+        doc="An image scaled by factors, with linear interpolation.",
+        traits=Trait.RESIZING,
+        infer=_infer_scaled,
+        lower=_lower_upsample_bilinear,
+        work=_interpolation_work(lambda view: 2),
     ),
     OpSpec(
-        "resize_nearest_neighbor",
-        "An image at another size, each pixel the nearest of the original.",
-        _infer_target,
-        _lower_nearest,
-        moved,
+        name="resize_nearest_neighbor",
+        doc="An image at another size, each pixel the nearest of the original.",
+        traits=Trait.RESIZING,
+        infer=_infer_target,
+        lower=_lower_nearest,
+        work=moved,
     ),
     OpSpec(
-        "resize_bilinear",
-        "An image at another size, with linear interpolation.",
-        _infer_target,
-        _lower_resize_bilinear,
-        _interpolation_work(lambda view: 2),
+        name="resize_bilinear",
+        doc="An image at another size, with linear interpolation.",
+        traits=Trait.RESIZING,
+        infer=_infer_target,
+        lower=_lower_resize_bilinear,
+        work=_interpolation_work(lambda view: 2),
     ),
     OpSpec(
-        "resize",
-        "A tensor with its last axes at other lengths, nearest or with linear interpolation.",
-        _infer_resize,
-        _lower_resize,
-        _resize_work,
+        name="resize",
+        doc="A tensor with its last axes at other lengths, nearest or with linear interpolation.",
+        traits=Trait.RESIZING,
+        infer=_infer_resize,
+        lower=_lower_resize,
+        work=_resize_work,
     ),
     OpSpec(
-        "crop",
-        "An image with rows and columns cut off at its edges.",
-        _infer_crop,
-        _lower_crop,
-        moved_output,
+        name="crop",
+        doc="An image with rows and columns cut off at its edges.",
+        traits=Trait.RESIZING,
+        infer=_infer_crop,
+        lower=_lower_crop,
+        work=moved_output,
     ),
 )

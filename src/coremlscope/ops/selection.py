@@ -11,6 +11,7 @@ from coremlscope.ir import DictType, DType, ListType, Nested, TensorType, ValueT
 from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, NumpyType, Tensor
 from coremlscope.ops.infer import normal_axis
 from coremlscope.ops.spec import OpSpec, Work, moved
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 __all__ = ["OPS"]
@@ -221,31 +222,33 @@ def _classify_work(view: OpView) -> Work:
 
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
-        "topk",
-        "The largest or smallest elements along an axis, in order, and their indices.",
-        _infer_topk,
-        _lower_topk,
-        _sort_work,
+        name="topk",
+        doc="The largest or smallest elements along an axis, in order, and their indices.",
+        traits=Trait.SORTING,
+        infer=_infer_topk,
+        lower=_lower_topk,
+        work=_sort_work,
     ),
     OpSpec(
-        "argsort",
-        "The indices that would sort the elements along an axis.",
-        _infer_argsort,
-        _lower_argsort,
-        _sort_work,
+        name="argsort",
+        doc="The indices that would sort the elements along an axis.",
+        traits=Trait.SORTING,
+        infer=_infer_argsort,
+        lower=_lower_argsort,
+        work=_sort_work,
     ),
     OpSpec(
-        "non_maximum_suppression",
-        "The boxes with the best scores, without those that overlap a better one too much.",
-        _infer_nms,
-        _lower_nms,
-        _nms_work,
+        name="non_maximum_suppression",
+        doc="The boxes with the best scores, without those that overlap a better one too much.",
+        infer=_infer_nms,
+        lower=_lower_nms,
+        work=_nms_work,
     ),
     OpSpec(
-        "classify",
-        "The label of the most probable class, and the probability of every label.",
-        _infer_classify,
-        _lower_classify,
-        _classify_work,
+        name="classify",
+        doc="The label of the most probable class, and the probability of every label.",
+        infer=_infer_classify,
+        lower=_lower_classify,
+        work=_classify_work,
     ),
 )

@@ -12,6 +12,7 @@ from coremlscope.ops.emit import I64, Lowering, Tensor
 from coremlscope.ops.folding import folding
 from coremlscope.ops.infer import same_as
 from coremlscope.ops.spec import OpSpec, Work, bytes_of, moved_output
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
 __all__ = ["OPS"]
@@ -20,7 +21,7 @@ __all__ = ["OPS"]
 _LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Slices:
     """The arguments of `slice_by_index`, one entry an axis; `begin` and `end` are None where not known."""
 
@@ -39,12 +40,12 @@ class _Slices:
             return [bool(v) for v in view.integers(name, [0] * rank)]
 
         slices = cls(
-            view.integers("begin") if view.is_known("begin") else None,
-            view.integers("end") if view.is_known("end") else None,
-            view.integers("stride", [1] * rank),
-            flags("begin_mask"),
-            flags("end_mask"),
-            flags("squeeze_mask"),
+            begin=view.integers("begin") if view.is_known("begin") else None,
+            end=view.integers("end") if view.is_known("end") else None,
+            stride=view.integers("stride", [1] * rank),
+            begin_mask=flags("begin_mask"),
+            end_mask=flags("end_mask"),
+            squeeze=flags("squeeze_mask"),
         )
         for name in cls.__slots__:
             given = getattr(slices, name)
@@ -321,7 +322,7 @@ def _lower_slice_update(op: Lowering) -> Tensor:
 def _slice_update_work(view: OpView) -> Work:
     """The update read and written once."""
     size, known = bytes_of(view.type("update"))
-    return Work(0, size, 0, size, known)
+    return Work(flops=0, read_bytes=size, weight_bytes=0, written_bytes=size, is_complete=known)
 
 
 def _fold_slice_update(view: OpView) -> Array:
@@ -346,27 +347,30 @@ def _infer_slice_update(view: OpView) -> Sequence[ValueType]:
 
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
-        "slice_by_index",
-        "A part of a tensor: from begin to end at a stride, axis by axis.",
-        _infer_slice_by_index,
-        _lower_slice_by_index,
-        moved_output,
-        folding(_fold_slice_by_index),
+        name="slice_by_index",
+        doc="A part of a tensor: from begin to end at a stride, axis by axis.",
+        traits=Trait.SLICE,
+        infer=_infer_slice_by_index,
+        lower=_lower_slice_by_index,
+        work=moved_output,
+        fold=folding(_fold_slice_by_index),
     ),
     OpSpec(
-        "slice_by_size",
-        "A part of a tensor: so many elements from a begin, axis by axis.",
-        _infer_slice_by_size,
-        _lower_slice_by_size,
-        moved_output,
-        folding(_fold_slice_by_size),
+        name="slice_by_size",
+        doc="A part of a tensor: so many elements from a begin, axis by axis.",
+        traits=Trait.SLICE,
+        infer=_infer_slice_by_size,
+        lower=_lower_slice_by_size,
+        work=moved_output,
+        fold=folding(_fold_slice_by_size),
     ),
     OpSpec(
-        "slice_update",
-        "A tensor with a part of it replaced.",
-        _infer_slice_update,
-        _lower_slice_update,
-        _slice_update_work,
-        folding(_fold_slice_update),
+        name="slice_update",
+        doc="A tensor with a part of it replaced.",
+        traits=Trait.UPDATE,
+        infer=_infer_slice_update,
+        lower=_lower_slice_update,
+        work=_slice_update_work,
+        fold=folding(_fold_slice_update),
     ),
 )

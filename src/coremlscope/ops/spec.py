@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from coremlscope.ir import Constant, ListType, StateType, TensorType, ValueType
 from coremlscope.ops.emit import Lowering, Tensor
+from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 __all__ = ["Infer", "Lower", "OpSpec", "Work", "bytes_of", "free", "moved", "moved_output", "work_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """What an operation costs by nature, whatever runs it.
 
@@ -32,20 +33,20 @@ class Work:
 
     def __add__(self, other: Work) -> Work:
         return Work(
-            self.flops + other.flops,
-            self.read_bytes + other.read_bytes,
-            self.weight_bytes + other.weight_bytes,
-            self.written_bytes + other.written_bytes,
-            self.is_complete and other.is_complete,
+            flops=self.flops + other.flops,
+            read_bytes=self.read_bytes + other.read_bytes,
+            weight_bytes=self.weight_bytes + other.weight_bytes,
+            written_bytes=self.written_bytes + other.written_bytes,
+            is_complete=self.is_complete and other.is_complete,
         )
 
     def __mul__(self, times: int) -> Work:
         return Work(
-            self.flops * times,
-            self.read_bytes * times,
-            self.weight_bytes * times,
-            self.written_bytes * times,
-            self.is_complete,
+            flops=self.flops * times,
+            read_bytes=self.read_bytes * times,
+            weight_bytes=self.weight_bytes * times,
+            written_bytes=self.written_bytes * times,
+            is_complete=self.is_complete,
         )
 
 
@@ -53,13 +54,14 @@ Infer = Callable[[OpView], Sequence[ValueType]]
 Lower = Callable[[Lowering], Sequence[Tensor] | Tensor]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpSpec:
     """One row of the table of operations.
 
     Attributes:
         name: Apple's name.
         doc: One sentence for people: what it computes.
+        traits: What it is, for rules of placement, prices and estimates; see `Trait`.
         infer: Types of the results from what is known of the arguments. Raises CannotInfer.
         lower: Emits ONNX nodes and returns one tensor per result. Raises CannotLower.
         work: FLOPs and bytes of the bound operation.
@@ -69,6 +71,7 @@ class OpSpec:
 
     name: str
     doc: str
+    traits: Trait = NO_TRAITS
     infer: Infer
     lower: Lower
     work: Callable[[OpView], Work]
@@ -111,7 +114,9 @@ def moved(view: OpView, flops: int = 0) -> Work:
         size, known = bytes_of(result.type)
         written += size
         complete &= known
-    return Work(flops, read, weight, written, complete)
+    return Work(
+        flops=flops, read_bytes=read, weight_bytes=weight, written_bytes=written, is_complete=complete
+    )
 
 
 def moved_output(view: OpView) -> Work:
@@ -119,7 +124,7 @@ def moved_output(view: OpView) -> Work:
     total = Work()
     for result in view.outputs:
         size, known = bytes_of(result.type)
-        total += Work(0, size, 0, size, known)
+        total += Work(flops=0, read_bytes=size, weight_bytes=0, written_bytes=size, is_complete=known)
     return total
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from coremlscope.ir import StateType, ValueType
 from coremlscope.ops.emit import Lowering, Tensor
 from coremlscope.ops.spec import OpSpec, Work, bytes_of, moved_output
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
 __all__ = ["OPS"]
@@ -37,10 +38,24 @@ def _lower_write(op: Lowering) -> Sequence[Tensor]:
 def _work_write(view: OpView) -> Work:
     """The content read and written once."""
     size, known = bytes_of(view.type("data"))
-    return Work(0, size, 0, size, known)
+    return Work(flops=0, read_bytes=size, weight_bytes=0, written_bytes=size, is_complete=known)
 
 
 OPS: tuple[OpSpec, ...] = (
-    OpSpec("read_state", "The content of a state.", _infer_read, lambda op: op["input"], moved_output),
-    OpSpec("write_state", "Gives a state new content.", _infer_write, _lower_write, _work_write),
+    OpSpec(
+        name="read_state",
+        doc="The content of a state.",
+        traits=Trait.STATE_READ,
+        infer=_infer_read,
+        lower=lambda op: op["input"],
+        work=moved_output,
+    ),
+    OpSpec(
+        name="write_state",
+        doc="Gives a state new content.",
+        traits=Trait.STATE_WRITE,
+        infer=_infer_write,
+        lower=_lower_write,
+        work=_work_write,
+    ),
 )

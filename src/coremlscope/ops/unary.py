@@ -13,6 +13,7 @@ from coremlscope.ops.emit import BOOL, F32, Lowering, Tensor
 from coremlscope.ops.folding import folding
 from coremlscope.ops.infer import same_as
 from coremlscope.ops.spec import OpSpec
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.work import per_element
 
 __all__ = ["OPS", "offset"]
@@ -29,16 +30,31 @@ def _unary(
     onnx_op: str,
     doc: str,
     compute: Callable[[Array], Any],
+    traits: Trait = Trait.ELEMENTWISE,
 ) -> OpSpec:
     def lower(op: Lowering) -> Tensor:
         return op.emit(onnx_op, op["x"])
 
     fold = folding(lambda view: np.asarray(compute(view.value("x"))))
-    return OpSpec(name, doc, same_as(), lower, per_element(1), fold)
+    return OpSpec(
+        name=name,
+        doc=doc,
+        traits=traits,
+        infer=same_as(),
+        lower=lower,
+        work=per_element(1),
+        fold=fold,
+    )
 
 
-def _row(name: str, doc: str, lower: Callable[[Lowering], Tensor], flops: int) -> OpSpec:
-    return OpSpec(name, doc, same_as(), lower, per_element(flops))
+def _row(
+    name: str,
+    doc: str,
+    lower: Callable[[Lowering], Tensor],
+    flops: int,
+    traits: Trait = Trait.FUNCTION,
+) -> OpSpec:
+    return OpSpec(name=name, doc=doc, traits=traits, infer=same_as(), lower=lower, work=per_element(flops))
 
 
 def _clip(op: Lowering) -> Tensor:
@@ -80,7 +96,7 @@ def _erf(x: Array) -> Array:
 
 
 OPS: tuple[OpSpec, ...] = (
-    _unary("abs", "Abs", "The absolute value.", np.abs),
+    _unary("abs", "Abs", "The absolute value.", np.abs, Trait.FUNCTION),
     _unary("acos", "Acos", "The inverse cosine.", np.arccos),
     _unary("asin", "Asin", "The inverse sine.", np.arcsin),
     _unary("atan", "Atan", "The inverse tangent.", np.arctan),
@@ -88,15 +104,15 @@ OPS: tuple[OpSpec, ...] = (
     _unary("ceil", "Ceil", "Rounded up.", np.ceil),
     _unary("cos", "Cos", "The cosine.", np.cos),
     _unary("cosh", "Cosh", "The hyperbolic cosine.", np.cosh),
-    _unary("erf", "Erf", "The Gauss error function.", _erf),
-    _unary("exp", "Exp", "e to the power of the element.", np.exp),
+    _unary("erf", "Erf", "The Gauss error function.", _erf, Trait.FUNCTION),
+    _unary("exp", "Exp", "e to the power of the element.", np.exp, Trait.FUNCTION),
     _unary("floor", "Floor", "Rounded down.", np.floor),
     _unary("round", "Round", "Rounded to the nearest integer, halves to the even one.", np.round),
     _unary("sin", "Sin", "The sine.", np.sin),
     _unary("sinh", "Sinh", "The hyperbolic sine.", np.sinh),
-    _unary("sqrt", "Sqrt", "The square root.", np.sqrt),
+    _unary("sqrt", "Sqrt", "The square root.", np.sqrt, Trait.FUNCTION),
     _unary("tan", "Tan", "The tangent.", np.tan),
-    _unary("tanh", "Tanh", "The hyperbolic tangent.", np.tanh),
+    _unary("tanh", "Tanh", "The hyperbolic tangent.", np.tanh, Trait.ACTIVATION),
     _unary("sign", "Sign", "-1, 0 or 1 by the element's sign.", np.sign),
     _row("clip", "Held between `alpha` and `beta`.", _clip, 2),
     _row("threshold", "Held at or above `alpha`.", _threshold, 1),
@@ -105,5 +121,5 @@ OPS: tuple[OpSpec, ...] = (
     _row("log", "The natural logarithm of x + epsilon.", _log, 2),
     _row("rsqrt", "1 / sqrt(x + epsilon).", _rsqrt, 3),
     _row("square", "The element times itself.", _square, 1),
-    _row("logical_not", "True where the element is false.", _logical_not, 1),
+    _row("logical_not", "True where the element is false.", _logical_not, 1, Trait.MASK),
 )

@@ -44,7 +44,7 @@ class BoundGraph:
     outputs: tuple[BoundValue, ...]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class OpView:
     """An operation of a bound graph.
 

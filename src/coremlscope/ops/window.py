@@ -20,7 +20,7 @@ def interleaved(pads: Sequence[Padding]) -> list[int]:
     return [before for before, _ in pads] + [after for _, after in pads]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """A window that slides over the spatial axes.
 
@@ -57,7 +57,14 @@ class Window:
         if (len(strides), len(dilations), len(flat)) != (rank, rank, 2 * rank) or 0 in strides:
             raise CannotInfer(f"strides {strides}, dilations {dilations} and pad {flat} of a {rank}-D window")
         custom = tuple(zip(flat[::2], flat[1::2], strict=True))
-        return cls(tuple(kernel), tuple(strides), tuple(dilations), pad_type, custom, ceil_mode)
+        return cls(
+            kernel=tuple(kernel),
+            strides=tuple(strides),
+            dilations=tuple(dilations),
+            pad_type=pad_type,
+            custom=custom,
+            ceil_mode=ceil_mode,
+        )
 
     def extent(self, axis: int) -> int:
         """How far the window reaches along an axis, dilation included."""

@@ -26,7 +26,7 @@ _TEXT_PAIR = re.compile(r'\{"([^"]*)", "((?:[^"\\]|\\.)*)"\}')
 _FUNCTION = re.compile(r"\s*func ([A-Za-z_]\w*)[<(]")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnalysedOp:
     """An operation as Core ML analysed it.
 
@@ -73,12 +73,12 @@ def _operation(function: str, line: str) -> AnalysedOp | None:
         return None
     selected = _SELECTED.search(attributes)
     return AnalysedOp(
-        function,
-        kind.group(1),
-        tuple(_names(left)),
-        _backend(selected.group(1)) if selected else None,
-        _numbers(attributes),
-        _texts(attributes),
+        function=function,
+        type=kind.group(1),
+        outputs=tuple(_names(left)),
+        selected=_backend(selected.group(1)) if selected else None,
+        estimated_ms=_numbers(attributes),
+        messages=_texts(attributes),
     )
 
 

@@ -17,6 +17,7 @@ from coremlscope.ir import Constant, TensorType
 from coremlscope.ops import OPS
 from coremlscope.ops.onnx_nodes import onnx_nodes
 from coremlscope.ops.spec import OpSpec
+from coremlscope.ops.traits import trait_names
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.placement.eligibility import apply
 from coremlscope.placement.forms import extents
@@ -42,7 +43,7 @@ _VARIANTS = (" Pro", " Max", " Ultra")
 _MACOS_OF_IOS = {14: 11, 15: 12, 16: 13, 17: 14, 18: 15}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A rule or note, in words.
 
@@ -58,7 +59,7 @@ class Entry:
         source: Who published it.
         confidence: How it is known.
         applies_to: Examples that it hits, each with what is then said.
-        spares: Examples that it does not hit.
+        negative_examples: Examples that it does not hit.
     """
 
     id: str
@@ -72,7 +73,7 @@ class Entry:
     source: str
     confidence: str
     applies_to: tuple[tuple[str, str], ...] = ()
-    spares: tuple[str, ...] = ()
+    negative_examples: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The entry as plain data."""
@@ -88,11 +89,11 @@ class Entry:
             "source": self.source,
             "confidence": self.confidence,
             "applies_to": [{"operation": op, "says": says} for op, says in self.applies_to],
-            "spares": list(self.spares),
+            "negative_examples": list(self.negative_examples),
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkExample:
     """What one form of an operation costs by nature."""
 
@@ -103,13 +104,14 @@ class WorkExample:
     written_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpCard:
     """All that is known of an operation.
 
     Attributes:
         name: As Apple spells it.
         doc: What it computes.
+        traits: What it is, in words: see `Trait`.
         onnx: The ONNX operators that its lowering can write.
         work: How its work is counted.
         example: The work of one form of it; None where no example is known.
@@ -118,6 +120,7 @@ class OpCard:
 
     name: str
     doc: str
+    traits: tuple[str, ...]
     onnx: tuple[str, ...]
     work: str
     example: WorkExample | None
@@ -129,6 +132,7 @@ class OpCard:
         return {
             "name": self.name,
             "doc": self.doc,
+            "traits": list(self.traits),
             "onnx": list(self.onnx),
             "work": self.work,
             "example": None
@@ -206,7 +210,15 @@ def describe_op(name: str, device: Device | None = None) -> OpCard:
     if spec is None:
         raise _unknown("operation", name, list(OPS))
     rules = sorted(list_rules(op=name, device=device), key=lambda entry: entry.ops == EVERY_OP)
-    return OpCard(name, spec.doc, onnx_nodes(spec), _counting(spec), _work(name), tuple(rules))
+    return OpCard(
+        name=name,
+        doc=spec.doc,
+        traits=trait_names(spec.traits),
+        onnx=onnx_nodes(spec),
+        work=_counting(spec),
+        example=_work(name),
+        rules=tuple(rules),
+    )
 
 
 def _counting(spec: OpSpec) -> str:
@@ -221,7 +233,7 @@ def _counting(spec: OpSpec) -> str:
 
 
 def _known_ops() -> list[str]:
-    ruled = (op for rule in RULES for op in rule.ops if op not in EVERY_OP)
+    ruled = (op for rule in RULES for op in rule.ops if isinstance(op, str) and op not in EVERY_OP)
     return list(dict.fromkeys((*OPS, *ruled)))
 
 
@@ -234,29 +246,57 @@ def _unknown(noun: str, name: str, known: Sequence[str]) -> UsageError:
 
 
 def _concerns(row: Rule | GraphRule | Note, op: str) -> bool:
-    return op in row.ops or row.ops == EVERY_OP
+    return op in row.ops if isinstance(row, Note) else row.concerns(op)
+
+
+def _names(row: Rule | GraphRule) -> tuple[str, ...]:
+    """The operations that a rule may hit, traits spelled out; `EVERY_OP` for any."""
+    if row.ops == EVERY_OP:
+        return EVERY_OP
+    return tuple(name for name in _known_ops() if row.concerns(name))
 
 
 @functools.cache
 def _entry(id_: str) -> Entry:
     row = _rows()[id_]
     if isinstance(row, Note):
-        return Entry(row.id, row.unit, "note", row.ops, row.text, row.fix, "", "", row.source, row.confidence)
+        return Entry(
+            id=row.id,
+            unit=row.unit,
+            effect="note",
+            ops=row.ops,
+            text=row.text,
+            fix=row.fix,
+            core_ml="",
+            scope="",
+            source=row.source,
+            confidence=row.confidence,
+        )
     applies_to: tuple[tuple[str, str], ...]
     if isinstance(row, Rule):
         applies_to = tuple((_example(e), _says(row, e)) for e in row.applies_to)
-        spares = tuple(map(_example, row.spares))
+        negative_examples = tuple(map(_example, row.negative_examples))
     else:
         applies_to = tuple((_function(e), "") for e in row.examples if e.hits)
-        spares = tuple(_function(e) for e in row.examples if not e.hits)
+        negative_examples = tuple(_function(e) for e in row.examples if not e.hits)
     return Entry(
-        row.id, row.unit, row.effect, row.ops, row.reason("").text, row.fix, row.core_ml,
-        describe_scope(row.scope), row.source, row.confidence, applies_to, spares,
-    )  # fmt: skip
+        id=row.id,
+        unit=row.unit,
+        effect=row.effect,
+        ops=_names(row),
+        text=row.reason("").text,
+        fix=row.fix,
+        core_ml=row.core_ml,
+        scope=describe_scope(row.scope),
+        source=row.source,
+        confidence=row.confidence,
+        applies_to=applies_to,
+        negative_examples=negative_examples,
+    )
 
 
 def _says(rule: Rule, example: Example) -> str:
-    context = RuleContext(find_device(example.chip, example.os), example.facts)
+    context = RuleContext(device=find_device(example.chip, example.os), facts=example.facts)
     return rule.reason(apply(rule, example_view(example), context)).text
 
 
@@ -334,7 +374,9 @@ def _version(version: tuple[int, int]) -> str:
 
 def _work(name: str) -> WorkExample | None:
     """The work of the first example whose shapes are all known."""
-    for example in (e for rule in RULES for e in (*rule.applies_to, *rule.spares) if e.type == name):
+    for example in (
+        e for rule in RULES for e in (*rule.applies_to, *rule.negative_examples) if e.type == name
+    ):
         view: OpView = example_view(example)
         try:
             work = OPS[name].work(view)
@@ -342,6 +384,10 @@ def _work(name: str) -> WorkExample | None:
             continue
         if work.is_complete:
             return WorkExample(
-                _call(example), work.flops, work.read_bytes, work.weight_bytes, work.written_bytes
+                operation=_call(example),
+                flops=work.flops,
+                read_bytes=work.read_bytes,
+                weight_bytes=work.weight_bytes,
+                written_bytes=work.written_bytes,
             )
     return None

@@ -28,7 +28,9 @@ from coremlscope.ir import (
     Value,
     constant,
 )
+from coremlscope.ops import traits_of
 from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 from coremlscope.placement.rule import ProgramFacts
 
@@ -112,7 +114,7 @@ def _nodes(graph: BoundGraph) -> list[Node]:
     for view in graph.ops:
         if view.outputs and all(value.constant is not None for value in view.outputs):
             continue
-        if view.op.type == "const" or view.op.type.startswith("constexpr_"):
+        if view.op.type == "const" or _unpacks(view):
             continue
         blocks = tuple(
             CoreMLGraph(block.graph.name, tuple(_nodes(block)), _packed(block)) for block in view.blocks
@@ -122,7 +124,11 @@ def _nodes(graph: BoundGraph) -> list[Node]:
 
 
 def _packed(graph: BoundGraph) -> tuple[OpView, ...]:
-    return tuple(view for view in graph.ops if view.op.type.startswith("constexpr_"))
+    return tuple(view for view in graph.ops if _unpacks(view))
+
+
+def _unpacks(view: OpView) -> bool:
+    return Trait.WEIGHT_DECOMPRESSION in traits_of(view.op.type)
 
 
 def _interface(description: FunctionDescription | None) -> dict[str, DType]:
@@ -145,7 +151,12 @@ def _entrance(bound: BoundFunction, name: str) -> list[Node]:
         outputs=tuple(value for value, _ in values),
     )
     known = tuple(known for _, known in values)
-    return [Node(OpView(op, {"input": known}, _opset(bound), (), known), inserted=True)]
+    return [
+        Node(
+            OpView(op=op, inputs={"input": known}, opset=_opset(bound), blocks=(), outputs=known),
+            inserted=True,
+        )
+    ]
 
 
 def _edge_casts(bound: BoundFunction, name: str, arrays: Mapping[str, DType]) -> list[Node]:
@@ -165,7 +176,7 @@ def _edge_casts(bound: BoundFunction, name: str, arrays: Mapping[str, DType]) ->
             outputs=(Value(value.name, type_),),
         )
         inputs = {"x": (BoundValue(outside),), "dtype": (BoundValue(target.type, target),)}
-        view = OpView(op, inputs, _opset(bound), (), (BoundValue(type_),))
+        view = OpView(op=op, inputs=inputs, opset=_opset(bound), blocks=(), outputs=(BoundValue(type_),))
         nodes.append(Node(view, inserted=True))
     return nodes
 
@@ -180,7 +191,13 @@ def _exit(bound: BoundFunction, name: str) -> list[Node]:
         inputs={"input": tuple(values)},
         outputs=tuple(values),
     )
-    view = OpView(op, {"input": bound.graph.outputs}, _opset(bound), (), bound.graph.outputs)
+    view = OpView(
+        op=op,
+        inputs={"input": bound.graph.outputs},
+        opset=_opset(bound),
+        blocks=(),
+        outputs=bound.graph.outputs,
+    )
     return [Node(view, inserted=True, follows=True)]
 
 

@@ -42,17 +42,28 @@ def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts, *, with_advic
     nodes = list(graph.walk())
     producers, consumers = _uses(nodes)
     producers.update((value.name, view) for view in graph.walk_packed() for value in view.op.outputs)
-    table = _table([rule for rule in RULES if with_advice or rule.effect != "advises"], device)
-    plain = RuleContext(device, facts, producers, consumers)
-    inserted = RuleContext(device, facts, producers, consumers, inserted=True)
+    held = [
+        rule
+        for rule in RULES
+        if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises")
+    ]
+    table = {name: _rules_for(name, held) for name in {node.view.op.type for node in nodes}}
+    plain = RuleContext(device=device, facts=facts, producers=producers, consumers=consumers)
+    inserted = RuleContext(
+        device=device, facts=facts, producers=producers, consumers=consumers, inserted=True
+    )
     verdicts: dict[str, dict[ComputeUnit, Verdict]] = {}
     for node in nodes:
-        rules = (*table.get(node.view.op.type, ()), *table.get(EVERY_OP[0], ()))
-        verdicts[node.id] = judge_op(node.view, inserted if node.inserted else plain, rules)
+        context = inserted if node.inserted else plain
+        verdicts[node.id] = judge_op(node.view, context, table[node.view.op.type])
     ops = [(node.id, node.view) for node in nodes]
     for rule in GRAPH_RULES:
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises"):
-            _apply_graph_rule(rule, GraphContext(device, facts, ops, verdicts, producers), verdicts)
+            _apply_graph_rule(
+                rule,
+                GraphContext(device=device, facts=facts, ops=ops, verdicts=verdicts, producers=producers),
+                verdicts,
+            )
     _spread_failures(verdicts)
     return verdicts
 
@@ -97,13 +108,9 @@ def _rank(reason: Reason) -> int:
     return CONFIDENCES.index(reason.confidence)
 
 
-def _table(rules: Sequence[Rule], device: Device) -> dict[str, list[Rule]]:
-    table: dict[str, list[Rule]] = defaultdict(list)
-    for rule in rules:
-        if rule.scope.holds(device.chip, device.os):
-            for op in rule.ops:
-                table[op].append(rule)
-    return table
+def _rules_for(op: str, rules: Sequence[Rule]) -> list[Rule]:
+    """The rules that may apply to an operation, those about any operation last."""
+    return sorted((rule for rule in rules if rule.concerns(op)), key=lambda rule: rule.ops == EVERY_OP)
 
 
 def _uses(nodes: Sequence[Node]) -> tuple[dict[str, OpView], dict[str, list[OpView]]]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from coremlscope.ir import DType, StateType, TensorType
+from coremlscope.ops import traits_of
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.rule import RuleContext
 
 __all__ = [
+    "BUFFERS",
     "FLOATING",
-    "INDICES",
     "always",
     "computes",
     "describe",
@@ -26,18 +28,15 @@ __all__ = [
 #: Element types in which a unit computes with floats; booleans are their masks.
 FLOATING = frozenset({DType.FP16, DType.FP32, DType.BOOL})
 
-#: Parameters that say where, not what. Rules of their own speak of them.
-INDICES = {
-    "gather": ("indices",),
-    "gather_along_axis": ("indices",),
-    "gather_nd": ("indices",),
-    "slice_by_index": ("begin", "end"),
-    "slice_by_size": ("begin", "size"),
-    "slice_update": ("begin", "end"),
-}
+#: What Core ML inserts at the edges of a program: buffers of the app on one side, tensors on the other.
+BUFFERS = ("tensor_buffer_to_tensor", "tensor_to_tensor_buffer")
 
-#: Results that hold places: the unit never hands them on in this type.
-_PLACES = {"topk": (1,), "reduce_argmax": (0,), "reduce_argmin": (0,)}
+#: Parameters that say where, not what, of operations with a trait. Rules of their own speak of them.
+_INDEX_PARAMETERS = {
+    Trait.GATHER: ("indices",),
+    Trait.SLICE: ("begin", "end", "size"),
+    Trait.UPDATE: ("begin", "end"),
+}
 
 
 def always(view: OpView, context: RuleContext) -> bool:
@@ -54,7 +53,7 @@ def run_time_inputs(view: OpView, *, indices: bool = True) -> Sequence[tuple[str
     """
     key = "run-time inputs", indices
     if key not in view.memo:
-        view.memo[key] = _run_time_inputs(view, () if indices else INDICES.get(view.op.type, ()))
+        view.memo[key] = _run_time_inputs(view, () if indices else _index_parameters(view))
     found: tuple[tuple[str, TensorType], ...] = view.memo[key]
     return found
 
@@ -80,7 +79,7 @@ def run_time_tensors(view: OpView, *, indices: bool = True) -> Sequence[tuple[st
     """
     key = "run-time tensors", indices
     if key not in view.memo:
-        skipped = () if indices else _PLACES.get(view.op.type, ())
+        skipped = () if indices else _index_results(view)
         results = [
             ("result", bound.type)
             for position, bound in enumerate(view.outputs)
@@ -89,6 +88,18 @@ def run_time_tensors(view: OpView, *, indices: bool = True) -> Sequence[tuple[st
         view.memo[key] = (*run_time_inputs(view, indices=indices), *results)
     found: tuple[tuple[str, TensorType], ...] = view.memo[key]
     return found
+
+
+def _index_parameters(view: OpView) -> tuple[str, ...]:
+    traits = traits_of(view.op.type)
+    return next((names for trait, names in _INDEX_PARAMETERS.items() if trait in traits), ())
+
+
+def _index_results(view: OpView) -> tuple[int, ...]:
+    """Which results hold places: the unit never passes them on in this type."""
+    if view.op.type == "topk":
+        return (1,)
+    return (0,) if Trait.ARG_REDUCTION in traits_of(view.op.type) else ()
 
 
 def is_fixed(view: OpView, name: str) -> bool:

@@ -36,7 +36,9 @@ def _graph(graph: BoundGraph) -> BoundGraph:
 def _view(view: OpView) -> OpView:
     inputs = {name: tuple(map(_value, given)) for name, given in view.inputs.items()}
     blocks = tuple(map(_graph, view.blocks))
-    return OpView(view.op, inputs, view.opset, blocks, tuple(map(_value, view.outputs)))
+    return OpView(
+        op=view.op, inputs=inputs, opset=view.opset, blocks=blocks, outputs=tuple(map(_value, view.outputs))
+    )
 
 
 def _value(value: BoundValue) -> BoundValue:

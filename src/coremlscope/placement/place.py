@@ -10,27 +10,13 @@ from operator import itemgetter
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
-from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
+from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts
-from coremlscope.placement.search import Route, Tolls, search
+from coremlscope.placement.search import Route, TransitionCosts, search
 from coremlscope.placement.verdict import Support, Verdict
 
-__all__ = ["Choice", "PlacedFunction", "PlacedOp", "PlannedCost", "Segment", "place"]
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedCost:
-    """What Core ML's cost model says that an operation costs on a backend. A figure of a plan, never
-    measured.
-
-    Attributes:
-        ms: Milliseconds.
-        basis: How the formula is known: `recovered`, `fitted` or `assumed`.
-    """
-
-    ms: float
-    basis: str
+__all__ = ["Choice", "PlacedFunction", "PlacedOp", "Segment", "place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +137,7 @@ def place(
     graph: CoreMLGraph,
     verdicts: Verdicts,
     pricing: Pricing,
-    tolls: Tolls,
+    transition_costs: TransitionCosts,
     settings: Sequence[ComputeUnits],
 ) -> PlacedFunction:
     """Plans a function.
@@ -160,7 +146,7 @@ def place(
         graph: The function as Core ML plans it.
         verdicts: Which units run each operation.
         pricing: What each operation costs.
-        tolls: What else a path costs.
+        transition_costs: What else a path costs.
         settings: For which settings of compute units.
     """
     prices = {node.id: pricing(node) for node in graph.walk()}
@@ -171,7 +157,7 @@ def place(
         found: list[Segment] = []
         totals[setting] = 0.0
         for one in _graphs(graph):
-            routed = _route(one, verdicts, prices, tolls, setting)
+            routed = _route(one, verdicts, prices, transition_costs, setting)
             for node, choice in zip(one.nodes, routed.choices, strict=True):
                 choices[node.id][setting] = choice
             found.extend(routed.segments)
@@ -197,7 +183,7 @@ def _route(
     graph: CoreMLGraph,
     verdicts: Verdicts,
     prices: Mapping[str, Mapping[Backend, PlannedCost]],
-    tolls: Tolls,
+    transition_costs: TransitionCosts,
     setting: ComputeUnits,
 ) -> _Routed:
     """One graph's cheapest path under one setting."""
@@ -210,7 +196,7 @@ def _route(
         or dict.fromkeys(BACKENDS_OF["cpu"], 0.0)
         for node, backends in zip(nodes, allowed, strict=True)
     ]
-    route = search(costs, tolls)
+    route = search(costs, transition_costs)
     backends = [b if known else None for b, known in zip(route.backends, allowed, strict=True)]
     chosen = iter(zip(backends, _detours(route, allowed), strict=True))
     last: Backend | None = None

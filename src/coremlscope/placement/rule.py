@@ -18,7 +18,7 @@ Rules are rows of plain tuples, `RULES` in each module of `placement/` that is n
         confidence="measured",
         scope=Scope(neural_engine=(13, None)),
         applies_to=(Example("conv", {"x": fp16(1, 64, 32, 32), "weight": weight(64, 64, 17, 17)}),),
-        spares=(Example("conv", {"x": fp16(1, 64, 32, 32), "weight": weight(64, 64, 3, 3)}),),
+        negative_examples=(Example("conv", {"x": fp16(1, 64, 32, 32), "weight": weight(64, 64, 3, 3)}),),
     )
 
 * `id`: kebab case, beginning with `ne-`, `gpu-` or `cpu-`. It never changes: people filter by it.
@@ -29,12 +29,14 @@ Rules are rows of plain tuples, `RULES` in each module of `placement/` that is n
   or `view.is_known(name)`.
 * What a unit runs at all is said by rules with the effect `runs`. An operation that no rule says is run or
   rejected is `unknown` on that unit.
+* `ops` names traits where the fact is about what operations are: a new operation with such a trait is then
+  taken to behave alike. It names operations where the fact was published of these very ones.
 * Any rule that rejects defeats `runs`. A rule that `confirms` (this very form was seen to run) defeats
   rejections that are known less well. Rejections of equal or better confidence stand.
 * The operations that rules see are those of Core ML's own rewriting of the program, with its casts
   (`placement/coreml_view.py`); `context.inserted` is True for those that are not in the file.
-* `applies_to` and `spares` are examples for which `when` holds and does not, on the chip and system that each
-  example names. A test runs them all, and the documentation shows them.
+* `applies_to` holds examples for which `when` holds, `negative_examples` those for which it does not, on the
+  chip and system that each example names. A test runs them all, and `coremlscope rules RULE` shows them.
 
 What no single operation shows is a `GraphRule`: limits of a whole function, flexible inputs, inputs that come
 from an operation which the unit does not run ("Unable to resolve operation input"). Its `find` sees the whole
@@ -44,7 +46,7 @@ function with the verdicts that the rules above gave, and returns the operations
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 
@@ -52,8 +54,9 @@ from coremlscope.devices.chip import Chip, Device
 from coremlscope.devices.release import OSRelease
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.ir import Argument, Constant, Derived, DType, Op, TensorType, Value, ValueType, constant
-from coremlscope.ops import OPS
+from coremlscope.ops import OPS, traits_of
 from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
 from coremlscope.placement.verdict import Confidence, Effect, Reason, Verdict
 
@@ -68,17 +71,30 @@ __all__ = [
     "Rule",
     "RuleContext",
     "Scope",
+    "Selection",
     "boolean",
     "example_view",
     "fp16",
     "fp32",
     "int32",
+    "selects",
     "tensor",
     "weight",
 ]
 
+#: What a rule may apply to: operations as Apple spells them, and all operations that have one of some traits.
+Selection = tuple[str | Trait, ...]
+
 #: In `Rule.ops`: the rule may apply to any operation.
 EVERY_OP = ("*",)
+
+
+def selects(selection: Selection, op: str) -> bool:
+    """True where a rule about these operations may apply to the one of this name."""
+    if selection == EVERY_OP or op in selection:
+        return True
+    traits = traits_of(op)
+    return any(isinstance(one, Trait) and one & traits for one in selection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +126,7 @@ class Scope:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramFacts:
     """What rules may ask of the program around an operation.
 
@@ -129,7 +145,7 @@ class ProgramFacts:
     states: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleContext:
     """What a rule knows besides the operation.
 
@@ -175,6 +191,7 @@ class Example:
 
     type: str
     arguments: Mapping[str, object]
+    _: KW_ONLY
     outputs: tuple[TensorType, ...] = ()
     opset: int = 8
     chip: str = "m4"
@@ -185,14 +202,14 @@ class Example:
 When = Callable[[OpView, RuleContext], bool | str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A fact about a unit: which forms of which operations it runs or does not.
 
     Attributes:
         id: Stable, in kebab case.
         unit: The compute unit.
-        ops: Names of operations as Apple spells them, or `EVERY_OP`.
+        ops: Names of operations as Apple spells them, traits, or `EVERY_OP`.
         when: Whether the rule applies; see the module.
         message: For people: what is so. `{detail}` stands for the text that `when` gives.
         source: Who published it, and where.
@@ -202,12 +219,14 @@ class Rule:
         core_ml: What Core ML itself says, where that was published.
         scope: Chips and systems for which it holds.
         applies_to: Operations that it applies to; at least one.
-        spares: Operations that it does not apply to; at least one, but for rules about every form of an op.
+        negative_examples: Operations that it does not apply to; at least one, unless the rule is about every
+            form of an operation.
+        but: Operations with a trait of `ops` that other rules speak of, or that nothing was published about.
     """
 
     id: str
     unit: ComputeUnit
-    ops: tuple[str, ...]
+    ops: Selection
     when: When
     message: str
     source: str
@@ -217,7 +236,12 @@ class Rule:
     core_ml: str = ""
     scope: Scope = Scope()
     applies_to: tuple[Example, ...] = ()
-    spares: tuple[Example, ...] = ()
+    negative_examples: tuple[Example, ...] = ()
+    but: frozenset[str] = frozenset()
+
+    def concerns(self, op: str) -> bool:
+        """True where the rule may apply to operations of this name."""
+        return op not in self.but and selects(self.ops, op)
 
     def reason(self, detail: bool | str) -> Reason:
         """The rule as a reason, with the numbers of one operation."""
@@ -234,7 +258,7 @@ class Rule:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphContext:
     """A function with what is known of each of its operations.
 
@@ -255,7 +279,7 @@ class GraphContext:
     function: BoundFunction | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphExample:
     """A function, written down for a rule: examples whose arguments may name earlier results as `Result`.
 
@@ -282,7 +306,7 @@ class Result:
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRule:
     """A fact about a unit that shows in a whole function only.
 
@@ -303,8 +327,12 @@ class GraphRule:
     fix: str = ""
     core_ml: str = ""
     scope: Scope = Scope()
-    ops: tuple[str, ...] = ()
+    ops: Selection = ()
     examples: tuple[GraphExample, ...] = ()
+
+    def concerns(self, op: str) -> bool:
+        """True where the rule may hit operations of this name."""
+        return selects(self.ops, op)
 
     def reason(self, detail: str) -> Reason:
         """The rule as a reason, with the numbers of one operation."""
@@ -366,18 +394,20 @@ def example_view(example: Example, id_: str = "main/0", results: Sequence[OpView
         pairs = [_argument(f"{id_}/{name}{k}", one, results) for k, one in enumerate(several)]
         arguments[name] = tuple(argument for argument, _ in pairs)
         bound[name] = tuple(value for _, value in pairs)
-    view = OpView(Op(id=id_, type=example.type, inputs=arguments, outputs=()), bound, example.opset)
+    view = OpView(
+        op=Op(id=id_, type=example.type, inputs=arguments, outputs=()), inputs=bound, opset=example.opset
+    )
     spec = OPS.get(example.type)
     types: tuple[ValueType, ...] = example.outputs
     if not types and spec is not None:
         types = tuple(spec.infer(view))
     outputs = tuple(Value(f"{id_}:{k}", type_) for k, type_ in enumerate(types))
     return OpView(
-        Op(id=id_, type=example.type, inputs=arguments, outputs=outputs),
-        bound,
-        example.opset,
-        (),
-        tuple(map(BoundValue, types)),
+        op=Op(id=id_, type=example.type, inputs=arguments, outputs=outputs),
+        inputs=bound,
+        opset=example.opset,
+        blocks=(),
+        outputs=tuple(map(BoundValue, types)),
     )
 
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 
 from coremlscope.placement.backend import BACKENDS, Backend
 
-__all__ = ["Route", "Tolls", "search"]
+__all__ = ["Route", "TransitionCosts", "search"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tolls:
+class TransitionCosts:
     """What a path costs besides its operations, in milliseconds.
 
     Attributes:
@@ -42,7 +42,7 @@ class Route:
 
     Attributes:
         backends: The backend of each operation.
-        total_ms: What the whole path costs, tolls included.
+        total_ms: What the whole path costs, transitions included.
         best_ms: For each operation, by backend: what the cheapest path costs that runs it there. Its smallest
             value is `total_ms`; the difference of two says how much one choice costs.
     """
@@ -52,25 +52,25 @@ class Route:
     best_ms: tuple[Mapping[Backend, float], ...]
 
 
-def search(costs: Sequence[Mapping[Backend, float]], tolls: Tolls) -> Route:
+def search(costs: Sequence[Mapping[Backend, float]], transition_costs: TransitionCosts) -> Route:
     """The cheapest path through a list of operations.
 
     Args:
         costs: For each operation, what it costs on every backend that may run it, in milliseconds.
-        tolls: What else a path costs.
+        transition_costs: What else a path costs.
 
     Raises:
         ValueError: An operation has no backend.
     """
     if not costs:
         return Route((), 0.0, ())
-    steps = _steps(tolls)
-    forward, came_from = _forward(costs, tolls, steps)
-    backward = _backward(costs, tolls, steps)
+    steps = _steps(transition_costs)
+    forward, came_from = _forward(costs, transition_costs, steps)
+    backward = _backward(costs, transition_costs, steps)
     last = _ordered(costs[-1])[0]
     total = math.inf
     for backend in _ordered(costs[-1]):
-        end = forward[-1][backend] + tolls.finish_ms.get(backend, 0.0)
+        end = forward[-1][backend] + transition_costs.finish_ms.get(backend, 0.0)
         if end <= total:
             total, last = end, backend
     path = [last]
@@ -91,9 +91,9 @@ def _ordered(costs: Mapping[Backend, float]) -> list[Backend]:
     return ordered
 
 
-def _steps(tolls: Tolls) -> dict[tuple[Backend, Backend], float]:
+def _steps(transition_costs: TransitionCosts) -> dict[tuple[Backend, Backend], float]:
     return {
-        (a, b): 0.0 if a == b else tolls.switch_ms + tolls.launch_ms.get(b, 0.0)
+        (a, b): 0.0 if a == b else transition_costs.switch_ms + transition_costs.launch_ms.get(b, 0.0)
         for a in BACKENDS
         for b in BACKENDS
     }
@@ -113,14 +113,16 @@ def _running_sums(costs: Sequence[Mapping[Backend, float]]) -> dict[Backend, lis
 
 
 def _forward(
-    costs: Sequence[Mapping[Backend, float]], tolls: Tolls, steps: Mapping[tuple[Backend, Backend], float]
+    costs: Sequence[Mapping[Backend, float]],
+    transition_costs: TransitionCosts,
+    steps: Mapping[tuple[Backend, Backend], float],
 ) -> tuple[list[dict[Backend, float]], list[dict[Backend, Backend]]]:
     """For each operation and backend: the cheapest way up to and with it, and where that came from.
 
     A way is what was spent before its last row of operations on one backend, and the first of that row.
     """
     sums = _running_sums(costs)
-    rows = {b: (tolls.launch_ms.get(b, 0.0), 0) for b in _ordered(costs[0])}
+    rows = {b: (transition_costs.launch_ms.get(b, 0.0), 0) for b in _ordered(costs[0])}
     reached = [{b: spent + (sums[b][0] - sums[b][1]) for b, (spent, _) in rows.items()}]
     came_from = []
     for index, cost in enumerate(costs[1:], start=1):
@@ -143,10 +145,12 @@ def _forward(
 
 
 def _backward(
-    costs: Sequence[Mapping[Backend, float]], tolls: Tolls, steps: Mapping[tuple[Backend, Backend], float]
+    costs: Sequence[Mapping[Backend, float]],
+    transition_costs: TransitionCosts,
+    steps: Mapping[tuple[Backend, Backend], float],
 ) -> list[dict[Backend, float]]:
     """For each operation and backend: the cheapest way from after it to the end."""
-    ahead = [{b: tolls.finish_ms.get(b, 0.0) for b in _ordered(costs[-1])}]
+    ahead = [{b: transition_costs.finish_ms.get(b, 0.0) for b in _ordered(costs[-1])}]
     for here, after in zip(reversed(costs[:-1]), reversed(costs[1:]), strict=True):
         rest = {b: after[b] + spent for b, spent in ahead[-1].items()}
         ahead.append({a: min(steps[a, b] + way for b, way in rest.items()) for a in _ordered(here)})

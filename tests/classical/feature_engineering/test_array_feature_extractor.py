@@ -25,7 +25,7 @@ def test_elements() -> None:
     np.testing.assert_array_equal(result, [4, 1, 4])
 
 
-def test_single_ones() -> None:
+def test_single_elements() -> None:
     assert (
         predict_value("arrayFeatureExtractor", {"extractIndex": [1]}, array_type(2), DOUBLE, [1, 2.5]) == 2.5
     )
@@ -33,7 +33,7 @@ def test_single_ones() -> None:
     assert (result, type(result)) == (2, int)
 
 
-def test_elements_that_are_not_there() -> None:
+def test_elements_out_of_range() -> None:
     with pytest.raises(CorruptModelError, match="extracts the element 2, but its input holds 2"):
         predict_value("arrayFeatureExtractor", {"extractIndex": [2]}, array_type(2), DOUBLE, [1, 2])
 

@@ -28,7 +28,7 @@ def test_defaults() -> None:
     assert predict_value("categoricalMapping", {**TO_WORDS, "strValue": "?"}, INT64, STRING, 0) == "?"
 
 
-def test_unknown_ones_without_a_default() -> None:
+def test_unknown_keys_without_a_default() -> None:
     for parameters, in_, out, value in (
         (TO_NUMBERS, STRING, INT64, "z"),
         (TO_WORDS, INT64, STRING, 0),

@@ -21,7 +21,7 @@ from tests.support.classical_specs import (
 KEYS = {"stringToIndex": {"vector": ["b", "a", "c"]}}
 
 
-def test_order_absence_and_unknown_keys() -> None:
+def test_order_absent_keys_and_unknown_keys() -> None:
     result = predict_value(
         "dictVectorizer", KEYS, dictionary_type(), array_type(3), {"a": 2, "z": 9, "b": -1}
     )
@@ -31,7 +31,7 @@ def test_order_absence_and_unknown_keys() -> None:
     )
 
 
-def test_integers_whatever_the_description_says() -> None:
+def test_integer_keys_where_the_description_says_strings() -> None:
     keys = {"int64ToIndex": {"vector": [5, -3]}}
     result = predict_value("dictVectorizer", keys, dictionary_type("string"), array_type(2), {-3: 1.5})
     np.testing.assert_array_equal(result, [0, 1.5])

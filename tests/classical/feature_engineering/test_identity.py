@@ -1,4 +1,4 @@
-"""Identities, from file to result."""
+"""Identity models, from file to result."""
 
 from __future__ import annotations
 
@@ -31,10 +31,15 @@ def test_arrays() -> None:
 @pytest.mark.parametrize(
     ("type_", "value"),
     [
-        (DOUBLE, 0.1), (INT64, 2**62), (STRING, "naïve"), (dictionary_type(), {"a": 1.0}),
-        (dictionary_type("int64"), {}), (sequence_type(), ["a", "b"]), (sequence_type("int64"), [3, 2**50]),
+        (DOUBLE, 0.1),
+        (INT64, 2**62),
+        (STRING, "naïve"),
+        (dictionary_type(), {"a": 1.0}),
+        (dictionary_type("int64"), {}),
+        (sequence_type(), ["a", "b"]),
+        (sequence_type("int64"), [3, 2**50]),
     ],
-)  # fmt: skip
+)
 def test_identity(type_: Any, value: Any) -> None:
     assert predict_value("identity", {}, type_, type_, value) == value
 

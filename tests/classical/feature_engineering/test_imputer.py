@@ -29,19 +29,28 @@ NAN = math.nan
 @pytest.mark.parametrize(
     ("parameters", "type_", "value", "expected"),
     [
-        ({"imputedDoubleValue": 1.5}, DOUBLE, NAN, 1.5), ({"imputedDoubleValue": 1.5}, DOUBLE, 0.0, 0.0),
+        ({"imputedDoubleValue": 1.5}, DOUBLE, NAN, 1.5),
+        ({"imputedDoubleValue": 1.5}, DOUBLE, 0.0, 0.0),
         ({"imputedDoubleValue": 1.5, "replaceDoubleValue": NAN}, DOUBLE, NAN, 1.5),
         ({"imputedDoubleValue": 1.5, "replaceDoubleValue": -1}, DOUBLE, -1, 1.5),
         ({"imputedInt64Value": 2**60, "replaceInt64Value": 0}, INT64, 0, 2**60),
         ({"imputedInt64Value": 5, "replaceInt64Value": 0}, INT64, 2**60, 2**60),
         ({"imputedStringValue": "?", "replaceStringValue": "n/a"}, STRING, "n/a", "?"),
         ({"imputedStringValue": "?", "replaceStringValue": "n/a"}, STRING, "word", "word"),
-        ({"imputedStringDictionary": {"map": [{"key": "a", "value": 1}, {"key": "b", "value": 2}]}},
-         dictionary_type(), {"b": 7.0, "c": 3.0, "a": NAN}, {"b": 7.0, "c": 3.0, "a": 1.0}),
-        ({"imputedInt64Dictionary": {"map": [{"key": 4, "value": 1}]}}, dictionary_type("int64"), {},
-         {4: 1.0}),
+        (
+            {"imputedStringDictionary": {"map": [{"key": "a", "value": 1}, {"key": "b", "value": 2}]}},
+            dictionary_type(),
+            {"b": 7.0, "c": 3.0, "a": NAN},
+            {"b": 7.0, "c": 3.0, "a": 1.0},
+        ),
+        (
+            {"imputedInt64Dictionary": {"map": [{"key": 4, "value": 1}]}},
+            dictionary_type("int64"),
+            {},
+            {4: 1.0},
+        ),
     ],
-)  # fmt: skip
+)
 def test_values(parameters: Any, type_: Any, value: Any, expected: Any) -> None:
     assert predict_value("imputer", parameters, type_, type_, value) == expected
 
@@ -93,7 +102,7 @@ def test_values_that_do_not_fit() -> None:
 @pytest.mark.parametrize(
     ("parameters", "sentence"),
     [
-        ({}, "no value for what is missing"),
+        ({}, "no replacement for missing values"),
         ({"imputedDoubleValue": 1, "replaceStringValue": ""}, "replaceStringValue, which does not fit"),
     ],
 )

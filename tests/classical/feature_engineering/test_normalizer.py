@@ -36,7 +36,7 @@ def test_arrays(parameters: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("norm", [0, 1, 2])
-def test_zeros_stay_zeros(norm: int) -> None:
+def test_zeros_are_unchanged(norm: int) -> None:
     result = predict_value("normalizer", {"normType": norm}, array_type(2), array_type(2), [0, 0])
     np.testing.assert_array_equal(result, [0, 0])
 
@@ -44,7 +44,7 @@ def test_zeros_stay_zeros(norm: int) -> None:
 @pytest.mark.parametrize(
     ("parameters", "input_", "output", "sentence"),
     [
-        ({}, array_type(3), STRING, "does not give what it is described"),
+        ({}, array_type(3), STRING, "cannot give the described outputs"),
     ],
 )
 def test_features_that_do_not_fit(

@@ -23,26 +23,28 @@ NUMBERS = {"int64Categories": {"vector": [30, 10, 2**40]}}
 
 
 @pytest.mark.parametrize(
-    ("parameters", "input_", "value", "place"),
+    ("parameters", "input_", "value", "index"),
     [
-        (WORDS, STRING, "blue", 2), (NUMBERS, INT64, 2**40, 2), (NUMBERS, DOUBLE, 10.0, 1),
+        (WORDS, STRING, "blue", 2),
+        (NUMBERS, INT64, 2**40, 2),
+        (NUMBERS, DOUBLE, 10.0, 1),
         (NUMBERS, array_type(1), [30], 0),
     ],
-)  # fmt: skip
-def test_categories(parameters: Any, input_: Any, value: Any, place: int) -> None:
+)
+def test_categories(parameters: Any, input_: Any, value: Any, index: int) -> None:
     result = predict_value("oneHotEncoder", parameters, input_, array_type(3), value)
-    np.testing.assert_array_equal(result, np.eye(3)[place])
+    np.testing.assert_array_equal(result, np.eye(3)[index])
 
 
 @pytest.mark.parametrize(("parameters", "input_", "value"), [(WORDS, STRING, "bleu"), (NUMBERS, INT64, 11)])
-def test_unknown_ones(parameters: Any, input_: Any, value: Any) -> None:
+def test_unknown_categories(parameters: Any, input_: Any, value: Any) -> None:
     with pytest.raises(InputError, match=r"unknown category .* of the input 'x'"):
         predict_value("oneHotEncoder", parameters, input_, array_type(3), value)
     ignored = predict_value("oneHotEncoder", {**parameters, "handleUnknown": 1}, input_, array_type(3), value)
     np.testing.assert_array_equal(ignored, [0, 0, 0])
 
 
-def test_an_error_names_the_nearest_one() -> None:
+def test_an_error_names_the_nearest_category() -> None:
     with pytest.raises(InputError) as raised:
         predict_value("oneHotEncoder", WORDS, STRING, array_type(3), "grene")
     assert raised.value.hint == "did you mean 'green'?"

@@ -175,7 +175,7 @@ def test_softmax_of_a_tensor_without_channels() -> None:
     builder.add_softmax("softmax", "x", "y")
     layer = layers_of(read(builder))[0].layer
     assert layer is not None
-    assert layer.problem == "it takes a tensor of at least three dimensions, not 2"
+    assert layer.problem == "its input has 2 dimensions, but at least 3 are required"
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

@@ -96,4 +96,4 @@ def test_last_axes_of_other_lengths_are_refused() -> None:
     builder.add_layer_normalization("norm", "x", "y", (4,), random(4), random(4))
     layer = layers_of(read(builder))[0].layer
     assert layer is not None
-    assert layer.problem == "it normalizes [4] of a tensor of shape [2, 3]"
+    assert layer.problem == "its shape [4] does not match a tensor of shape [2, 3]"

@@ -43,7 +43,7 @@ def test_a_matrix_for_other_inputs() -> None:
     builder.add_inner_product("product", W, None, 24, 5, False, "x", "y")
     layer = layers_of(read(builder))[0].layer
     assert layer is not None
-    assert "[2, 23], and its matrix takes 24 channels" in layer.problem
+    assert "[2, 23], but its matrix requires 24 channels" in layer.problem
 
 
 @pytest.mark.parametrize("shape", [(24,), (3, 24), (2, 1, 3, 24)])

@@ -267,7 +267,7 @@ def test_what_contradicts_itself() -> None:
     builder = _builder([], ["y"], exact=True)
     recursion, wrong = _random(WIDTH, WIDTH), _random(WIDTH, TAKEN + 1)
     builder.add_simple_rnn("rnn", recursion, wrong, None, WIDTH, TAKEN, "TANH", ["x"], ["y"])
-    with pytest.raises(UnsupportedOpError, match="weights are given"):
+    with pytest.raises(UnsupportedOpError, match="it has 20 weights"):
         _predict(_read(builder), {"x": _random(STEPS, BATCH, TAKEN)})
 
 

@@ -132,8 +132,8 @@ def test_deconvolutions_are_quantised_along_what_they_give() -> None:
     ("damage", "problem"),
     [
         (lambda w: w.quantization.linearQuantization.scale.extend([1.0]), "6 quantisation parameters"),
-        (lambda w: setattr(w, "rawValue", w.rawValue[:-1]), "weights are given where 30 (5 x 6) are needed"),
-        (lambda w: setattr(w.quantization, "numberOfBits", 9), "9 bits in no known way"),
+        (lambda w: setattr(w, "rawValue", w.rawValue[:-1]), "weights instead of 30 (5 x 6)"),
+        (lambda w: setattr(w.quantization, "numberOfBits", 9), "weights to 9 bits is unknown"),
         (lambda w: w.quantization.lookupTableQuantization.floatValue.append(1.0), "has 1 entries"),
     ],
 )

@@ -22,7 +22,7 @@ __all__ = ["TYPES", "ArrayFeatureExtractor"]
 
 @dataclass(frozen=True, slots=True)
 class ArrayFeatureExtractor(Classical):
-    """Some elements of an array. `indices` is int64 `[elements]`, of the array laid out in a row."""
+    """Selects elements of an array. `indices` is int64 `[elements]`, into the flattened array."""
 
     kind: ClassVar[str] = "arrayFeatureExtractor"
     indices: Constant
@@ -30,10 +30,10 @@ class ArrayFeatureExtractor(Classical):
 
 def _read(message: Message) -> ArrayFeatureExtractor:
     """Reads an `ArrayFeatureExtractor`."""
-    kind, places = ArrayFeatureExtractor.kind, message.extractIndex
-    require(len(places) > 0, kind, "nothing to extract")
-    require(max(places) < MOST_ELEMENTS, kind, f"the element {max(places)} to extract")
-    return ArrayFeatureExtractor(constant(np.array(places, np.int64)))
+    kind, indices = ArrayFeatureExtractor.kind, message.extractIndex
+    require(len(indices) > 0, kind, "nothing to extract")
+    require(max(indices) < MOST_ELEMENTS, kind, f"the element {max(indices)} to extract")
+    return ArrayFeatureExtractor(constant(np.array(indices, np.int64)))
 
 
 def _lower(content: ArrayFeatureExtractor, interface: Interface) -> None:

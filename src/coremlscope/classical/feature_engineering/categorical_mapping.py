@@ -22,12 +22,12 @@ __all__ = ["TYPES", "CategoricalMapping"]
 
 @dataclass(frozen=True, slots=True)
 class CategoricalMapping(Classical):
-    """A value for each key: numbers for strings, or strings for numbers.
+    """Maps strings to numbers, or numbers to strings.
 
     Attributes:
         keys: Strings or int64 `[entries]`.
         mapped: int64 or strings `[entries]`.
-        default: What other keys become; None where they are an error.
+        default: The value of other keys; None where they are an error.
     """
 
     kind: ClassVar[str] = "categoricalMapping"
@@ -59,16 +59,16 @@ def _lower(content: CategoricalMapping, interface: Interface) -> None:
     if content.default is not None:
         mapped.append(content.default)
     elif not mapped:
-        raise interface.error("maps nothing, and has no default")
-    place = interface.place(interface.only_input(), keys, is_closed=content.default is None)
-    # What is unknown has the index -1: the last entry is the default.
+        raise interface.error("has neither entries nor a default")
+    index = interface.label_index(interface.only_input(), keys, is_closed=content.default is None)
+    # An unknown key has the index -1, which selects the last entry: the default.
     if content.keys.type == TensorType(DType.STRING, (len(keys),)):
         numbers = interface.emitter.array(np.array(mapped, np.int64))
-        interface.give(interface.only_output(), op.emit("Gather", numbers, place, axis=0))
+        interface.give(interface.only_output(), op.emit("Gather", numbers, index, axis=0))
         return
-    is_unknown = op.emit("Less", place, op.const(0, I64))
-    place = op.emit("Where", is_unknown, op.const(len(mapped) - 1, I64), place, dtype=I64)
-    interface.give_places(interface.only_output(), place, mapped)
+    is_unknown = op.emit("Less", index, op.const(0, I64))
+    index = op.emit("Where", is_unknown, op.const(len(mapped) - 1, I64), index, dtype=I64)
+    interface.give_labels(interface.only_output(), index, mapped)
 
 
 def _describe(content: CategoricalMapping) -> Iterator[Fact]:

@@ -19,7 +19,7 @@ __all__ = ["TYPES", "DictVectorizer"]
 
 @dataclass(frozen=True, slots=True)
 class DictVectorizer(Classical):
-    """A dictionary laid out as an array, in the order of `keys`; absent keys are 0, others are left out.
+    """Turns a dictionary into an array, in the order of `keys`; absent keys are 0, unknown keys are ignored.
 
     Attributes:
         keys: Strings or int64 `[elements]`.
@@ -35,7 +35,7 @@ def _read(message: Message) -> DictVectorizer:
 
 
 def _lower(content: DictVectorizer, interface: Interface) -> None:
-    """Lowers a `DictVectorizer`: the dictionary comes in laid out, or as indices if it is to be sparse."""
+    """Lowers a `DictVectorizer`; the input port already orders the numbers by key."""
     keys, value = content.keys.numpy().tolist(), interface.only_output()
     if isinstance(value.type, DictType):
         interface.give_pairs(value, *interface.pairs(interface.only_input(), keys))

@@ -20,7 +20,7 @@ __all__ = ["TYPES", "FeatureVectorizer"]
 
 @dataclass(frozen=True, slots=True)
 class FeatureVectorizer(Classical):
-    """Features one after the other, as one array. `columns` holds the name and size of each."""
+    """Concatenates features into one array. `columns` holds the name and size of each."""
 
     kind: ClassVar[str] = "featureVectorizer"
     columns: tuple[tuple[str, int], ...]
@@ -45,15 +45,17 @@ def _lower(content: FeatureVectorizer, interface: Interface) -> None:
 
 
 def _column(name: str, size: int, interface: Interface) -> Tensor:
-    """A feature as fp64 `[1, size]`; a dictionary holds the elements that are not 0, by their index."""
+    """A feature as fp64 `[1, size]`; a dictionary holds the nonzero elements by index."""
     op = interface.op
     if not interface.is_dictionary(name):
         return interface.row(size, [name])
-    places, numbers = interface.pairs(name)
-    if places.dtype == STRING:
-        raise interface.error(f"takes no dictionary of strings as the input {name!r}")
+    keys, numbers = interface.pairs(name)
+    if keys.dtype == STRING:
+        raise interface.error(
+            f"takes a dictionary with integer keys as the input {name!r}, which has strings"
+        )
     zeros = op.emit("Expand", op.const([0.0], F64), op.const([size], I64))
-    spread = op.emit("ScatterElements", zeros, places, numbers, axis=0)
+    spread = op.emit("ScatterElements", zeros, keys, numbers, axis=0)
     return op.reshape(spread, (1, size))
 
 

@@ -17,7 +17,7 @@ __all__ = ["TYPES", "Identity"]
 
 @dataclass(frozen=True, slots=True)
 class Identity(Classical):
-    """Features as they are."""
+    """Passes features through unchanged."""
 
     kind: ClassVar[str] = "identity"
 
@@ -28,7 +28,7 @@ def _read(message: Message) -> Identity:
 
 
 def _lower(content: Identity, interface: Interface) -> None:
-    """Lowers an `Identity`: outputs are inputs of the same name, or else in the same order."""
+    """Lowers an `Identity`; inputs and outputs are paired by name, or else by position."""
     if len(interface.inputs) != len(interface.outputs):
         interface.contradict()
     for name, value in zip(interface.inputs, interface.outputs, strict=True):

@@ -32,12 +32,12 @@ __all__ = ["TYPES", "Imputer"]
 
 @dataclass(frozen=True, slots=True)
 class Imputer(Classical):
-    """A value for what is missing.
+    """Replaces missing values.
 
     Attributes:
-        imputed: The value: a number, a string, or an array; of a dictionary, the numbers of `keys`.
-        keys: Of a dictionary: strings or int64 `[entries]`.
-        replaced: The value that stands for a missing one; None for NaN.
+        imputed: The replacement: a number, a string or an array; for a dictionary, the numbers of `keys`.
+        keys: For a dictionary, strings or int64 `[entries]`; None otherwise.
+        replaced: The value that counts as missing; None for NaN.
     """
 
     kind: ClassVar[str] = "imputer"
@@ -49,7 +49,7 @@ class Imputer(Classical):
 def _read(message: Message) -> Imputer:
     """Reads an `Imputer`."""
     kind, form, keys = Imputer.kind, message.WhichOneof("ImputedValue"), None
-    require(form is not None, kind, "no value for what is missing")
+    require(form is not None, kind, "no replacement for missing values")
     value = getattr(message, form)
     match form:
         case "imputedDoubleArray":
@@ -111,7 +111,7 @@ def _lower(content: Imputer, interface: Interface) -> None:
 
 
 def _is_missing(content: Imputer, x: Tensor, interface: Interface) -> Tensor | None:
-    """Which numbers are missing; None where none can be."""
+    """True for missing numbers; None where no number can be missing."""
     op = interface.op
     if content.replaced is None:
         return op.emit("IsNaN", x, dtype=BOOL) if x.dtype.kind == "f" else None
@@ -119,7 +119,7 @@ def _is_missing(content: Imputer, x: Tensor, interface: Interface) -> Tensor | N
 
 
 def _impute_dictionary(content: Imputer, name: str, value: Value, interface: Interface) -> None:
-    """Absent keys get their values, and so do keys whose number is missing."""
+    """Replaces absent keys and keys whose number is missing."""
     op = interface.op
     assert content.keys is not None
     given, numbers = interface.pairs(name)

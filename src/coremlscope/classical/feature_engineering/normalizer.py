@@ -16,14 +16,14 @@ from coremlscope.schema import Message
 
 __all__ = ["TYPES", "Normalizer"]
 
-#: What an array is divided by: its largest magnitude, the sum of magnitudes, the root of the sum of squares.
+#: The norm: the largest magnitude, the sum of magnitudes, or the square root of the sum of squares.
 Norm = Literal["LMax", "L1", "L2"]
 _NORMS = {"LMax": "largest magnitude (LMax)", "L1": "sum of magnitudes (L1)", "L2": "root of squares (L2)"}
 
 
 @dataclass(frozen=True, slots=True)
 class Normalizer(Classical):
-    """An array divided by its norm; zeros stay zeros."""
+    """Divides an array by its norm; an array of zeros is unchanged."""
 
     kind: ClassVar[str] = "normalizer"
     norm: Norm

@@ -22,12 +22,12 @@ __all__ = ["TYPES", "OneHotEncoder"]
 
 @dataclass(frozen=True, slots=True)
 class OneHotEncoder(Classical):
-    """An array with a 1 at the place of a category, and 0 elsewhere.
+    """An array with a 1 at the index of a category, and 0 elsewhere.
 
     Attributes:
         keys: The categories: strings or int64 `[categories]`.
-        is_sparse: The array is given as a dictionary of its one entry.
-        ignores_unknown: Other categories give zeros; otherwise they are an error.
+        is_sparse: The result is a dictionary with one entry instead of an array.
+        ignores_unknown: Unknown categories give zeros; otherwise they are an error.
     """
 
     kind: ClassVar[str] = "oneHotEncoder"
@@ -48,18 +48,18 @@ def _lower(content: OneHotEncoder, interface: Interface) -> None:
     """Lowers a `OneHotEncoder`."""
     op, name, value = interface.op, interface.only_input(), interface.only_output()
     keys = content.keys.numpy().tolist()
-    place = interface.place(name, keys, is_closed=not content.ignores_unknown)
+    index = interface.label_index(name, keys, is_closed=not content.ignores_unknown)
     if isinstance(value.type, DictType):
         is_named = value.type.key == TensorType(DType.STRING, ())
         if is_named and not isinstance(keys[0], str):
             interface.contradict()
-        known = op.emit("Compress", place, op.emit("GreaterOrEqual", place, op.const(0, I64)), axis=0)
+        known = op.emit("Compress", index, op.emit("GreaterOrEqual", index, op.const(0, I64)), axis=0)
         ones = op.emit("Expand", op.const([1.0], F64), op.shape_of(known))
         interface.give_pairs(value, known, ones, keys if is_named else None)
         return
-    ruler = op.emit("Unsqueeze", op.const(np.arange(len(keys)), I64), op.const([0], I64))
-    is_place = op.emit("Equal", op.reshape(place, (1, 1)), ruler)
-    interface.give(value, op.cast(is_place, F64), len(keys))
+    positions = op.emit("Unsqueeze", op.const(np.arange(len(keys)), I64), op.const([0], I64))
+    is_index = op.emit("Equal", op.reshape(index, (1, 1)), positions)
+    interface.give(value, op.cast(is_index, F64), len(keys))
 
 
 def _describe(content: OneHotEncoder) -> Iterator[Fact]:

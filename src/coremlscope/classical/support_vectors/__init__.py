@@ -32,7 +32,7 @@ __all__ = ["TYPES", "SupportVectorClassifier", "SupportVectorRegressor"]
 
 
 def _work(view: OpView) -> Work:
-    """A multiply-add per element of a vector and per coefficient, and one operation per kernel."""
+    """A multiply-add per element of a vector and per coefficient, and one operation per kernel value."""
     if view.has("vectors"):
         vectors, features = view.static_shape("vectors")
         elements = vectors * features

@@ -1,6 +1,8 @@
-"""Support vector machines to ONNX, computed as LIBSVM does it (Chang and Lin 2011; Wu, Lin and Weng 2004)."""
+"""Lowers support vector machines, computed as in LIBSVM (Chang and Lin 2011; Wu, Lin and Weng 2004)."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from coremlscope.ops.emit import BOOL, I64, Lowering, Tensor
 
 __all__ = ["lower_support_vector_classifier", "lower_support_vector_regressor"]
 
-#: LIBSVM's `svm_predict_probability`: no pair is more certain than this, and when the coupling stops.
+#: From LIBSVM's `svm_predict_probability`: the lowest probability in a pair, and when the coupling stops.
 _LEAST_PROBABILITY, _COUPLING_EPSILON, _COUPLING_ROUNDS = 1e-7, 0.005, 100
 
 
@@ -35,7 +37,7 @@ def lower_support_vector_regressor(content: SupportVectorRegressor, interface: I
 
 
 def lower_support_vector_classifier(content: SupportVectorClassifier, interface: Interface) -> None:
-    """Lowers a `SupportVectorClassifier`: the label is the most probable one, else the one of most votes."""
+    """Lowers a `SupportVectorClassifier`: the label is the most probable class, or has most votes."""
     op, classes = interface.op, len(content.labels)
     scores = _pair_scores(content, interface)
     is_pair = op.const(np.triu(np.ones((classes, classes)), 1), BOOL)
@@ -46,11 +48,12 @@ def lower_support_vector_classifier(content: SupportVectorClassifier, interface:
         low, high = op.const(_LEAST_PROBABILITY, F64), op.const(1 - _LEAST_PROBABILITY, F64)
         first = op.emit("Min", op.emit("Max", first, low), high)
         second = op.transpose(op.emit("Sub", op.const(1.0, F64), first), (1, 0))
-        # Row i, column j: how probable class i is, if it is i or j.
+        # Row i, column j: the probability of class i, given that it is i or j.
         nothing = op.const(0.0, F64)
         below = op.const(np.tril(np.ones((classes, classes)), -1), BOOL)
-        pairs = op.emit("Add", op.emit("Where", is_pair, first, nothing, dtype=F64),
-                        op.emit("Where", below, second, nothing, dtype=F64))  # fmt: skip
+        upper = op.emit("Where", is_pair, first, nothing, dtype=F64)
+        lower = op.emit("Where", below, second, nothing, dtype=F64)
+        pairs = op.emit("Add", upper, lower)
         probabilities = _coupled(op, pairs, classes)
         best = probabilities
     else:
@@ -62,26 +65,26 @@ def lower_support_vector_classifier(content: SupportVectorClassifier, interface:
             op.emit("ReduceSum", won, op.const([1], I64), keepdims=0),
             op.emit("ReduceSum", lost, op.const([0], I64), keepdims=0),
         )
-    place = op.emit("ArgMax", best, dtype=I64, axis=0, keepdims=1)
-    interface.give_classes(place, probabilities, content.labels)
+    index = op.emit("ArgMax", best, dtype=I64, axis=0, keepdims=1)
+    interface.give_classes(index, probabilities, content.labels)
 
 
 def _upper(
     values: np.ndarray[tuple[int, ...], np.dtype[np.generic]], classes: int
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Numbers of pairs 0-1, 0-2, …, 1-2, … as the upper triangle of a matrix."""
+    """The values of the pairs 0-1, 0-2, …, 1-2, … as the upper triangle of a matrix."""
     matrix = np.zeros((classes, classes))
     matrix[np.triu_indices(classes, 1)] = values
     return matrix
 
 
 def _pair_scores(content: SupportVectorClassifier, interface: Interface) -> Tensor:
-    """The regression of each pair of classes, fp64 `[classes, classes]`; the upper triangle counts."""
+    """The regression of each pair of classes, fp64 `[classes, classes]`; only the upper triangle is used."""
     op, classes = interface.op, len(content.labels)
     kernels = _kernels(content.kernel, content.support, interface)
     weighted = op.emit("Mul", interface.weight(content.coefficients, "coefficients"), kernels)
     of_class = np.repeat(np.eye(classes), content.vectors_per_class, axis=0)
-    # Row r, column c: the sum over the vectors of class c, with their r-th coefficients.
+    # Row r, column c: the sum over the vectors of class c with coefficients of row r.
     sums = op.emit("MatMul", weighted, interface.emitter.array(of_class))
     flat = op.reshape(sums, (-1,))
     i, j = np.meshgrid(np.arange(classes), np.arange(classes), indexing="ij")
@@ -139,14 +142,14 @@ def _distances(support: SupportVectors, interface: Interface) -> Tensor:
         return op.reshape(squares, (1, -1))
     x, elements = _sparse_parts(support, interface)
     apart = op.emit("Sub", x, elements)
-    # Where a vector has an element, the square of the difference stands for that of the feature.
+    # Where a vector has an element, the squared difference replaces the squared feature.
     change = op.emit("Sub", op.emit("Mul", apart, apart), op.emit("Mul", x, x))
     whole = op.emit("ReduceSumSquare", interface.row(), op.const([1], I64), keepdims=1)
     return op.emit("Add", whole, _summed(support, change, interface))
 
 
 def _sparse_parts(support: SparseVectors, interface: Interface) -> tuple[Tensor, Tensor]:
-    """The feature that each element of the vectors meets, and the elements."""
+    """The feature of each element of the vectors, and the elements."""
     op, columns = interface.op, support.columns.numpy()
     sizes = [interface.size(name) for name in interface.inputs]
     known = sum(size or 0 for size in sizes)
@@ -168,21 +171,41 @@ def _summed(support: SparseVectors, terms: Tensor, interface: Interface) -> Tens
 def _coupled(op: Lowering, pairs: Tensor, classes: int) -> Tensor:
     """The probability of each class from those of pairs, `[classes]`: LIBSVM's `multiclass_probability`.
 
-    One round goes over all classes; the loop takes one class a step.
+    A round updates all classes; a step of the loop updates one class.
     """
     if classes == 2:
         return op.reshape(op.emit("Gather", op.reshape(pairs, (-1,)), op.const([1, 2], I64), axis=0), (2,))
     others = op.transpose(pairs, (1, 0))
     diagonal = op.emit("ReduceSumSquare", others, op.const([1], I64), keepdims=0)
-    eye = op.const(np.eye(classes), BOOL)
-    q = op.emit(
-        "Where", eye, op.reshape(diagonal, (1, -1)), op.emit("Neg", op.emit("Mul", others, pairs)), dtype=F64
+    is_diagonal = op.const(np.eye(classes), BOOL)
+    products = op.emit("Neg", op.emit("Mul", others, pairs))
+    q = op.emit("Where", is_diagonal, op.reshape(diagonal, (1, -1)), products, dtype=F64)
+    vector, one = (F64, (classes,)), (F64, (1,))
+    arguments = [(I64, ()), (BOOL, ()), vector, vector, one]
+    body, _ = op.graph("coupling", arguments, _coupling_step(op, q, diagonal, classes))
+    results = op.emit_many(
+        "Loop",
+        op.const(max(_COUPLING_ROUNDS, classes) * classes, I64),
+        op.const(True, BOOL),
+        op.const(np.full(classes, 1 / classes), F64),
+        op.const(np.zeros(classes), F64),
+        op.const([0.0], F64),
+        dtypes=[F64, F64, F64],
+        body=body,
     )
-    start = op.const(np.full(classes, 1 / classes), F64)
+    return results[0]
+
+
+def _coupling_step(
+    op: Lowering, q: Tensor, diagonal: Tensor, classes: int
+) -> Callable[[list[Tensor]], list[Tensor]]:
+    """One step of the loop: it updates the probability `p` of one class, `q p` and `p q p`."""
+    zero = op.const([0.0], F64)
 
     def step(given: list[Tensor]) -> list[Tensor]:
         count, _, p, qp, pqp = given
         at = op.reshape(op.emit("Mod", count, op.const(classes, I64)), (1,))
+        # At the start of a round, both products are computed again, and the loop may end.
         fresh_qp = op.reshape(op.emit("MatMul", q, op.reshape(p, (-1, 1))), (-1,))
         fresh_pqp = op.emit("ReduceSum", op.emit("Mul", p, fresh_qp), op.const([0], I64), keepdims=1)
         is_new = op.emit("Equal", at, op.const([0], I64))
@@ -194,10 +217,10 @@ def _coupled(op: Lowering, pairs: Tensor, classes: int) -> Tensor:
         own = op.emit("Gather", diagonal, at, axis=0)
         here = op.emit("Gather", qp, at, axis=0)
         change = op.emit("Div", op.emit("Sub", pqp, here), own)
-        change = op.emit("Where", is_done, op.const([0.0], F64), change, dtype=F64)
+        change = op.emit("Where", is_done, zero, change, dtype=F64)
         whole = op.emit("Add", change, op.const([1.0], F64))
         is_here = op.emit("Equal", op.const(np.arange(classes), I64), at)
-        moved = op.emit("Add", p, op.emit("Where", is_here, change, op.const([0.0], F64), dtype=F64))
+        moved = op.emit("Add", p, op.emit("Where", is_here, change, zero, dtype=F64))
         term = op.emit("Add", op.emit("Mul", change, own), op.emit("Add", here, here))
         pqp = op.emit("Add", pqp, op.emit("Mul", change, term))
         pqp = op.emit("Div", op.emit("Div", pqp, whole), whole)
@@ -206,12 +229,4 @@ def _coupled(op: Lowering, pairs: Tensor, classes: int) -> Tensor:
         goes_on = op.emit("Squeeze", op.emit("Not", is_done), op.const([0], I64), dtype=BOOL)
         return [goes_on, op.emit("Div", moved, whole), qp, pqp]
 
-    vector, one = (F64, (classes,)), (F64, (1,))
-    body, _ = op.graph("coupling", [(I64, ()), (BOOL, ()), vector, vector, one], step)
-    rounds = max(_COUPLING_ROUNDS, classes) * classes
-    zeros = op.const(np.zeros(classes), F64)
-    results = op.emit_many(
-        "Loop", op.const(rounds, I64), op.const(True, BOOL), start, zeros, op.const([0.0], F64),
-        dtypes=[F64, F64, F64], body=body,
-    )  # fmt: skip
-    return results[0]
+    return step

@@ -1,4 +1,4 @@
-"""Support vector machines, in the words of LIBSVM, which Core ML follows."""
+"""Parameters of support vector machines, in the terms of LIBSVM, which Core ML follows."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ class DenseVectors:
 
     @property
     def count(self) -> int:
-        """How many vectors there are."""
+        """The number of vectors."""
         return len(self.vectors.numpy())
 
 
 @dataclass(frozen=True, slots=True)
 class SparseVectors:
-    """Support vectors of which only some elements are given; the others are 0.
+    """Support vectors with only some elements given; the others are 0.
 
     Attributes:
-        rows: int32 `[elements]`: which vector an element belongs to.
-        columns: int32 `[elements]`: which feature it is of, counted from 0.
+        rows: int32 `[elements]`: the vector of an element.
+        columns: int32 `[elements]`: the feature of an element, counted from 0.
         elements: fp64 `[elements]`.
-        count: How many vectors there are.
+        count: The number of vectors.
     """
 
     rows: Constant
@@ -100,18 +100,18 @@ class SupportVectorRegressor(Classical):
     rho: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SupportVectorClassifier(Classical):
-    """A regression for each pair of classes; each votes for one of the two.
+    """A regression for each pair of classes, which votes for one of the two.
 
     Attributes:
-        support: The vectors of the first class, then those of the second, and so on.
-        vectors_per_class: How many vectors each class has.
-        coefficients: fp64 `[classes - 1, vectors]`: of a vector of class `i`, row `j - 1` holds the
-            coefficient against class `j > i`, and row `j` that against class `j < i`.
-        rho: fp64 `[pairs]`: pairs go 0-1, 0-2, …, 1-2, ….
+        support: The vectors of the first class, then of the second, and so on.
+        vectors_per_class: The number of vectors of each class.
+        coefficients: fp64 `[classes - 1, vectors]`. For a vector of class `i`, row `j - 1` holds its
+            coefficient against class `j > i`, and row `j` its coefficient against class `j < i`.
+        rho: fp64 `[pairs]`, in the order 0-1, 0-2, …, 1-2, ….
         prob_a: fp64 `[pairs]`: the first class of a pair has the probability `1 / (1 + exp(a s + b))` against
-            the second, where s is the pair's regression. None where the model knows no probabilities.
+            the second, where s is the pair's regression; None in a model without probabilities.
         prob_b: fp64 `[pairs]`.
         labels: The classes.
     """

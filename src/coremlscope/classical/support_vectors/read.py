@@ -1,4 +1,4 @@
-"""Support vector machines: their messages to `ir`."""
+"""Reads the parameters of support vector machines."""
 
 from __future__ import annotations
 
@@ -43,10 +43,8 @@ def read_support_vector_classifier(message: Message) -> SupportVectorClassifier:
     is_whole = min(per_class) >= 0 and sum(per_class) == count
     require(is_whole, kind, f"{list(per_class[:8])} support vectors of its classes, which are not {count}")
     rows = [row.alpha for row in message.coefficients]
-    require(
-        len(rows) == classes - 1 and all(len(row) == count for row in rows), kind,
-        f"coefficients other than {classes - 1} for each of {count} support vectors",
-    )  # fmt: skip
+    is_matrix = len(rows) == classes - 1 and all(len(row) == count for row in rows)
+    require(is_matrix, kind, f"coefficients other than {classes - 1} for each of {count} support vectors")
     pairs = classes * (classes - 1) // 2
     for name in ("rho", "probA", "probB"):
         given = len(getattr(message, name))
@@ -56,13 +54,15 @@ def read_support_vector_classifier(message: Message) -> SupportVectorClassifier:
     require(both, kind, "only one of probA and probB")
     has_probabilities = len(message.probA) > 0
     return SupportVectorClassifier(
-        _read_kernel(message, kind), support, per_class,
-        ir.constant(np.array(rows, np.float64).reshape(classes - 1, count)),
-        doubles(message.rho),
-        doubles(message.probA) if has_probabilities else None,
-        doubles(message.probB) if has_probabilities else None,
-        labels,
-    )  # fmt: skip
+        kernel=_read_kernel(message, kind),
+        support=support,
+        vectors_per_class=per_class,
+        coefficients=ir.constant(np.array(rows, np.float64).reshape(classes - 1, count)),
+        rho=doubles(message.rho),
+        prob_a=doubles(message.probA) if has_probabilities else None,
+        prob_b=doubles(message.probB) if has_probabilities else None,
+        labels=labels,
+    )
 
 
 def _read_kernel(message: Message, kind: str) -> Kernel:
@@ -82,7 +82,7 @@ def _read_kernel(message: Message, kind: str) -> Kernel:
 
 
 def _read_vectors(message: Message, kind: str) -> tuple[SupportVectors, int]:
-    """The support vectors and how many there are."""
+    """The support vectors and their number."""
     form = message.WhichOneof("supportVectors")
     require(form is not None, kind, "no support vectors")
     vectors = getattr(message, form).vectors
@@ -92,7 +92,7 @@ def _read_vectors(message: Message, kind: str) -> tuple[SupportVectors, int]:
         array = np.array([vector.values for vector in vectors], np.float64)
         return DenseVectors(ir.constant(array)), len(vectors)
     nodes = [(row, node) for row, vector in enumerate(vectors) for node in vector.nodes]
-    # LIBSVM, and the specification with it, counts features from 1.
+    # LIBSVM and the specification count features from 1.
     columns = indices((node.index - 1 for _, node in nodes), 2**31, kind, "a support vector of the feature")
     rows = np.array([row for row, _ in nodes], np.int32)
     elements = doubles(node.value for _, node in nodes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,14 @@ _TRANSFORM_NAMES: Mapping[TreeTransform, str] = {
     "NoTransform": "none",
     "Classification_SoftMax": "softmax",
     "Regression_Logistic": "logistic",
-    "Classification_SoftMaxWithZeroClassReference": "softmax, the first class being the reference",
+    "Classification_SoftMaxWithZeroClassReference": "softmax with the first class as the reference",
 }
-#: Bytes that a step down a tree reads: the behaviour, feature, threshold and one child of a node.
+#: Bytes that one branch reads: the behaviour, feature, threshold and one child.
 _STEP_BYTES = 1 + 4 + 8 + 4
 
 
 def _work(view: OpView) -> Work:
-    """A comparison for each step from root to leaf, at most; a leaf adds to one sum, or to all of them."""
+    """At most a comparison per level of each tree, and an addition per value of a reached leaf."""
     (trees,), (sums,) = view.static_shape("roots"), view.static_shape("base")
     steps = trees * int(view.value("depth"))
     evaluations, leaves = view.static_shape("evaluations")[0], 1 + view.static_shape("behaviors")[0] // 2
@@ -42,7 +43,7 @@ def _work(view: OpView) -> Work:
     whole = moved(view)
     touched = min(steps * _STEP_BYTES + 8 * (added + sums), whole.weight_bytes)
     inputs = whole.read_bytes - whole.weight_bytes
-    return Work(steps + added + sums, inputs + touched, touched, whole.written_bytes, whole.is_complete)
+    return replace(whole, flops=steps + added + sums, read_bytes=inputs + touched, weight_bytes=touched)
 
 
 def _describe(content: TreeEnsembleRegressor | TreeEnsembleClassifier) -> Iterator[Fact]:
@@ -53,8 +54,8 @@ def _describe(content: TreeEnsembleRegressor | TreeEnsembleClassifier) -> Iterat
     leaves = int(is_leaf.sum())
     yield "trees", f"{count_of(roots, 'tree')} of {count_of(len(behaviors), 'node')}, {leaves} of them leaves"
     yield "depth", f"at most {trees.depth} branch{'' if trees.depth == 1 else 'es'}"
-    yield "looks at", count_of(len(used), "feature")
-    yield "adds up", count_of(len(trees.base.numpy()), "sum")
+    yield "uses", count_of(len(used), "feature")
+    yield "computes", count_of(len(trees.base.numpy()), "sum")
     yield "transform", _TRANSFORM_NAMES[content.transform]
 
 
@@ -63,7 +64,7 @@ def _absent_values(
     absent: Sequence[Feature],
     values: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """NaN, for which each branch has a way to go."""
+    """NaN: each branch has a child for missing values."""
     return {feature.name: _missing(feature) for feature in absent}
 
 

@@ -1,4 +1,4 @@
-"""Tree ensembles to ONNX-ML, whose `TreeEnsemble` was shaped after Core ML's, in float64."""
+"""Lowers tree ensembles to ONNX-ML's `TreeEnsemble`, in float64."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from coremlscope.ops.program import ML_DOMAIN
 
 __all__ = ["MOST_BRANCHES", "lower_tree_ensemble_classifier", "lower_tree_ensemble_regressor"]
 
-#: ONNX Runtime builds trees by recursion; deeper ones than this would exhaust its stack sooner or later.
+#: ONNX Runtime builds trees recursively, and much deeper trees exhaust its stack.
 MOST_BRANCHES = 4096
-#: `TreeEnsemble` sums up what it meets.
+#: Attributes of `TreeEnsemble`.
 _SUM, _NO_TRANSFORM = 1, 0
 _EQUAL, _NOT_EQUAL = 4, 5
-#: A table of what all leaves add to all sums may be so much larger than the file needs.
+#: The largest table of all leaves and all sums: this multiple of the values, plus this number of elements.
 _TABLE_FACTOR, _TABLE_FREE = 4, 2**20
 
 _Array = npt.NDArray[Any]
@@ -42,7 +42,7 @@ def lower_tree_ensemble_regressor(content: TreeEnsembleRegressor, interface: Int
         case "Classification_SoftMax":
             sums = op.emit("Softmax", sums, axis=1)
         case "Classification_SoftMaxWithZeroClassReference":
-            raise interface.error(f"is transformed by {content.transform}, which is for classes")
+            raise interface.error(f"is transformed by {content.transform}, which needs classes")
     interface.give(interface.only_output(), sums, count)
 
 
@@ -60,33 +60,32 @@ def lower_tree_ensemble_classifier(content: TreeEnsembleClassifier, interface: I
     is_single = len(content.trees.base.numpy()) == 1 and content.transform[-9:] != "Reference"
     if is_single:
         sums = op.emit("Concat", op.emit("Sub", op.const(1.0, F64), sums), sums, axis=1)
-    # Of two classes that are equally probable, the second: coremltools' converters move them apart for that.
+    # If two classes are equally probable, the second is the label, as coremltools' converters expect.
     is_last = 1 if is_single else 0
-    place = op.emit("ArgMax", sums, dtype=I64, axis=1, keepdims=0, select_last_index=is_last)
-    interface.give_classes(place, sums, content.labels)
+    index = op.emit("ArgMax", sums, dtype=I64, axis=1, keepdims=0, select_last_index=is_last)
+    interface.give_classes(index, sums, content.labels)
 
 
 def _sums(trees: TreeEnsemble, interface: Interface) -> Tensor:
-    """The base and what the leaves add to it, fp64 `[1, dimensions]`."""
+    """The sums of the base and the values of the reached leaves, fp64 `[1, dimensions]`."""
     if trees.depth > MOST_BRANCHES:
         raise UnsupportedModelError(
-            f"a tree of the {interface.kind} is {trees.depth} branches deep, and more than {MOST_BRANCHES} "
-            "cannot be run here",
-            "trees that deep are rarely meant; limit the depth when training",
+            f"a tree of the {interface.kind} is {trees.depth} branches deep; the limit is {MOST_BRANCHES}",
+            "limit the depth of trees in training",
         )
     x = interface.row()
     sizes = [interface.size(name) for name in interface.inputs]
     highest = int(trees.feature_indices.numpy().max())
     if None not in sizes and highest >= sum(size or 0 for size in sizes):
         held = sum(size or 0 for size in sizes)
-        raise interface.error(f"looks at the feature {highest}, but its inputs hold {held}")
+        raise interface.error(f"compares the feature {highest}, but its inputs hold {held} numbers")
     nodes = _Nodes(trees)
     base = interface.op.reshape(interface.weight(trees.base, "base"), (1, -1))
     return interface.op.emit("Add", base, _added(trees, nodes, x, interface))
 
 
 def _added(trees: TreeEnsemble, nodes: _Nodes, x: Tensor, interface: Interface) -> Tensor:
-    """What the leaves that `x` reaches add to each sum."""
+    """The sum of the values of the leaves that `x` reaches, fp64 `[1, dimensions]`."""
     op, dimensions = interface.op, len(trees.base.numpy())
     leaves = nodes.leaf_rows[trees.evaluated_leaves.numpy()]
     targets, values = trees.evaluated_dimensions.numpy(), trees.evaluations.numpy()
@@ -95,7 +94,7 @@ def _added(trees: TreeEnsemble, nodes: _Nodes, x: Tensor, interface: Interface) 
         weights, ids = np.zeros(nodes.leaf_count), np.zeros(nodes.leaf_count, np.int64)
         weights[leaves], ids[leaves] = values, targets
         return nodes.emit(interface, x, weights, ids, dimensions)
-    # A leaf has one number in `TreeEnsemble`: here its row in a table, one sum for each tree.
+    # A leaf of `TreeEnsemble` holds one number. Here it is the leaf's row in a table, with one sum per tree.
     rows = nodes.emit(
         interface, x, np.arange(nodes.leaf_count, dtype=np.float64), nodes.tree_of_leaf, nodes.trees
     )
@@ -117,13 +116,13 @@ def _added(trees: TreeEnsemble, nodes: _Nodes, x: Tensor, interface: Interface) 
 
 
 class _Nodes:
-    """The nodes of trees as `TreeEnsemble` wants them: branches and leaves numbered apart.
+    """The nodes of trees in the form of `TreeEnsemble`: branches and leaves have separate numbers.
 
     Attributes:
-        trees: How many trees there are.
-        leaf_rows: By node: the number of a leaf.
-        leaf_count: How many leaves there are.
-        tree_of_leaf: Which tree each leaf belongs to.
+        trees: The number of trees.
+        leaf_rows: The leaf number of each node; meaningless for branches.
+        leaf_count: The number of leaves.
+        tree_of_leaf: The tree of each leaf.
     """
 
     def __init__(self, ensemble: TreeEnsemble) -> None:
@@ -149,14 +148,14 @@ class _Nodes:
         return trees
 
     def emit(self, interface: Interface, x: Tensor, weights: _Array, targets: _Array, count: int) -> Tensor:
-        """A node that adds up the weights of the leaves that are reached, fp64 `[1, count]`.
+        """Adds a node that sums the weights of the reached leaves, fp64 `[1, count]`.
 
         Args:
-            interface: Where the node goes.
+            interface: Takes the node.
             x: fp64 `[1, features]`.
-            weights: Of each leaf.
-            targets: The sum that it is added to.
-            count: How many sums there are.
+            weights: The weight of each leaf.
+            targets: The sum of each leaf.
+            count: The number of sums.
         """
         attributes = self._branches()
         attributes |= {
@@ -168,7 +167,7 @@ class _Nodes:
         }
         emitter = interface.emitter
         result = Tensor(emitter.unique(f"{emitter.owner}/TreeEnsemble:0"), F64)
-        # Not by way of the emitter: it spells out attributes to find kernels, and these may be long.
+        # `Emitter.node` would format every attribute to find a kernel, and these attributes can be long.
         node = helper.make_node("TreeEnsemble", [x.name], [result.name], result.name, domain=ML_DOMAIN)
         node.attribute.extend(helper.make_attribute(key, value) for key, value in attributes.items())
         emitter.nodes.append(node)
@@ -176,13 +175,13 @@ class _Nodes:
         return result
 
     def _branches(self) -> dict[str, Any]:
-        """All branches, and one before each root that is a leaf: `TreeEnsemble` begins with branches."""
+        """The attributes of all branches. A root that is a leaf gets a branch, as `TreeEnsemble` requires."""
         ensemble, is_leaf = self._ensemble, self._is_leaf
         inner = np.flatnonzero(~is_leaf)
         rows: _Array = np.cumsum(~is_leaf) - 1
         modes, missing = self._behaviors[inner].copy(), ensemble.missing_is_true.numpy()[inner].copy()
         true, false = ensemble.true_children.numpy()[inner], ensemble.false_children.numpy()[inner]
-        # NaN is unequal to all numbers in ONNX Runtime, wherever missing values are to go.
+        # ONNX Runtime's `≠` holds for NaN, wherever missing values go: use `=` with the children swapped.
         swapped = modes == _NOT_EQUAL
         true, false = np.where(swapped, false, true), np.where(swapped, true, false)
         missing, modes = missing ^ swapped, np.where(swapped, _EQUAL, modes)

@@ -1,4 +1,4 @@
-"""Tree ensembles."""
+"""Parameters of tree ensembles."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from coremlscope.ir import Classical, Constant
 
 __all__ = ["LEAF", "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeTransform"]
 
-#: What is done to the sums over all trees, in Apple's words. The softmax with a zero class reference gives
-#: the first class the score 0, and has no sum for it.
+#: Apple's name of the function of the sums over all trees. With the zero class reference, the first class has
+#: the score 0 and no sum.
 TreeTransform = Literal[
     "NoTransform",
     "Classification_SoftMax",
     "Regression_Logistic",
     "Classification_SoftMaxWithZeroClassReference",
 ]
-#: Apple's number for the behaviour of a leaf. Those of branches are 0 to 5: the feature is at most the
-#: threshold, less, at least, greater, equal, or not equal.
+#: Apple's number for the behaviour of a leaf. The numbers 0 to 5 are branches, which compare the feature with
+#: the threshold: ≤, <, ≥, >, =, ≠.
 LEAF = 6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TreeEnsemble:
-    """Trees whose leaves are added up, all nodes in one row.
+    """Trees whose leaves are summed. The nodes of all trees are stored together.
 
     Attributes:
-        behaviors: uint8 `[nodes]`: Apple's number of what a node does.
-        feature_indices: int32 `[nodes]`: which feature a branch looks at; 0 for leaves.
-        thresholds: fp64 `[nodes]`: what it compares the feature with; 0 for leaves.
-        true_children: int32 `[nodes]`: the node where the comparison holds; -1 for leaves.
-        false_children: int32 `[nodes]`: the node where it does not.
-        missing_is_true: bool `[nodes]`: where a missing value (NaN) goes.
-        hit_rates: fp64 `[nodes]`, or empty: how often a node was met in training, relative to others; says
-            nothing of results.
-        roots: int32 `[trees]`.
-        evaluated_leaves: int32 `[evaluations]`: the leaf of each value that is added.
-        evaluated_dimensions: int32 `[evaluations]`: the sum that it is added to.
-        evaluations: fp64 `[evaluations]`.
-        base: fp64 `[dimensions]`: what the sums begin with.
-        depth: The most branches between a root and a leaf.
+        behaviors: uint8 `[nodes]`: Apple's number for the behaviour of a node.
+        feature_indices: int32 `[nodes]`: the feature that a branch compares; 0 for leaves.
+        thresholds: fp64 `[nodes]`: the threshold of the comparison; 0 for leaves.
+        true_children: int32 `[nodes]`: the next node if the comparison holds; -1 for leaves.
+        false_children: int32 `[nodes]`: the next node if it does not; -1 for leaves.
+        missing_is_true: bool `[nodes]`: a missing value (NaN) goes to the true child.
+        hit_rates: fp64 `[nodes]`, or empty: how often training reached a node, relative to others; does not
+            affect results.
+        roots: int32 `[trees]`: the root of each tree.
+        evaluated_leaves: int32 `[evaluations]`: the leaf of each value.
+        evaluated_dimensions: int32 `[evaluations]`: the sum to which the value is added.
+        evaluations: fp64 `[evaluations]`: the values.
+        base: fp64 `[dimensions]`: the initial values of the sums.
+        depth: The largest number of branches from a root to a leaf.
     """
 
     behaviors: Constant
@@ -69,7 +69,7 @@ class TreeEnsembleRegressor(Classical):
 
 @dataclass(frozen=True, slots=True)
 class TreeEnsembleClassifier(Classical):
-    """The sums over all trees, transformed to probabilities. A single sum of two classes is the second's."""
+    """The sums over all trees, transformed to probabilities; with one sum, that of the second class."""
 
     kind: ClassVar[str] = "treeEnsembleClassifier"
     trees: TreeEnsemble

@@ -1,4 +1,4 @@
-"""Tree ensembles: their messages to `ir`."""
+"""Reads the parameters of tree ensembles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from coremlscope.schema import Message
 __all__ = ["read_tree_ensemble_classifier", "read_tree_ensemble_regressor"]
 
 _TRANSFORM = "TreeEnsemblePostEvaluationTransform"
-#: Sums that are declared without any number that would fill them.
+#: The highest number of sums without base values. It keeps one wrong number in a file from allocating more.
 _MOST_EMPTY_DIMENSIONS = 2**16
 _Positions = npt.NDArray[np.int32]
 
@@ -52,64 +52,68 @@ def _read_trees(message: Message, kind: str) -> TreeEnsemble:
     wrong = behaviors[(behaviors < 0) | (behaviors > LEAF)]
     require(not wrong.size, kind, f"an unknown TreeNodeBehavior ({wrong[:1]})")
     is_leaf = behaviors == LEAF
+    pairs = list(zip(nodes, is_leaf.tolist(), strict=True))
     features = indices(
-        (0 if leaf else node.branchFeatureIndex for node, leaf in zip(nodes, is_leaf, strict=True)),
-        2**31, kind, "the feature",
-    )  # fmt: skip
+        (0 if leaf else node.branchFeatureIndex for node, leaf in pairs), 2**31, kind, "the feature"
+    )
     true, false = _children(nodes, is_leaf, kind)
     roots, depth = _roots(nodes, true, false, is_leaf, kind)
     base = _base(message, kind)
     rates = [node.relativeHitRate for node in nodes]
-    at, dimensions, values = _evaluations(nodes, is_leaf, len(base.numpy()), kind)
+    leaves, dimensions, values = _evaluations(nodes, is_leaf, len(base.numpy()), kind)
     return TreeEnsemble(
-        ir.constant(behaviors.astype(np.uint8)),
-        ir.constant(features),
-        doubles(0.0 if leaf else node.branchFeatureValue for node, leaf in zip(nodes, is_leaf, strict=True)),
-        ir.constant(true),
-        ir.constant(false),
-        ir.constant(np.array([node.missingValueTracksTrueChild for node in nodes], np.bool_)),
-        doubles(rates if any(rates) else ()),
-        ir.constant(roots),
-        at, dimensions, values, base, depth,
-    )  # fmt: skip
+        behaviors=ir.constant(behaviors.astype(np.uint8)),
+        feature_indices=ir.constant(features),
+        thresholds=doubles(0.0 if leaf else node.branchFeatureValue for node, leaf in pairs),
+        true_children=ir.constant(true),
+        false_children=ir.constant(false),
+        missing_is_true=ir.constant(np.array([node.missingValueTracksTrueChild for node in nodes], np.bool_)),
+        hit_rates=doubles(rates if any(rates) else ()),
+        roots=ir.constant(roots),
+        evaluated_leaves=leaves,
+        evaluated_dimensions=dimensions,
+        evaluations=values,
+        base=base,
+        depth=depth,
+    )
 
 
 def _children(nodes: Any, is_leaf: npt.NDArray[np.bool_], kind: str) -> tuple[_Positions, _Positions]:
-    """Where the children of each node are; -1 for leaves."""
-    places: dict[tuple[int, int], int] = {}
-    for place, node in enumerate(nodes):
+    """The children of each node; -1 for leaves."""
+    positions: dict[tuple[int, int], int] = {}
+    for position, node in enumerate(nodes):
         key = node.treeId, node.nodeId
-        require(key not in places, kind, f"two nodes {key[1]} in the tree {key[0]}")
-        places[key] = place
+        require(key not in positions, kind, f"two nodes {key[1]} in the tree {key[0]}")
+        positions[key] = position
     true, false = np.full(len(nodes), -1, np.int32), np.full(len(nodes), -1, np.int32)
-    for place in np.flatnonzero(~is_leaf).tolist():
-        node = nodes[place]
+    for position in np.flatnonzero(~is_leaf).tolist():
+        node = nodes[position]
         for child, target in ((node.trueChildNodeId, true), (node.falseChildNodeId, false)):
-            found = places.get((node.treeId, child))
-            what = f"no node {child} in the tree {node.treeId}, though the node {node.nodeId} leads to it"
+            found = positions.get((node.treeId, child))
+            what = f"no node {child} in the tree {node.treeId}, which is a child of the node {node.nodeId}"
             require(found is not None, kind, what)
-            target[place] = -1 if found is None else found
+            target[position] = -1 if found is None else found
     return true, false
 
 
 def _roots(
     nodes: Any, true: _Positions, false: _Positions, is_leaf: npt.NDArray[np.bool_], kind: str
 ) -> tuple[_Positions, int]:
-    """The roots, and the number of branches on the longest way from one of them to a leaf."""
+    """The roots, and the largest number of branches from a root to a leaf."""
     inner = np.flatnonzero(~is_leaf)
     parents = np.bincount(np.concatenate([true[inner], false[inner]]), minlength=len(nodes))
     if parents.max() > 1:
         node = nodes[int(parents.argmax())]
-        require(False, kind, f"{parents.max()} ways to the node {node.nodeId} of the tree {node.treeId}")
+        require(False, kind, f"{parents.max()} parents of the node {node.nodeId} of the tree {node.treeId}")
     roots = np.flatnonzero(parents == 0).astype(np.int32)
     trees = {node.treeId for node in nodes}
-    require(len(roots) == len(trees), kind, f"{len(roots)} roots of {len(trees)} trees: some run in circles")
+    require(len(roots) == len(trees), kind, f"{len(roots)} roots of {len(trees)} trees")
     level, reached, depth = roots, len(roots), -1
     while level.size:
         branches = level[~is_leaf[level]]
         level = np.concatenate([true[branches], false[branches]])
         reached, depth = reached + level.size, depth + 1
-    require(reached == len(nodes), kind, f"{len(nodes) - reached} nodes that no root leads to")
+    require(reached == len(nodes), kind, f"{len(nodes) - reached} nodes that cannot be reached from a root")
     return roots, depth
 
 
@@ -117,22 +121,20 @@ def _base(message: Message, kind: str) -> ir.Constant:
     count, base = message.numPredictionDimensions, message.basePredictionValue
     require(count > 0, kind, "no prediction dimensions")
     require(len(base) in (0, count), kind, f"{len(base)} base values for {count} prediction dimensions")
-    require(
-        len(base) == count or count <= _MOST_EMPTY_DIMENSIONS, kind,
-        f"{count} prediction dimensions without base values",
-    )  # fmt: skip
+    is_plausible = len(base) == count or count <= _MOST_EMPTY_DIMENSIONS
+    require(is_plausible, kind, f"{count} prediction dimensions without base values")
     return doubles(base or [0.0] * count)
 
 
 def _evaluations(
     nodes: Any, is_leaf: npt.NDArray[np.bool_], dimensions: int, kind: str
 ) -> tuple[ir.Constant, ir.Constant, ir.Constant]:
-    """What leaves add: the leaf, the sum and the value of each."""
+    """The values of leaves: the leaf, the sum and the value of each."""
     found = [
-        (place, entry.evaluationIndex, entry.evaluationValue)
-        for place in np.flatnonzero(is_leaf).tolist()
-        for entry in nodes[place].evaluationInfo
+        (leaf, entry.evaluationIndex, entry.evaluationValue)
+        for leaf in np.flatnonzero(is_leaf).tolist()
+        for entry in nodes[leaf].evaluationInfo
     ]
     targets = indices((target for _, target, _ in found), dimensions, kind, "the prediction dimension")
-    leaves = np.array([place for place, _, _ in found], np.int32)
+    leaves = np.array([leaf for leaf, _, _ in found], np.int32)
     return ir.constant(leaves), ir.constant(targets), doubles(value for _, _, value in found)

@@ -13,7 +13,7 @@ from coremlscope.devices.unit import ComputeUnit
 __all__ = ["Calibration", "Spread", "UnitParameters", "load_calibration"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnitParameters:
     """Effective ceilings of a compute unit, on the chip that it was calibrated on.
 
@@ -89,7 +89,7 @@ class UnitParameters:
     dispatch_share: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
     """How far published latencies lie from estimates: standard deviations of the logarithm of their ratio.
 
@@ -112,7 +112,7 @@ class Spread:
     above: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """All that was fitted.
 

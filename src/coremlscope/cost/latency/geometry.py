@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from coremlscope.ir import TensorType
+from coremlscope.ops import traits_of
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, CannotInfer, CannotLower, OpView
 
 __all__ = ["Geometry", "geometry_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Geometry:
     """The shape of the work.
 
@@ -42,24 +45,10 @@ class Geometry:
 
 def geometry_of(view: OpView) -> Geometry:
     """The geometry of an operation; of a lower bound where a shape is not known before run time."""
+    traits = traits_of(view.op.type)
+    measure = next((_GEOMETRY_OF_TRAIT[trait] for trait in traits if trait in _GEOMETRY_OF_TRAIT), _plain)
     try:
-        match view.op.type:
-            case "conv" | "conv_quantized" | "conv_transpose":
-                return _convolution(view)
-            case "linear":
-                return _linear(view)
-            case "matmul":
-                return _matmul(view)
-            case "einsum":
-                return _einsum(view)
-            case "scaled_dot_product_attention":
-                return _attention(view)
-            case "lstm" | "gru" | "rnn":
-                return _recurrent(view)
-            case "max_pool" | "avg_pool" | "l2_pool":
-                return _pool(view)
-            case _:
-                return _plain(view)
+        return measure(view)
     except (CannotInfer, CannotLower, LookupError, ValueError):
         return Geometry()
 
@@ -78,22 +67,38 @@ def _convolution(view: OpView) -> Geometry:
     taps = math.prod(weight[2:])
     strides = view.integers("strides", [1] * (len(weight) - 2))
     spatial = result[2:]
-    if view.op.type == "conv_transpose":
+    if Trait.TRANSPOSED in traits_of(view.op.type):
         in_channels, out_channels, points = weight[0] // groups, weight[1], given[2:]
     else:
         in_channels, out_channels, points = weight[1], weight[0] // groups, spatial
     return Geometry(
-        result[0] * groups * in_channels * out_channels * taps * math.prod(points),
-        groups, in_channels, out_channels,
-        result[0] * math.prod(spatial[:-1]), spatial[-1], taps, strides[-1],
-    )  # fmt: skip
+        macs=result[0] * groups * in_channels * out_channels * taps * math.prod(points),
+        groups=groups,
+        in_channels=in_channels,
+        out_channels=out_channels,
+        height=result[0] * math.prod(spatial[:-1]),
+        width=spatial[-1],
+        taps=taps,
+        stride=strides[-1],
+    )
 
 
 def _linear(view: OpView) -> Geometry:
     weight, result = _known(view.bound("weight")), _known(view.outputs[0])
     rows = math.prod(result[:-1])
     width = result[-2] if len(result) > 1 else 1
-    return Geometry(rows * weight[0] * weight[1], 1, weight[1], weight[0], rows // max(width, 1), width)
+    return Geometry(
+        macs=rows * weight[0] * weight[1],
+        groups=1,
+        in_channels=weight[1],
+        out_channels=weight[0],
+        height=rows // max(width, 1),
+        width=width,
+    )
+
+
+def _product(view: OpView) -> Geometry:
+    return _einsum(view) if view.has("equation") else _matmul(view)
 
 
 def _matmul(view: OpView) -> Geometry:
@@ -101,7 +106,14 @@ def _matmul(view: OpView) -> Geometry:
     inner = given[-2 if view.flag("transpose_x", False) else -1]
     batch = math.prod(result[:-2])
     rows, columns = (*result, 1)[-2:] if len(result) < 2 else result[-2:]
-    return Geometry(math.prod(result) * inner, batch, inner, columns, 1, rows)
+    return Geometry(
+        macs=math.prod(result) * inner,
+        groups=batch,
+        in_channels=inner,
+        out_channels=columns,
+        height=1,
+        width=rows,
+    )
 
 
 def _einsum(view: OpView) -> Geometry:
@@ -109,21 +121,42 @@ def _einsum(view: OpView) -> Geometry:
     left, _, rest = view.text("equation").replace(" ", "").partition(",")
     summed = set(left) - set(rest.partition("->")[2])
     inner = math.prod(size for letter, size in zip(left, first, strict=False) if letter in summed)
-    return Geometry(math.prod(result) * inner, result[0], inner, result[-1], 1, math.prod(result[1:-1]))
+    return Geometry(
+        macs=math.prod(result) * inner,
+        groups=result[0],
+        in_channels=inner,
+        out_channels=result[-1],
+        height=1,
+        width=math.prod(result[1:-1]),
+    )
 
 
 def _attention(view: OpView) -> Geometry:
     query, key, value = (_known(view.bound(name)) for name in ("query", "key", "value"))
     batch = math.prod(query[:-2])
     rows, columns = query[-2], key[-2]
-    return Geometry(batch * rows * columns * (query[-1] + value[-1]), batch, query[-1], columns, 1, rows)
+    return Geometry(
+        macs=batch * rows * columns * (query[-1] + value[-1]),
+        groups=batch,
+        in_channels=query[-1],
+        out_channels=columns,
+        height=1,
+        width=rows,
+    )
 
 
 def _recurrent(view: OpView) -> Geometry:
     given = _known(view.bound("x"))
     inner, outer = _known(view.bound("weight_ih")), _known(view.bound("weight_hh"))
     macs = given[0] * given[1] * (math.prod(inner) + math.prod(outer))
-    return Geometry(macs, 1, inner[-1] + outer[-1], inner[0], given[0], given[1])
+    return Geometry(
+        macs=macs,
+        groups=1,
+        in_channels=inner[-1] + outer[-1],
+        out_channels=inner[0],
+        height=given[0],
+        width=given[1],
+    )
 
 
 def _pool(view: OpView) -> Geometry:
@@ -146,3 +179,13 @@ def _plain(view: OpView) -> Geometry:
     channels = shape[1] if len(shape) > 3 else shape[0]
     inner = shape[2:] if len(shape) > 3 else shape[1:]
     return Geometry(out_channels=channels, height=shape[0] * math.prod(inner[:-1]), width=inner[-1])
+
+
+_GEOMETRY_OF_TRAIT: dict[Trait, Callable[[OpView], Geometry]] = {
+    Trait.CONVOLUTION: _convolution,
+    Trait.LINEAR: _linear,
+    Trait.MATRIX_PRODUCT: _product,
+    Trait.ATTENTION: _attention,
+    Trait.RECURRENCE: _recurrent,
+    Trait.POOLING: _pool,
+}

@@ -12,57 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from coremlscope.cost.latency.geometry import Geometry, geometry_of
-from coremlscope.cost.latency.kinds import Kind, kind_of, moves_channels, shape_of
-from coremlscope.cost.latency.norms import REDUCTIONS, find_norms, over_maps
+from coremlscope.cost.latency.kinds import KernelKind, kind_of, moves_channels, shape_of
+from coremlscope.cost.latency.norms import find_norms, over_maps
 from coremlscope.ir import StateType, TensorType, Value
+from coremlscope.ops import traits_of
+from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 
 __all__ = ["FUSIONS", "Fusion", "Kernel", "fuse"]
 
-#: Operations that only say how the same memory is to be read.
-_RELABELS = frozenset({"reshape", "reshape_like", "squeeze", "expand_dims", "flatten2d", "identity"})
-#: What reads or writes a state, without moving it by itself.
-_VIEWS_OF_STATES = frozenset({"read_state"})
-#: Done once per element by a table or a comparison.
-_ACTIVATIONS = frozenset(
-    [
-        "relu",
-        "relu6",
-        "clip",
-        "leaky_relu",
-        "prelu",
-        "elu",
-        "clamped_relu",
-        "thresholded_relu",
-        "sigmoid",
-        "sigmoid_hard",
-        "tanh",
-        "gelu",
-        "silu",
-        "softplus",
-        "softplus_parametric",
-        "softsign",
-        "linear_activation",
-        "scaled_tanh",
-        "threshold",
-        "cast",
-        "abs",
-        "square",
-        "sqrt",
-        "rsqrt",
-        "exp",
-        "exp2",
-        "log",
-        "inverse",
-        "erf",
-        "quantize",
-        "dequantize",
-    ]
-)
-_ARITHMETIC = frozenset({"add", "sub", "mul", "real_div", "maximum", "minimum"})
 
-
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Kernel:
     """One pass over the data.
 
@@ -82,7 +42,7 @@ class Kernel:
         is_int8: True where both the weights and the input are quantised to eight bits.
     """
 
-    kind: Kind
+    kind: KernelKind
     ops: list[str]
     name: str
     geometry: Geometry
@@ -97,20 +57,22 @@ class Kernel:
     is_int8: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
     """A rule of what a kernel takes along.
 
     Attributes:
         name: What it is called.
         heads: The kinds of kernels that do.
-        ops: The operations that may join.
+        joins: The traits of operations that may join.
+        ops: The names of others.
         when: What else must hold of the operation and the value that the kernel gives it.
     """
 
     name: str
-    heads: frozenset[Kind]
-    ops: frozenset[str]
+    heads: frozenset[KernelKind]
+    joins: Trait = NO_TRAITS
+    ops: frozenset[str] = frozenset()
     when: Callable[[OpView, str], bool] = lambda view, name: True
 
 
@@ -133,23 +95,33 @@ def _same_shape(view: OpView, name: str) -> bool:
     return all(getattr(b.type, "shape", None) == shape for b in _others(view, name) if b.constant is None)
 
 
-_MATRIX: frozenset[Kind] = frozenset({"conv", "pointwise", "depthwise", "grouped", "linear", "matmul"})
-_VECTOR: frozenset[Kind] = frozenset({"elementwise", "norm", "map_norm", "pool", "reduce", "resize"})
-_MOVES: frozenset[Kind] = frozenset({"layout", "channels", "reshape"})
+_MATRIX: frozenset[KernelKind] = frozenset({"conv", "pointwise", "depthwise", "grouped", "linear", "matmul"})
+_VECTOR: frozenset[KernelKind] = frozenset({"elementwise", "norm", "map_norm", "pool", "reduce", "resize"})
+_MOVES: frozenset[KernelKind] = frozenset({"layout", "channels", "reshape"})
 
 #: What joins a kernel; the first that fits counts.
 FUSIONS: tuple[Fusion, ...] = (
-    Fusion("a normalisation folds into weights", _MATRIX, frozenset({"batch_norm"})),
-    Fusion("scale and shift by constants", _MATRIX | _VECTOR, _ARITHMETIC, _by_constant),
-    Fusion("activation", _MATRIX | _VECTOR, _ACTIVATIONS),
-    Fusion("sum with a shortcut", _MATRIX, frozenset({"add"}), _same_shape),
-    Fusion("moves in a row", _MOVES, frozenset({"transpose", "reshape", "reshape_like"})),
-    Fusion("chain of element-wise operations", frozenset({"elementwise"}), _ARITHMETIC, _same_shape),
+    Fusion(name="a normalisation folds into weights", heads=_MATRIX, joins=Trait.CHANNEL_SCALE),
+    Fusion(
+        name="scale and shift by constants",
+        heads=_MATRIX | _VECTOR,
+        joins=Trait.ARITHMETIC,
+        when=_by_constant,
+    ),
+    Fusion(
+        name="activation",
+        heads=_MATRIX | _VECTOR,
+        joins=Trait.ACTIVATION | Trait.FUNCTION | Trait.CONVERSION,
+    ),
+    Fusion(name="sum with a shortcut", heads=_MATRIX, ops=frozenset({"add"}), when=_same_shape),
+    Fusion(name="moves in a row", heads=_MOVES, joins=Trait.TRANSPOSITION | Trait.RESHAPE),
+    Fusion(
+        name="chain of element-wise operations",
+        heads=frozenset({"elementwise"}),
+        joins=Trait.ARITHMETIC,
+        when=_same_shape,
+    ),
 )
-
-
-#: `x * gate(x)` is one activation, however many operations the file spells it with.
-_GATES = frozenset({"sigmoid", "sigmoid_hard"})
 
 
 @dataclass(slots=True)
@@ -180,7 +152,7 @@ class _Fuser:
         self.quantised: set[str] = set()
         norms = find_norms(graph.ops)
         #: Reductions of whole maps, by id.
-        self.wide = {view.op.id for view in graph.ops if view.op.type in REDUCTIONS and over_maps(view)}
+        self.wide = {view.op.id for view in graph.ops if _has(view, Trait.SUMMATION) and over_maps(view)}
         #: The members of normalisations by id, and the last of each.
         self.norms = {id_: members for members in norms.values() for id_ in members}
         for view in graph.ops:
@@ -205,7 +177,7 @@ class _Fuser:
     def is_constant(self, view: OpView) -> bool:
         op = view.op
         is_constant = op.type == "const" or all(value.constant is not None for value in view.outputs)
-        if op.type.startswith("constexpr_") or (is_constant and op.type == "dequantize"):
+        if _has(view, Trait.WEIGHT_DECOMPRESSION) or (is_constant and _has(view, Trait.DEQUANTIZATION)):
             for value in op.outputs:
                 self.packed[value.name] = self.packed_bytes(view)
             return True
@@ -222,7 +194,7 @@ class _Fuser:
 
     def place(self, view: OpView) -> _Chain | None:
         """Adds an operation to the kernel that feeds it, or begins a new one; None for the former."""
-        if view.op.type == "dequantize":
+        if _has(view, Trait.DEQUANTIZATION):
             self.quantised.add(view.op.outputs[0].name)
         if view.op.id in self.norms:
             return self.place_norm(view, self.norms[view.op.id])
@@ -249,19 +221,28 @@ class _Fuser:
             return None
         size = sum(_size(value) for value in view.outputs)
         kernel = Kernel(
-            "map_norm" if self.wide.intersection(members) else "norm",
-            list(members), view.op.name, geometry_of(view), size, size, _element_bytes(view), size,
-        )  # fmt: skip
+            kind="map_norm" if self.wide.intersection(members) else "norm",
+            ops=list(members),
+            name=view.op.name,
+            geometry=geometry_of(view),
+            inputs=size,
+            outputs=size,
+            element_bytes=_element_bytes(view),
+            largest=size,
+        )
         chain = _Chain(kernel, view.op.outputs[0].name)
         self.chains[chain.gives] = chain
         return chain
 
     def is_gate(self, view: OpView, name: str) -> bool:
-        """True where the operation is the gate of `x * gate(x)`, and nothing else needs either."""
+        """True where the operation is the gate of `x * gate(x)`, and nothing else needs either.
+
+        That is one activation, however many operations the file spells it with.
+        """
         others = [user for user in self.users[name] if user is not view]
         mine = self.users[view.op.outputs[0].name] if view.op.outputs else []
         return (
-            view.op.type in _GATES
+            _has(view, Trait.GATE)
             and len(others) == 1 == len(mine)
             and others[0] is mine[0] is not None
             and mine[0].op.type == "mul"
@@ -271,7 +252,7 @@ class _Fuser:
     def is_broadcast(self, view: OpView) -> bool:
         """True where copies are made that element-wise operations do not need: they spread by themselves."""
         return view.op.type == "tile" and all(
-            user is not None and user.op.type in _ARITHMETIC for user in self.users[view.op.outputs[0].name]
+            user is not None and _has(user, Trait.ARITHMETIC) for user in self.users[view.op.outputs[0].name]
         )
 
     def join(self, chain: _Chain, view: OpView, name: str) -> None:
@@ -284,31 +265,35 @@ class _Fuser:
                 kernel.largest = max(kernel.largest, size)
         self.add_weights(kernel, view)
         kernel.outputs = sum(_size(value) for value in view.outputs)
-        if kernel.kind in _MOVES and view.op.type == "transpose":
+        if kernel.kind in _MOVES and _has(view, Trait.TRANSPOSITION):
             kernel.kind = "channels" if kernel.kind != "layout" and moves_channels(view) else "layout"
-        if view.op.type == "silu":
+        if _has(view, Trait.GATED):
             kernel.gated += kernel.outputs
-        if kernel.kind not in _MOVES and not _is_relabel(view) and view.op.type != "batch_norm":
+        if kernel.kind not in _MOVES and not _is_relabel(view) and not _has(view, Trait.CHANNEL_SCALE):
             kernel.vector += kernel.outputs
         chain.gives, chain.gate = view.op.outputs[0].name, ""
         self.chains[chain.gives] = chain
 
     def begin(self, view: OpView) -> _Chain | None:
-        if _is_relabel(view) or view.op.type in _VIEWS_OF_STATES or view.blocks:
+        if _is_relabel(view) or _has(view, Trait.STATE_READ) or view.blocks:
             return None
         read = dict(_tensors(view))
         sizes = [_size(value) for value in view.outputs]
         geometry = geometry_of(view)
         kernel = Kernel(
-            kind_of(view, geometry), [view.op.id], view.op.name, geometry, sum(read.values()), sum(sizes),
-            _element_bytes(view), max((*read.values(), *sizes), default=0),
-        )  # fmt: skip
+            kind=kind_of(view, geometry),
+            ops=[view.op.id],
+            name=view.op.name,
+            geometry=geometry,
+            inputs=sum(read.values()),
+            outputs=sum(sizes),
+            element_bytes=_element_bytes(view),
+            largest=max((*read.values(), *sizes), default=0),
+        )
         if kernel.kind == "attention":
             kernel.vector = geometry.groups * geometry.width * geometry.out_channels
-        if view.op.type in ("conv", "conv_quantized", "linear") and any(
-            name in self.quantised for name in read
-        ):
-            kernel.is_int8 = True
+        is_dense = _has(view, Trait.CONVOLUTION | Trait.LINEAR) and not _has(view, Trait.TRANSPOSED)
+        kernel.is_int8 = is_dense and any(name in self.quantised for name in read)
         self.add_weights(kernel, view)
         name = view.op.outputs[0].name if view.op.outputs else ""
         chain = _Chain(kernel, name, read=read)
@@ -333,7 +318,9 @@ class _Fuser:
 
 def _joins(kernel: Kernel, view: OpView, name: str) -> bool:
     return _is_relabel(view) or any(
-        kernel.kind in fusion.heads and view.op.type in fusion.ops and fusion.when(view, name)
+        kernel.kind in fusion.heads
+        and (_has(view, fusion.joins) or view.op.type in fusion.ops)
+        and fusion.when(view, name)
         for fusion in FUSIONS
     )
 
@@ -367,7 +354,9 @@ def _is_scores(scores: Kernel, softmax: Kernel, product: Kernel, views_of: dict[
 
 def _joined(scores: Kernel, softmax: Kernel, product: Kernel) -> Kernel:
     geometry = scores.geometry.with_second_product(product.geometry.macs)
-    kernel = Kernel("attention", [*scores.ops, *softmax.ops, *product.ops], softmax.name, geometry)
+    kernel = Kernel(
+        kind="attention", ops=[*scores.ops, *softmax.ops, *product.ops], name=softmax.name, geometry=geometry
+    )
     kernel.inputs = scores.inputs + product.inputs - softmax.outputs
     kernel.outputs = product.outputs
     kernel.element_bytes = scores.element_bytes
@@ -378,9 +367,14 @@ def _joined(scores: Kernel, softmax: Kernel, product: Kernel) -> Kernel:
     return kernel
 
 
+def _has(view: OpView, traits: Trait) -> bool:
+    """True where the operation has one of these traits."""
+    return bool(traits_of(view.op.type) & traits)
+
+
 def _is_relabel(view: OpView) -> bool:
     """True where the result is the argument with other ones in its shape."""
-    if view.op.type not in _RELABELS:
+    if not _has(view, Trait.RESHAPE):
         return False
     before = shape_of(view.bound("x")) if view.has("x") else None
     after = shape_of(view.outputs[0])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from coremlscope.cost.latency.geometry import Geometry
 from coremlscope.cost.latency.norms import over_maps
 from coremlscope.ir import StateType, TensorType
+from coremlscope.ops import traits_of
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
 
-__all__ = ["KINDS", "OPS_OF_KIND", "Kind", "kind_of", "moves_channels", "shape_of"]
+__all__ = ["KERNEL_KINDS", "KIND_OF_TRAIT", "KernelKind", "kind_of", "moves_channels", "shape_of"]
 
-Kind = Literal[
+KernelKind = Literal[
     "conv",
     "pointwise",
     "depthwise",
@@ -34,52 +36,55 @@ Kind = Literal[
     "other",
 ]
 
-KINDS: tuple[Kind, ...] = (
-    "conv", "pointwise", "depthwise", "grouped", "linear", "matmul", "attention", "elementwise",
-    "softmax", "norm", "map_norm", "reduce", "pool", "copy", "channels", "reshape", "layout", "resize",
-    "recurrent", "other",
-)  # fmt: skip
+KERNEL_KINDS: tuple[KernelKind, ...] = get_args(KernelKind)
 
-OPS_OF_KIND: dict[Kind, str] = {
-    "linear": "linear",
-    "matmul": "matmul einsum",
-    "attention": "scaled_dot_product_attention",
-    "softmax": "softmax",
-    "norm": "layer_norm l2_norm local_response_norm",
-    "map_norm": "instance_norm",
-    "reduce": "reduce_mean reduce_sum reduce_max reduce_min reduce_prod reduce_l1_norm reduce_l2_norm"
-    " reduce_log_sum reduce_log_sum_exp reduce_sum_square reduce_argmax reduce_argmin cumsum",
-    "pool": "max_pool avg_pool l2_pool",
-    "copy": "concat split slice_by_index slice_by_size stack pad tile reverse slice_update"
-    " write_state fill fill_like one_hot band_part reverse_sequence gather gather_along_axis gather_nd"
-    " scatter scatter_along_axis scatter_nd",
-    "reshape": "reshape reshape_like flatten2d",
-    "layout": "transpose pixel_shuffle pixel_unshuffle space_to_depth depth_to_space batch_to_space"
-    " space_to_batch sliding_windows squeeze expand_dims identity",
-    "resize": "upsample_nearest_neighbor upsample_bilinear resize_nearest_neighbor resize_bilinear resize"
-    " crop_resize crop resample affine",
-    "recurrent": "lstm gru rnn",
-    "elementwise": "batch_norm add sub mul real_div floor_div mod pow maximum minimum equal not_equal less"
-    " less_equal greater greater_equal logical_and logical_or logical_xor logical_not select cast clip abs"
-    " exp exp2 log sqrt rsqrt square inverse erf sign floor ceil round sin cos tan tanh sigmoid relu relu6"
-    " gelu silu softplus softplus_parametric softsign sigmoid_hard leaky_relu prelu elu clamped_relu"
-    " thresholded_relu linear_activation scaled_tanh threshold quantize dequantize acos asin atan atanh cosh"
-    " sinh",
+#: The kind of the kernel that an operation heads, where the trait alone decides.
+KIND_OF_TRAIT: dict[Trait, KernelKind] = {
+    Trait.LINEAR: "linear",
+    Trait.MATRIX_PRODUCT: "matmul",
+    Trait.ATTENTION: "attention",
+    Trait.RECURRENCE: "recurrent",
+    Trait.SOFTMAX: "softmax",
+    Trait.NORMALIZATION: "norm",
+    Trait.VECTOR_NORMALIZATION: "norm",
+    Trait.MAP_NORMALIZATION: "map_norm",
+    Trait.REDUCTION: "reduce",
+    Trait.ARG_REDUCTION: "reduce",
+    Trait.POOLING: "pool",
+    Trait.COPY: "copy",
+    Trait.SLICE: "copy",
+    Trait.UPDATE: "copy",
+    Trait.STATE_WRITE: "copy",
+    Trait.GATHER: "copy",
+    Trait.SCATTER: "copy",
+    Trait.GENERATION: "copy",
+    Trait.RESHAPE: "reshape",
+    Trait.TRANSPOSITION: "layout",
+    Trait.REARRANGEMENT: "layout",
+    Trait.RESIZING: "resize",
+    Trait.ACTIVATION: "elementwise",
+    Trait.FUNCTION: "elementwise",
+    Trait.ARITHMETIC: "elementwise",
+    Trait.MASK: "elementwise",
+    Trait.ELEMENTWISE: "elementwise",
+    Trait.CONVERSION: "elementwise",
+    Trait.CHANNEL_SCALE: "elementwise",
 }
-_KIND_OF_OP: dict[str, Kind] = {name: kind for kind, names in OPS_OF_KIND.items() for name in names.split()}
 
 
-def kind_of(view: OpView, geometry: Geometry) -> Kind:
+def kind_of(view: OpView, geometry: Geometry) -> KernelKind:
     """The kind of a kernel whose head is this operation."""
-    if view.op.type in ("conv", "conv_quantized", "conv_transpose"):
+    traits = traits_of(view.op.type)
+    if Trait.CONVOLUTION in traits:
         if geometry.groups > 1:
             return "depthwise" if geometry.in_channels == 1 else "grouped"
         return "conv" if geometry.taps > 1 else "pointwise"
-    if view.op.type == "transpose" and moves_channels(view):
+    if Trait.TRANSPOSITION in traits and moves_channels(view):
         return "channels"
-    if view.op.type == "layer_norm" and over_maps(view):
+    if Trait.NORMALIZATION in traits and over_maps(view):
         return "map_norm"
-    kind = _KIND_OF_OP.get(view.op.type, "other")
+    found = (KIND_OF_TRAIT[trait] for trait in traits if trait in KIND_OF_TRAIT)
+    kind: KernelKind = next(found, "other")
     if kind == "copy" and (_cuts_rows(view) or (view.has("interleave") and view.flag("interleave"))):
         return "layout"
     return kind

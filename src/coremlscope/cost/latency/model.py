@@ -1,7 +1,7 @@
 """How long a prediction takes on a device: an estimate, with an interval that published latencies gave it.
 
 A prediction is a row of kernels, each on the unit that the plan puts it on. A kernel takes as long as the
-slowest of its arithmetic, its activations and its weights, and what comes on top; see `pricing`. Besides
+slowest of its arithmetic, its activations and its weights, and what comes on top; see `roofline`. Besides
 that a prediction costs what a unit needs before it begins, once a unit, and something for every change of
 the unit.
 """
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from coremlscope.cost.latency.calibration import Calibration, Spread, load_calibration
 from coremlscope.cost.latency.kernels import Kernel
-from coremlscope.cost.latency.pricing import Prices, price_kernels, scale_of
+from coremlscope.cost.latency.roofline import KernelTimes, scale_of, time_kernels
 from coremlscope.cost.latency.table import Floats, KernelTable
 from coremlscope.devices import CPU, UNITS, Chip, ComputeUnit, ComputeUnits, Device, all_chips
 from coremlscope.figures import Figure
@@ -117,23 +117,23 @@ def _price(
     for unit in dict.fromkeys(where):
         parameters = known.units[unit]
         scale = scale_of(unit, chip, all_chips()[known.references[unit]], parameters)
-        prices = price_kernels(table, unit, parameters, scale)
+        times = time_kernels(table, unit, parameters, scale)
         here = placed == unit
-        total[here], bounds[here] = prices.total[here], _bounds(prices)[here]
+        total[here], bounds[here] = times.total[here], _bounds(times)[here]
         # Weights come ahead of their kernels, but not faster than the memory gives them.
-        parts["weights"] += max(float((prices.stream[here] - prices.total[here]).sum()), 0.0)
+        parts["weights"] += max(float((times.stream[here] - times.total[here]).sum()), 0.0)
     for place, bound in enumerate(_BOUNDS[:3]):
         parts[bound] += float(total[bounds == place].sum())
     return total, [_BOUNDS[place] for place in bounds], parts
 
 
-def _bounds(prices: Prices) -> npt.NDArray[np.int64]:
+def _bounds(times: KernelTimes) -> npt.NDArray[np.int64]:
     """What each kernel waits for, as its place in `_BOUNDS`."""
-    slowest = np.maximum(prices.weights, prices.activations)
+    slowest = np.maximum(times.weights, times.activations)
     memory = np.where(
-        prices.weights > prices.activations, _BOUNDS.index("weights"), _BOUNDS.index("activations")
+        times.weights > times.activations, _BOUNDS.index("weights"), _BOUNDS.index("activations")
     )
-    return np.where(prices.compute >= slowest, _BOUNDS.index("compute"), memory)
+    return np.where(times.compute >= slowest, _BOUNDS.index("compute"), memory)
 
 
 def _dispatch_s(unit: ComputeUnit, chip: Chip, known: Calibration) -> float:

@@ -6,18 +6,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from coremlscope.ir import TensorType, Value
+from coremlscope.ops import traits_of
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 
-__all__ = ["REDUCTIONS", "find_norms", "over_maps"]
+__all__ = ["find_norms", "over_maps"]
 
-#: What a normalisation begins with.
-REDUCTIONS = frozenset({"reduce_mean", "reduce_sum", "reduce_l2_norm", "reduce_l1_norm", "reduce_sum_square"})
 #: What stands between the reduction and the division, on one number per row.
-_ON_ROWS = frozenset({
-    "add", "sqrt", "rsqrt", "pow", "inverse", "maximum", "clip", "tile", "reshape", "expand_dims", "squeeze",
-    "mul", "real_div",
-})  # fmt: skip
-_RELABELS = frozenset({"reshape", "expand_dims", "squeeze", "identity"})
+_ON_ROWS = (
+    *("add", "mul", "real_div", "maximum", "clip", "sqrt", "rsqrt", "pow", "inverse"),
+    *("tile", "reshape", "expand_dims", "squeeze"),
+)
 _SQUARES = frozenset({"square", "pow", "mul", "abs"})
 
 
@@ -80,7 +79,7 @@ class _Finder:
 
     def root(self, name: str) -> str:
         """The value that a name shows, whatever shape it is given."""
-        while (view := self.made.get(name)) is not None and view.op.type in _RELABELS:
+        while (view := self.made.get(name)) is not None and Trait.RESHAPE in traits_of(view.op.type):
             name = _names(view)[0]
         return name
 
@@ -102,7 +101,7 @@ class _Finder:
         while (view := self.made.get(scale)) is not None and self.users[scale] == 1:
             names = _names(view)
             ids.append(view.op.id)
-            if view.op.type in REDUCTIONS:
+            if Trait.SUMMATION in traits_of(view.op.type):
                 source = self.made.get(names[0])
                 if self.root(names[0]) == subject:
                     return ids

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from coremlscope.cost.latency.kernels import Kernel
-from coremlscope.cost.latency.kinds import KINDS, Kind
+from coremlscope.cost.latency.kinds import KERNEL_KINDS, KernelKind
 
 __all__ = ["Floats", "KernelTable"]
 
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTable:
     """One column per number of a kernel; see `Kernel` and `Geometry` for what they mean.
 
     Attributes:
-        kind: The place of the kernel's kind in `KINDS`.
+        kind: The place of the kernel's kind in `KERNEL_KINDS`.
         macs: Multiply-adds.
         height: Rows of the result.
         width: The innermost extent of the result.
@@ -58,27 +57,43 @@ class KernelTable:
     @classmethod
     def of(cls, kernels: Sequence[Kernel]) -> KernelTable:
         """The table of kernels, in their order."""
-        rows = [
-            (
-                KINDS.index(k.kind), k.geometry.macs, k.geometry.height, k.geometry.width,
-                k.geometry.in_channels, k.geometry.taps, k.geometry.stride, k.inputs, k.outputs, k.vector,
-                k.gated, k.element_bytes, k.weights, k.weight_bytes, k.is_int8,
-            )
-            for k in kernels
-        ]  # fmt: skip
-        return cls.of_rows(rows)
+        rows = [_numbers(kernel) for kernel in kernels]
+        return cls.of_columns({name: [row[name] for row in rows] for name in cls.__slots__})
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Sequence[Any]]) -> KernelTable:
-        """The table of rows that hold the columns in order."""
-        columns = np.array(rows, dtype=np.float64).reshape(-1, len(fields(cls))).T
-        return cls(columns[0].astype(np.int64), *columns[1:])
+    def of_columns(cls, columns: Mapping[str, Sequence[float]]) -> KernelTable:
+        """The table of columns by name, each with one number per kernel."""
+        kinds = np.array(columns["kind"], dtype=np.int64)
+        others = {name: np.array(columns[name], dtype=np.float64) for name in cls.__slots__ if name != "kind"}
+        return cls(kind=kinds, **others)
 
     def __len__(self) -> int:
         return len(self.kind)
 
-    def is_kind(self, *kinds: Kind) -> npt.NDArray[np.bool_]:
+    def is_kind(self, *kinds: KernelKind) -> npt.NDArray[np.bool_]:
         """Which kernels are of one of these kinds."""
-        wanted = np.zeros(len(KINDS), dtype=np.bool_)
-        wanted[[KINDS.index(kind) for kind in kinds]] = True
+        wanted = np.zeros(len(KERNEL_KINDS), dtype=np.bool_)
+        wanted[[KERNEL_KINDS.index(kind) for kind in kinds]] = True
         return wanted[self.kind]
+
+
+def _numbers(kernel: Kernel) -> dict[str, float]:
+    """The row of a kernel."""
+    geometry = kernel.geometry
+    return {
+        "kind": KERNEL_KINDS.index(kernel.kind),
+        "macs": geometry.macs,
+        "height": geometry.height,
+        "width": geometry.width,
+        "in_channels": geometry.in_channels,
+        "taps": geometry.taps,
+        "stride": geometry.stride,
+        "inputs": kernel.inputs,
+        "outputs": kernel.outputs,
+        "vector": kernel.vector,
+        "gated": kernel.gated,
+        "element_bytes": kernel.element_bytes,
+        "weights": kernel.weights,
+        "weight_bytes": kernel.weight_bytes,
+        "int8": kernel.is_int8,
+    }

@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from coremlscope.cost.planned.rates import (
     ACCELERATOR_BPS,
@@ -36,51 +34,35 @@ from coremlscope.cost.planned.rates import (
 )
 from coremlscope.devices.release import OSRelease
 from coremlscope.ir import DType, ListType, StateType, TensorType, ValueType
+from coremlscope.ops import traits_of
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
-from coremlscope.placement.backend import BACKENDS, Backend
-from coremlscope.placement.search import Tolls
+from coremlscope.placement.backend import BACKENDS, Backend, CostBasis, PlannedCost
+from coremlscope.placement.search import TransitionCosts
 
-__all__ = ["TOLLS", "Basis", "Price", "price"]
-
-#: How a price is known, best first.
-Basis = Literal["recovered", "fitted", "assumed"]
+__all__ = ["TRANSITION_COSTS", "PlannedCosts", "price"]
 
 #: Launching, switching and ending, as the plans of the M4 list them. The GPU's launch is not published: the
 #: plan of the M1, which never enters the GPU, needs more than 0.0212 ms; the Neural Engine's is taken.
-TOLLS = Tolls(
+TRANSITION_COSTS = TransitionCosts(
     launch_ms={"ane": 0.125, "mps_graph": 0.125},
     switch_ms=0.125,
     finish_ms={"ane": 0.125},
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
-    """What an operation costs on a backend, by Core ML's estimate.
-
-    Attributes:
-        ms: Milliseconds.
-        basis: How the formula is known.
-        is_complete: False where a shape is not known, so that it is a lower bound.
-    """
-
-    ms: float
-    basis: Basis
-    is_complete: bool = True
+PlannedCosts = dict[Backend, PlannedCost]
+Formula = Callable[[OpView, Era], PlannedCosts]
 
 
-Prices = dict[Backend, Price]
-Formula = Callable[[OpView, Era], Prices]
-
-
-def price(view: OpView, os: OSRelease) -> Prices:
+def price(view: OpView, os: OSRelease) -> PlannedCosts:
     """What an operation costs on every backend, whether or not it runs there.
 
     Args:
         view: The operation, as Core ML plans it.
         os: The system.
     """
-    formula = _FORMULAS.get(view.op.type, _assumed)
+    formula = _formula(view.op.type)
     try:
         prices = formula(view, era(os))
     except (CannotInfer, CannotLower, ArithmeticError, LookupError, TypeError, ValueError):
@@ -89,7 +71,9 @@ def price(view: OpView, os: OSRelease) -> Prices:
         prices = _assumed(view, era(os))
     if all(_size(value)[2] for value in _values(view)):
         return prices
-    return {backend: Price(known.ms, known.basis, False) for backend, known in prices.items()}
+    return {
+        backend: PlannedCost(known.ms, known.basis, is_complete=False) for backend, known in prices.items()
+    }
 
 
 # What is counted
@@ -146,67 +130,67 @@ def _output_elements(view: OpView) -> int:
 # How counts become prices
 
 
-def _at(count: float, rates: Rates, basis: Basis, gpu: Basis | None = None) -> Prices:
+def _at(count: float, rates: Rates, basis: CostBasis, gpu: CostBasis | None = None) -> PlannedCosts:
     """A count over rates; `gpu` says how the GPU's is known where that differs.
 
     In this order of operations every published figure comes out to the last bit.
     """
     return {
-        backend: Price(count * 1e-9 / rate * 1e3, gpu if gpu and backend == "mps_graph" else basis)
+        backend: PlannedCost(count * 1e-9 / rate * 1e3, gpu if gpu and backend == "mps_graph" else basis)
         for backend, rate in rates.items()
     }
 
 
-def _bandwidth(count: int, basis: Basis = "recovered") -> Prices:
+def _bandwidth(count: int, basis: CostBasis = "recovered") -> PlannedCosts:
     """Bytes over the bandwidths."""
-    accelerator = Price(count / ACCELERATOR_BPS * 1e3, basis)
-    cpu = Price(count / CPU_BPS * 1e3, basis)
+    accelerator = PlannedCost(count / ACCELERATOR_BPS * 1e3, basis)
+    cpu = PlannedCost(count / CPU_BPS * 1e3, basis)
     return {"ane": accelerator, "mps_graph": accelerator, "bnns": cpu, "classic_cpu": cpu}
 
 
-def _roofline(count: int, operations: int, basis: Basis = "recovered") -> Prices:
+def _roofline(count: int, operations: int, basis: CostBasis = "recovered") -> PlannedCosts:
     """Bytes over the bandwidths, on the CPU at least as long as the operations take."""
     prices = _bandwidth(count, basis)
     for backend, rate in cpu_rates(CLASSIC_GOPPS).items():
         computing = operations * 1e-9 / rate * 1e3
-        prices[backend] = Price(max(prices[backend].ms, computing), basis)
+        prices[backend] = PlannedCost(max(prices[backend].ms, computing), basis)
     return prices
 
 
-def _assumed(view: OpView, _: Era) -> Prices:
+def _assumed(view: OpView, _: Era) -> PlannedCosts:
     return _bandwidth(_moved_bytes(view), "assumed")
 
 
-def _moving(view: OpView, _: Era) -> Prices:
+def _moving(view: OpView, _: Era) -> PlannedCosts:
     return _bandwidth(_moved_bytes(view))
 
 
-def _slicing(view: OpView, _: Era) -> Prices:
+def _slicing(view: OpView, _: Era) -> PlannedCosts:
     """Masks that the file leaves out count: Core ML's compiler fills them in, a byte for each dimension."""
     masks = sum(not view.has(name) for name in ("begin_mask", "end_mask", "squeeze_mask"))
     return _bandwidth(_moved_bytes(view) + masks * (view.type("x").rank or 0))
 
 
-def _moving_fitted(view: OpView, _: Era) -> Prices:
+def _moving_fitted(view: OpView, _: Era) -> PlannedCosts:
     """Published for the Neural Engine with three digits, which the bandwidth gives; for no other backend."""
     prices = _bandwidth(_moved_bytes(view), "assumed")
-    return prices | {"ane": Price(prices["ane"].ms, "fitted")}
+    return prices | {"ane": PlannedCost(prices["ane"].ms, "fitted")}
 
 
-def _relu(view: OpView, _: Era) -> Prices:
+def _relu(view: OpView, _: Era) -> PlannedCosts:
     count = _tensor_bytes(view)
-    return dict.fromkeys(BACKENDS, Price(count / RELU_BPS * 1e3, "recovered"))
+    return dict.fromkeys(BACKENDS, PlannedCost(count / RELU_BPS * 1e3, "recovered"))
 
 
-def _entrance(view: OpView, era_: Era) -> Prices:
+def _entrance(view: OpView, era_: Era) -> PlannedCosts:
     return _bandwidth(_output_bytes(view) if era_.prices_inputs else 0)
 
 
-def _free(view: OpView, _: Era) -> Prices:
+def _free(view: OpView, _: Era) -> PlannedCosts:
     return _bandwidth(0, "assumed")
 
 
-def _gpu_basis(era_: Era) -> Basis:
+def _gpu_basis(era_: Era) -> CostBasis:
     """The GPU's rates are published where inputs are priced, on macOS 14.5; else the same are assumed."""
     return "recovered" if era_.prices_inputs else "assumed"
 
@@ -217,7 +201,7 @@ def _leaf(leaves: Sequence[Leaf], operations: int, count: int) -> Leaf:
     return next(leaf for leaf in leaves if density <= leaf.up_to)
 
 
-def _convolution(view: OpView, era_: Era) -> Prices:
+def _convolution(view: OpView, era_: Era) -> PlannedCosts:
     weight = view.static_shape("weight")
     outputs = math.prod(d or 1 for d in view.output_type().shape or ())
     operations = 2 * outputs * math.prod(weight[1:]) + (outputs if view.has("bias") else 0)
@@ -231,15 +215,15 @@ def _convolution(view: OpView, era_: Era) -> Prices:
     return _at(operations, leaf.rates, "recovered", gpu)
 
 
-def _transposed_convolution(view: OpView, era_: Era) -> Prices:
+def _transposed_convolution(view: OpView, era_: Era) -> PlannedCosts:
     weight = view.static_shape("weight")
     operations = 2 * math.prod(view.static_shape("x")) * math.prod(weight[1:])
     return _at(operations, era_.transposed, "assumed") | {
-        "ane": Price(operations * 1e-9 / era_.transposed["ane"] * 1e3, "fitted")
+        "ane": PlannedCost(operations * 1e-9 / era_.transposed["ane"] * 1e3, "fitted")
     }
 
 
-def _linear(view: OpView, era_: Era) -> Prices:
+def _linear(view: OpView, era_: Era) -> PlannedCosts:
     weight = view.static_shape("weight")
     rows = math.prod(view.static_shape("x")[:-1])
     operations = 2 * rows * math.prod(weight) + (2 * weight[0] if view.has("bias") else 0)
@@ -248,7 +232,7 @@ def _linear(view: OpView, era_: Era) -> Prices:
     return _at(operations, leaf.rates, "recovered" if is_published else "fitted", "assumed")
 
 
-def _matmul(view: OpView, era_: Era) -> Prices:
+def _matmul(view: OpView, era_: Era) -> PlannedCosts:
     shape = view.static_shape("x")
     inner = shape[-2] if view.flag("transpose_x", False) and len(shape) > 1 else shape[-1]
     operations = 2 * inner * _output_elements(view)
@@ -259,15 +243,15 @@ def _matmul(view: OpView, era_: Era) -> Prices:
     for backend in ("ane", "mps_graph"):
         computing = operations * 1e-9 / densest[backend] * 1e3
         if computing > prices[backend].ms:
-            prices[backend] = Price(computing, "assumed")
+            prices[backend] = PlannedCost(computing, "assumed")
     return prices
 
 
-def _addition(view: OpView, era_: Era) -> Prices:
+def _addition(view: OpView, era_: Era) -> PlannedCosts:
     return _at(_input_elements(view), era_.addition, "recovered", _gpu_basis(era_))
 
 
-def _subtraction(view: OpView, era_: Era) -> Prices:
+def _subtraction(view: OpView, era_: Era) -> PlannedCosts:
     return _at(_input_elements(view), era_.addition, "assumed")
 
 
@@ -276,13 +260,13 @@ def _subtraction(view: OpView, era_: Era) -> Prices:
 _MULTIPLICATION: Rates = {"ane": 21.487, "mps_graph": 10.0, **cpu_rates(5.0)}
 
 
-def _multiplication(view: OpView, _: Era) -> Prices:
+def _multiplication(view: OpView, _: Era) -> PlannedCosts:
     prices = _at(_input_elements(view), _MULTIPLICATION, "recovered")
-    return prices | {"ane": Price(prices["ane"].ms, "fitted")}
+    return prices | {"ane": PlannedCost(prices["ane"].ms, "fitted")}
 
 
-def _transposition(view: OpView, era_: Era) -> Prices:
-    basis: Basis = "recovered" if era_.prices_inputs else "fitted"
+def _transposition(view: OpView, era_: Era) -> PlannedCosts:
+    basis: CostBasis = "recovered" if era_.prices_inputs else "fitted"
     return _at(_input_elements(view), era_.transposition, basis, _gpu_basis(era_))
 
 
@@ -290,7 +274,7 @@ def _transposition(view: OpView, era_: Era) -> Prices:
 _CONCATENATION: Rates = {"ane": 50.0, "mps_graph": 50.0, **cpu_rates(5.0)}
 
 
-def _concatenation(view: OpView, _: Era) -> Prices:
+def _concatenation(view: OpView, _: Era) -> PlannedCosts:
     return _at(_output_elements(view), _CONCATENATION, "recovered", "assumed")
 
 
@@ -298,7 +282,7 @@ def _concatenation(view: OpView, _: Era) -> Prices:
 _GATHERING = cpu_rates(10.0)
 
 
-def _gathering(view: OpView, _: Era) -> Prices:
+def _gathering(view: OpView, _: Era) -> PlannedCosts:
     return _bandwidth(_moved_bytes(view), "assumed") | _at(_input_elements(view), _GATHERING, "recovered")
 
 
@@ -306,14 +290,14 @@ def _gathering(view: OpView, _: Era) -> Prices:
 _GELU_OPERATIONS = 78
 
 
-def _gelu(view: OpView, _: Era) -> Prices:
+def _gelu(view: OpView, _: Era) -> PlannedCosts:
     exact = view.text("mode", "EXACT") == "EXACT"
     return _roofline(
         _moved_bytes(view), _GELU_OPERATIONS * _output_elements(view), "recovered" if exact else "assumed"
     )
 
 
-def _pooling(view: OpView, _: Era) -> Prices:
+def _pooling(view: OpView, _: Era) -> PlannedCosts:
     """The window counts as one operation an element, and as four bytes."""
     window = math.prod(view.integers("kernel_sizes"))
     return _roofline(_tensor_bytes(view) + 4 * window, window * _output_elements(view))
@@ -327,7 +311,7 @@ _BILINEAR: Rates = {
 }
 
 
-def _bilinear(view: OpView, _: Era) -> Prices:
+def _bilinear(view: OpView, _: Era) -> PlannedCosts:
     return _at(_output_elements(view), _BILINEAR, "fitted", "assumed")
 
 
@@ -336,55 +320,61 @@ def _bilinear(view: OpView, _: Era) -> Prices:
 _RECURRENT = 16 * 256 * 128 / 0.54843507929840905 * 1e-9
 
 
-def _recurrence(view: OpView, _: Era) -> Prices:
+def _recurrence(view: OpView, _: Era) -> PlannedCosts:
     steps = view.static_shape("x")[0]
     products = sum(math.prod(view.static_shape(name)) for name in view.inputs if name.startswith("weight_"))
-    basis: Basis = "fitted" if view.op.type == "lstm" else "assumed"
+    basis: CostBasis = "fitted" if view.op.type == "lstm" else "assumed"
     moved = _bandwidth(_moved_bytes(view), "assumed")
     return moved | _at(steps * products, cpu_rates(_RECURRENT), basis)
 
 
-#: Priced by what they move on every backend: published with all digits for at least one of each kind.
-_MOVING = (
-    "cast", "clip", "crop_resize", "cumsum", "equal", "expand_dims", "greater", "greater_equal", "layer_norm",
-    "less", "less_equal", "not_equal", "random_normal", "reduce_argmax", "reduce_argmin", "reduce_mean",
-    "reshape", "scaled_dot_product_attention", "scatter", "select", "slice_by_size",
-    "softmax", "squeeze",
-)  # fmt: skip
-
+#: Operations that move what they cost: published with all digits for at least one backend.
+_RECOVERED_AS_MOVING = """
+    cast clip crop_resize cumsum equal expand_dims greater greater_equal layer_norm less less_equal
+    not_equal random_normal reduce_argmax reduce_argmin reduce_mean reshape scaled_dot_product_attention
+    scatter select slice_by_size softmax squeeze
+"""
 #: Of these the Neural Engine's price is published with three digits, which the bandwidth gives.
-_MOVING_FITTED = (
-    "abs", "ceil", "cos", "dequantize", "elu", "erf", "exp", "exp2", "floor", "floor_div", "inverse",
-    "leaky_relu", "log", "maximum", "minimum", "pow", "quantize", "real_div", "round", "rsqrt", "sigmoid",
-    "sign", "silu", "sin", "softplus", "softsign", "sqrt", "square", "tanh", "tile",
-    "upsample_nearest_neighbor",
-)  # fmt: skip
+_FITTED_AS_MOVING = """
+    abs ceil cos dequantize elu erf exp exp2 floor floor_div inverse leaky_relu log maximum minimum pow
+    quantize real_div round rsqrt sigmoid sign silu sin softplus softsign sqrt square tanh tile
+    upsample_nearest_neighbor
+"""
 
+#: The formulas of operations of which prices were published, and of `sub` beside `add`.
 _FORMULAS: Mapping[str, Formula] = {
-    **dict.fromkeys(_MOVING, _moving),
-    **dict.fromkeys(_MOVING_FITTED, _moving_fitted),
+    **dict.fromkeys(_RECOVERED_AS_MOVING.split(), _moving),
+    **dict.fromkeys(_FITTED_AS_MOVING.split(), _moving_fitted),
     "add": _addition,
     "avg_pool": _pooling,
     "concat": _concatenation,
-    "cond": _free,
     "conv": _convolution,
     "conv_transpose": _transposed_convolution,
     "gather": _gathering,
     "gelu": _gelu,
-    "gru": _recurrence,
     "linear": _linear,
-    "lstm": _recurrence,
     "matmul": _matmul,
     "max_pool": _pooling,
     "mul": _multiplication,
     "relu": _relu,
     "resize_bilinear": _bilinear,
-    "rnn": _recurrence,
     "slice_by_index": _slicing,
     "sub": _subtraction,
     "tensor_buffer_to_tensor": _entrance,
     "tensor_to_tensor_buffer": _free,
     "transpose": _transposition,
     "upsample_bilinear": _bilinear,
-    "while_loop": _free,
 }
+
+#: Formulas by what an operation is, for all others. Where there is none here either, it is what moves.
+_FORMULA_OF_TRAIT: Mapping[Trait, Formula] = {
+    Trait.CONTROL_FLOW: _free,
+    Trait.RECURRENCE: _recurrence,
+}
+
+
+def _formula(name: str) -> Formula:
+    if name in _FORMULAS:
+        return _FORMULAS[name]
+    found = (_FORMULA_OF_TRAIT[trait] for trait in traits_of(name) if trait in _FORMULA_OF_TRAIT)
+    return next(found, _assumed)

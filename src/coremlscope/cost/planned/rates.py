@@ -57,7 +57,7 @@ class Leaf:
     rates: Rates
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Era:
     """What the plans of one system use.
 

@@ -1,6 +1,6 @@
-"""Neural networks: layers of Apple's older vocabulary, translated into that of ML Programs.
+"""Neural networks: translation of their layers into the operations of ML Programs.
 
-One row a type of layer, in a module a family, joined in `layers`.
+Each layer type has one row. The rows of a family are in one module, and `layers` joins all rows.
 """
 
 from coremlscope.formats.neuralnetwork.interface import with_sequences

@@ -1,4 +1,4 @@
-"""Activations, and other functions of each element that have a layer of their own."""
+"""Activations, and other elementwise functions with their own layer type."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["LAYERS", "activate"]
 
 
 def activate(b: Builder, message: Message, x: Blob) -> Blob:
-    """The function that `ActivationParams` describes, of every element.
+    """Applies the function that `ActivationParams` specifies to every element.
 
     Raises:
-        CannotTranslate: It describes none.
+        CannotTranslate: No function is specified.
     """
     kind = message.WhichOneof("NonlinearityType")
     if kind is None:
-        raise CannotTranslate("it does not say which function it is")
+        raise CannotTranslate("it does not specify a function")
     return replace(_FUNCTIONS[kind](b, getattr(message, kind), x), sequence=x.sequence)
 
 
@@ -42,13 +42,13 @@ def _with_alpha_and_beta(type_: str) -> Callable[[Builder, Message, Blob], Blob]
 
 
 def _channels(message: Message, x: Blob) -> Array:
-    """One parameter per channel; a single one holds for all of them."""
+    """Reads one parameter per channel, or a single one for all channels."""
     given = np.asarray(weight_values(message), np.float32)
     if x.rank < 3:
-        raise CannotTranslate(f"a parameter per channel for a tensor of rank {x.rank}")
+        raise CannotTranslate(f"it has parameters per channel, but a tensor of rank {x.rank} has no channels")
     channels = x.shape[-3]
     if given.size not in (1, channels):
-        raise CannotTranslate(f"{given.size} parameters are given for {channels} channels")
+        raise CannotTranslate(f"it has {given.size} parameters for {channels} channels")
     return np.broadcast_to(given, (channels,)).copy()
 
 
@@ -103,9 +103,9 @@ def _gelu(t: Translation) -> Blob:
 
 
 def _softmax(t: Translation) -> Blob:
-    """Along the channels, which are the third axis from the end, also of tensors of any rank."""
+    """Softmax along the channels, which are the third axis from the end for tensors of any rank."""
     if t.x.rank < 3:
-        raise CannotTranslate(f"it takes a tensor of at least three dimensions, not {t.x.rank}")
+        raise CannotTranslate(f"its input has {t.x.rank} dimensions, but at least 3 are required")
     return replace(t.builder.op("softmax", x=t.x, axis=-3), sequence=t.x.sequence)
 
 

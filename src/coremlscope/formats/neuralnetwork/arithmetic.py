@@ -1,4 +1,4 @@
-"""Arithmetic of the first versions: sums and products of blobs, with each other and with parameters."""
+"""Arithmetic layers of the first versions: sums and products of blobs and parameters."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from coremlscope.schema import Message
 
 __all__ = ["LAYERS", "in_one_layout"]
 
-#: Below this a vector counts as having no direction.
+#: Vectors with a smaller norm are treated as zero.
 _TINY = 1e-12
 
 
 def in_one_layout(b: Builder, blobs: Sequence[Blob]) -> list[Blob]:
-    """The blobs such that their axes correspond, counted from the last.
+    """Converts blobs to a common layout, in which axes correspond when counted from the last.
 
-    Blobs of the old kind stay as they are held where their sequences and batches do not get mixed.
+    Rank-5 blobs stay folded if sequence and batch axes are not mixed up; see `Blob.sequence`.
     """
     sequences = {blob.sequence for blob in blobs}
     if sequences == {None}:
         return list(blobs)
-    # A single item broadcasts to whatever the others are.
+    # A single item is broadcast to the shape of the others.
     kinds = {(blob.sequence, blob.dims[0]) for blob in blobs if blob.dims[0] != 1}
     if None not in sequences and len(kinds) <= 1:
         return list(blobs)
@@ -33,7 +33,7 @@ def in_one_layout(b: Builder, blobs: Sequence[Blob]) -> list[Blob]:
 
 
 def _chain(b: Builder, type_: str, blobs: Sequence[Blob]) -> Blob:
-    """All blobs joined by an operation of two operands, with broadcasting."""
+    """Combines all blobs by a binary operation with broadcasting."""
     if not blobs:
         raise CannotTranslate("it has no input")
     first, *rest = in_one_layout(b, blobs)
@@ -46,7 +46,7 @@ def _chain(b: Builder, type_: str, blobs: Sequence[Blob]) -> Blob:
 
 
 def _sum_or_product(type_: str) -> Translate:
-    """Of all inputs, or of a single one and `alpha`."""
+    """Sum or product of all inputs, or of a single input and `alpha`."""
 
     def translate(t: Translation) -> Blob:
         if len(t.inputs) > 1:
@@ -67,7 +67,7 @@ def _average(t: Translation) -> Blob:
 
 
 def _dot(t: Translation) -> Blob:
-    """The sum of products along the channels, of unit vectors where the cosine is asked for."""
+    """Dot product along the channels, of unit vectors for the cosine similarity."""
     b, blobs = t.builder, in_one_layout(t.builder, t.inputs)
     if t.params.cosineSimilarity:
         blobs = [replace(b.op("l2_norm", x=blob, epsilon=_TINY), sequence=blob.sequence) for blob in blobs]
@@ -77,12 +77,12 @@ def _dot(t: Translation) -> Blob:
 
 
 def _per_image(message: Message, given: Sequence[int], x: Blob) -> Constant:
-    """Parameters of shape `[1]`, `[C]`, `[1, H, W]` or `[C, H, W]`, such that they broadcast."""
+    """Reads parameters of shape `[1]`, `[C]`, `[1, H, W]` or `[C, H, W]` for broadcasting."""
     shape = tuple(int(size) for size in given)
     if len(shape) == 1 and shape != (1,):
         shape = (*shape, 1, 1)
     if len(shape) > x.rank:
-        raise CannotTranslate(f"parameters of shape {list(shape)} for a tensor of rank {x.rank}")
+        raise CannotTranslate(f"it has parameters of shape {list(shape)} for a tensor of rank {x.rank}")
     return read_weights(message, shape)
 
 

@@ -1,4 +1,4 @@
-"""Elementwise layers of version 4 on: functions, arithmetic with broadcasting, comparisons, logic, choice."""
+"""Elementwise layers from version 4 on: functions, broadcasting arithmetic, comparisons, logic, selection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LAYERS"]
 
 
 def _together(b: Builder, type_: str, x: Blob, y: Blob) -> Blob:
-    """An operation of two operands, in the layout that both have."""
+    """Emits a binary operation in the common layout of its operands."""
     left, right = in_one_layout(b, [x, y])
     result = b.op(type_, x=left, y=right)
     sequences = [blob.sequence for blob in (left, right) if blob.sequence is not None]
@@ -24,8 +24,8 @@ def _function(type_: str) -> Translate:
     return lambda t: replace(t.builder.op(type_, x=t.x), sequence=t.x.sequence)
 
 
-def _written_out(write: Callable[[Builder, Blob], Blob]) -> Translate:
-    """A function that operations of Apple's vocabulary are put together to."""
+def _composed(write: Callable[[Builder, Blob], Blob]) -> Translate:
+    """A function that is composed of several operations."""
     return lambda t: replace(write(t.builder, t.x), sequence=t.x.sequence)
 
 
@@ -36,14 +36,14 @@ def _acosh(b: Builder, x: Blob) -> Blob:
 
 
 def _asinh(b: Builder, x: Blob) -> Blob:
-    """`sign(x) * log(|x| + sqrt(x * x + 1))`, which does not cancel for negative numbers."""
+    """`sign(x) * log(|x| + sqrt(x * x + 1))`, which avoids cancellation for negative numbers."""
     size = b.op("abs", x=x)
     root = b.op("sqrt", x=b.op("add", x=b.op("square", x=x), y=1.0))
     return b.op("mul", x=b.op("sign", x=x), y=b.op("log", x=b.op("add", x=size, y=root), epsilon=0.0))
 
 
 def _arithmetic(type_: str) -> Translate:
-    """All inputs, one after the other."""
+    """Arithmetic of all inputs, from left to right."""
 
     def translate(t: Translation) -> Blob:
         result, *others = t.inputs
@@ -55,7 +55,7 @@ def _arithmetic(type_: str) -> Translate:
 
 
 def _comparison(type_: str) -> Translate:
-    """Of two inputs, or of one with `alpha`."""
+    """Comparison of two inputs, or of one input with `alpha`."""
 
     def translate(t: Translation) -> Blob:
         b = t.builder
@@ -88,27 +88,39 @@ def _where(t: Translation) -> Blob:
     return replace(result, sequence=max(sequences, default=None))
 
 
+#: Layers with the name of their operation.
 _FUNCTIONS: Sequence[str] = (
-    "acos", "asin", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp2", "floor", "round", "sign", "sin",
-    "sinh", "tan", "tanh",
-)  # fmt: skip
+    *("ceil", "erf", "exp2", "floor", "round", "sign"),
+    *("acos", "asin", "atan", "atanh", "cos", "cosh", "sin", "sinh", "tan", "tanh"),
+)
 
-#: The layer's name without `Broadcastable`, and the operation's.
+#: Operations by the layer's name without `Broadcastable`.
 _ARITHMETIC = {
-    "add": "add", "divide": "real_div", "floorDiv": "floor_div", "max": "maximum", "min": "minimum",
-    "mod": "mod", "multiply": "mul", "pow": "pow", "subtract": "sub",
-}  # fmt: skip
+    "add": "add",
+    "divide": "real_div",
+    "floorDiv": "floor_div",
+    "max": "maximum",
+    "min": "minimum",
+    "mod": "mod",
+    "multiply": "mul",
+    "pow": "pow",
+    "subtract": "sub",
+}
 
 _COMPARISONS = {
-    "equal": "equal", "greaterEqual": "greater_equal", "greaterThan": "greater", "lessEqual": "less_equal",
-    "lessThan": "less", "notEqual": "not_equal",
-}  # fmt: skip
+    "equal": "equal",
+    "greaterEqual": "greater_equal",
+    "greaterThan": "greater",
+    "lessEqual": "less_equal",
+    "lessThan": "less",
+    "notEqual": "not_equal",
+}
 
 _LOGIC = {"logicalAnd": "logical_and", "logicalOr": "logical_or", "logicalXor": "logical_xor"}
 
 LAYERS: tuple[LayerSpec, ...] = (
-    LayerSpec("acosh", _written_out(_acosh)),
-    LayerSpec("asinh", _written_out(_asinh)),
+    LayerSpec("acosh", _composed(_acosh)),
+    LayerSpec("asinh", _composed(_asinh)),
     LayerSpec("logicalNot", _not),
     LayerSpec("whereBroadcastable", _where, (3, 3)),
     *(LayerSpec(name, _function(name)) for name in _FUNCTIONS),

@@ -1,4 +1,4 @@
-"""Builds a graph of operations one by one, and knows the type of every value at once."""
+"""Incremental construction of a graph, with type inference for every emitted operation."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from coremlscope.ops.view import BoundValue
 
 __all__ = ["FLOAT", "Blob", "Builder", "CannotTranslate", "Given"]
 
-#: What all values of a neural network are.
+#: The element type of all values of a neural network.
 FLOAT = DType.FP32
-#: How deep graphs may be nested: ONNX keeps each within three messages, and reads a hundred at most.
-_DEEPEST = 28
-#: The operation set whose definitions the translation follows: iOS 17's.
+#: Maximum nesting depth of graphs. A nested ONNX graph takes three messages, of which protobuf nests 100 at
+#: most.
+_MAX_DEPTH = 28
+#: The operation set used by the translation: that of iOS 17.
 OPSET = 7
 
 
 class CannotTranslate(Exception):  # noqa: N818
-    """A layer contradicts itself or its inputs, or has a form without a translation. The message says how."""
+    """A layer is inconsistent with itself or its inputs, or has no translation. The message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,11 @@ class Blob:
     """A value of a neural network.
 
     Attributes:
-        value: The value of the program.
-        bound: What is known of it.
-        sequence: None for a tensor that is what it seems. Else the blob is one of rank 5 of the old kind,
-            `[sequence, batch, channels, height, width]`, held as `[sequence * batch, channels, height,
-            width]`: so images need no reshaping on their way through convolutions.
+        value: The value in the program.
+        bound: Its inferred type and content.
+        sequence: None for a tensor that is stored with its own shape. Otherwise, the sequence length of a
+            rank-5 blob `[sequence, batch, channels, height, width]`, which is stored folded as
+            `[sequence * batch, channels, height, width]`, so that convolutions of images need no reshaping.
     """
 
     value: Value
@@ -52,40 +53,40 @@ class Blob:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the value as it is held.
+        """The stored shape of the value.
 
         Raises:
-            CannotTranslate: It depends on what is computed.
+            CannotTranslate: The shape is unknown before run time.
         """
         dims = self.dims
         if None in dims:
-            raise CannotTranslate(f"the shape of {self.value.name!r} is not known before run time")
+            raise CannotTranslate(f"the shape of {self.value.name!r} is unknown before run time")
         return tuple(d for d in dims if d is not None)
 
     @property
     def dims(self) -> tuple[int | None, ...]:
-        """The shape of the value as it is held; None for each dimension that depends on what is computed.
+        """The stored shape of the value, with None for each dimension that is unknown before run time.
 
         Raises:
-            CannotTranslate: Not even the rank is known.
+            CannotTranslate: The rank is unknown.
         """
         if not isinstance(self.bound.type, TensorType) or self.bound.type.shape is None:
-            raise CannotTranslate(f"the rank of {self.value.name!r} is not known")
+            raise CannotTranslate(f"the rank of {self.value.name!r} is unknown")
         return self.bound.type.shape
 
     @property
     def rank(self) -> int:
-        """The rank of the value as it is held; raises as `dims` does."""
+        """The rank of the stored value. Errors are those of `dims`."""
         return len(self.dims)
 
     @property
     def array(self) -> Array | None:
-        """The content, where it is known before run time."""
+        """The content; None if it is unknown before run time."""
         known = self.bound.constant
         return known.numpy() if known is not None and known.is_available else None
 
 
-#: What an operation may be given: None stands for a parameter that is left out.
+#: An argument of an operation. None omits the parameter.
 Given = Blob | Constant | Array | Sequence[Blob] | Sequence[int] | bool | int | float | str | None
 
 
@@ -94,12 +95,12 @@ class Builder:
 
     Args:
         function: The name of the function, with which the ids of operations begin.
-        reserved: Names that no value gets unless it is asked for by that very name.
+        reserved: Names that are given to values only on explicit request.
 
     Attributes:
-        layer: The layer that operations are emitted for; None where they stand between layers and features.
-        feature: Then the feature that they serve: their results are named after it.
-        scope: The blobs by the names that layers know them by; later layers may write one anew.
+        layer: The layer for which operations are emitted; None for conversions between layers and features.
+        feature: The feature that is converted. The results of conversions are named after it.
+        scope: The blobs by their names in layers. Later layers may overwrite them.
     """
 
     def __init__(self, function: str, reserved: Sequence[str] = ()) -> None:
@@ -111,13 +112,13 @@ class Builder:
         self._names: set[str] = set(reserved)
         self._binder = Binder(OPS, OPSET)
         self._known: dict[str, BoundValue] = {}
-        #: What floats were made from integers or booleans: where a layer takes those, nothing is cast back.
+        #: The integer or boolean blobs from which floats were cast, so that layers need not cast them back.
         self._sources: dict[str, Blob] = {}
 
     # Values
 
     def input(self, name: str, dtype: DType, shape: Sequence[int | None] | None) -> Blob:
-        """A value that comes into the graph, under exactly this name."""
+        """Adds an input value with exactly this name."""
         type_ = TensorType(dtype, None if shape is None else tuple(shape))
         self._names.add(name)
         value = Value(name, type_)
@@ -134,50 +135,50 @@ class Builder:
         """Emits an operation.
 
         Args:
-            type_: Its name in Apple's vocabulary.
-            count: How many results it has.
-            named: What the results are called; by default after the layer.
-            **inputs: Its parameters. Python numbers and sequences become constants: of 32-bit floats, of
-                32-bit integers, of booleans or strings.
+            type_: Apple's name of the operation.
+            count: Number of its results.
+            named: Names of the results; by default, they are derived from the layer's name.
+            **inputs: The arguments. Python numbers and sequences become constants: 32-bit floats, 32-bit
+                integers, booleans or strings.
 
         Raises:
-            CannotTranslate: The arguments contradict each other or the operation's definition.
+            CannotTranslate: The arguments are inconsistent with each other or the operation's definition.
         """
         arguments = {name: _arguments(given) for name, given in inputs.items() if given is not None}
         return self._append(type_, arguments, (), self._result_names(count, named))
 
     def control(self, type_: str, count: int, graphs: Sequence[Graph], **inputs: Given) -> tuple[Blob, ...]:
-        """Emits an operation with nested graphs, made by `block` right before."""
+        """Emits an operation with nested graphs, which were created by `block` just before."""
         arguments = {name: _arguments(given) for name, given in inputs.items() if given is not None}
         return self._append(type_, arguments, tuple(graphs), self._result_names(count, None))
 
     def block(
         self, name: str, inputs: Sequence[Blob], write: Callable[[Sequence[Blob]], Sequence[Blob]]
     ) -> Graph:
-        """A nested graph of the operation that is emitted next.
+        """Creates a nested graph of the next operation.
 
         Args:
-            name: What the graph is to its owner: `true`, `false`, `cond` or `body`.
-            inputs: Blobs like those that come in: the graph gets values of the same types.
-            write: Is given the values that come in, emits operations, and returns what goes out. The blobs
-                that layers write in it are forgotten at its end.
+            name: The role of the graph: `true`, `false`, `cond` or `body`.
+            inputs: Blobs with the types of the graph's inputs.
+            write: Takes the graph's inputs, emits operations and returns the outputs. Changes of the scope
+                are undone at the end.
 
         Raises:
-            CannotTranslate: Graphs are nested too deep.
+            CannotTranslate: Graphs are nested too deeply.
         """
-        if self._path.count("/") >= 2 * _DEEPEST:
-            raise CannotTranslate(f"graphs are nested more than {_DEEPEST} deep in it")
+        if self._path.count("/") >= 2 * _MAX_DEPTH:
+            raise CannotTranslate(f"its graphs are nested deeper than {_MAX_DEPTH} levels")
         with self._nested(name) as ops:
-            taken = []
+            arguments = []
             for blob in inputs:
                 stem = self.fresh(blob.value.name)
                 assert isinstance(blob.bound.type, TensorType)
                 inner = self.input(stem, blob.dtype, blob.bound.type.shape)
-                taken.append(replace(inner, sequence=blob.sequence))
-            results = write(taken)
+                arguments.append(replace(inner, sequence=blob.sequence))
+            results = write(arguments)
         return Graph(
             name=name,
-            inputs=tuple(blob.value for blob in taken),
+            inputs=tuple(blob.value for blob in arguments),
             ops=tuple(ops),
             outputs=tuple(blob.value for blob in results),
         )
@@ -189,13 +190,13 @@ class Builder:
         outputs: Sequence[tuple[int, ...] | None],
         attributes: Mapping[str, Constant] | None = None,
     ) -> tuple[Blob, ...]:
-        """Emits a stand-in for a layer that has no translation, with results of the given shapes."""
+        """Emits a placeholder for a layer without a translation, with results of the given shapes."""
         names = self._result_names(len(outputs), None)
         values = tuple(Value(n, TensorType(FLOAT, shape)) for n, shape in zip(names, outputs, strict=True))
         return self._finish(type_, {"x": tuple(b.value for b in inputs)}, (), values, attributes)
 
     def fresh(self, stem: str) -> str:
-        """A name that no value has yet."""
+        """Returns an unused name."""
         name, number = stem, 0
         while name in self._names:
             number += 1
@@ -204,13 +205,13 @@ class Builder:
         return name
 
     def rename(self, blob: Blob, name: str, since: int, *, is_reserved: bool = False) -> Blob:
-        """Gives a value the name by which layers know it, if that is free.
+        """Gives a value its name in layers, unless the name is in use.
 
         Args:
-            blob: A result of one of the operations emitted since.
+            blob: A result of one of the operations emitted since `since`.
             name: The name.
-            since: How many operations the current graph had before.
-            is_reserved: Takes the name though it is reserved.
+            since: A previous value of `mark`.
+            is_reserved: True to use a reserved name.
         """
         old = blob.value.name
         is_made_here = any(old == value.name for op in self._ops[since:] for value in op.outputs)
@@ -225,7 +226,7 @@ class Builder:
         return replace(blob, value=renamed)
 
     def origin(self, blob: Blob) -> str:
-        """The name of the value that a blob is the same as, behind operations that change nothing."""
+        """Returns the name of the value that a blob equals, skipping identity operations."""
         makers = {value.name: op for op in self._ops for value in op.outputs}
         name = blob.value.name
         while name in makers and makers[name].type == "identity":
@@ -236,7 +237,7 @@ class Builder:
         return name
 
     def graph(self, name: str, inputs: Sequence[Blob], outputs: Sequence[Blob]) -> Graph:
-        """All operations so far as a graph."""
+        """Returns all operations so far as a graph."""
         return Graph(
             name=name,
             inputs=tuple(b.value for b in inputs),
@@ -245,23 +246,23 @@ class Builder:
         )
 
     def undo_from(self, mark: int) -> None:
-        """Forgets the operations that were emitted since there were `mark` of them."""
+        """Removes the operations that were emitted since `mark`."""
         del self._ops[mark:]
 
     @property
     def path(self) -> str:
-        """Where the current graph is: the function, and the operations and blocks that it is nested in."""
+        """The path of the current graph: the function, and the enclosing operations and blocks."""
         return self._path
 
     @property
     def mark(self) -> int:
-        """How many operations the current graph has."""
+        """The number of operations in the current graph."""
         return len(self._ops)
 
     # The two layouts
 
     def tensor(self, blob: Blob) -> Blob:
-        """The blob as a tensor that is what it seems: one of the old kind gets its five dimensions."""
+        """Unfolds a rank-5 blob to its five dimensions; other blobs are returned unchanged."""
         if blob.sequence is None:
             return blob
         merged, *rest = blob.shape
@@ -269,22 +270,22 @@ class Builder:
         return self.op("reshape", x=replace(blob, sequence=None), shape=shape)
 
     def images(self, blob: Blob) -> Blob:
-        """The blob as `[n, channels, height, width]`, leading dimensions of a longer one merged.
+        """Converts a blob to `[n, channels, height, width]` by merging its leading dimensions.
 
         Raises:
-            CannotTranslate: It has less than three dimensions, or unknown ones among several leading ones.
+            CannotTranslate: The rank is less than 3, or several leading dimensions are partly unknown.
         """
         if blob.sequence is not None:
             return replace(blob, sequence=None)
         if blob.rank == 4:
             return blob
         if blob.rank < 3:
-            raise CannotTranslate(f"it takes images, not a tensor of rank {blob.rank}")
+            raise CannotTranslate(f"its input must be images, not a tensor of rank {blob.rank}")
         shape = blob.shape
         return self.op("reshape", x=blob, shape=(math.prod(shape[:-3]), *shape[-3:]))
 
     def like(self, result: Blob, source: Blob) -> Blob:
-        """What `images(source)` was made into, with the leading dimensions of `source` again."""
+        """Restores the leading dimensions of `source` in a result computed from `images(source)`."""
         if source.sequence is not None:
             return replace(result, sequence=source.sequence)
         if source.rank == 4:
@@ -292,7 +293,7 @@ class Builder:
         return self.op("reshape", x=result, shape=(*source.shape[:-3], *result.shape[1:]))
 
     def cast(self, blob: Blob, dtype: DType) -> Blob:
-        """The blob with another element type."""
+        """Casts a blob to another element type."""
         if blob.dtype is dtype:
             return blob
         source = self._sources.get(blob.value.name)
@@ -304,15 +305,15 @@ class Builder:
         return replace(result, sequence=blob.sequence)
 
     def indices(self, blob: Blob) -> Blob:
-        """The blob, which holds whole numbers, as integers."""
+        """Casts a blob of integral values to int32."""
         return self.cast(blob, DType.INT32)
 
     def floats(self, blob: Blob) -> Blob:
-        """The blob as floats, as every layer hands on its results."""
+        """Casts a blob to the element type of layer results."""
         return self.cast(blob, FLOAT)
 
     def flags(self, blob: Blob) -> Blob:
-        """The blob as booleans: true where it is not zero."""
+        """Casts a blob to booleans, which are true for nonzero elements."""
         source = self._sources.get(blob.value.name, blob)
         if source.dtype is DType.BOOL:
             return replace(source, sequence=blob.sequence)
@@ -374,7 +375,7 @@ class Builder:
 
 
 def _with_value(op: Op, old: str, new: Value) -> Op:
-    """The operation with one value, which nested graphs may refer to as well, replaced."""
+    """Replaces a value in an operation and its nested graphs."""
 
     def replaced(value: Value | Constant) -> Value | Constant:
         return new if isinstance(value, Value) and value.name == old else value

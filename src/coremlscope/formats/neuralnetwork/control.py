@@ -1,8 +1,8 @@
 """Copies, branches and loops.
 
-Networks nested in a layer share the blobs of the network around them. What such a network writes over is a
-result of the branch, or a variable of the loop. Breaks and continues may stand anywhere in the body of a
-loop: a flag says that one was met, and whatever would follow is run under the condition that none was.
+Nested networks share the blobs of the enclosing network. The blobs that a nested network overwrites are
+results of the branch, or variables of the loop. Breaks and continues may be anywhere in the body of a loop:
+they clear a flag, and the following layers are run only if the flag is set.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ from coremlscope.schema import Message
 
 __all__ = ["LAYERS", "walk", "written"]
 
-# What the scope holds besides the blobs of layers, under names that no tool gives a blob.
-#: False once this pass of the loop is over.
+# Internal values in the scope. Their names cannot collide with those of blobs.
+#: True until the current iteration of the loop ends.
 _ACTIVE = "\0active"
-#: False once the loop is over.
-_GOES_ON = "\0goes on"
-#: How many passes were made.
+#: True until the loop ends.
+_RUNNING = "\0running"
+#: Number of completed iterations.
 _COUNT = "\0count"
 
-#: A branch takes what is this near to zero for false (coremltools' `add_branch` says so).
+#: A branch treats smaller magnitudes as false (source: coremltools' `add_branch`).
 _FALSE_BELOW = 1e-6
-#: How deep loops may be nested: each is translated up to four times until its variables' types settle.
-_DEEPEST = 5
+#: Maximum nesting depth of loops. Each loop is translated up to four times, until its variables' types
+#: settle.
+_MAX_DEPTH = 5
 
 
 @dataclass(frozen=True, slots=True)
 class _Layers:
-    """Some layers, as if they were a network."""
+    """A sequence of layers with the interface of a network message."""
 
     layers: Sequence[Message]
 
 
 def walk(layers: Iterable[Message]) -> Iterator[Message]:
-    """All layers, each before those of the networks nested in it."""
+    """Iterates over all layers, each before the layers of its nested networks."""
     for layer in layers:
         yield layer
         for network in _nested(layer):
@@ -52,7 +53,7 @@ def walk(layers: Iterable[Message]) -> Iterator[Message]:
 
 
 def written(layers: Iterable[Message]) -> Iterator[str]:
-    """The blobs that layers, and the networks nested in them, write; as often as they write them."""
+    """Iterates over the names of blobs that layers and their nested networks write, once per write."""
     for layer in walk(layers):
         yield from layer.output
 
@@ -73,18 +74,18 @@ def _nested(layer: Message) -> Sequence[Message]:
 
 
 def _jumps(layer: Message) -> bool:
-    """True where a layer may end a pass of the loop around it."""
+    """True if a layer may end an iteration of the enclosing loop."""
     type_ = layer.WhichOneof("layer")
     if type_ == "branch":
         return any(_jumps(inner) for network in _nested(layer) for inner in network.layers)
     return type_ in ("loopBreak", "loopContinue")
 
 
-# Layers in their order
+# Sequences of layers
 
 
 def _run(t: Translation, layers: Sequence[Message]) -> None:
-    """Translates layers, all after a possible break or continue under the condition that none was met."""
+    """Translates layers. Those after a possible break or continue are run only if none was executed."""
     b = t.builder
     at = next((i for i, layer in enumerate(layers) if _jumps(layer)), len(layers))
     if _ACTIVE not in b.scope or at + 1 >= len(layers):
@@ -93,16 +94,16 @@ def _run(t: Translation, layers: Sequence[Message]) -> None:
     t.network(_Layers(layers[: at + 1]))
     rest = layers[at + 1 :]
     if layers[at].WhichOneof("layer") != "branch":
-        return  # nothing is reached after a break or a continue
+        return  # layers after a break or continue are unreachable
     _choose(b, b.scope[_ACTIVE], lambda: _run(t, rest), lambda: None, _results(b, rest, ()))
 
 
 def _results(b: Builder, one: Sequence[Message], other: Sequence[Message]) -> list[str]:
-    """What two ways write of what exists already, and what both of them write."""
+    """Returns the blobs that either branch overwrites or both branches write."""
     first, second = set(written(one)), set(written(other))
     names = sorted(n for n in first | second if n in b.scope or (n in first and n in second))
     if any(map(_jumps, (*one, *other))):
-        names += [flag for flag in (_ACTIVE, _GOES_ON) if flag in b.scope]
+        names += [flag for flag in (_ACTIVE, _RUNNING) if flag in b.scope]
     return names
 
 
@@ -113,14 +114,14 @@ def _choose(
     if_false: Callable[[], None],
     names: Sequence[str],
 ) -> None:
-    """Writes the blobs `names` by one of two ways."""
+    """Emits a conditional with two branches, whose results are the blobs `names`."""
     if not names:
         return
     kinds: dict[str, Blob] = {}
     for _ in range(2):
         gaps: list[str] = []
         graphs = [
-            _way(b, block, write, names, kinds, gaps)
+            _branch_graph(b, block, write, names, kinds, gaps)
             for block, write in (("true", if_true), ("false", if_false))
         ]
         if not gaps:
@@ -129,7 +130,7 @@ def _choose(
     b.scope.update(zip(names, results, strict=True))
 
 
-def _way(
+def _branch_graph(
     b: Builder,
     block: str,
     write: Callable[[], None],
@@ -137,10 +138,16 @@ def _way(
     kinds: dict[str, Blob],
     gaps: list[str],
 ) -> Graph:
-    """One of two ways.
+    """Creates the graph of one of two branches.
 
-    Where it breaks off before it has written a blob, a filler, which nothing reads, stands for the blob, of
-    the shape that `kinds` tells; its name goes to `gaps`.
+    Args:
+        b: The builder.
+        block: The role of the graph: `true` or `false`.
+        write: Emits the operations of the branch.
+        names: The blobs that the branch returns.
+        kinds: Blobs by name, which are updated with those that the branch writes.
+        gaps: Is extended by the names that the branch does not write because it ends early. It returns a
+            placeholder with the shape in `kinds`, which is never read.
     """
 
     def run(_: Sequence[Blob]) -> Sequence[Blob]:
@@ -167,7 +174,7 @@ def _copy(t: Translation) -> Blob:
 
 
 def _first(b: Builder, x: Blob) -> Blob:
-    """The number that decides: conditions of more numbers are accepted, and the first of them counts."""
+    """Returns the first element of a condition, which may have several."""
     flat = replace(x, sequence=None)
     if flat.bound.type.elements == 1:  # type: ignore[union-attr]
         return b.op("reshape", x=flat, shape=[])
@@ -194,14 +201,14 @@ def _branch(t: Translation) -> Sequence[Blob]:
 def _continue(t: Translation) -> Sequence[Blob]:
     b = t.builder
     if _ACTIVE not in b.scope:
-        raise CannotTranslate("it stands outside of a loop")
+        raise CannotTranslate("it is outside a loop")
     b.scope[_ACTIVE] = _flag(b, False)
     return ()
 
 
 def _break(t: Translation) -> Sequence[Blob]:
     _continue(t)
-    t.builder.scope[_GOES_ON] = _flag(t.builder, False)
+    t.builder.scope[_RUNNING] = _flag(t.builder, False)
     return ()
 
 
@@ -210,43 +217,43 @@ def _flag(b: Builder, value: bool) -> Blob:
 
 
 def _loop(t: Translation) -> Sequence[Blob]:
-    """A loop whose variables are what its networks write over.
+    """Translates a loop, whose variables are the blobs that its networks overwrite.
 
-    Its condition is computed ahead of the loop and at the end of each pass: so the body can read, and write
-    over, what the condition's network writes.
+    The condition is computed before the loop and at the end of each iteration, so that the body can read and
+    overwrite the blobs that the condition's network writes.
     """
     b, p = t.builder, t.params
-    most = _most_passes(t)
-    if most is None and not p.conditionVar:
+    limit = _max_iterations(t)
+    if limit is None and not p.conditionVar:
         return [b.scope[name] for name in t.outputs]
-    if b.path.count("/body") >= _DEEPEST:
-        raise CannotTranslate(f"loops are nested more than {_DEEPEST} deep")
+    if b.path.count("/body") >= _MAX_DEPTH:
+        raise CannotTranslate(f"loops are nested deeper than {_MAX_DEPTH} levels")
     body, condition = list(p.bodyNetwork.layers), list(p.conditionNetwork.layers) if p.conditionVar else []
-    around = dict(b.scope)
-    for flag in (_ACTIVE, _GOES_ON):  # those of a loop around this one
+    outer = dict(b.scope)
+    for flag in (_ACTIVE, _RUNNING):  # of an enclosing loop
         b.scope.pop(flag, None)
     _run(t, condition)
     read = set(_read(body))
     names = sorted(
         name
         for name in {*written(body), *written(condition)}
-        if name in around or (name in b.scope and name in read)
+        if name in outer or (name in b.scope and name in read)
     )
     if p.conditionVar or any(map(_jumps, body)):
-        b.scope[_GOES_ON] = _condition(t) if p.conditionVar else _flag(b, True)
-        names.append(_GOES_ON)
-    if most is not None:
+        b.scope[_RUNNING] = _condition(t) if p.conditionVar else _flag(b, True)
+        names.append(_RUNNING)
+    if limit is not None:
         b.scope[_COUNT] = b.op("identity", x=0)
         names.append(_COUNT)
-    made = _repeat(b, names, lambda: _goes_on(b, most), lambda: _pass(t, body, condition))
-    results = {n: blob for n, blob in zip(names, made, strict=True) if n in around and not n.startswith("\0")}
+    final = _repeat(b, names, lambda: _continues(b, limit), lambda: _iteration(t, body, condition))
+    results = {n: blob for n, blob in zip(names, final, strict=True) if n in outer and not n.startswith("\0")}
     b.scope.clear()
-    b.scope.update({**around, **results})
+    b.scope.update({**outer, **results})
     return [b.scope[name] for name in t.outputs]
 
 
-def _most_passes(t: Translation) -> Blob | int | None:
-    """The greatest number of passes, where there is one."""
+def _max_iterations(t: Translation) -> Blob | int | None:
+    """Returns the maximum number of iterations; None if it is unlimited."""
     if t.inputs:
         return t.builder.op("reshape", x=t.builder.indices(t.x), shape=[])
     return int(t.params.maxLoopIterations) or None
@@ -255,19 +262,19 @@ def _most_passes(t: Translation) -> Blob | int | None:
 def _condition(t: Translation) -> Blob:
     b, name = t.builder, t.params.conditionVar
     if name not in b.scope:
-        raise CannotTranslate(f"its condition {name!r} is given by no layer")
+        raise CannotTranslate(f"no layer computes its condition {name!r}")
     return _first(b, b.flags(b.scope[name]))
 
 
-def _goes_on(b: Builder, most: Blob | int | None) -> Blob:
-    if most is None:
-        return b.scope[_GOES_ON]
-    fewer = b.op("less", x=b.scope[_COUNT], y=most)
-    return b.op("logical_and", x=b.scope[_GOES_ON], y=fewer) if _GOES_ON in b.scope else fewer
+def _continues(b: Builder, limit: Blob | int | None) -> Blob:
+    if limit is None:
+        return b.scope[_RUNNING]
+    fewer = b.op("less", x=b.scope[_COUNT], y=limit)
+    return b.op("logical_and", x=b.scope[_RUNNING], y=fewer) if _RUNNING in b.scope else fewer
 
 
-def _pass(t: Translation, body: Sequence[Message], condition: Sequence[Message]) -> None:
-    """The body, and the condition of the next pass."""
+def _iteration(t: Translation, body: Sequence[Message], condition: Sequence[Message]) -> None:
+    """Translates the body, and the condition of the next iteration."""
     b = t.builder
     if any(map(_jumps, body)):
         b.scope[_ACTIVE] = _flag(b, True)
@@ -276,25 +283,25 @@ def _pass(t: Translation, body: Sequence[Message], condition: Sequence[Message])
     if _COUNT in b.scope:
         b.scope[_COUNT] = b.op("add", x=b.scope[_COUNT], y=1)
     if condition:
-        going = b.scope[_GOES_ON]
+        running = b.scope[_RUNNING]
         _run(t, condition)
-        b.scope[_GOES_ON] = b.op("logical_and", x=going, y=_condition(t))
+        b.scope[_RUNNING] = b.op("logical_and", x=running, y=_condition(t))
 
 
 def _repeat(
-    b: Builder, names: Sequence[str], goes_on: Callable[[], Blob], one_pass: Callable[[], None]
+    b: Builder, names: Sequence[str], continues: Callable[[], Blob], iterate: Callable[[], None]
 ) -> tuple[Blob, ...]:
-    """Emits the loop, with variables of types that hold before and after each pass."""
+    """Emits the loop, with variable types that are valid before and after each iteration."""
     initial = [b.tensor(b.scope[name]) for name in names]
     variables = initial
     for opens in (False, False, True):
-        graphs, after = _loop_graphs(b, names, variables, goes_on, one_pass)
+        graphs, after = _loop_graphs(b, names, variables, continues, iterate)
         settled = [_joined(v, a, opens) for v, a in zip(variables, after, strict=True)]
         if [v.bound.type for v in settled] == [v.bound.type for v in variables]:
             break
         variables = settled
     else:
-        graphs, _ = _loop_graphs(b, names, variables, goes_on, one_pass)
+        graphs, _ = _loop_graphs(b, names, variables, continues, iterate)
     return b.control("while_loop", len(names), graphs, loop_vars=initial)
 
 
@@ -302,19 +309,23 @@ def _loop_graphs(
     b: Builder,
     names: Sequence[str],
     variables: Sequence[Blob],
-    goes_on: Callable[[], Blob],
-    one_pass: Callable[[], None],
+    continues: Callable[[], Blob],
+    iterate: Callable[[], None],
 ) -> tuple[list[Graph], list[Blob]]:
-    """The graphs of a loop with variables of the given types, and what the variables are after a pass."""
+    """Creates the graphs of a loop with variables of the given types.
+
+    Returns:
+        The graphs, and the variables after an iteration.
+    """
     after: list[Blob] = []
 
     def test(given: Sequence[Blob]) -> Sequence[Blob]:
         b.scope.update(zip(names, given, strict=True))
-        return [goes_on()]
+        return [continues()]
 
     def run(given: Sequence[Blob]) -> Sequence[Blob]:
         b.scope.update(zip(names, given, strict=True))
-        one_pass()
+        iterate()
         after.extend(b.tensor(b.scope[name]) for name in names)
         return after
 
@@ -322,7 +333,7 @@ def _loop_graphs(
 
 
 def _joined(before: Blob, after: Blob, opens: bool) -> Blob:
-    """A variable of a type that both are of; if `opens`, one with no known dimension."""
+    """Returns a variable of the common type of both; if `opens`, all its dimensions are unknown."""
     if before.bound.type == after.bound.type:
         return before
     type_: Any = join(before.bound.type, after.bound.type)

@@ -1,4 +1,4 @@
-"""Convolutions and deconvolutions over two and three spatial axes."""
+"""Convolutions and transposed convolutions over two and three spatial axes."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from coremlscope.schema import Message
 
 __all__ = ["LAYERS", "flat_padding", "sizes"]
 
-#: `PaddingType` of the layers with three spatial axes, in MIL's words.
+#: MIL's names for `PaddingType` of layers with three spatial axes.
 _PADDING_3D = ("custom", "valid", "same")
 
 
 def sizes(given: Sequence[int], default: int, count: int = 2) -> list[int]:
-    """A size per spatial axis; those that are not set have a default.
+    """Returns one size per spatial axis, or defaults if no sizes are set.
 
     Raises:
-        CannotTranslate: They are not one for each axis.
+        CannotTranslate: The number of sizes differs from the number of axes.
     """
     listed = [int(size) for size in given] or [default] * count
     if len(listed) != count:
-        raise CannotTranslate(f"{len(listed)} sizes are given for {count} spatial axes")
+        raise CannotTranslate(f"it has {len(listed)} sizes for {count} spatial axes")
     return listed
 
 
 def flat_padding(borders: Message) -> list[int]:
-    """`BorderAmounts` as top, bottom, left, right; none where they are not set.
+    """Converts `BorderAmounts` to top, bottom, left, right; zeros if they are not set.
 
     Raises:
-        CannotTranslate: They are not those of two axes.
+        CannotTranslate: There are borders of more or fewer than two axes.
     """
     edges = [(int(edge.startEdgeSize), int(edge.endEdgeSize)) for edge in borders.borderAmounts]
     if len(edges) not in (0, 2):
-        raise CannotTranslate(f"borders are given for {len(edges)} axes instead of 2")
+        raise CannotTranslate(f"it has borders for {len(edges)} axes instead of 2")
     return [size for edge in edges for size in edge] or [0, 0, 0, 0]
 
 
@@ -54,21 +54,21 @@ def _convolution(t: Translation) -> Blob:
     }
     images = b.images(x)
     if p.isDeconvolution:
-        # The definition lets dilations of deconvolutions go unheeded.
+        # By definition, dilations of transposed convolutions are ignored.
         return b.like(_deconvolution(b, images, _weight(t), sizes(p.outputShape, 0), window), x)
     window["dilations"] = sizes(p.dilationFactor, 1)
     return b.like(b.op("conv", x=images, weight=_weight(t), **window), x)
 
 
 def _weight(t: Translation) -> Blob | Constant:
-    """The second input where there is one, else the parameters' own weights."""
+    """Returns the second input if there is one, or else the weights in the parameters."""
     p = t.params
     if len(t.inputs) > 1:
         return t.builder.images(t.inputs[1])
     kernel = sizes(p.kernelSize, 3)
     if p.isDeconvolution:
         groups = int(p.nGroups) or 1
-        # Of the results' channels, those of one group; quantisation parameters go along them, too.
+        # The second axis has the output channels of one group, as have the quantisation parameters.
         shape = (int(p.kernelChannels), int(p.outputChannels) // groups, *kernel)
         return read_weights(p.weights, shape, channel_axis=1)
     return read_weights(p.weights, (int(p.outputChannels), int(p.kernelChannels), *kernel))
@@ -77,7 +77,7 @@ def _weight(t: Translation) -> Blob | Constant:
 def _deconvolution(
     b: Builder, x: Blob, weight: Blob | Constant, spatial: Sequence[int], window: dict[str, Any]
 ) -> Blob:
-    """A transposed convolution; `spatial` is the result's size, zeros where it follows from the padding."""
+    """Emits a transposed convolution. `spatial` is the result's size; zeros if the padding determines it."""
     shape: list[int] | None = None
     if any(spatial):
         channels = (weight.type.shape or (0, 0)) if isinstance(weight, Constant) else weight.shape  # type: ignore[union-attr]
@@ -107,15 +107,12 @@ def _convolution_3d(t: Translation) -> Blob:
 
 
 def padding_3d(p: Message) -> dict[str, Any]:
-    """The padding of a window with three spatial axes, as parameters of MIL's operations."""
+    """Converts the padding of a window with three spatial axes to parameters of MIL's operations."""
     kind = _PADDING_3D[p.paddingType]
     if kind != "custom":
         return {"pad_type": kind}
-    pad = [
-        p.customPaddingFront, p.customPaddingBack, p.customPaddingTop, p.customPaddingBottom,
-        p.customPaddingLeft, p.customPaddingRight,
-    ]  # fmt: skip
-    return {"pad_type": kind, "pad": pad}
+    sides = ("Front", "Back", "Top", "Bottom", "Left", "Right")
+    return {"pad_type": kind, "pad": [getattr(p, f"customPadding{side}") for side in sides]}
 
 
 LAYERS: tuple[LayerSpec, ...] = (

@@ -1,4 +1,4 @@
-"""Custom layers: computed by a class of an app, so that the file tells no more than what goes in and out."""
+"""Custom layers, which are implemented by a class of an app. The file contains only their interface."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["custom_layer", "why_not_run"]
 
 
 def why_not_run(params: Message) -> str:
-    """Why a custom layer cannot be run; goes on from its name."""
-    return f"its class {params.className or 'without a name'} is a part of an app, and not in the file"
+    """Returns the reason why a custom layer cannot be run, as a clause."""
+    return f"its class {params.className or 'without a name'} is part of an app, and not in the file"
 
 
 def custom_layer(
     b: Builder, message: Message, inputs: Sequence[Blob], features: Mapping[str, Feature]
 ) -> list[Blob]:
-    """An operation without a definition, with results of the shapes that they probably have.
+    """Emits an operation without a definition, with results of probable shapes.
 
-    The operation's attributes `class`, `reason` and `shape_from` name the class, why it cannot be run, and
-    where the shapes are taken from.
+    The operation's attributes `class`, `reason` and `shape_from` are the class, the reason why it cannot be
+    run, and the source of the shapes.
 
     Args:
-        b: Emits it.
+        b: The builder.
         message: The layer.
-        inputs: What it takes.
+        inputs: Its inputs.
         features: The outputs of the model, by name.
     """
     found = [_shape(message, index, name, inputs, features) for index, name in enumerate(message.output)]
@@ -46,11 +46,11 @@ def custom_layer(
 def _shape(
     message: Message, index: int, name: str, inputs: Sequence[Blob], features: Mapping[str, Feature]
 ) -> tuple[tuple[int, ...] | None, str]:
-    """The shape of a result, and where it is taken from."""
+    """Returns the shape of a result, and its source."""
     if index < len(message.outputTensor):
         shape = tuple(message.outputTensor[index].dimValue)
         if shape and min(shape) > 0:
-            return shape, "what the file declares for the layer"
+            return shape, "the layer's declaration in the file"
     declared = default_shape(features[name].type) if name in features else None
     if declared:
         return declared, f"the description of the output {name!r}"
@@ -62,7 +62,7 @@ def _shape(
 
 
 def _held(shape: tuple[int, ...] | None, like: Blob | None) -> tuple[tuple[int, ...] | None, int | None]:
-    """The shape in the layout of the layer's input, and the steps of the sequence; see `Blob.sequence`."""
+    """Returns the shape in the layout of the layer's input, and the sequence length; see `Blob.sequence`."""
     if shape is None or like is None or like.sequence is None:
         return shape, None
     match shape:

@@ -1,4 +1,4 @@
-"""Tensors made from little: constants, shapes, ranges, random numbers, one-hot vectors, masks, sums."""
+"""Generated tensors: constants, shapes, ranges, random numbers, one-hot vectors, masks, cumulative sums."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _range_static(t: Translation) -> Blob:
 
 
 def _range_dynamic(t: Translation) -> Blob:
-    """The inputs are the end, the start and the step; parameters stand for those that are missing."""
+    """The inputs are the end, the start and the step. Parameters replace missing inputs."""
     b, p = t.builder, t.params
     given: list[Any] = [b.op("reshape", x=blob, shape=[]) for blob in t.inputs]
     given += [None, float(p.startValue), float(p.stepSizeValue)][len(given) :]
@@ -71,7 +71,7 @@ def _output_shape(t: Translation) -> Sequence[int]:
     return [int(d) for d in t.params.outputShape]
 
 
-#: Where a random layer has its shape from, by the end of its name.
+#: The source of a random layer's shape, by the suffix of its name.
 _SHAPES: Mapping[str, tuple[Callable[[Translation], Blob | Sequence[int]], tuple[int, int]]] = {
     "Dynamic": (_given_shape, (1, 1)),
     "Like": (_like, (1, 1)),
@@ -80,7 +80,7 @@ _SHAPES: Mapping[str, tuple[Callable[[Translation], Blob | Sequence[int]], tuple
 
 
 def _seed(message: Message) -> int:
-    """The seed in 32 bits; -1 for none."""
+    """Returns the seed in 32 bits; -1 if there is none."""
     seed = int(message.seed)
     return seed & 0x7FFFFFFF if seed >= 0 else -1
 
@@ -88,7 +88,7 @@ def _seed(message: Message) -> int:
 def _random(
     type_: str, parameters: Mapping[str, str], shape: Callable[[Translation], Blob | Sequence[int]]
 ) -> Translate:
-    """Draws numbers; `parameters` are the operation's, with the names of the layer's."""
+    """Draws random numbers. `parameters` maps the operation's parameters to the layer's."""
 
     def translate(t: Translation) -> Blob:
         values: dict[str, Any] = {name: float(getattr(t.params, field)) for name, field in parameters.items()}
@@ -97,7 +97,7 @@ def _random(
     return translate
 
 
-#: The operation and its parameters, by the start of a random layer's name.
+#: The operation and its parameters, by the prefix of a random layer's name.
 _RANDOM: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "randomBernoulli": ("random_bernoulli", {"prob": "prob"}),
     "randomNormal": ("random_normal", {"mean": "mean", "stddev": "stdDev"}),
@@ -106,7 +106,7 @@ _RANDOM: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 
 def _categorical(t: Translation) -> Blob:
-    """Indices drawn by `x / temperature`, or by the logarithm of probabilities."""
+    """Draws indices with logits `x / temperature`, or with given probabilities."""
     b, p, x = t.builder, t.params, t.builder.tensor(t.x)
     if not p.isLogits:
         x = b.op("log", x=x, epsilon=float(p.eps))
@@ -140,7 +140,7 @@ def _cumulative_sum(t: Translation) -> Blob:
     if len(t.inputs) == 2:
         known = t.inputs[1].array
         if known is None:
-            raise CannotTranslate("along which axis it sums is not known before run time")
+            raise CannotTranslate("its axis is unknown before run time")
         axis = int(known.reshape(-1)[0])
     return b.op(
         "cumsum", x=b.tensor(t.x), axis=axis, exclusive=bool(p.excludeFinalSum), reverse=bool(p.reverse)
@@ -161,7 +161,7 @@ def _lower_triangle(t: Translation) -> Blob:
     b, x, k = t.builder, t.builder.tensor(t.x), int(t.params.k)
     if k >= 0:
         return b.op("band_part", x=x, lower=-1, upper=k)
-    # No band leaves out the diagonal.
+    # No band can exclude the diagonal.
     return b.op("select", cond=_on_or_below(x, k), a=x, b=0.0)
 
 
@@ -173,9 +173,9 @@ def _upper_triangle(t: Translation) -> Blob:
 
 
 def _on_or_below(x: Blob, k: int) -> Array:
-    """True on and below the k-th diagonal above the main one of the matrices that `x` holds."""
+    """Returns a mask for the matrices in `x`: true on and below the k-th diagonal above the main one."""
     if x.rank < 2 or None in x.dims[-2:]:
-        raise CannotTranslate(f"a triangle of a tensor of shape {list(x.dims)}")
+        raise CannotTranslate(f"its input must be matrices, not a tensor of shape {list(x.dims)}")
     rows, columns = x.dims[-2:]
     return np.tri(rows or 0, columns or 0, k).astype(bool)
 

@@ -1,4 +1,4 @@
-"""Images made larger, smaller or cut out, and blocks of pixels moved to channels and back."""
+"""Resizing, padding and cropping of images, and rearrangement between space and channels."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from coremlscope.formats.neuralnetwork.rank_5 import hold
 
 __all__ = ["LAYERS"]
 
-#: `SamplingMode.Method` in MIL's words.
+#: MIL's names for `SamplingMode.Method`.
 _SAMPLING = ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "DEFAULT", "OFFSET_CORNERS")
-#: `BoxCoordinatesMode.Coordinates`.
+#: MIL's names for `BoxCoordinatesMode.Coordinates`.
 _BOXES = (
-    "CORNERS_HEIGHT_FIRST", "CORNERS_WIDTH_FIRST", "CENTER_SIZE_HEIGHT_FIRST", "CENTER_SIZE_WIDTH_FIRST",
-)  # fmt: skip
-#: `LinearUpsampleMode`: whether corners are aligned, and whether pixels have their centres at halves.
+    "CORNERS_HEIGHT_FIRST",
+    "CORNERS_WIDTH_FIRST",
+    "CENTER_SIZE_HEIGHT_FIRST",
+    "CENTER_SIZE_WIDTH_FIRST",
+)
+#: `LinearUpsampleMode`: `align_corners` and `half_pixel_centers`.
 _LINEAR_UPSAMPLE: tuple[tuple[bool, bool], ...] = ((False, False), (True, False), (False, True))
-#: `ReorganizationType`: MIL's operation, and what it calls the size of a block.
+#: `ReorganizationType`: MIL's operation, and its parameter for the block size.
 _REORGANIZATIONS = (
     ("space_to_depth", "block_size"),
     ("depth_to_space", "block_size"),
@@ -56,7 +59,7 @@ def _resize_bilinear(t: Translation) -> Blob:
 
 
 def _crop_resize(t: Translation) -> Blob:
-    """Boxes, one an item of the second input's sequence, cut out of the images of a batch."""
+    """Crops boxes, one per step of the second input's sequence, from the images of a batch."""
     b, p, (x, boxes) = t.builder, t.params, t.inputs
     height, width = sizes(p.targetSize, 1)
     result = b.op(
@@ -89,7 +92,7 @@ def _padding(t: Translation) -> Blob:
 
 
 def _constant_pad(t: Translation) -> Blob:
-    """Along every axis: by amounts, or up to a size. Both may come with a second input."""
+    """Pads every axis by amounts or to a size, which may be the second input."""
     b, p, x = t.builder, t.params, t.builder.tensor(t.x)
     if len(t.inputs) == 1:
         amounts: Given = _up_to(x, p.padAmounts) if p.padToGivenOutputSizeMode else list(p.padAmounts)
@@ -100,9 +103,9 @@ def _constant_pad(t: Translation) -> Blob:
 
 
 def _up_to(x: Blob, given: Sequence[int]) -> list[int]:
-    """Amounts that bring every axis to the size that is given before or behind it; none for zero."""
+    """Returns the amounts that pad every axis to the given size, before or after it; 0 for a size of 0."""
     if len(given) != 2 * x.rank:
-        raise CannotTranslate(f"{len(given)} sizes are given for {x.rank} axes")
+        raise CannotTranslate(f"it has {len(given)} sizes for {x.rank} axes")
     return [max(int(size) - x.shape[i // 2], 0) if size else 0 for i, size in enumerate(given)]
 
 
@@ -112,7 +115,7 @@ def _up_to_at_run_time(b: Builder, x: Blob, given: Blob) -> Blob:
 
 
 def _crop(t: Translation) -> Blob:
-    """By amounts, or to the size of the second input from an offset on."""
+    """Crops by amounts, or to the size of the second input at an offset."""
     b, p, x = t.builder, t.params, t.x
     if len(t.inputs) == 1:
         amounts = flat_padding(p.cropAmounts)

@@ -1,7 +1,4 @@
-"""Reading and writing by index: the gather and scatter families.
-
-Indices count from the back where they are negative.
-"""
+"""The gather and scatter families. Negative indices count from the end."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from coremlscope.formats.neuralnetwork.shaping import at_least_rank_1
 
 __all__ = ["LAYERS"]
 
-#: `ScatterMode` in the words of Apple's newer vocabulary, by number.
+#: MIL's names for `ScatterMode`, by number.
 _MODES = ("update", "add", "sub", "mul", "div", "max", "min")
 
 
 def _from_front(b: Builder, indices: Blob, data: Blob, axes: Sequence[int]) -> Blob:
-    """Indices along axes of `data`, as integers counted from the front."""
+    """Converts indices along axes of `data` to nonnegative integers."""
     whole = b.indices(b.tensor(indices))
     lengths = [data.dims[axis] for axis in axes]
     known = whole.array
@@ -30,7 +27,7 @@ def _from_front(b: Builder, indices: Blob, data: Blob, axes: Sequence[int]) -> B
         shape = b.op("gather", x=b.op("shape", x=data), indices=[axis % data.rank for axis in axes], axis=0)
         return b.op("mod", x=whole, y=shape)
     if 0 in lengths:
-        raise CannotTranslate(f"no index means anything along an axis of no elements, in {list(data.dims)}")
+        raise CannotTranslate(f"its indices are invalid for an axis of length 0 of {list(data.dims)}")
     # The remainder has the sign of the divisor.
     return b.op("mod", x=whole, y=lengths[0] if len(lengths) == 1 else np.array(lengths, np.int32))
 
@@ -38,7 +35,7 @@ def _from_front(b: Builder, indices: Blob, data: Blob, axes: Sequence[int]) -> B
 def _axis(t: Translation, rank: int) -> int:
     axis = int(t.params.axis)
     if not -rank <= axis < rank:
-        raise CannotTranslate(f"there is no axis {axis} in a tensor of rank {rank}")
+        raise CannotTranslate(f"its axis {axis} is out of range for a tensor of rank {rank}")
     return axis
 
 
@@ -52,11 +49,13 @@ def _gather(type_: str) -> Translate:
 
 
 def _index_vectors(b: Builder, indices: Blob, data: Blob) -> Blob:
-    """Indices whose last axis holds one index for each of the first axes of `data`."""
+    """Converts indices whose last axis contains one index for each of the first axes of `data`."""
     indices = b.tensor(indices)
     depth = indices.dims[-1]
     if depth is None or depth > data.rank:
-        raise CannotTranslate(f"indices of shape {list(indices.dims)} for a tensor of rank {data.rank}")
+        raise CannotTranslate(
+            f"it has indices of shape {list(indices.dims)} for a tensor of rank {data.rank}"
+        )
     return _from_front(b, indices, data, range(depth))
 
 

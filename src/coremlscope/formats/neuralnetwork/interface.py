@@ -1,4 +1,4 @@
-"""What a neural network takes besides what its description says."""
+"""Inputs that a neural network accepts in addition to its description."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["with_sequences"]
 
 
 def with_sequences(description: Description, message: Message) -> Description:
-    """The description of a network; the arrays of one of the older kind take sequences as well.
+    """Marks the arrays of a network with legacy shape mapping, which also accept sequences.
 
     Args:
-        description: As the file gives it.
-        message: `NeuralNetwork`, or one of its two kin.
+        description: The description in the file.
+        message: A `NeuralNetwork`, `NeuralNetworkClassifier` or `NeuralNetworkRegressor`.
     """
     if message.arrayInputShapeMapping == 1:  # EXACT_ARRAY_MAPPING
         return description

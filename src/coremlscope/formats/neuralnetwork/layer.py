@@ -1,4 +1,4 @@
-"""What a layer is: one row that says how its parameters and inputs become operations."""
+"""Rows of layer types, which translate a layer's parameters and inputs into operations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["LayerSpec", "Translate", "Translation"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """A layer while it is translated.
+    """A layer that is being translated.
 
     Attributes:
         builder: Emits operations.
         params: The parameters of its type.
-        inputs: What it takes.
-        outputs: What later layers call its results.
-        network: Translates the layers of a nested network, in the builder's scope.
+        inputs: Its inputs.
+        outputs: The names of its results.
+        network: Translates the layers of a nested network in the builder's scope.
     """
 
     builder: Builder
@@ -31,22 +31,22 @@ class Translation:
 
     @property
     def x(self) -> Blob:
-        """The only input, or the first."""
+        """The first input."""
         return self.inputs[0]
 
 
-#: Emits operations for a layer, and returns a blob per result. Raises CannotTranslate.
+#: Emits the operations of a layer, and returns one blob per result. Raises CannotTranslate.
 Translate = Callable[[Translation], Blob | Sequence[Blob]]
 
 
 @dataclass(frozen=True, slots=True)
 class LayerSpec:
-    """One row of the table of layers.
+    """A row of the table of layers.
 
     Attributes:
-        type: Apple's name.
+        type: Apple's name of the layer type.
         translate: Emits the operations.
-        inputs: The least and the greatest number of inputs; -1 is no limit.
+        inputs: The minimum and maximum number of inputs; a maximum of -1 is unlimited.
     """
 
     type: str

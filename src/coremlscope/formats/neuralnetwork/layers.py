@@ -1,4 +1,4 @@
-"""Every type of layer that has a translation, joined into one explicit table."""
+"""The table of all layer types with a translation."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def _join() -> dict[str, LayerSpec]:
     table: dict[str, LayerSpec] = {}
     for spec in (spec for family in _FAMILIES for spec in family):
         if spec.type in table:
-            raise ValueError(f"two rows for the layer {spec.type}")
+            raise ValueError(f"duplicate rows for the layer {spec.type}")
         table[spec.type] = spec
     return table
 
 
-#: By Apple's name.
+#: Rows by Apple's name of the layer type.
 LAYERS: Mapping[str, LayerSpec] = _join()

@@ -1,4 +1,4 @@
-"""Matrix products and look-ups in matrices."""
+"""Matrix products and embeddings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["LAYERS"]
 
 
 def _inner_product(t: Translation) -> Blob:
-    """A product with a matrix: along the last axis, or, from rank 4 on, along the last three as one."""
+    """Product with a matrix along the last axis, or, from rank 4 on, along the last three axes merged."""
     b, p, x = t.builder, t.params, t.x
     taken, given = int(p.inputChannels), int(p.outputChannels)
     weight = read_weights(p.weights, (given, taken))
@@ -32,10 +32,10 @@ def _inner_product(t: Translation) -> Blob:
 
 
 def _product(b: Builder, x: Blob, weight: Constant, bias: Constant | None, taken: int) -> Blob:
-    """A product along the last axis, of which there may be no other."""
+    """Emits a product along the last axis."""
     if not x.dims or x.dims[-1] not in (taken, None):
         raise CannotTranslate(
-            f"its input has the shape {list(x.dims)}, and its matrix takes {taken} channels"
+            f"its input has the shape {list(x.dims)}, but its matrix requires {taken} channels"
         )
     if x.rank > 1:
         return b.op("linear", x=x, weight=weight, bias=bias)
@@ -44,12 +44,13 @@ def _product(b: Builder, x: Blob, weight: Constant, bias: Constant | None, taken
 
 
 def _batched_product(t: Translation) -> Blob:
-    """A product of two inputs, or of one with the layer's own matrix; a vector counts as a matrix."""
+    """Product of two inputs, or of one input with the layer's matrix. Vectors are treated as matrices."""
     b, p = t.builder, t.params
     x = b.tensor(t.x)
     if len(t.inputs) == 1:
         taken, given = int(p.weightMatrixFirstDimension), int(p.weightMatrixSecondDimension)
-        # Kept column by column: row by row it is the transposed matrix, as `linear` takes it.
+        # It is stored in column-major order, which is the row-major order of the transpose that `linear`
+        # uses.
         weight = read_weights(p.weights, (given, taken))
         bias = read_weights(p.bias, (given,)) if p.hasBias else None
         return _product(b, x, weight, bias, taken)
@@ -62,21 +63,21 @@ def _batched_product(t: Translation) -> Blob:
 
 
 def _embedding(t: Translation) -> Blob:
-    """Columns of a matrix, one for each number in `[n, 1, 1, 1]`."""
+    """Looks up a column of a matrix for each number in `[n, 1, 1, 1]`."""
     b, p, x = t.builder, t.params, t.x
     if x.rank not in (4, 5) or x.dims[-3:] != (1, 1, 1):
-        raise CannotTranslate(f"it takes one number an item, not a tensor of shape {list(x.dims)}")
+        raise CannotTranslate(f"its input must have one number per item, not the shape {list(x.dims)}")
     places = b.op("squeeze", x=x, axes=[-3, -2, -1])
     rows = _rows(t, places, int(p.inputDim), int(p.outputChannels))
     return replace(b.op("expand_dims", x=rows, axes=[-2, -1]), sequence=x.sequence)
 
 
 def _embedding_nd(t: Translation) -> Blob:
-    """Columns of a matrix, one for each number in `[..., 1]`."""
+    """Looks up a column of a matrix for each number in `[..., 1]`."""
     b, p = t.builder, t.params
     x = b.tensor(t.x)
     if x.rank < 2 or x.dims[-1] not in (1, None):
-        raise CannotTranslate(f"it takes one number an item, not a tensor of shape {list(x.dims)}")
+        raise CannotTranslate(f"its input must have one number per item, not the shape {list(x.dims)}")
     return _rows(t, b.op("squeeze", x=x, axes=[-1]), int(p.vocabSize), int(p.embeddingSize))
 
 

@@ -1,4 +1,4 @@
-"""Neural networks: `NeuralNetwork` messages to `ir.Program`, layer by layer."""
+"""Translation of `NeuralNetwork` messages to `ir.Program`, layer by layer."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ _DAMAGED = "the file is damaged or was written by a faulty tool; export or downl
 def read_network(kind: str, message: Message, name: str, interface: FunctionDescription) -> Program:
     """Translates a neural network into a program of one function.
 
-    A layer that contradicts itself, or that has no translation, becomes an operation without a definition
-    that says why; only running the model is refused then.
+    An inconsistent layer, or one without a translation, becomes an operation without a definition and with
+    the reason. The model can then be inspected, but not run.
 
     Args:
         kind: `neuralNetwork`, `neuralNetworkClassifier` or `neuralNetworkRegressor`.
         message: The message of the same name.
-        name: What the function is called.
-        interface: What the model takes and gives.
+        name: The name of the function.
+        interface: The inputs and outputs of the model.
 
     Raises:
-        CorruptModelError: A layer takes what nothing gives, or an output comes from nowhere.
+        CorruptModelError: An input of a layer or an output of the model is undefined.
     """
 
     def translate(shapes: Mapping[str, Shape]) -> Function:
@@ -71,7 +71,7 @@ class _Network:
     ) -> None:
         self.kind, self.message, self.name, self.interface = kind, message, name, interface
         self.shapes = shapes
-        # Loops are translated more than once: what is known of a layer goes by its message, which is kept.
+        # Layers are identified by their messages, because loops are translated more than once.
         self.messages = tuple(walk(message.layers))
         self.known: dict[int, Layer] = {
             id(layer): Layer(
@@ -88,9 +88,9 @@ class _Network:
         self.is_exact = message.arrayInputShapeMapping == 1
         self.is_rank_4 = message.imageInputShapeMapping == 1
         arrays = (f for f in interface.inputs if isinstance(f.type, ArrayFeature) and f.type.takes_sequences)
-        #: True where an input has all five dimensions; then outputs have them, too.
+        #: True if an input has all five dimensions. Then outputs have five dimensions as well.
         self.is_sequential = any(len(shapes.get(feature.name) or ()) == 5 for feature in arrays)
-        # The last layer to write an output gives it its name, unless it has to be changed first.
+        # The result of the last layer that writes an output gets its name, unless it must be converted.
         writers = Counter(written(message.layers))
         self.given: dict[str, Blob] = {}
         self.mapped_names: dict[str, str] = {}
@@ -114,7 +114,7 @@ class _Network:
             layers=tuple(self.known[id(m)] for m in self.messages),
         )
 
-    # What comes in
+    # Inputs
 
     def input(self, feature: Feature) -> Blob:
         b, type_ = self.builder, feature.type
@@ -122,14 +122,14 @@ class _Network:
         shape = self.shapes.get(feature.name) or default_shape(type_)
         given = b.input(feature.name, DType.INT32 if _is_integer(feature) else FLOAT, shape)
         blob = b.floats(given)
-        with suppress(CannotTranslate):  # its rank is not known: layers that need it say so
+        with suppress(CannotTranslate):  # the rank is unknown; layers that need it fail
             blob = self.mapped(blob, isinstance(type_, ImageFeature))
         b.scope[feature.name] = blob
         self.given[feature.name], self.mapped_names[feature.name] = given, blob.value.name
         return given
 
     def mapped(self, blob: Blob, is_image: bool) -> Blob:
-        """An input in the layout that the network's version asks for; see `Blob.sequence`."""
+        """Converts an input to the layout of the network's version; see `Blob.sequence`."""
         if self.is_rank_4 if is_image else self.is_exact:
             return blob
         shape = blob.shape
@@ -144,13 +144,13 @@ class _Network:
             case rank if rank <= 4:
                 full = (1,) * (4 - rank) + tuple(shape)  # type: ignore[assignment]
             case rank:
-                raise CannotTranslate(f"an input of rank {rank} has no place among five dimensions")
+                raise CannotTranslate(f"an input of rank {rank} cannot be mapped to five dimensions")
         return replace(self.builder.op("reshape", x=blob, shape=full), sequence=1)
 
-    # What happens inside
+    # Layers
 
     def layers(self, network: Message, *, is_nested: bool) -> None:
-        """Translates the layers of a network, and writes their results into the builder's scope."""
+        """Translates the layers of a network, and writes their results to the builder's scope."""
         b = self.builder
         for message in network.layers:
             mark = b.mark
@@ -168,7 +168,7 @@ class _Network:
         missing = [name for name in message.input if name not in b.scope]
         if missing:
             raise CorruptModelError(
-                f"the layer {message.name!r} ({type_}) takes {missing[0]!r}, which no layer before it gives",
+                f"the input {missing[0]!r} of the layer {message.name!r} ({type_}) is undefined",
                 _DAMAGED,
             )
         inputs = tuple(b.scope[name] for name in message.input)
@@ -183,11 +183,11 @@ class _Network:
         except CannotTranslate as error:
             problem = str(error)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            # A damaged file may hold parameters of any kind; a translation need not foresee them all.
-            problem = f"its parameters are not what its definition asks for ({type(error).__name__}: {error})"
+            # A damaged file may contain arbitrary parameters, which translations do not check completely.
+            problem = f"its parameters do not match its definition ({type(error).__name__}: {error})"
         b.undo_from(mark)
         b.layer = self.known[key] = replace(self.known[key], problem=problem)
-        # Later layers may read what the networks nested in it would have written.
+        # Later layers may read blobs of its nested networks.
         inner = sorted(set(written([message])).difference(message.output))
         results = b.unknown(type_, inputs, [None] * (len(message.output) + len(inner)))
         b.scope.update(zip(inner, results[len(message.output) :], strict=True))
@@ -196,7 +196,7 @@ class _Network:
     def translated(self, message: Message, type_: str, inputs: tuple[Blob, ...]) -> Sequence[Blob]:
         spec = LAYERS.get(type_)
         if spec is None:
-            raise CannotTranslate("this type of layer has no translation")
+            raise CannotTranslate("this layer type is not supported")
         least, most = spec.inputs
         if len(inputs) < least or 0 <= most < len(inputs):
             raise CannotTranslate(f"it has {len(inputs)} inputs")
@@ -215,12 +215,12 @@ class _Network:
             raise CannotTranslate(f"it has {len(outputs)} outputs instead of {len(results)}")
         return results[: len(outputs)]
 
-    # What goes out
+    # Outputs
 
     def is_as_written(self, feature: Feature) -> bool:
-        """True where an output is the very blob that a layer writes."""
+        """True if an output is a layer's result without any conversion."""
         images = any(isinstance(f.type, ImageFeature) for f in self.interface.inputs)
-        # Where there are images, arrays may have to be given the shape that they are described with.
+        # If there are images, arrays may have to be reshaped to the shape in their description.
         declared = isinstance(feature.type, ArrayFeature) and feature.type.shape
         is_exact = self.is_exact and (not images or (self.is_rank_4 and not declared))
         return is_exact and not _is_integer(feature) and not self.is_predicted(feature)
@@ -233,7 +233,7 @@ class _Network:
         )
 
     def label(self) -> list[Blob]:
-        """The label and the probabilities of a classifier."""
+        """Emits the label and the probabilities of a classifier."""
         if self.kind != "neuralNetworkClassifier":
             return []
         i, field = self.interface, self.message.WhichOneof("ClassLabels")
@@ -241,9 +241,7 @@ class _Network:
         layers = self.message.layers
         source = self.message.labelProbabilityLayerName or (layers[-1].output[0] if layers else "")
         if source not in self.builder.scope:
-            raise CorruptModelError(
-                f"the classifier takes its probabilities from {source!r}, which no layer gives", _DAMAGED
-            )
+            raise CorruptModelError(f"the probabilities {source!r} of the classifier are undefined", _DAMAGED)
         blob = self.builder.scope[source]
         self.builder.feature = i.predicted_feature
         classes = constant(
@@ -254,18 +252,18 @@ class _Network:
             flat = self.builder.op("reshape", x=replace(blob, sequence=None), shape=(-1,))
             results = self.builder.ops("classify", 2, named=names, probabilities=flat, classes=classes)
         except CannotTranslate as error:
-            raise CorruptModelError(f"the classifier cannot give a label: {error}", _DAMAGED) from None
+            raise CorruptModelError(f"the label of the classifier is invalid: {error}", _DAMAGED) from None
         return list(results if i.predicted_probabilities else results[:1])
 
     def output(self, feature: Feature) -> Blob:
         b, name = self.builder, feature.name
         b.feature = name
         if name not in b.scope:
-            raise CorruptModelError(f"the output {name!r} is given by no layer", _DAMAGED)
+            raise CorruptModelError(f"the output {name!r} is undefined", _DAMAGED)
         if name in self.given:
             if b.origin(b.scope[name]) != self.mapped_names[name]:
                 raise CorruptModelError(
-                    f"{name!r} is the name of both an input and an output that differs from it", _DAMAGED
+                    f"an input and a different output have the same name {name!r}", _DAMAGED
                 )
             return self.given[name]
         blob = b.scope[name]
@@ -273,11 +271,11 @@ class _Network:
             return blob
         try:
             return self.shaped(blob, feature)
-        except CannotTranslate:  # its shape depends on what is computed, or on a layer without a translation
+        except CannotTranslate:  # the shape is unknown before run time, or a layer has no translation
             return b.op("identity", named=name, x=replace(blob, sequence=None))
 
     def shaped(self, blob: Blob, feature: Feature) -> Blob:
-        """A blob as the model gives it, under its name: its shape and type are those of the description."""
+        """Converts a blob to an output of the model, with the name, shape and type of the description."""
         b, name = self.builder, feature.name
         if _is_integer(feature):
             folded, blob = blob.sequence, b.cast(replace(blob, sequence=None), DType.INT32)
@@ -292,14 +290,14 @@ class _Network:
         return b.op("identity", named=name, x=blob)
 
     def is_described_otherwise(self, blob: Blob, feature: Feature) -> bool:
-        """True where an array has another shape than it is described with, and as many elements."""
+        """True if an array has another shape than in its description, but the same number of elements."""
         wanted = default_shape(feature.type)
         if not wanted or self.shapes or not isinstance(feature.type, ArrayFeature) or None in blob.dims:
             return False
         return wanted != blob.shape and math.prod(wanted) == math.prod(blob.shape)
 
     def outer_shape(self, blob: Blob, feature: Feature) -> tuple[int, ...]:
-        """The shape that an app sees of a blob of the old kind."""
+        """Returns the output shape of a rank-5 blob, as an app sees it."""
         sequence = blob.sequence or 1
         merged, *rest = blob.shape
         batch = merged // sequence

@@ -12,18 +12,18 @@ from coremlscope.schema import Message
 
 __all__ = ["LAYERS"]
 
-#: What is added to a variance where nothing, or zero, is given.
+#: The default of epsilon, which is added to a variance.
 _EPSILON = 1e-6
 _BATCH_EPSILON = 1e-5
 
 
 def _per_channel(message: Message, channels: int, *shape: int) -> Constant | None:
-    """One parameter per channel, shaped `[channels, *shape]`; None where none are given."""
+    """Reads one parameter per channel, of shape `[channels, *shape]`; None if there are none."""
     return None if is_empty(message) else read_weights(message, (channels, *shape))
 
 
 def _batch_norm(t: Translation) -> Blob:
-    """With known moments, with those of each item, or with those of the whole batch."""
+    """Batch normalization with given moments, with those of each item, or with those of the whole batch."""
     b, p, x = t.builder, t.params, t.x
     images, channels = b.images(x), int(p.channels)
     epsilon = float(p.epsilon) or _BATCH_EPSILON
@@ -45,11 +45,11 @@ def _batch_norm(t: Translation) -> Blob:
 
 
 def _mean_variance(t: Translation) -> Blob:
-    """Over each channel, or over all of them; without the division by the deviation where so asked."""
+    """Normalization of each channel or across all channels, optionally without dividing by the deviation."""
     b, p, x = t.builder, t.params, t.x
     axes = [-3, -2, -1] if p.acrossChannels else [-2, -1]
     if x.rank < len(axes):
-        raise CannotTranslate(f"it takes images, not a tensor of rank {x.rank}")
+        raise CannotTranslate(f"its input must be images, not a tensor of rank {x.rank}")
     if p.normalizeVariance:
         result = b.op("layer_norm", x=x, axes=axes, epsilon=float(p.epsilon) or _EPSILON)
     else:
@@ -81,7 +81,7 @@ def _layer_norm(t: Translation) -> Blob:
     shape = tuple(int(size) for size in p.normalizedShape)
     x = b.tensor(t.x)
     if not shape or x.dims[-len(shape) :] != shape:
-        raise CannotTranslate(f"it normalizes {list(shape)} of a tensor of shape {list(x.dims)}")
+        raise CannotTranslate(f"its shape {list(shape)} does not match a tensor of shape {list(x.dims)}")
     gamma, beta = (None if is_empty(m) else read_weights(m, shape) for m in (p.gamma, p.beta))
     axes = list(range(-len(shape), 0))
     return b.op("layer_norm", x=x, axes=axes, gamma=gamma, beta=beta, epsilon=float(p.eps))

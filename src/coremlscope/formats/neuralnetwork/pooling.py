@@ -1,4 +1,4 @@
-"""Poolings over two and three spatial axes."""
+"""Pooling over two and three spatial axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coremlscope.schema import Message
 
 __all__ = ["LAYERS"]
 
-#: `PoolingType`: what it is over windows, and over a whole image.
+#: `PoolingType`: the operation over windows, and over a whole image.
 _TYPES = (("max_pool", "reduce_max"), ("avg_pool", "reduce_mean"), ("l2_pool", "reduce_l2_norm"))
 
 

@@ -1,4 +1,4 @@
-"""What is done to inputs before the first layer: `NeuralNetworkPreprocessing` as operations."""
+"""Translation of `NeuralNetworkPreprocessing`, which is applied to inputs before the first layer."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _DAMAGED = "the file is damaged or was written by a faulty tool; export or downl
 
 
 def preprocess(builder: Builder, steps: Sequence[Message], inputs: Sequence[Feature]) -> None:
-    """Applies each step to the input that it names; one without a name is meant for the first image.
+    """Applies each step to the input with its name, or to the first image if the step has no name.
 
     Raises:
-        CorruptModelError: A step is meant for an input that does not exist or does not fit.
+        CorruptModelError: The input of a step does not exist or does not match the step.
     """
     features = {feature.name: feature for feature in inputs}
     first = next(
@@ -30,7 +30,7 @@ def preprocess(builder: Builder, steps: Sequence[Message], inputs: Sequence[Feat
     for message in steps:
         name = message.featureName or first
         if name not in features:
-            raise CorruptModelError(f"the preprocessing is meant for {name!r}, which is no input", _DAMAGED)
+            raise CorruptModelError(f"unknown input {name!r} of the preprocessing", _DAMAGED)
         kind = message.WhichOneof("preprocessor")
         builder.layer = Layer(name=name, type=kind or "unknown")
         blob = builder.scope[name]
@@ -42,13 +42,13 @@ def preprocess(builder: Builder, steps: Sequence[Message], inputs: Sequence[Feat
                     builder.scope[name] = _centred(builder, blob, message.meanImage)
         except CannotTranslate as error:
             raise CorruptModelError(
-                f"the preprocessing of {name!r} cannot be done: {error}", _DAMAGED
+                f"invalid preprocessing of the input {name!r}: {error}", _DAMAGED
             ) from None
     builder.layer = None
 
 
 def _scaled(b: Builder, blob: Blob, scaler: Message, feature: Feature) -> Blob:
-    """`pixels * channelScale + bias`, with a bias for each plane; a scale of zero stands for one."""
+    """Computes `pixels * channelScale + bias` with a bias per channel. A scale of 0 means 1."""
     scale = scaler.channelScale or 1.0
     bias = np.array(_biases(scaler, feature, blob), np.float32)
     result = blob
@@ -75,7 +75,7 @@ def _biases(scaler: Message, feature: Feature, blob: Blob) -> Sequence[float]:
 
 
 def _centred(b: Builder, blob: Blob, mean_image: Message) -> Blob:
-    """The difference to an image, given plane by plane."""
+    """Subtracts a mean image, which is stored channel by channel."""
     mean: Array = np.array(mean_image.meanImage, np.float32)
     shape = blob.shape[-3:]
     if mean.size != np.prod(shape):

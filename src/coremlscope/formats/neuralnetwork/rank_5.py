@@ -1,4 +1,4 @@
-"""Layers that are defined for blobs of five dimensions: sequence, batch, channels, height, width."""
+"""Layers that are defined for rank-5 blobs: sequence, batch, channels, height, width."""
 
 from __future__ import annotations
 
@@ -14,17 +14,24 @@ __all__ = ["LAYERS"]
 
 #: `ReduceAxis`: CHW, HW, C, H and W.
 _AXES = ([-3, -2, -1], [-2, -1], [-3], [-2], [-1])
-#: `ReduceOperation`; a sum of logarithms and the place of the largest are not one operation each.
-_REDUCTIONS = (
-    "reduce_sum", "reduce_mean", "reduce_prod", "", "reduce_sum_square", "reduce_l1_norm", "reduce_l2_norm",
-    "reduce_max", "reduce_min", "",
-)  # fmt: skip
+#: MIL's operations for `ReduceOperation`, by number. A sum of logarithms and argmax are translated
+#: separately.
+_REDUCTIONS = {
+    0: "reduce_sum",
+    1: "reduce_mean",
+    2: "reduce_prod",
+    4: "reduce_sum_square",
+    5: "reduce_l1_norm",
+    6: "reduce_l2_norm",
+    7: "reduce_max",
+    8: "reduce_min",
+}
 _LOG_SUM, _ARGMAX = 3, 9
 _EPSILON = 1e-6
 
 
 def _images(t: Translation) -> Blob:
-    """The input with all that comes before its channels in one dimension."""
+    """Returns the input with all dimensions before its channels merged."""
     return t.builder.images(t.x)
 
 
@@ -37,7 +44,7 @@ def _flatten(t: Translation) -> Blob:
 
 
 def _reshape(t: Translation) -> Blob:
-    """To `[C, H, W]` with the sequence as it is, or to a new sequence of such images."""
+    """Reshapes to `[C, H, W]` with an unchanged sequence, or to a new sequence of such images."""
     b, x = t.builder, _five(t)
     count, channels, height, width = _target([int(size) for size in t.params.targetShape], x)
     images = replace(x, sequence=None)
@@ -52,23 +59,23 @@ def _reshape(t: Translation) -> Blob:
 
 
 def _target(given: list[int], x: Blob) -> list[int]:
-    """The shape that is wanted, with what comes before the images in front; -1 is what remains."""
+    """Returns the target shape, including the dimensions before the images. -1 is inferred."""
     if len(given) not in (3, 4):
         raise CannotTranslate(f"its target shape has {len(given)} dimensions instead of 3 or 4")
     if len(given) == 4 and _batch(x) != 1:
-        raise CannotTranslate("it makes another sequence of a batch of several items")
+        raise CannotTranslate("it changes the sequence of a batch of several items")
     target = given if len(given) == 4 else [x.shape[0], *given]
     elements, known = math.prod(x.shape), math.prod(size for size in target if size != -1)
     if target.count(-1) > 1 or known < 1 or elements % known:
-        raise CannotTranslate(f"a tensor of {elements} elements cannot have the shape {given}")
+        raise CannotTranslate(f"its target shape {given} does not match {elements} elements")
     return [elements // known if size == -1 else size for size in target]
 
 
 def _permute(t: Translation) -> Blob:
-    """Another order of sequence, channels, height and width; the batch stays where it is."""
+    """Permutes sequence, channels, height and width. The batch axis is unchanged."""
     b, axes = t.builder, [int(axis) for axis in t.params.axis] or [0, 1, 2, 3]
     if sorted(axes) != [0, 1, 2, 3]:
-        raise CannotTranslate(f"its axes {axes} are no order of four dimensions")
+        raise CannotTranslate(f"its axes {axes} are not a permutation of four axes")
     x = _five(t)
     if axes[0] == 0 or _batch(x) == 1:
         result = b.op("transpose", x=replace(x, sequence=None), perm=axes)
@@ -80,23 +87,23 @@ def _permute(t: Translation) -> Blob:
 
 
 def _five(t: Translation) -> Blob:
-    """The input as one of five dimensions, as such blobs are held."""
+    """Returns the input as a folded rank-5 blob; see `Blob.sequence`."""
     b, x = t.builder, t.x
     if x.sequence is not None:
         return x
     if x.rank != 5:
-        raise CannotTranslate(f"it takes five dimensions, not {x.rank}")
+        raise CannotTranslate(f"its input has {x.rank} dimensions, but 5 are required")
     return hold(b, x)
 
 
 def hold(b: Builder, x: Blob) -> Blob:
-    """A tensor of five dimensions, with sequence and batch in one."""
+    """Folds sequence and batch of a tensor with five dimensions."""
     sequence = x.shape[0]
     return replace(b.images(x), sequence=sequence)
 
 
 def _as_given(b: Builder, result: Blob, source: Blob) -> Blob:
-    """The result as a tensor of five dimensions, where the source was one."""
+    """Unfolds the result if the source was not folded."""
     return b.tensor(result) if source.sequence is None else result
 
 
@@ -105,7 +112,7 @@ def _batch(x: Blob) -> int:
 
 
 def _concat(t: Translation) -> Blob:
-    """Along the channels, or one sequence after the other."""
+    """Concatenates along the channels, or along the sequence."""
     b, blobs = t.builder, t.inputs
     is_held = all(blob.sequence is not None for blob in blobs)
     if not is_held:
@@ -113,7 +120,7 @@ def _concat(t: Translation) -> Blob:
     if not t.params.sequenceConcat:
         return replace(b.op("concat", values=blobs, axis=-3), sequence=blobs[0].sequence)
     if not is_held and blobs[0].rank < 5:
-        raise CannotTranslate(f"a tensor of rank {blobs[0].rank} has no sequence")
+        raise CannotTranslate(f"its input of rank {blobs[0].rank} has no sequence")
     result = b.op("concat", values=blobs, axis=0 if is_held else -5)
     return replace(result, sequence=sum(blob.sequence or 0 for blob in blobs) if is_held else None)
 
@@ -124,7 +131,7 @@ def _split(t: Translation) -> Sequence[Blob]:
     return [replace(part, sequence=x.sequence) for part in parts]
 
 
-#: Beyond the end of any axis.
+#: An index beyond the end of every axis.
 _FARTHEST = 2**31 - 1
 
 
@@ -132,7 +139,7 @@ def _slice(t: Translation) -> Blob:
     b, p, x = t.builder, t.params, t.x
     axis = x.rank - 3 + p.axis
     if axis < 0:
-        raise CannotTranslate(f"a tensor of rank {x.rank} has no such axis")
+        raise CannotTranslate(f"its axis is out of range for a tensor of rank {x.rank}")
     size = x.dims[axis]
     step = int(p.stride) or 1
     if size is None:
@@ -151,7 +158,7 @@ def _slice(t: Translation) -> Blob:
 def _sequence_repeat(t: Translation) -> Blob:
     x, times = t.x, int(t.params.nRepetitions) or 1
     if x.sequence is None and x.rank < 5:
-        raise CannotTranslate(f"a tensor of rank {x.rank} has no sequence")
+        raise CannotTranslate(f"its input of rank {x.rank} has no sequence")
     reps = [1] * x.rank
     reps[0 if x.sequence is not None else -5] = times
     result = t.builder.op("tile", x=x, reps=reps)
@@ -162,10 +169,10 @@ def _reduce(t: Translation) -> Blob:
     b, p, x = t.builder, t.params, t.x
     axes = _AXES[p.axis]
     if x.rank < -axes[0]:
-        raise CannotTranslate(f"a tensor of rank {x.rank} has no such axes")
+        raise CannotTranslate(f"its axes are out of range for a tensor of rank {x.rank}")
     if p.mode == _ARGMAX:
         if len(axes) > 1:
-            raise CannotTranslate("the place of the largest is asked for along several axes")
+            raise CannotTranslate("argmax along several axes is not supported")
         result = b.floats(b.op("reduce_argmax", x=x, axis=axes[0], keep_dims=True))
     elif p.mode == _LOG_SUM:
         logarithms = b.op("log", x=x, epsilon=float(p.epsilon) or _EPSILON)
@@ -178,7 +185,7 @@ def _reduce(t: Translation) -> Blob:
 def _load_constant(t: Translation) -> Blob:
     shape = tuple(int(size) for size in t.params.shape)
     if len(shape) != 3:
-        raise CannotTranslate(f"a constant of {len(shape)} dimensions instead of 3")
+        raise CannotTranslate(f"its constant has {len(shape)} dimensions instead of 3")
     loaded = t.builder.op("identity", x=read_weights(t.params.data, (1, *shape), channel_axis=1))
     return replace(t.builder.floats(loaded), sequence=1)
 

@@ -1,6 +1,6 @@
-"""Recurrent layers: on sequences of vectors, `[sequence, batch, vector, 1, 1]`, with or without given states.
+"""Recurrent layers on sequences of vectors, `[sequence, batch, vector, 1, 1]`, with optional initial states.
 
-How a step is computed, and what a limit of zero means, is told by Apple's `NeuralNetwork.proto`.
+The equations of a step, and the meaning of a limit of zero, are from Apple's `NeuralNetwork.proto`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from coremlscope.schema import Message
 
 __all__ = ["LAYERS"]
 
-#: ML Programs' names of the activations that recurrent layers have, and their parameters where these are
-#: given: recurrent layers of ML Programs know no others.
+#: MIL's names of the activations of recurrent layers, and the only supported values of their parameters.
 _ACTIVATIONS: Mapping[str, tuple[str, tuple[float, ...]]] = {
     "linear": ("linear", (1.0, 0.0)),
     "ReLU": ("relu", ()),
@@ -30,22 +29,22 @@ _ACTIVATIONS: Mapping[str, tuple[str, tuple[float, ...]]] = {
     "sigmoid": ("sigmoid", ()),
     "sigmoidHard": ("hard_sigmoid", (0.2, 0.5)),
 }
-#: Activations whose results are within -1 and 1.
+#: Activations with results in [-1, 1].
 _BOUNDED = ("tanh", "scaled_tanh", "sigmoid", "hard_sigmoid")
-#: The limit of a cell's state where the file says 0.
+#: The limit of a cell's state if the file specifies 0.
 _DEFAULT_CLIP = 50.0
-#: What coremltools' converter writes, and calls ineffective, where a limit is not asked for.
+#: The value that coremltools' converter writes for no limit, and calls ineffective.
 _INEFFECTIVE_CLIP = 500.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Joined:
-    """Weights of the gates, one behind the other.
+    """The concatenated weights of the gates.
 
     Attributes:
         gates: The weights.
-        signs: What each is multiplied with.
-        offsets: What is added to each.
+        signs: A factor for each gate.
+        offsets: A summand for each gate.
     """
 
     gates: tuple[Constant, ...]
@@ -54,17 +53,17 @@ class _Joined:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes that all of them take in the file."""
+        """Total size of the weights in the file, in bytes."""
         distinct = {id(gate): gate for gate in self.gates}
         return sum(gate.data.stored_bytes for gate in distinct.values())
 
     @property
     def is_available(self) -> bool:
-        """Always true: the weights of neural networks are in the model's own file."""
+        """Always true, because the weights of neural networks are in the model file."""
         return True
 
     def numpy(self) -> Array:
-        """The weights, decoded."""
+        """Returns the decoded weights."""
         rows = zip(self.gates, self.signs, self.offsets, strict=True)
         parts = [self._changed(gate.numpy(), sign, offset) for gate, sign, offset in rows]
         return np.concatenate(parts)
@@ -93,7 +92,7 @@ def _join(
 
 @dataclass(frozen=True, slots=True)
 class _Sequence:
-    """The input of a recurrent layer as `[sequence, batch, vector]`, and the way back."""
+    """Conversion of a recurrent layer's input to `[sequence, batch, vector]`, and of its results back."""
 
     builder: Builder
     source: Blob
@@ -102,14 +101,16 @@ class _Sequence:
 
     @classmethod
     def of(cls, t: Translation) -> _Sequence:
-        """The first input of a layer.
+        """Converts the first input of a layer.
 
         Raises:
-            CannotTranslate: It is not of rank 5, or has vectors of another length.
+            CannotTranslate: The input does not have rank 5, or its vectors have another length.
         """
         b, taken, source = t.builder, int(t.params.inputVectorSize), t.x
         if source.sequence is None and source.rank != 5:
-            raise CannotTranslate(f"it takes sequences of rank 5, not a tensor of rank {source.rank}")
+            raise CannotTranslate(
+                f"its input must be a sequence of rank 5, not a tensor of rank {source.rank}"
+            )
         if source.sequence is None and source.dims[2:] == (taken, 1, 1):
             x = b.op("squeeze", x=source, axes=[3, 4])
         else:
@@ -130,12 +131,12 @@ class _Sequence:
         return self.x.shape[1]
 
     def state(self, given: Blob | None) -> Given:
-        """An initial state, as `[batch, vector]`: zeros where there is none.
+        """Converts an initial state to `[batch, vector]`; zeros if there is none.
 
-        Of one with more rows than there are sequences, only so many are used; see `ops.recurrent`.
+        Rows beyond the batch size are ignored; see `ops.recurrent`.
 
         Raises:
-            CannotTranslate: It has the wrong number of elements.
+            CannotTranslate: The number of elements is wrong.
         """
         if given is None:
             return np.zeros((self.batch, self.width), np.float32)
@@ -144,13 +145,13 @@ class _Sequence:
         rows, rest = divmod(math.prod(given.shape), self.width)
         if rest or 1 != rows < self.batch:
             raise CannotTranslate(
-                f"a state of shape {list(given.shape)} is given for {self.batch} vectors of {self.width}"
+                f"its state of shape {list(given.shape)} does not match {self.batch} vectors of {self.width}"
             )
         state = self.builder.op("reshape", x=given, shape=(rows, self.width))
         return state if rows >= self.batch else self.builder.op("tile", x=state, reps=(self.batch, 1))
 
     def back(self, result: Blob) -> Blob:
-        """A result, `[sequence, batch, vector]` or the `[batch, vector]` of a state, as layers hand it on."""
+        """Converts a result `[sequence, batch, vector]`, or a state `[batch, vector]`, to rank 5."""
         if self.source.sequence is None:
             axes = [3, 4] if result.rank == 3 else [0, 3, 4]
             return self.builder.op("expand_dims", x=result, axes=axes)
@@ -161,21 +162,21 @@ class _Sequence:
 
 
 def _activations(messages: Sequence[Message], count: int) -> list[str]:
-    """ML Programs' names of the activations of a layer."""
+    """Returns MIL's names of the activations of a layer."""
     if len(messages) != count:
-        raise CannotTranslate(f"{len(messages)} activations are given where {count} are needed")
+        raise CannotTranslate(f"it has {len(messages)} activations instead of {count}")
     return [_activation(message) for message in messages]
 
 
 def _activation(message: Message) -> str:
     kind = message.WhichOneof("NonlinearityType") or "none"
     if kind not in _ACTIVATIONS:
-        raise CannotTranslate(f"the activation {kind} has no place in a recurrent layer")
+        raise CannotTranslate(f"the activation {kind} is not supported in recurrent layers")
     name, parameters = _ACTIVATIONS[kind]
     chosen = getattr(message, kind)
     given = tuple(getattr(chosen, field) for field in ("alpha", "beta")[: len(parameters)])
     if any(given) and not np.allclose(given, parameters):
-        raise CannotTranslate(f"its activation {kind} has the parameters {given}, not {parameters}")
+        raise CannotTranslate(f"its activation {kind} has the parameters {given} instead of {parameters}")
     return name
 
 
@@ -184,12 +185,12 @@ def _direction(params: Message) -> str:
 
 
 def _inputs(t: Translation, count: int) -> Iterator[Blob | None]:
-    """The initial states; those that are not given are None."""
+    """Yields the initial states, with None for missing ones."""
     yield from t.inputs[1:]
     yield from [None] * (count - len(t.inputs) + 1)
 
 
-# Plain layers and gated units
+# Simple recurrent layers and GRUs
 
 
 def _simple(t: Translation) -> Sequence[Blob]:
@@ -197,7 +198,8 @@ def _simple(t: Translation) -> Sequence[Blob]:
     (start,) = _inputs(t, 1)
     width, taken = sequence.width, int(p.inputVectorSize)
     results = t.builder.ops(
-        "rnn", 2,
+        "rnn",
+        2,
         x=sequence.x,
         initial_h=sequence.state(start),
         weight_ih=read_weights(p.weightMatrix, (width, taken)),
@@ -206,7 +208,7 @@ def _simple(t: Translation) -> Sequence[Blob]:
         direction=_direction(p),
         output_sequence=bool(p.sequenceOutput),
         activation=_activation(p.activation),
-    )  # fmt: skip
+    )
     return [sequence.back(result) for result in results]
 
 
@@ -221,7 +223,8 @@ def _gru(t: Translation) -> Sequence[Blob]:
 
     recurrent, output = _activations(p.activations, 2)
     results = t.builder.ops(
-        "gru", 2,
+        "gru",
+        2,
         x=sequence.x,
         initial_h=sequence.state(start),
         weight_ih=joined("WeightMatrix", width, taken),
@@ -231,16 +234,16 @@ def _gru(t: Translation) -> Sequence[Blob]:
         output_sequence=bool(p.sequenceOutput),
         recurrent_activation=recurrent,
         activation=output,
-    )  # fmt: skip
+    )
     return [sequence.back(result) for result in results]
 
 
-# Long short-term memory
+# LSTMs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Cell:
-    """One direction of an LSTM: what its messages say."""
+    """The parameters of one direction of an LSTM."""
 
     params: Message
     weights: Message
@@ -249,7 +252,7 @@ class _Cell:
     width: int
 
     def constants(self, suffix: str = "") -> dict[str, Constant | Array]:
-        """The parameters of ML Programs' operation for this direction."""
+        """Returns the arguments of MIL's operation for this direction."""
         p, width = self.params, self.width
         given: dict[str, Constant | Array] = {
             f"weight_ih{suffix}": self._joined("WeightMatrix", width, self.taken),
@@ -269,11 +272,11 @@ class _Cell:
 
     @property
     def _forget_sign(self) -> float:
-        """-1 where what remains of a cell is what its input leaves: 1 - f(a) = f(-a) for both sigmoids."""
+        """-1 if the forget gate is 1 - f(a) for the input gate f(a), which is f(-a) for both sigmoids."""
         if not self.params.coupledInputAndForgetGate:
             return 1.0
         if self.activations[0] not in ("sigmoid", "hard_sigmoid"):
-            raise CannotTranslate(f"its gates are coupled, with the activation {self.activations[0]}")
+            raise CannotTranslate(f"its gates are coupled, but have the activation {self.activations[0]}")
         return -1.0
 
     @property
@@ -288,10 +291,10 @@ class _Cell:
 
 
 def _clip(params: Message, cell: _Cell, steps: int | None, starts: Sequence[Given]) -> float | None:
-    """The limit of the cells' states, where they can reach it.
+    """Returns the limit of the cells' states, or None if they cannot reach it.
 
-    A step adds at most 1 to a state if the activations are bounded. A state that comes in may be anything;
-    yet limits as high as converters write them for none are never reached by a model that was trained.
+    With bounded activations, a step adds at most 1 to a state. An initial state may have any value, but a
+    trained model does not reach the high limits that converters write for no limit.
     """
     limit = float(params.cellClipThreshold) or _DEFAULT_CLIP
     gate, block, _ = cell.activations
@@ -315,13 +318,14 @@ def _lstm(
     states: tuple[Given, Given],
     direction: str,
 ) -> tuple[Blob, ...]:
-    """The operation for one direction or both."""
+    """Emits the operation for one direction or both."""
     gate, block, output = cells[0].activations
     constants: dict[str, Any] = {}
     for cell, suffix in zip(cells, ("", "_back"), strict=False):
         constants |= cell.constants(suffix)
     return t.builder.ops(
-        "lstm", 3,
+        "lstm",
+        3,
         x=sequence.x,
         initial_h=states[0],
         initial_c=states[1],
@@ -332,7 +336,7 @@ def _lstm(
         cell_activation=block,
         activation=output,
         clip=_clip(t.params.params, cells[0], sequence.steps, [states[1]]),
-    )  # fmt: skip
+    )
 
 
 def _one_way(t: Translation) -> Sequence[Blob]:
@@ -353,7 +357,7 @@ def _one_way(t: Translation) -> Sequence[Blob]:
 def _both_ways(t: Translation) -> Sequence[Blob]:
     b, p, sequence = t.builder, t.params, _Sequence.of(t)
     if len(p.weightParams) != 2:
-        raise CannotTranslate(f"it has the weights of {len(p.weightParams)} directions instead of two")
+        raise CannotTranslate(f"it has weights for {len(p.weightParams)} directions instead of 2")
     starts = [sequence.state(start) for start in _inputs(t, 4)]
     cells = [
         _Cell(
@@ -381,7 +385,7 @@ def _both_ways(t: Translation) -> Sequence[Blob]:
 
 
 def _beside(b: Builder, forward: Given, back: Given) -> Given:
-    """The states of both directions, one beside the other."""
+    """Concatenates the states of both directions."""
     if isinstance(forward, np.ndarray) and isinstance(back, np.ndarray):
         return np.concatenate([forward, back], axis=1)
     blobs = [g if isinstance(g, Blob) else b.op("identity", x=g) for g in (forward, back)]

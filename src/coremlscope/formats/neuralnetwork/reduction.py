@@ -1,4 +1,4 @@
-"""Reductions over any axes."""
+"""Reductions over arbitrary axes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coremlscope.formats.neuralnetwork.shaping import at_least_rank_1
 
 __all__ = ["LAYERS"]
 
-#: The operation, by the layer.
+#: Operations by layer type.
 _OPERATIONS = {
     "reduceL1": "reduce_l1_norm",
     "reduceL2": "reduce_l2_norm",

@@ -1,4 +1,4 @@
-"""Layers that rank elements: the largest, their places, their order, boxes that stand out."""
+"""Layers that rank elements: top-k, argmax, argsort and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LAYERS"]
 
 
 def _top_k(t: Translation) -> Sequence[Blob]:
-    """The first `K` of all elements in order; `K` may be an input."""
+    """The `K` largest or smallest elements in order. `K` may be an input."""
     b, p, x = t.builder, t.params, t.builder.tensor(t.x)
     axis, ascending, count = int(p.axis), bool(p.useBottomK), int(p.K)
     given = b.op("reshape", x=b.indices(t.inputs[1]), shape=[1]) if len(t.inputs) == 2 else None
@@ -21,11 +21,11 @@ def _top_k(t: Translation) -> Sequence[Blob]:
         count, given = int(given.array[0]), None
     if given is None:
         if count < 1:
-            raise CannotTranslate(f"it takes the top {count}")
+            raise CannotTranslate(f"its K is {count}")
         values, indices = b.ops("topk", 2, x=x, k=count, axis=axis, ascending=ascending)
         return values, b.floats(indices)
     if not -x.rank <= axis < x.rank:
-        raise CannotTranslate(f"there is no axis {axis} in a tensor of rank {x.rank}")
+        raise CannotTranslate(f"its axis {axis} is out of range for a tensor of rank {x.rank}")
     axis %= x.rank
     end = b.op("pad", x=given, pad=[axis, x.rank - 1 - axis], mode="constant", constant_val=0)
     others = [other != axis for other in range(x.rank)]
@@ -52,7 +52,7 @@ def _arg_sort(t: Translation) -> Blob:
 
 
 def _suppression(t: Translation) -> Sequence[Blob]:
-    """Thresholds and the number of boxes may be inputs, in this order."""
+    """Non-maximum suppression. Thresholds and the number of boxes may be inputs, in this order."""
     b, p = t.builder, t.params
     boxes, scores, *rest = (b.tensor(blob) for blob in t.inputs)
     given: list[Any] = [float(p.iouThreshold), float(p.scoreThreshold), int(p.maxBoxes)]

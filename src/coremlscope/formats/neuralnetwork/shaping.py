@@ -1,4 +1,4 @@
-"""Tensors in other shapes: reshaping, transposing, joining, splitting, repeating, broadcasting."""
+"""Reshaping, transposing, concatenating, splitting, tiling, broadcasting and reversing tensors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["LAYERS", "at_least_rank_1", "shape_of"]
 
 
 def at_least_rank_1(b: Builder, blob: Blob) -> Blob:
-    """The blob; a single number as a tensor of one element, as no value of a neural network has rank 0."""
+    """Converts a scalar to a one-element tensor, because no value of a neural network has rank 0."""
     return blob if blob.rank else b.op("reshape", x=blob, shape=[1])
 
 
 def shape_of(b: Builder, blob: Blob) -> Blob | Sequence[int]:
-    """The shape of a tensor: numbers where it is known."""
+    """Returns the shape of a tensor, as numbers if it is known."""
     tensor = b.tensor(blob)
     return list(tensor.shape) if None not in tensor.dims else b.op("shape", x=tensor)
 
@@ -30,7 +30,7 @@ def shape_of(b: Builder, blob: Blob) -> Blob | Sequence[int]:
 def _transpose(t: Translation) -> Blob:
     x = t.builder.tensor(t.x)
     axes = [int(axis) for axis in t.params.axes]
-    # Axes that are too few are those of the trailing dimensions: images have a leading one more than arrays.
+    # If there are fewer axes than dimensions, they are trailing ones: images have an additional leading one.
     extra = max(x.rank - len(axes), 0)
     return t.builder.op("transpose", x=x, perm=[*range(extra), *(axis + extra for axis in axes)])
 
@@ -45,10 +45,10 @@ def _squeeze(t: Translation) -> Blob:
         return at_least_rank_1(b, b.op("squeeze", x=x))
     axes = {int(axis) % x.rank for axis in t.params.axes}
     if wrong := sorted(axis for axis in axes if x.dims[axis] not in (None, 1)):
-        raise CannotTranslate(f"axis {wrong[0]} of {list(x.dims)} cannot be left out")
+        raise CannotTranslate(f"its axis {wrong[0]} of {list(x.dims)} cannot be removed")
     if all(x.dims[axis] == 1 for axis in axes):
         return at_least_rank_1(b, b.op("squeeze", x=x, axes=sorted(axes)))
-    # Lengths that are not known before run time are taken for 1.
+    # Lengths that are unknown before run time are assumed to be 1.
     every, ends = [True] * x.rank, [0] * x.rank
     gone = [axis in axes for axis in range(x.rank)]
     taken = b.op(
@@ -79,24 +79,24 @@ def _reshape_dynamic(t: Translation) -> Blob:
 
 
 def _rank_preserving_reshape(t: Translation) -> Blob:
-    """0 keeps a dimension, -1 stands for what is left."""
+    """Reshapes to a shape in which 0 keeps a dimension and -1 is inferred."""
     x, shape = t.builder.tensor(t.x), [int(d) for d in t.params.targetShape]
     if len(shape) != x.rank:
-        raise CannotTranslate(f"the shape {shape} for a tensor of rank {x.rank}")
+        raise CannotTranslate(f"its shape {shape} does not match a tensor of rank {x.rank}")
     return _reshaped(t.builder, x, shape)
 
 
 def _flatten(t: Translation) -> Blob:
     x, axis = t.builder.tensor(t.x), int(t.params.axis)
     if not -x.rank <= axis <= x.rank:
-        raise CannotTranslate(f"there is no axis {axis} in a tensor of rank {x.rank}")
+        raise CannotTranslate(f"its axis {axis} is out of range for a tensor of rank {x.rank}")
     axis = axis + x.rank if axis < 0 else axis
     if None not in x.dims:
         return _reshaped(t.builder, x, [math.prod(x.shape[:axis]), math.prod(x.shape[axis:])])
     return t.builder.op("flatten2d", x=x, axis=axis)
 
 
-# Joining and splitting
+# Concatenating and splitting
 
 
 def _concat(t: Translation) -> Blob:
@@ -116,18 +116,18 @@ def _split(t: Translation) -> Sequence[Blob]:
     sizes = [int(size) for size in p.splitSizes]
     length = x.dims[axis]
     if not sizes and length is not None:
-        # Parts that cannot all be equal: the first ones have an element more.
+        # The size is not divisible, so the first parts have one more element.
         sizes = [length // parts + (part < length % parts) for part in range(parts)]
     if sizes:
         return b.ops("split", len(sizes), x=x, axis=axis, split_sizes=sizes)
     return b.ops("split", parts, x=x, axis=axis, num_splits=parts)
 
 
-# Repeating and broadcasting
+# Tiling and broadcasting
 
 
 def _tile(t: Translation) -> Blob:
-    """As NumPy does: repetitions of the last axes, or of more axes than there are."""
+    """Tiles as NumPy does: repetitions apply to the last axes, and may add leading axes."""
     b, x = t.builder, t.builder.tensor(t.x)
     repetitions = _repetitions(t)
     if isinstance(repetitions, Blob):
@@ -151,10 +151,10 @@ def _repetitions(t: Translation) -> Blob | list[int]:
 
 
 def _broadcast(b: Builder, x: Blob, shape: Blob | Sequence[int]) -> Blob:
-    """`x` repeated along axes of length 1, and along new ones, up to a shape."""
+    """Broadcasts `x` to a shape."""
     x = b.tensor(x)
     if isinstance(shape, Blob) or None in x.dims:
-        # What is added to has every length that the shape asks for.
+        # Adding zeros of the target shape broadcasts.
         return b.op("add", x=x, y=b.op("fill", shape=shape, value=0.0))
     target = np.broadcast_shapes(tuple(shape), x.shape)
     wide = (1,) * (len(target) - x.rank) + x.shape
@@ -180,7 +180,7 @@ def _broadcast_dynamic(t: Translation) -> Blob:
     return _broadcast(b, t.x, shape if known is None else [int(d) for d in known.reshape(-1)])
 
 
-# Order
+# Reversing
 
 
 def _reverse(t: Translation) -> Blob:

@@ -1,4 +1,4 @@
-"""Slices of tensors: by parameters, by inputs, by size, and as sliding windows."""
+"""Slices of tensors by parameters, by inputs and by size, and sliding windows."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def _static(t: Translation) -> Blob:
 
 
 def _dynamic(t: Translation) -> Blob:
-    """All but the tensor and the begins are inputs where there are as many, else parameters."""
+    """Slices with `begin` as an input. Other arguments are inputs if present, and otherwise parameters."""
     b, p, x = t.builder, t.params, t.builder.tensor(t.x)
     names = ("endIds", "strides", "beginMasks", "endMasks", "squeezeMasks")
     given: list[Blob | list[int]] = [_numbers(b, t.inputs[1])]
     for name, blob in zip(names, (*t.inputs[2:], *[None] * len(names)), strict=False):
-        # coremltools writes five elements by default, however many axes there are.
+        # By default, coremltools writes five elements for any number of axes.
         given.append([int(v) for v in getattr(p, name)][: x.rank] if blob is None else _numbers(b, blob))
     begin, end, stride, begin_mask, end_mask, squeeze = given
     if isinstance(squeeze, Blob):
-        raise CannotTranslate("which axes it leaves out is not known before run time")
+        raise CannotTranslate("its squeezed axes are unknown before run time")
     fixed = [stride, begin_mask, end_mask]
     if any(isinstance(value, Blob) for value in fixed):
         return _by_ranges(b, x, given)
@@ -53,7 +53,7 @@ def _dynamic(t: Translation) -> Blob:
 
 
 def _numbers(b: Builder, blob: Blob) -> Blob | list[int]:
-    """An input of whole numbers; the numbers themselves where they are known."""
+    """Returns an input of integers, as numbers if they are known."""
     whole = b.indices(b.tensor(blob))
     return whole if whole.array is None else [int(v) for v in whole.array.reshape(-1)]
 
@@ -64,7 +64,7 @@ def _mask(given: Sequence[int | bool], rank: int) -> list[bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Slices:
-    """Where slices begin and end, axis by axis."""
+    """The bounds of a slice, with one element per axis."""
 
     begin: Blob | list[int]
     end: Blob | list[int]
@@ -88,7 +88,7 @@ class _Slices:
 
 
 def _by_ranges(b: Builder, x: Blob, given: Sequence[Blob | list[int]]) -> Blob:
-    """Slices whose strides or masks are only known at run time: each axis gathered by a range of indices."""
+    """Slices with strides or masks that are unknown before run time, by gathering indices on each axis."""
     begin, end, stride, begin_mask, end_mask, squeeze = given
     lengths = b.op("shape", x=x)
     forwards = b.op("greater", x=stride, y=0)
@@ -119,20 +119,20 @@ def _list(given: Blob | list[int]) -> list[int]:
 
 
 def _one(b: Builder, vector: Blob | list[int], axis: int) -> Blob:
-    """One number of a vector."""
+    """Returns one element of a vector."""
     taken = b.op("slice_by_index", x=vector, begin=[axis], end=[axis + 1])
     return b.op("reshape", x=taken, shape=[])
 
 
-# Slices by size, and windows
+# Slices by size, and sliding windows
 
 
 def _by_size(t: Translation) -> Blob:
-    """From where an input says, so many elements along one axis."""
+    """A slice of fixed size along one axis, which begins at an input."""
     b, p, x = t.builder, t.params, t.builder.tensor(t.x)
     axis = int(p.axis)
     if not -x.rank <= axis < x.rank:
-        raise CannotTranslate(f"there is no axis {axis} in a tensor of rank {x.rank}")
+        raise CannotTranslate(f"its axis {axis} is out of range for a tensor of rank {x.rank}")
     axis %= x.rank
     at = b.op("reshape", x=b.indices(t.inputs[1]), shape=[1])
     begin = b.op("pad", x=at, pad=[axis, x.rank - 1 - axis], mode="constant", constant_val=0)

@@ -1,4 +1,4 @@
-"""The layer of the first versions whose parameters say which function of each element it is."""
+"""The layer of the first versions that applies an elementwise function given by its parameters."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from coremlscope.schema import Message
 
 __all__ = ["unary"]
 
-#: What is added to a divisor where nothing, or zero, is given.
+#: The default of epsilon, which is added to a divisor.
 _EPSILON = 1e-6
 
 
 def unary(t: Translation) -> Blob:
-    """A function of `scale * x + shift`."""
+    """Applies a function to `scale * x + shift`."""
     b, p, x = t.builder, t.params, t.x
     scale, shift = float(p.scale) or 1.0, float(p.shift)
     moved = x

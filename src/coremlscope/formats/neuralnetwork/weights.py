@@ -1,4 +1,4 @@
-"""Weights of neural networks: `WeightParams` as constants that are decoded when they are read."""
+"""Weights of neural networks: `WeightParams` as constants that are decoded lazily."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ __all__ = ["EncodedWeights", "is_empty", "read_weights", "weight_values"]
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.integer[Any]]
 
-#: How many times eight codes are unpacked at once: 8 bytes of memory a code.
+#: Number of groups of eight codes that are unpacked at once, with 8 bytes of memory per code.
 _GROUPS = 1 << 16
 
 
 def read_weights(
     message: Message, shape: Sequence[int], channel_axis: int = 0, *, is_transposed: bool = False
 ) -> Constant:
-    """Weights as a constant; nothing is decoded before it is read.
+    """Reads weights as a constant, which is decoded on access.
 
     Args:
         message: `WeightParams`.
-        shape: What shape they have.
-        channel_axis: The axis that quantisation parameters go along, where there are several.
-        is_transposed: Hands out a matrix transposed.
+        shape: The shape in which the weights are stored.
+        channel_axis: The axis of quantisation parameters, if there are several.
+        is_transposed: True to return a transposed matrix.
 
     Raises:
-        CannotTranslate: They are not as many as the shape needs, or their encoding is not defined.
+        CannotTranslate: The number of weights does not match the shape, or their encoding is undefined.
     """
     data = EncodedWeights(
         message=message,
@@ -47,17 +47,17 @@ def read_weights(
     count, held = math.prod(shape), data.count()
     if count != held:
         listed = " x ".join(map(str, shape)) or "one"
-        raise CannotTranslate(f"{held} weights are given where {count} ({listed}) are needed")
+        raise CannotTranslate(f"it has {held} weights instead of {count} ({listed})")
     data.check_channels()
     type_ = TensorType(data.dtype, tuple(shape[::-1] if is_transposed else shape))
     return Constant(type_, data)
 
 
 def weight_values(message: Message) -> Array:
-    """All weights in a row, decoded: for short ones that a translation looks at.
+    """Returns all decoded weights, flattened, for translations that depend on them.
 
     Raises:
-        CannotTranslate: Their encoding is not defined.
+        CannotTranslate: The encoding is undefined.
     """
     encoding = _encoding(message)
     count = EncodedWeights(message=message, encoding=encoding, shape=()).count()
@@ -65,12 +65,12 @@ def weight_values(message: Message) -> Array:
 
 
 def is_empty(message: Message) -> bool:
-    """True where there are no weights at all."""
+    """True if there are no weights."""
     return _encoding(message) == "floatValue" and not len(message.floatValue)
 
 
 def _encoding(message: Message) -> str:
-    """The field that holds the weights. Those quantised for dynamic products say `quantization` as well."""
+    """Returns the field with the weights. Dynamically quantised weights also set `quantization`."""
     for field in ("int8RawValue", "rawValue", "float16Value"):
         if len(getattr(message, field)):
             return field
@@ -79,14 +79,14 @@ def _encoding(message: Message) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class EncodedWeights:
-    """The elements of `WeightParams`, as the file keeps them.
+    """The elements of `WeightParams`, as stored in the file.
 
     Attributes:
         message: The weights.
-        encoding: The field that holds them.
-        shape: The shape in which they are kept.
-        channel_axis: The axis that quantisation parameters go along.
-        is_transposed: True where they are handed out with their axes in reverse.
+        encoding: The field with the weights.
+        shape: The shape in which they are stored.
+        channel_axis: The axis of quantisation parameters.
+        is_transposed: True if `numpy` reverses the axes.
     """
 
     message: Message
@@ -97,12 +97,12 @@ class EncodedWeights:
 
     @property
     def dtype(self) -> DType:
-        """What the elements are once decoded."""
+        """The type of decoded elements."""
         return DType.FP16 if self.encoding == "float16Value" else FLOAT
 
     @property
     def storage(self) -> str:
-        """How the elements are kept: `fp16`, `LUT 4-bit`, `affine uint8`."""
+        """A description of the encoding: `fp16`, `LUT 4-bit`, `affine uint8`."""
         match self.encoding:
             case "floatValue":
                 return DType.FP32.value
@@ -117,36 +117,35 @@ class EncodedWeights:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of the elements, and of the parameters of their quantisation."""
+        """Size of the elements and their quantisation parameters in bytes."""
         m = self.message
         if self.encoding == "floatValue":
             return 4 * len(m.floatValue)
         if self.encoding == "float16Value":
             return len(m.float16Value)
-        tables = m.quantization
-        parameters = (tables.linearQuantization.scale, tables.linearQuantization.bias,
-                      tables.lookupTableQuantization.floatValue)  # fmt: skip
-        return len(getattr(m, self.encoding)) + 4 * sum(map(len, parameters))
+        linear, table = m.quantization.linearQuantization, m.quantization.lookupTableQuantization
+        parameter_count = len(linear.scale) + len(linear.bias) + len(table.floatValue)
+        return len(getattr(m, self.encoding)) + 4 * parameter_count
 
     @property
     def is_available(self) -> bool:
-        """Always true: the model file itself holds them."""
+        """Always true, because the weights are in the model file."""
         return True
 
     @property
     def bits(self) -> int:
-        """Bits of each element as stored."""
+        """Size of a stored element in bits."""
         if self.encoding == "rawValue":
             return int(self.message.quantization.numberOfBits)
         return {"floatValue": 32, "float16Value": 16, "int8RawValue": 8}[self.encoding]
 
     def numpy(self) -> Array:
-        """The elements, decoded."""
+        """Returns the decoded elements."""
         decoded = self._decoded().reshape(self.shape)
         return decoded.T if self.is_transposed else decoded
 
     def count(self) -> int:
-        """How many elements there are; of packed ones, as many as the shape wants if their bytes fit."""
+        """The number of elements; for packed ones, that of the shape if it matches their size in bytes."""
         m = self.message
         match self.encoding:
             case "floatValue":
@@ -164,10 +163,10 @@ class EncodedWeights:
                 return wanted if fits else 8 * size // self.bits
 
     def check_channels(self) -> None:
-        """Checks that there are quantisation parameters for every channel, or one for all.
+        """Checks that there is one quantisation parameter per channel, or a single one.
 
         Raises:
-            CannotTranslate: There are fewer or more.
+            CannotTranslate: The number of parameters is wrong.
         """
         if self.encoding not in ("rawValue", "int8RawValue") or self._is_looked_up:
             return
@@ -175,7 +174,7 @@ class EncodedWeights:
         channels = self.shape[self.channel_axis] if self.shape else 1
         for given in (len(linear.scale), len(linear.bias)):
             if given not in (0, 1, channels):
-                raise CannotTranslate(f"{given} quantisation parameters are given for {channels} channels")
+                raise CannotTranslate(f"it has {given} quantisation parameters for {channels} channels")
 
     @property
     def _is_looked_up(self) -> bool:
@@ -185,7 +184,7 @@ class EncodedWeights:
         quantization, bits = self.message.quantization, self.bits
         kind = quantization.WhichOneof("QuantizationType")
         if kind is None or not 1 <= bits <= 8:
-            raise CannotTranslate(f"its weights are quantised to {bits} bits in no known way")
+            raise CannotTranslate(f"the quantisation of its weights to {bits} bits is unknown")
         if kind == "lookupTableQuantization":
             entries = len(quantization.lookupTableQuantization.floatValue)
             if entries != 1 << bits:
@@ -199,7 +198,7 @@ class EncodedWeights:
             case "float16Value":
                 return np.frombuffer(m.float16Value, np.float16)
             case "int8RawValue":
-                # Dynamically quantised: one scale, no bias.
+                # Dynamically quantised weights have one scale and no bias.
                 return self._linear(np.frombuffer(m.int8RawValue, np.int8), is_symmetric=True)
             case _:
                 codes = unpack(m.rawValue, self.bits, math.prod(self.shape))
@@ -223,11 +222,11 @@ class EncodedWeights:
 
 
 def unpack(data: bytes, bits: int, count: int) -> npt.NDArray[np.uint8]:
-    """Codes of 1 to 8 bits as bytes; the first code is in the highest bits of the first byte."""
+    """Unpacks codes of 1 to 8 bits to bytes. The first code is in the highest bits of the first byte."""
     array = np.frombuffer(data, np.uint8)
     if bits == 8:
         return array[:count]
-    # Eight codes fill a whole number of bytes.
+    # Eight codes are a whole number of bytes.
     groups = -(-count // 8)
     padded = np.zeros((groups, bits), np.uint8)
     padded.reshape(-1)[: array.size] = array[: padded.size]
@@ -241,9 +240,10 @@ def unpack(data: bytes, bits: int, count: int) -> npt.NDArray[np.uint8]:
 
 
 def _float_values(message: Message) -> Floats:
-    """The content of `floatValue`: serialising copies it whole, which is fast; iterating is not.
+    """Returns the content of `floatValue`. Serialising the message is much faster than iterating over the
+    field.
 
-    The field is the message's first, so that its bytes come first: a tag, their number, the floats.
+    The field is the first of the message, so the bytes start with it: a tag, its size, the floats.
     """
     size = 4 * len(message.floatValue)
     if not size:

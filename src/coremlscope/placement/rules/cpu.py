@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from coremlscope.devices.unit import CPU
 from coremlscope.ops import OPS
-from coremlscope.placement.forms import always
+from coremlscope.ops.view import OpView
+from coremlscope.placement.forms import BUFFERS
 from coremlscope.placement.publications import M1_PLAN, M4_PLANS
-from coremlscope.placement.rule import Example, Rule, fp16, int32
+from coremlscope.placement.rule import EVERY_OP, Example, Rule, RuleContext, fp16, int32
 
 __all__ = ["RULES"]
 
-_BUFFERS = ("tensor_buffer_to_tensor", "tensor_to_tensor_buffer")
+
+def _is_known(view: OpView, context: RuleContext) -> bool:
+    return view.op.type in OPS or view.op.type in BUFFERS
+
 
 RULES: tuple[Rule, ...] = (
     Rule(
         id="cpu-runs",
         unit=CPU,
-        ops=(*OPS, *_BUFFERS),
-        when=always,
+        ops=EVERY_OP,
+        when=_is_known,
         effect="runs",
         message="the CPU runs every operation of Core ML, in float16 and float32",
         source=f"{M4_PLANS}; {M1_PLAN}",
@@ -26,5 +30,6 @@ RULES: tuple[Rule, ...] = (
             Example("conv", {"x": fp16(1, 8, 8, 8), "weight": fp16(8, 8, 3, 3)}),
             Example("add", {"x": int32(1, 64), "y": int32(1, 64)}),
         ),
+        negative_examples=(Example("custom_layer", {"x": fp16(1, 64)}, outputs=(fp16(1, 64),)),),
     ),
 )

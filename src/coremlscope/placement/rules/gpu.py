@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 from coremlscope.devices.unit import GPU
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.placement.forms import always
+from coremlscope.placement.forms import BUFFERS, always
 from coremlscope.placement.publications import APPLE_LLAMA, FLUID_AUDIO, GUIDE_OPS, M1_PLAN, M4_PLANS
 from coremlscope.placement.rule import Example, Rule, RuleContext, Scope, boolean, fp16, int32, weight
-from coremlscope.placement.rules.neural_engine.runs import RULES as _NEURAL_ENGINE_RUNS
+from coremlscope.placement.rules.neural_engine.runs import LAYERS, MOVEMENTS, NATIVE, OTHER_LAYERS
 
 __all__ = ["RULES"]
 
-#: Every operation of which the Neural Engine was measured was measured on the GPU, too.
-_ALSO_ON_NEURAL_ENGINE = tuple(
-    op
-    for rule in _NEURAL_ENGINE_RUNS
-    if rule.confidence == "measured" and rule.id != "ne-runs-states"
-    for op in rule.ops
-    if op not in ("resize", "affine")
+_KINDS = (
+    LAYERS
+    | MOVEMENTS
+    | Trait.ACTIVATION
+    | Trait.SOFTMAX
+    | Trait.ARITHMETIC
+    | Trait.FUNCTION
+    | Trait.MASK
+    | Trait.ELEMENTWISE
+    | Trait.CONVERSION
+    | Trait.REDUCTION
+    | Trait.ARG_REDUCTION
+    | Trait.SORTING
+    | Trait.SCATTER
+    | Trait.GENERATION
+    | Trait.RANDOM
+    | Trait.RECURRENCE
 )
-_ONLY_ON_GPU = (
-    *("acos", "asin", "atanh", "cosh", "sinh", "tan", "mod", "cumsum", "reduce_prod", "reduce_argmax"),
-    *("reduce_argmin", "lstm", "gru", "rnn", "band_part", "one_hot", "random_normal", "random_uniform"),
-    *("random_bernoulli", "random_categorical", "scatter", "scatter_nd", "scatter_along_axis", "argsort"),
-)
-_NATIVE_FORMS = (
-    *("logical_or", "logical_xor", "logical_not", "clamped_relu", "scaled_tanh", "softplus_parametric"),
-    *("threshold", "reshape_like", "flatten2d", "identity", "fill", "fill_like", "crop", "shape"),
-)
+#: MPSGraph has them; published plans do not.
+_NATIVE = NATIVE | {"logical_or", "logical_xor", "shape"}
+#: What published plans show not to run, in some forms or in all.
+_REJECTED = frozenset({"crop_resize", "sliding_windows", "affine", "resize"})
+#: Nothing was published of these on the GPU.
+_UNPUBLISHED = frozenset({"reverse_sequence"})
 
 
 def _shrinks(view: OpView, context: RuleContext) -> bool:
@@ -39,7 +47,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="gpu-runs",
         unit=GPU,
-        ops=(*dict.fromkeys((*_ALSO_ON_NEURAL_ENGINE, *_ONLY_ON_GPU)),),
+        ops=(_KINDS, *BUFFERS),
+        but=_NATIVE | _REJECTED | _UNPUBLISHED | OTHER_LAYERS,
         when=always,
         effect="runs",
         message="the GPU runs this operation, integers and float32 included",
@@ -55,7 +64,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="gpu-runs-others",
         unit=GPU,
-        ops=_NATIVE_FORMS,
+        ops=tuple(sorted(_NATIVE)),
         when=always,
         effect="runs",
         message="MPSGraph, the GPU's backend, has what this needs; no plan with it was published",
@@ -69,7 +78,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="gpu-runs-states",
         unit=GPU,
-        ops=("read_state", "write_state", "slice_update"),
+        ops=(Trait.STATE_READ | Trait.STATE_WRITE | Trait.UPDATE,),
         when=always,
         effect="runs",
         message="the GPU reads and updates states",
@@ -126,7 +135,7 @@ RULES: tuple[Rule, ...] = (
             fix=fix,
             source=M4_PLANS,
             confidence="measured",
-            applies_to=(Example(op, arguments, outputs),),
+            applies_to=(Example(op, arguments, outputs=outputs),),
         )
         for op, fix, arguments, outputs in (
             (
@@ -171,12 +180,12 @@ RULES: tuple[Rule, ...] = (
         source=M4_PLANS,
         confidence="measured",
         applies_to=(Example("resize", {"x": fp16(1, 64, 32, 32)}, outputs=(fp16(1, 64, 16, 16),)),),
-        spares=(Example("resize", {"x": fp16(1, 64, 32, 32)}, outputs=(fp16(1, 64, 64, 64),)),),
+        negative_examples=(Example("resize", {"x": fp16(1, 64, 32, 32)}, outputs=(fp16(1, 64, 64, 64),)),),
     ),
     Rule(
         id="gpu-recurrent-on-m5",
         unit=GPU,
-        ops=("lstm", "gru", "rnn"),
+        ops=(Trait.RECURRENCE,),
         when=always,
         effect="advises",
         message='recurrent layers ended the app on the GPU of M5 with macOS 26.5 ("JIT not supported")',

@@ -55,9 +55,9 @@ def render_rule(entry: Entry, *, width: int, color: bool) -> str:
         screen.heading("Applies to")
         for operation, says in entry.applies_to:
             screen.bullet("✗" if entry.effect in ("rejects", "fails") else "•", operation, says)
-    if entry.spares:
+    if entry.negative_examples:
         screen.heading("Does not apply to")
-        for operation in entry.spares:
+        for operation in entry.negative_examples:
             screen.bullet("•", operation)
     return screen.text
 
@@ -74,6 +74,7 @@ def render_op(card: OpCard, *, width: int, color: bool) -> str:
     )
     screen.pairs(
         [
+            ("traits", ", ".join(card.traits)),
             ("ONNX", ", ".join(card.onnx) or "none: nothing is computed at run time"),
             ("work", card.work),
             ("such as", example.operation if example else ""),

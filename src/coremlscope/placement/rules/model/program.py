@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType, TensorType, Value
+from coremlscope.ops import traits_of
+from coremlscope.ops.traits import Trait
 from coremlscope.placement.publications import ANE_BOOK, ANEMLL, APPLE_FAQ, APPLE_SIZES, COREML_LLM, MOBIUS
 from coremlscope.placement.rule import (
     EVERY_OP,
@@ -58,14 +60,15 @@ def _standalone_updates(context: GraphContext) -> Mapping[str, str]:
     kept = {
         argument.name
         for _, view in context.ops
-        if view.op.type == "write_state"
+        if Trait.STATE_WRITE in traits_of(view.op.type)
         for argument in view.op.inputs.get("data", ())
         if isinstance(argument, Value)
     }
     return {
         id_: ""
         for id_, view in context.ops
-        if view.op.type == "slice_update" and not any(value.name in kept for value in view.op.outputs)
+        if Trait.UPDATE in traits_of(view.op.type)
+        and not any(value.name in kept for value in view.op.outputs)
     }
 
 
@@ -94,13 +97,13 @@ def _ranges(context: GraphContext) -> Mapping[str, str]:
 
 
 _RELU = Example("relu", {"x": fp16(1, 8)})
-_READ = Example("read_state", {"input": fp16(1, 8, 64)}, (fp16(1, 8, 64),))
+_READ = Example("read_state", {"input": fp16(1, 8, 64)}, outputs=(fp16(1, 8, 64),))
 _UPDATE = Example(
     "slice_update",
     {"x": Result(0), "update": fp16(1, 1, 64), "begin": [0, 2, 0], "end": [1, 3, 64]},
-    (fp16(1, 8, 64),),
+    outputs=(fp16(1, 8, 64),),
 )
-_WRITE = Example("write_state", {"input": fp16(1, 8, 64), "data": Result(1)}, ())
+_WRITE = Example("write_state", {"input": fp16(1, 8, 64), "data": Result(1)}, outputs=())
 
 
 GRAPH_RULES: tuple[GraphRule, ...] = (
@@ -116,7 +119,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         ops=EVERY_OP,
         examples=(
             GraphExample(
-                (
+                ops=(
                     Example("equal", {"x": int32(1, 8), "y": 0}),
                     Example("select", {"cond": Result(0), "a": fp16(1, 8), "b": fp16(1, 8)}),
                     Example("relu", {"x": Result(1)}),
@@ -124,15 +127,15 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
                 hits=(1,),
             ),
             GraphExample(
-                (
+                ops=(
                     Example("greater", {"x": fp16(1, 8), "y": fp16(1, 8)}),
                     Example("select", {"cond": Result(0), "a": fp16(1, 8), "b": fp16(1, 8)}),
                 ),
             ),
             GraphExample(
-                (
+                ops=(
                     Example("equal", {"x": int32(1, 8), "y": 0}),
-                    Example("logical_not", {"x": Result(0)}, (boolean(1, 8),)),
+                    Example("logical_not", {"x": Result(0)}, outputs=(boolean(1, 8),)),
                     Example("cast", {"x": Result(1), "dtype": "fp16"}),
                 ),
                 hits=(1, 2),
@@ -148,10 +151,12 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         fix="keep the tensor in a state (ct.StateType) and write the result back, or join parts with concat",
         source=ANEMLL,
         confidence="measured",
-        ops=("slice_update",),
+        ops=(Trait.UPDATE,),
         examples=(
-            GraphExample((_RELU, Example("slice_update", {**_UPDATE.arguments, "x": fp16(1, 8, 64)})), (1,)),
-            GraphExample((_READ, _UPDATE, _WRITE)),
+            GraphExample(
+                ops=(_RELU, Example("slice_update", {**_UPDATE.arguments, "x": fp16(1, 8, 64)})), hits=(1,)
+            ),
+            GraphExample(ops=(_READ, _UPDATE, _WRITE)),
         ),
     ),
     GraphRule(
@@ -165,8 +170,8 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         confidence="measured",
         scope=Scope(chips=("a19-pro",), since=(26, 0), before=(27, 0)),
         examples=(
-            GraphExample((_RELU,), (0,), ProgramFacts(states=3), "a19-pro", "26"),
-            GraphExample((_RELU,), (), ProgramFacts(states=2), "a19-pro", "26"),
+            GraphExample(ops=(_RELU,), hits=(0,), facts=ProgramFacts(states=3), chip="a19-pro", os="26"),
+            GraphExample(ops=(_RELU,), hits=(), facts=ProgramFacts(states=2), chip="a19-pro", os="26"),
         ),
     ),
     GraphRule(
@@ -179,8 +184,16 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         source=f"{APPLE_SIZES}; {COREML_LLM} (iPhone 17 Pro)",
         confidence="documented",
         examples=(
-            GraphExample((_RELU,), (0,), ProgramFacts(weights_bytes=1_200_000_000), "a17-pro", "18"),
-            GraphExample((_RELU,), (), ProgramFacts(weights_bytes=900_000_000), "a17-pro", "18"),
+            GraphExample(
+                ops=(_RELU,),
+                hits=(0,),
+                facts=ProgramFacts(weights_bytes=1_200_000_000),
+                chip="a17-pro",
+                os="18",
+            ),
+            GraphExample(
+                ops=(_RELU,), hits=(), facts=ProgramFacts(weights_bytes=900_000_000), chip="a17-pro", os="18"
+            ),
         ),
     ),
     GraphRule(
@@ -194,8 +207,8 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         source=f"{ANE_BOOK} (M4 Max, macOS 15 and 26)",
         confidence="measured",
         examples=(
-            GraphExample((_RELU,), (0,), ProgramFacts(weights_bytes=1_200_000_000)),
-            GraphExample((_RELU,), (), ProgramFacts(weights_bytes=900_000_000)),
+            GraphExample(ops=(_RELU,), hits=(0,), facts=ProgramFacts(weights_bytes=1_200_000_000)),
+            GraphExample(ops=(_RELU,), hits=(), facts=ProgramFacts(weights_bytes=900_000_000)),
         ),
     ),
     GraphRule(
@@ -210,8 +223,8 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         source=f"{APPLE_FAQ}; apple/coremltools issues 1764 and 2370; {MOBIUS}",
         confidence="documented",
         examples=(
-            GraphExample((_RELU,), (0,), ProgramFacts(flexible_inputs={"x": "range"})),
-            GraphExample((_RELU,), (), ProgramFacts(flexible_inputs={"x": "enumerated"})),
+            GraphExample(ops=(_RELU,), hits=(0,), facts=ProgramFacts(flexible_inputs={"x": "range"})),
+            GraphExample(ops=(_RELU,), hits=(), facts=ProgramFacts(flexible_inputs={"x": "enumerated"})),
         ),
     ),
 )

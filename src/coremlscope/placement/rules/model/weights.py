@@ -8,25 +8,29 @@ import numpy as np
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import Array, Constant, DType, TensorType, Value
+from coremlscope.ops import traits_of
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.placement.publications import ANE_BOOK, APPLE_MODELS, APPLE_QUANTIZATION, COMPILER_TEXTS
 from coremlscope.placement.rule import Example, GraphContext, GraphExample, GraphRule, Result, fp16, weight
 
 __all__ = ["GRAPH_RULES"]
 
-#: The parameter that holds the weight of each operation that has one.
-_WEIGHTED = {
-    "conv": "weight",
-    "conv_transpose": "weight",
-    "linear": "weight",
-    "matmul": "y",
+#: The parameter that holds the weight of operations with a trait.
+_WEIGHTS = {
+    Trait.CONVOLUTION: "weight",
+    Trait.LINEAR: "weight",
+    Trait.MATRIX_PRODUCT: "y",
 }
+_WEIGHTED = Trait.CONVOLUTION | Trait.LINEAR | Trait.MATRIX_PRODUCT
 
 
 def _packed(context: GraphContext, *kinds: str) -> Iterator[tuple[str, OpView, OpView]]:
     """Operations whose weight an operation of one of these kinds unpacks: id, operation, what unpacks."""
     for id_, view in context.ops:
-        for argument in view.op.inputs.get(_WEIGHTED.get(view.op.type, ""), ()):
+        traits = traits_of(view.op.type)
+        parameter = next((name for trait, name in _WEIGHTS.items() if trait in traits), "")
+        for argument in view.op.inputs.get(parameter, ()):
             maker = context.producers.get(argument.name) if isinstance(argument, Value) else None
             if maker is not None and maker.op.type in kinds:
                 yield id_, view, maker
@@ -86,7 +90,7 @@ def _example(
     kind: str, unpacked: TensorType, use: str, more: Mapping[str, object], **packed: object
 ) -> tuple[Example, ...]:
     return (
-        Example(kind, packed, (unpacked,)),
+        Example(kind, packed, outputs=(unpacked,)),
         Example(use, {"x": fp16(1, 64, 32, 32), **more, "weight": Result(0)}),
     )
 
@@ -94,7 +98,7 @@ def _example(
 def _linear(*scale: int) -> tuple[Example, ...]:
     data = {"data": weight(64, 64, dtype=DType.INT8), "scale": weight(*scale)}
     return (
-        Example("constexpr_blockwise_shift_scale", data, (fp16(64, 64),)),
+        Example("constexpr_blockwise_shift_scale", data, outputs=(fp16(64, 64),)),
         Example("linear", {"x": fp16(1, 8, 64), "weight": Result(0)}),
     )
 
@@ -133,8 +137,8 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         fix="quantize per channel (granularity='per_channel'), or palettize; per block is meant for the GPU",
         source=f"{ANE_BOOK} (M4 Max, macOS 15 and 26); apple/coremltools issue 2510; {APPLE_QUANTIZATION}",
         confidence="measured",
-        ops=tuple(_WEIGHTED),
-        examples=(GraphExample(_linear(64, 2), (1,)), GraphExample(_linear(64, 1))),
+        ops=(_WEIGHTED,),
+        examples=(GraphExample(ops=_linear(64, 2), hits=(1,)), GraphExample(ops=_linear(64, 1))),
     ),
     GraphRule(
         id="ne-palette-stride",
@@ -145,8 +149,8 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         fix="keep the first, strided layer in float16 or int8 (op_name_configs of OptimizationConfig)",
         source=APPLE_MODELS,
         confidence="documented",
-        ops=("conv", "conv_transpose"),
-        examples=(GraphExample(_palette(4), (1,)), GraphExample(_palette(2))),
+        ops=(Trait.CONVOLUTION,),
+        examples=(GraphExample(ops=_palette(4), hits=(1,)), GraphExample(ops=_palette(2))),
     ),
     GraphRule(
         id="ne-asymmetric-weights",
@@ -157,7 +161,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         fix="quantize with mode='linear_symmetric'",
         source=f"sbryngelson/ane-guide, chapter 7; {COMPILER_TEXTS}",
         confidence="static analysis",
-        ops=tuple(_WEIGHTED),
-        examples=(GraphExample(_affine(3), (1,)), GraphExample(_affine(0))),
+        ops=(_WEIGHTED,),
+        examples=(GraphExample(ops=_affine(3), hits=(1,)), GraphExample(ops=_affine(0))),
     ),
 )

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType, TensorType
+from coremlscope.ops import OPS
+from coremlscope.ops.traits import Trait
 from coremlscope.placement.forms import always
 from coremlscope.placement.publications import APPLE_KERNELS, COREML_LLM, GUIDE_OPS, HOLLANCE, M4_PLANS
 from coremlscope.placement.rule import Example, Rule, fp16, int32, tensor
 from coremlscope.placement.verdict import Confidence
 
-__all__ = ["RULES"]
+__all__ = ["ABSENT", "RULES"]
 
 _BOTH = f"{M4_PLANS}; {GUIDE_OPS}"
 _X = {"x": fp16(1, 64)}
 _IMAGE = {"x": fp16(1, 64, 32, 32)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Absent:
     """An operation that the unit lacks: its name, what to do, an example, and how it is known."""
 
@@ -52,157 +54,180 @@ _LSTM = {
 }
 _SCATTERED = {"data": fp16(1, 64, 8), "indices": [0, 2], "updates": fp16(1, 2, 8), "axis": 1}
 
+
+def _all(trait: Trait) -> list[str]:
+    """The names of all operations with a trait."""
+    return [name for name, spec in OPS.items() if trait in spec.traits]
+
+
 _TABLE: tuple[_Absent, ...] = (
-    _Absent("acos", _POLYNOMIAL, _X),
-    _Absent("asin", _POLYNOMIAL, _X),
-    _Absent("atanh", "write it as 0.5 * log((1 + x) / (1 - x))", _X),
-    _Absent("tan", "write it as sin(x) / cos(x), which A16, M3 and later run", _X),
-    _Absent("sinh", "write it as (exp(x) - exp(-x)) / 2", _X),
-    _Absent("cosh", "write it as (exp(x) + exp(-x)) / 2", _X),
+    _Absent(op="acos", fix=_POLYNOMIAL, arguments=_X),
+    _Absent(op="asin", fix=_POLYNOMIAL, arguments=_X),
+    _Absent(op="atanh", fix="write it as 0.5 * log((1 + x) / (1 - x))", arguments=_X),
+    _Absent(op="tan", fix="write it as sin(x) / cos(x), which A16, M3 and later run", arguments=_X),
+    _Absent(op="sinh", fix="write it as (exp(x) - exp(-x)) / 2", arguments=_X),
+    _Absent(op="cosh", fix="write it as (exp(x) + exp(-x)) / 2", arguments=_X),
     _Absent(
-        "mod", "write it as x - floor_div(x, y) * y; float16 counts exactly up to 2048", {**_X, "y": 2.0}
+        op="mod",
+        fix="write it as x - floor_div(x, y) * y; float16 counts exactly up to 2048",
+        arguments={**_X, "y": 2.0},
     ),
     _Absent(
-        "cumsum",
-        "multiply by a constant triangular matrix of ones, or compute it in the app",
-        {**_IMAGE, "axis": 1},
+        op="cumsum",
+        fix="multiply by a constant triangular matrix of ones, or compute it in the app",
+        arguments={**_IMAGE, "axis": 1},
         source=f"{M4_PLANS}; {COREML_LLM}",
     ),
-    _Absent("reduce_prod", "for positive numbers: exp(reduce_sum(log(x)))", {**_IMAGE, "axes": [1]}),
     _Absent(
-        "one_hot",
-        "gather rows of a constant identity matrix, or pass the one-hot vector in",
-        {"indices": int32(8), "one_hot_vector_size": 10},
-        (fp16(8, 10),),
+        op="reduce_prod",
+        fix="for positive numbers: exp(reduce_sum(log(x)))",
+        arguments={**_IMAGE, "axes": [1]},
     ),
     _Absent(
-        "non_zero",
-        "keep all elements and a mask, or take a fixed number with topk",
-        _X,
-        (int32(None, 2),),
+        op="one_hot",
+        fix="gather rows of a constant identity matrix, or pass the one-hot vector in",
+        arguments={"indices": int32(8), "one_hot_vector_size": 10},
+        outputs=(fp16(8, 10),),
+    ),
+    _Absent(
+        op="non_zero",
+        fix="keep all elements and a mask, or take a fixed number with topk",
+        arguments=_X,
+        outputs=(int32(None, 2),),
         why="its result has a data-dependent shape",
     ),
     _Absent(
-        "range_1d",
-        "make it a constant, or pass it in",
-        {"start": int32(), "end": 64, "step": 1},
-        (int32(None),),
+        op="range_1d",
+        fix="make it a constant, or pass it in",
+        arguments={"start": int32(), "end": 64, "step": 1},
+        outputs=(int32(None),),
         why="its result has int32 elements and a shape only known at run time",
     ),
     _Absent(
-        "shape",
-        "convert with fixed or enumerated shapes, so that shapes become constants",
-        _X,
-        (int32(2),),
+        op="shape",
+        fix="convert with fixed or enumerated shapes, so that shapes become constants",
+        arguments=_X,
+        outputs=(int32(2),),
         source=GUIDE_OPS,
         confidence="static analysis",
     ),
     _Absent(
-        "sliding_windows",
-        "unfold with slices, or with a convolution by an identity kernel",
-        {**_X, "axis": 1, "size": 4},
-        (fp16(1, 61, 4),),
+        op="sliding_windows",
+        fix="unfold with slices, or with a convolution by an identity kernel",
+        arguments={**_X, "axis": 1, "size": 4},
+        outputs=(fp16(1, 61, 4),),
     ),
     _Absent(
-        "band_part",
-        "multiply by a constant mask",
-        {"x": fp16(8, 8), "lower": -1, "upper": 0},
-        (fp16(8, 8),),
+        op="band_part",
+        fix="multiply by a constant mask",
+        arguments={"x": fp16(8, 8), "lower": -1, "upper": 0},
+        outputs=(fp16(8, 8),),
     ),
     *(
-        _Absent(op, _RANDOM_FIX, {"shape": [1, 64]}, (fp16(1, 64),))
-        for op in ("random_normal", "random_uniform", "random_bernoulli")
+        _Absent(
+            op=op,
+            fix=_RANDOM_FIX,
+            arguments=_X if op == "random_categorical" else {"shape": [1, 64]},
+            outputs=(fp16(1, 1),) if op == "random_categorical" else (fp16(1, 64),),
+        )
+        for op in _all(Trait.RANDOM)
     ),
-    _Absent("random_categorical", _RANDOM_FIX, {"x": fp16(1, 64)}, (fp16(1, 1),)),
     _Absent(
-        "crop_resize",
-        "crop in the app, or use resize_bilinear on crops with constant corners",
-        {"x": fp16(1, 64, 32, 32), "boxes": fp16(4, 4)},
-        (fp16(4, 64, 8, 8),),
+        op="crop_resize",
+        fix="crop in the app, or use resize_bilinear on crops with constant corners",
+        arguments={"x": fp16(1, 64, 32, 32), "boxes": fp16(4, 4)},
+        outputs=(fp16(4, 64, 8, 8),),
         source=M4_PLANS,
         core_ml='type int32 for "box_indices" is not supported. only support UInt16.',
     ),
     *(
         _Absent(
-            op,
-            _SCATTER_FIX,
-            _SCATTERED,
-            (fp16(1, 64, 8),),
+            op=op,
+            fix=_SCATTER_FIX,
+            arguments=_SCATTERED,
+            outputs=(fp16(1, 64, 8),),
             core_ml=f"{op} MIL op is currently only supported on uANE targets (u1-u4)",
         )
-        for op in ("scatter", "scatter_nd", "scatter_along_axis")
+        for op in _all(Trait.SCATTER)
     ),
     _Absent(
-        "argsort",
-        "sort in the app, or take a small fixed number with topk",
-        {**_X, "axis": 1},
-        (int32(1, 64),),
+        op="argsort",
+        fix="sort in the app, or take a small fixed number with topk",
+        arguments={**_X, "axis": 1},
+        outputs=(int32(1, 64),),
     ),
     _Absent(
-        "non_maximum_suppression",
-        "return raw boxes and scores, and suppress in the app or in a second model of a pipeline",
-        {"boxes": fp16(1, 100, 4), "scores": fp16(1, 100, 8)},
-        (fp16(1, 10, 4),),
+        op="non_maximum_suppression",
+        fix="return raw boxes and scores, and suppress in the app or in a second model of a pipeline",
+        arguments={"boxes": fp16(1, 100, 4), "scores": fp16(1, 100, 8)},
+        outputs=(fp16(1, 10, 4),),
         source=GUIDE_OPS,
         confidence="static analysis",
     ),
     *(
         _Absent(
-            op,
-            _RECURRENT_FIX,
-            _LSTM,
-            (fp16(16, 1, 64),),
+            op=op,
+            fix=_RECURRENT_FIX,
+            arguments=_LSTM,
+            outputs=(fp16(16, 1, 64),),
             source=f"{APPLE_KERNELS} (1780); {M4_PLANS}",
             why="it has no recurrent layers at any precision",
         )
-        for op in ("lstm", "gru", "rnn")
+        for op in _all(Trait.RECURRENCE)
     ),
     *(
         _Absent(
-            op,
-            _CONTROL_FIX,
-            {"loop_vars": (fp16(1, 8),)} if op == "while_loop" else {"pred": tensor(DType.BOOL)},
-            (fp16(1, 8),),
+            op=op,
+            fix=_CONTROL_FIX,
+            arguments={"loop_vars": (fp16(1, 8),)} if op == "while_loop" else {"pred": tensor(DType.BOOL)},
+            outputs=(fp16(1, 8),),
             source=f"apple/coremltools issue 2004; {GUIDE_OPS}",
             why="it has no control flow; a loop can keep the rest of the network off it, too",
         )
-        for op in ("while_loop", "cond")
+        for op in _all(Trait.CONTROL_FLOW)
     ),
     *(
-        _Absent(op, _LIST_FIX, _X, (fp16(1, 64),), source=GUIDE_OPS, confidence="static analysis")
-        for op in ("make_list", "list_read", "list_write", "list_gather", "list_scatter", "list_length")
+        _Absent(
+            op=op,
+            fix=_LIST_FIX,
+            arguments=_X,
+            outputs=(fp16(1, 64),),
+            source=GUIDE_OPS,
+            confidence="static analysis",
+        )
+        for op in _all(Trait.LIST)
     ),
     _Absent(
-        "reverse_sequence",
-        "reverse in the app, or use reverse on sequences of one length",
-        {"x": fp16(2, 8), "lengths": [4, 8], "seq_axis": 1, "batch_axis": 0},
-        (fp16(2, 8),),
+        op="reverse_sequence",
+        fix="reverse in the app, or use reverse on sequences of one length",
+        arguments={"x": fp16(2, 8), "lengths": [4, 8], "seq_axis": 1, "batch_axis": 0},
+        outputs=(fp16(2, 8),),
         source=GUIDE_OPS,
         confidence="static analysis",
     ),
     *(
         _Absent(
-            op,
-            "work with float16 masks of 0 and 1: maximum(a, b) for or, abs(a - b) for xor",
-            {"x": tensor(DType.BOOL, 1, 8), "y": tensor(DType.BOOL, 1, 8)},
+            op=op,
+            fix="work with float16 masks of 0 and 1: maximum(a, b) for or, abs(a - b) for xor",
+            arguments={"x": tensor(DType.BOOL, 1, 8), "y": tensor(DType.BOOL, 1, 8)},
             source=GUIDE_OPS,
             confidence="static analysis",
         )
         for op in ("logical_or", "logical_xor")
     ),
     _Absent(
-        "constexpr_cast",
-        "store the weight as float16",
-        {"source_val": fp16(8)},
-        (fp16(8),),
+        op="constexpr_cast",
+        fix="store the weight as float16",
+        arguments={"source_val": fp16(8)},
+        outputs=(fp16(8),),
         source=GUIDE_OPS,
         confidence="static analysis",
     ),
     _Absent(
-        "custom_layer",
-        "rewrite the layer with operations of Core ML, or split the model around it",
-        _X,
-        (fp16(1, 64),),
+        op="custom_layer",
+        fix="rewrite the layer with operations of Core ML, or split the model around it",
+        arguments=_X,
+        outputs=(fp16(1, 64),),
         source=HOLLANCE,
         confidence="anecdotal",
         why="a custom layer has code for the CPU and the GPU only",
@@ -222,8 +247,11 @@ def _rule(row: _Absent) -> Rule:
         fix=row.fix,
         source=row.source,
         confidence=row.confidence,
-        applies_to=(Example(row.op, row.arguments, row.outputs),),
+        applies_to=(Example(row.op, row.arguments, outputs=row.outputs),),
     )
 
+
+#: The operations, for rules about all that have some trait.
+ABSENT: frozenset[str] = frozenset(row.op for row in _TABLE)
 
 RULES: tuple[Rule, ...] = tuple(map(_rule, _TABLE))

@@ -6,6 +6,7 @@ from functools import partial
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import always, extents
 from coremlscope.placement.publications import (
@@ -123,7 +124,7 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=_UP_TO_M1,
         applies_to=(_on_m1("pad", {"x": fp16(1, 3, 8, 8), "pad": [1, 1, 1, 1], "mode": "reflect"}),),
-        spares=(
+        negative_examples=(
             _on_m1("pad", {"x": fp16(1, 3, 8, 8), "pad": [1, 1, 1, 1], "mode": "constant"}),
             _on_m1("pad", {"x": fp16(1, 3, 8, 8), "pad": [1, 1, 1, 1]}),
         ),
@@ -140,12 +141,12 @@ RULES: tuple[Rule, ...] = (
         confidence="static analysis",
         scope=_UP_TO_M1,
         applies_to=(_on_m1("pad", {"x": fp16(1, 3, 8, 8), "pad": [0, 1, 0, 0, 0, 0], "mode": "constant"}),),
-        spares=(_on_m1("pad", {"x": fp16(1, 3, 8, 8), "pad": [1, 1, 1, 1], "mode": "constant"}),),
+        negative_examples=(_on_m1("pad", {"x": fp16(1, 3, 8, 8), "pad": [1, 1, 1, 1], "mode": "constant"}),),
     ),
     Rule(
         id="ne-gather-batch-before-m2",
         unit=NEURAL_ENGINE,
-        ops=("gather", "gather_nd", "gather_along_axis"),
+        ops=(Trait.GATHER,),
         when=_gathers_batches,
         message="this Neural Engine gathers from a batch of 1 only: {detail}",
         core_ml="Cannot decompose layer on this architecture",
@@ -154,7 +155,7 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=_UP_TO_M1,
         applies_to=(_on_m1("gather", {"x": fp16(4, 64), "indices": [0, 3], "axis": 1}),),
-        spares=(_on_m1("gather", {"x": fp16(1, 64), "indices": [0, 3], "axis": 1}),),
+        negative_examples=(_on_m1("gather", {"x": fp16(1, 64), "indices": [0, 3], "axis": 1}),),
     ),
     Rule(
         id="ne-matmul-rank-on-m1",
@@ -168,12 +169,12 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=_UP_TO_M1,
         applies_to=(_on_m1("matmul", {"x": fp16(1, 2, 3, 8, 8), "y": fp16(1, 2, 3, 8, 8)}),),
-        spares=(_on_m1("matmul", {"x": fp16(1, 6, 8, 8), "y": fp16(1, 6, 8, 8)}),),
+        negative_examples=(_on_m1("matmul", {"x": fp16(1, 6, 8, 8), "y": fp16(1, 6, 8, 8)}),),
     ),
     Rule(
         id="ne-depth-broadcast-on-m1",
         unit=NEURAL_ENGINE,
-        ops=("add", "sub", "mul", "real_div", "maximum", "minimum", "pow", "floor_div"),
+        ops=(Trait.ARITHMETIC, "pow", "floor_div"),
         when=_broadcasts_depth,
         message="this Neural Engine does not broadcast along the depth axis of 5-D tensors",
         core_ml="Broadcast along depth axis is not supported on this architecture",
@@ -182,7 +183,7 @@ RULES: tuple[Rule, ...] = (
         confidence="static analysis",
         scope=_UP_TO_M1,
         applies_to=(_on_m1("add", {"x": fp16(1, 8, 4, 8, 8), "y": fp16(1, 8, 1, 8, 8)}),),
-        spares=(
+        negative_examples=(
             _on_m1("add", {"x": fp16(1, 8, 4, 8, 8), "y": fp16(1, 8, 4, 1, 1)}),
             _on_m1("sub", {"x": fp16(1, 1, 64, 8, 8), "y": fp16(1, 1, 1, 1, 1)}),
             _on_m1("add", {"x": fp16(1, 8, 4, 8), "y": fp16(1, 8, 1, 8)}),
@@ -219,7 +220,7 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=Scope(since=(16, 0), before=(18, 0)),
         applies_to=(_on_m1("layer_norm", {"x": fp16(1, 8, 64), "axes": [-1]}, facts=_ENUMERATED),),
-        spares=(_on_m1("layer_norm", {"x": fp16(1, 8, 64), "axes": [-1]}),),
+        negative_examples=(_on_m1("layer_norm", {"x": fp16(1, 8, 64), "axes": [-1]}),),
     ),
     Rule(
         id="ne-softmax-before-m1",
@@ -247,7 +248,7 @@ RULES: tuple[Rule, ...] = (
         confidence="anecdotal",
         scope=_UP_TO_A12,
         applies_to=(Example("upsample_nearest_neighbor", _RESIZED, chip="a12", os="17"),),
-        spares=(
+        negative_examples=(
             Example(
                 "upsample_nearest_neighbor",
                 {**_RESIZED, "scale_factor_height": 2.0, "scale_factor_width": 2.0},
@@ -279,7 +280,9 @@ RULES: tuple[Rule, ...] = (
                 os="17",
             ),
         ),
-        spares=(Example("conv", {"x": fp16(1, 8, 8, 8), "weight": weight(8, 8, 3, 3)}, chip="a12", os="17"),),
+        negative_examples=(
+            Example("conv", {"x": fp16(1, 8, 8, 8), "weight": weight(8, 8, 3, 3)}, chip="a12", os="17"),
+        ),
     ),
     Rule(
         id="ne-resize-axes-before-a15",
@@ -298,7 +301,7 @@ RULES: tuple[Rule, ...] = (
                 outputs=(fp16(1, 2, 8, 16, 16),),
             ),
         ),
-        spares=(
+        negative_examples=(
             _on_m1(
                 "resize",
                 {"x": fp16(1, 2, 8, 8), "resized_dims": 2, "shape": [16, 16]},

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.placement.forms import FLOATING, always, computes, run_time_tensors
+from coremlscope.placement.forms import BUFFERS, FLOATING, always, computes, run_time_tensors
 from coremlscope.placement.publications import (
     ANE_BOOK,
     APPLE_MODELS,
@@ -16,72 +17,52 @@ from coremlscope.placement.publications import (
     M4_PLANS,
 )
 from coremlscope.placement.rule import Example, Rule, RuleContext, Scope, boolean, fp16, int32, tensor, weight
+from coremlscope.placement.rules.neural_engine.absent import ABSENT
 
-__all__ = ["RULES"]
+__all__ = ["LAYERS", "MOVEMENTS", "NATIVE", "OTHER_LAYERS", "RULES"]
+
+#: Sums of products, poolings and norms.
+LAYERS = (
+    Trait.CONVOLUTION
+    | Trait.LINEAR
+    | Trait.MATRIX_PRODUCT
+    | Trait.ATTENTION
+    | Trait.POOLING
+    | Trait.CHANNEL_SCALE
+    | Trait.NORMALIZATION
+    | Trait.MAP_NORMALIZATION
+    | Trait.VECTOR_NORMALIZATION
+)
+#: `einsum` has rules of its own; of `conv_quantized` nothing was published.
+OTHER_LAYERS = frozenset({"einsum", "conv_quantized"})
+#: What moves elements without computing. Resizing computes, but counts as a movement in published lists.
+MOVEMENTS = (
+    Trait.RESHAPE
+    | Trait.TRANSPOSITION
+    | Trait.REARRANGEMENT
+    | Trait.COPY
+    | Trait.SLICE
+    | Trait.GATHER
+    | Trait.RESIZING
+)
 
 #: A14 and M1: the oldest for which lists of operations were published.
 _SINCE_M1 = Scope(neural_engine=(13, None))
 _MEASURED = f"{M4_PLANS}; {GUIDE_OPS}"
 
-_ELEMENTWISE = (
-    *("add", "sub", "mul", "real_div", "floor_div", "pow", "maximum", "minimum", "abs", "sqrt", "rsqrt"),
-    *("inverse", "square", "exp", "exp2", "log", "erf", "sign", "ceil", "floor", "round", "clip", "atan"),
-    *("sin", "cos", "equal", "not_equal", "greater", "greater_equal", "less", "less_equal", "select"),
-    *("logical_and",),
-)
-_ACTIVATIONS = (
-    *("relu", "relu6", "leaky_relu", "prelu", "elu", "gelu", "silu", "sigmoid", "sigmoid_hard", "tanh"),
-    *("softplus", "softsign", "thresholded_relu", "linear_activation", "softmax"),
-)
-_PRODUCTS = (
-    *("conv", "conv_transpose", "linear", "matmul", "scaled_dot_product_attention"),
-    *("avg_pool", "max_pool", "l2_pool", "batch_norm", "instance_norm", "layer_norm", "l2_norm"),
-    "local_response_norm",
-)
-_REDUCTIONS = (
-    *("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_sum_square", "reduce_l1_norm"),
-    *("reduce_l2_norm", "reduce_log_sum", "reduce_log_sum_exp", "topk"),
-)
-_MOVEMENTS = (
-    *("reshape", "transpose", "squeeze", "expand_dims", "concat", "split", "stack", "tile", "pad", "reverse"),
-    *("slice_by_index", "slice_by_size", "gather", "gather_nd", "gather_along_axis", "pixel_shuffle"),
-    *("pixel_unshuffle", "depth_to_space", "space_to_depth", "space_to_batch", "batch_to_space"),
-    *("resize", "resize_bilinear", "resize_nearest_neighbor", "upsample_bilinear"),
-    *("upsample_nearest_neighbor", "resample", "affine"),
-)
-_ALSO_NATIVE = (
-    *("clamped_relu", "scaled_tanh", "softplus_parametric", "threshold", "reshape_like", "flatten2d"),
-    *("identity", "fill", "fill_like", "crop", "logical_not"),
-)
+#: In the compiler's lists; published plans do not have them.
+_NATIVE = """
+    clamped_relu scaled_tanh softplus_parametric threshold reshape_like flatten2d identity fill fill_like
+    crop logical_not
+"""
+NATIVE = frozenset(_NATIVE.split())
 #: What ran on the Neural Engines of A12 and A13.
-_EARLY = (
-    *(
-        "conv",
-        "conv_transpose",
-        "avg_pool",
-        "max_pool",
-        "batch_norm",
-        "instance_norm",
-        "linear",
-        "add",
-        "mul",
-    ),
-    *(
-        "relu",
-        "relu6",
-        "leaky_relu",
-        "prelu",
-        "elu",
-        "sigmoid",
-        "tanh",
-        "concat",
-        "pad",
-        "reshape",
-    ),
-    *("upsample_nearest_neighbor", "upsample_bilinear", "transpose", "reduce_mean", "slice_by_index", "clip"),
-    *("expand_dims", "squeeze", "split", "sub", "depth_to_space", "tensor_buffer_to_tensor"),
-    *("tensor_to_tensor_buffer",),
-)
+_EARLY = """
+    conv conv_transpose avg_pool max_pool batch_norm instance_norm linear add mul relu relu6 leaky_relu
+    prelu elu sigmoid tanh concat pad reshape upsample_nearest_neighbor upsample_bilinear transpose
+    reduce_mean slice_by_index clip expand_dims squeeze split sub depth_to_space tensor_buffer_to_tensor
+    tensor_to_tensor_buffer
+"""
 _CONVERTED = frozenset({*FLOATING, DType.INT8, DType.UINT8})
 
 
@@ -99,7 +80,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-runs-elementwise",
         unit=NEURAL_ENGINE,
-        ops=_ELEMENTWISE,
+        ops=(Trait.ARITHMETIC | Trait.FUNCTION | Trait.MASK | Trait.ELEMENTWISE,),
+        but=ABSENT | NATIVE,
         when=computes,
         effect="runs",
         message="the Neural Engine runs element-wise arithmetic and comparisons",
@@ -111,12 +93,13 @@ RULES: tuple[Rule, ...] = (
             Example("select", {"cond": boolean(1, 8), "a": fp16(1, 8), "b": fp16(1, 8)}),
             Example("erf", {"x": fp16(1, 64, 32, 32)}, chip="m1", os="14.5"),
         ),
-        spares=(Example("add", {"x": int32(1, 64), "y": int32(1, 64)}),),
+        negative_examples=(Example("add", {"x": int32(1, 64), "y": int32(1, 64)}),),
     ),
     Rule(
         id="ne-runs-activations",
         unit=NEURAL_ENGINE,
-        ops=_ACTIVATIONS,
+        ops=(Trait.ACTIVATION | Trait.SOFTMAX,),
+        but=NATIVE,
         when=computes,
         effect="runs",
         message="the Neural Engine runs activations and softmax over any axis",
@@ -127,12 +110,13 @@ RULES: tuple[Rule, ...] = (
             Example("gelu", {"x": fp16(1, 64, 32, 32), "mode": "EXACT"}),
             Example("softmax", {"x": fp16(1, 64, 32, 32), "axis": -2}),
         ),
-        spares=(Example("relu", {"x": tensor(DType.INT16, 1, 64)}),),
+        negative_examples=(Example("relu", {"x": tensor(DType.INT16, 1, 64)}),),
     ),
     Rule(
         id="ne-runs-layers",
         unit=NEURAL_ENGINE,
-        ops=_PRODUCTS,
+        ops=(LAYERS,),
+        but=OTHER_LAYERS,
         when=computes,
         effect="runs",
         message="the Neural Engine runs convolutions, products of matrices, poolings and norms",
@@ -144,12 +128,13 @@ RULES: tuple[Rule, ...] = (
             Example("conv", {"x": fp16(1, 64, 32, 32), "weight": fp16(64, 64, 3, 3)}),
             Example("layer_norm", {"x": fp16(1, 64, 32, 32), "axes": [2, 3]}),
         ),
-        spares=(Example("matmul", {"x": int32(1, 8, 8), "y": int32(1, 8, 8)}),),
+        negative_examples=(Example("matmul", {"x": int32(1, 8, 8), "y": int32(1, 8, 8)}),),
     ),
     Rule(
         id="ne-runs-reductions",
         unit=NEURAL_ENGINE,
-        ops=_REDUCTIONS,
+        ops=(Trait.REDUCTION | Trait.SORTING,),
+        but=ABSENT,
         when=computes,
         effect="runs",
         message="the Neural Engine runs reductions (but products) and top-k",
@@ -160,12 +145,13 @@ RULES: tuple[Rule, ...] = (
             Example("reduce_mean", {"x": fp16(1, 64, 32, 32), "axes": [2, 3], "keep_dims": True}),
             Example("topk", {"x": fp16(1, 64, 8), "k": 5, "axis": 1}),
         ),
-        spares=(Example("reduce_max", {"x": int32(1, 64), "axes": [1]}),),
+        negative_examples=(Example("reduce_max", {"x": int32(1, 64), "axes": [1]}),),
     ),
     Rule(
         id="ne-runs-movements",
         unit=NEURAL_ENGINE,
-        ops=_MOVEMENTS,
+        ops=(MOVEMENTS,),
+        but=ABSENT | NATIVE,
         when=computes,
         effect="runs",
         message="the Neural Engine runs what moves, pads, cuts, joins and resizes tensors",
@@ -176,12 +162,12 @@ RULES: tuple[Rule, ...] = (
             Example("reshape", {"x": fp16(1, 64, 32, 32), "shape": [1, 64, 1024]}),
             Example("gather", {"x": fp16(1, 64, 8, 8), "indices": [0, 5], "axis": 3}),
         ),
-        spares=(Example("transpose", {"x": int32(1, 64), "perm": [1, 0]}),),
+        negative_examples=(Example("transpose", {"x": int32(1, 64), "perm": [1, 0]}),),
     ),
     Rule(
         id="ne-runs-conversions",
         unit=NEURAL_ENGINE,
-        ops=("cast", "quantize", "dequantize"),
+        ops=(Trait.CONVERSION,),
         when=_converts,
         effect="runs",
         message="the Neural Engine converts between float16, float32, 8-bit integers and booleans",
@@ -192,12 +178,12 @@ RULES: tuple[Rule, ...] = (
             Example("cast", {"x": fp16(1, 64), "dtype": "int8"}),
             Example("cast", {"x": boolean(1, 64), "dtype": "fp16"}),
         ),
-        spares=(Example("cast", {"x": fp16(1, 64), "dtype": "int16"}),),
+        negative_examples=(Example("cast", {"x": fp16(1, 64), "dtype": "int16"}),),
     ),
     Rule(
         id="ne-runs-buffers",
         unit=NEURAL_ENGINE,
-        ops=("tensor_buffer_to_tensor", "tensor_to_tensor_buffer"),
+        ops=BUFFERS,
         when=always,
         effect="runs",
         message="the Neural Engine reads the model's inputs and writes its outputs",
@@ -225,7 +211,7 @@ RULES: tuple[Rule, ...] = (
                 {"values": (fp16(1, 64, 1, 128), fp16(1, 128, 1, 64)), "equation": "bchq,bkhc->bkhq"},
             ),
         ),
-        spares=(
+        negative_examples=(
             Example(
                 "einsum", {"values": (int32(1, 8, 1, 8), int32(1, 8, 1, 8)), "equation": "bchq,bkhc->bkhq"}
             ),
@@ -234,7 +220,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-runs-states",
         unit=NEURAL_ENGINE,
-        ops=("read_state", "write_state", "slice_update"),
+        ops=(Trait.STATE_READ | Trait.STATE_WRITE | Trait.UPDATE,),
         when=computes,
         effect="runs",
         message="the Neural Engine reads and updates states",
@@ -242,12 +228,14 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=_SINCE_M1,
         applies_to=(Example("slice_update", _STATED, outputs=(fp16(1, 8, 64),)),),
-        spares=(Example("slice_update", {**_STATED, "x": int32(1, 8, 64)}, outputs=(int32(1, 8, 64),)),),
+        negative_examples=(
+            Example("slice_update", {**_STATED, "x": int32(1, 8, 64)}, outputs=(int32(1, 8, 64),)),
+        ),
     ),
     Rule(
         id="ne-runs-argument",
         unit=NEURAL_ENGINE,
-        ops=("reduce_argmax", "reduce_argmin"),
+        ops=(Trait.ARG_REDUCTION,),
         when=_unsigned_place,
         effect="runs",
         message="the Neural Engine's compiler has an arg-max; of 16-bit results no plan was published",
@@ -261,12 +249,12 @@ RULES: tuple[Rule, ...] = (
                 outputs=(tensor(DType.UINT16, 1, 1),),
             ),
         ),
-        spares=(Example("reduce_argmax", {"x": fp16(1, 64), "axis": 1}),),
+        negative_examples=(Example("reduce_argmax", {"x": fp16(1, 64), "axis": 1}),),
     ),
     Rule(
         id="ne-runs-others",
         unit=NEURAL_ENGINE,
-        ops=_ALSO_NATIVE,
+        ops=tuple(_NATIVE.split()),
         when=computes,
         effect="runs",
         message="the Neural Engine's compiler has this operation; no plan with it was published",
@@ -274,12 +262,12 @@ RULES: tuple[Rule, ...] = (
         confidence="static analysis",
         scope=_SINCE_M1,
         applies_to=(Example("scaled_tanh", {"x": fp16(1, 64), "alpha": 1.0, "beta": 1.0}),),
-        spares=(Example("identity", {"x": int32(1, 64)}),),
+        negative_examples=(Example("identity", {"x": int32(1, 64)}),),
     ),
     Rule(
         id="ne-runs-early",
         unit=NEURAL_ENGINE,
-        ops=_EARLY,
+        ops=tuple(_EARLY.split()),
         when=computes,
         effect="runs",
         message="the Neural Engines of A12 and A13 run what convolutional networks are made of",
@@ -289,6 +277,6 @@ RULES: tuple[Rule, ...] = (
         applies_to=(
             Example("conv", {"x": fp16(1, 64, 32, 32), "weight": weight(64, 64, 3, 3)}, chip="a12", os="17"),
         ),
-        spares=(Example("relu", {"x": int32(1, 64)}, chip="a12", os="17"),),
+        negative_examples=(Example("relu", {"x": int32(1, 64)}, chip="a12", os="17"),),
     ),
 )

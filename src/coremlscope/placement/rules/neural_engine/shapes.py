@@ -87,7 +87,7 @@ RULES: tuple[Rule, ...] = (
             Example("relu", {"x": fp16(1, 2, 2, 2, 2, 2)}),
             Example("reshape", {"x": fp16(1, 64, 8, 8), "shape": [1, 64, 2, 4, 2, 4]}),
         ),
-        spares=(
+        negative_examples=(
             Example("relu", {"x": fp16(1, 2, 2, 2, 2)}),
             Example("reshape", {"x": fp16(1, 64, 8, 8), "shape": [1, 64, 2, 4, 8]}),
         ),
@@ -111,7 +111,7 @@ RULES: tuple[Rule, ...] = (
             Example("relu", {"x": fp16(1, 65537, 1, 1)}),
             Example("linear", {"x": fp16(1, 512), "weight": weight(128256, 512)}),
         ),
-        spares=(
+        negative_examples=(
             Example("relu", {"x": fp16(1, 1, 65536, 1)}),
             Example("relu", {"x": fp16(1, 1, 1, 65536)}),
         ),
@@ -132,7 +132,7 @@ RULES: tuple[Rule, ...] = (
             Example("relu", {"x": fp16(1, 240000)}, chip="a15", os="26"),
             Example("relu", {"x": fp16(5000, 8, 1, 8)}, chip="a12", os="17"),
         ),
-        spares=(
+        negative_examples=(
             Example("relu", {"x": fp16(1, 1, 1, 16384)}, chip="m1", os="14.5"),
             Example("relu", {"x": fp16(1, 40000, 1, 8)}, chip="m1", os="14.5"),
         ),
@@ -150,7 +150,9 @@ RULES: tuple[Rule, ...] = (
         applies_to=(
             Example("transpose", {"x": fp16(1, 20000, 1, 8), "perm": [0, 3, 2, 1]}, chip="m2", os="15"),
         ),
-        spares=(Example("transpose", {"x": fp16(1, 512, 1, 8), "perm": [0, 3, 2, 1]}, chip="m2", os="15"),),
+        negative_examples=(
+            Example("transpose", {"x": fp16(1, 512, 1, 8), "perm": [0, 3, 2, 1]}, chip="m2", os="15"),
+        ),
     ),
     Rule(
         id="ne-unknown-extent",
@@ -169,7 +171,7 @@ RULES: tuple[Rule, ...] = (
             Example("relu", {"x": fp16(1, None)}),
             Example("relu", {"x": fp16(None, 8)}, chip="m1", os="14.5"),
         ),
-        spares=(Example("relu", {"x": fp16(1, 8)}),),
+        negative_examples=(Example("relu", {"x": fp16(1, 8)}),),
     ),
     Rule(
         id="ne-computed-shape",
@@ -187,6 +189,6 @@ RULES: tuple[Rule, ...] = (
                 outputs=(fp16(1, 64, 64),),
             ),
         ),
-        spares=(Example("reshape", {"x": fp16(1, 64, 8, 8), "shape": [1, 64, 64]}),),
+        negative_examples=(Example("reshape", {"x": fp16(1, 64, 8, 8), "shape": [1, 64, 64]}),),
     ),
 )

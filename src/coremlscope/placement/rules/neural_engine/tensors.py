@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import always, extents, is_fixed
 from coremlscope.placement.publications import COMPILER_TEXTS, GUIDE_LIMITS, GUIDE_OPS, M4_PLANS, MOBIUS
@@ -81,7 +82,7 @@ RULES: tuple[Rule, ...] = (
             Example("gather", {"x": fp16(1000, 256), "indices": tensor(DType.INT16, 1, 64), "axis": 0}),
             Example("gather", {"x": fp16(1000, 256), "indices": tensor(DType.UINT16, 1, 64), "axis": 0}),
         ),
-        spares=(Example("gather", {"x": fp16(1, 64, 8, 8), "indices": [0, 5], "axis": 3}),),
+        negative_examples=(Example("gather", {"x": fp16(1, 64, 8, 8), "indices": [0, 5], "axis": 3}),),
     ),
     Rule(
         id="ne-gather-int32",
@@ -97,7 +98,7 @@ RULES: tuple[Rule, ...] = (
             Example("gather_nd", {"x": fp16(8, 64), "indices": int32(4, 1), "batch_dims": 0}),
             Example("gather_along_axis", {"x": fp16(8, 64), "indices": int32(8, 64), "axis": 0}),
         ),
-        spares=(
+        negative_examples=(
             Example("gather_nd", {"x": fp16(8, 64), "indices": tensor(DType.INT16, 4, 1), "batch_dims": 0}),
         ),
     ),
@@ -123,7 +124,7 @@ RULES: tuple[Rule, ...] = (
                 outputs=(fp16(1, 8),),
             ),
         ),
-        spares=(
+        negative_examples=(
             Example("slice_by_size", {"x": fp16(1, 64, 8), "begin": [0, 0, 0], "size": [1, 32, 8]}),
             Example("slice_by_index", {"x": fp16(1, 64), "begin": [0, 0], "end": [1, 32]}),
         ),
@@ -131,14 +132,14 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-argument-length",
         unit=NEURAL_ENGINE,
-        ops=("reduce_argmax", "reduce_argmin"),
+        ops=(Trait.ARG_REDUCTION,),
         when=_long_search,
         message="arg-max and arg-min on the Neural Engine search 2048 elements at most: {detail}",
         fix="search in parts and compare their best, or search in the app",
         source=GUIDE_LIMITS,
         confidence="measured",
         applies_to=(Example("reduce_argmax", {"x": fp16(1, 4096), "axis": 1}),),
-        spares=(Example("reduce_argmax", {"x": fp16(1, 2048), "axis": 1}),),
+        negative_examples=(Example("reduce_argmax", {"x": fp16(1, 2048), "axis": 1}),),
     ),
     Rule(
         id="ne-argmin-before-m3",
@@ -166,7 +167,7 @@ RULES: tuple[Rule, ...] = (
             Example("matmul", {"x": fp16(1, 16, 40000), "y": fp16(1, 40000, 16)}),
             Example("matmul", {"x": fp16(1, 40000, 16), "y": fp16(1, 40000, 16), "transpose_x": True}),
         ),
-        spares=(Example("matmul", {"x": fp16(1, 16, 32768), "y": fp16(1, 32768, 16)}),),
+        negative_examples=(Example("matmul", {"x": fp16(1, 16, 32768), "y": fp16(1, 32768, 16)}),),
     ),
     Rule(
         id="ne-linear-rank",
@@ -179,7 +180,7 @@ RULES: tuple[Rule, ...] = (
         source=GUIDE_LIMITS,
         confidence="measured",
         applies_to=(Example("linear", {"x": fp16(1, 2, 3, 4, 8), "weight": weight(16, 8)}),),
-        spares=(Example("linear", {"x": fp16(1, 2, 12, 8), "weight": weight(16, 8)}),),
+        negative_examples=(Example("linear", {"x": fp16(1, 2, 12, 8), "weight": weight(16, 8)}),),
     ),
     Rule(
         id="ne-attention-shapes",
@@ -194,6 +195,6 @@ RULES: tuple[Rule, ...] = (
             Example("scaled_dot_product_attention", {**_QKV, "value": fp16(1, 8, 128, 32)}),
             Example("scaled_dot_product_attention", dict.fromkeys(_QKV, fp16(1, 2, 4, 16, 8))),
         ),
-        spares=(Example("scaled_dot_product_attention", _QKV),),
+        negative_examples=(Example("scaled_dot_product_attention", _QKV),),
     ),
 )

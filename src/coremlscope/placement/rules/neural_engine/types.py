@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.placement.forms import describe, run_time_inputs, run_time_tensors
+from coremlscope.placement.forms import BUFFERS, describe, run_time_inputs, run_time_tensors
 from coremlscope.placement.publications import ANEMLL, GUIDE_OPS, M1_PLAN, M4_PLANS, MOBIUS
 from coremlscope.placement.rule import (
     EVERY_OP,
@@ -26,8 +27,6 @@ _INTEGERS = frozenset({DType.INT32, DType.INT64, DType.UINT32, DType.UINT64})
 _SINGLE = frozenset({DType.FP32})
 _NO_DATAPATH = frozenset({DType.FP64, DType.BF16, DType.FP8_E4M3, DType.FP8_E5M2})
 
-#: What stands at the edges of a program: buffers of the app on one side, tensors on the other.
-_BUFFERS = ("tensor_buffer_to_tensor", "tensor_to_tensor_buffer")
 _FP32_FIX = (
     "convert with compute_precision=ct.precision.FLOAT16 and declare the model's inputs and outputs as"
     " np.float16 (minimum_deployment_target iOS16 or later)"
@@ -38,7 +37,7 @@ _FP32_TAKEN = (27, 0)
 
 
 def _integers(view: OpView, context: RuleContext) -> str:
-    if view.op.type in _BUFFERS and any(t.dtype not in _INTEGERS for _, t in run_time_tensors(view)):
+    if view.op.type in BUFFERS and any(t.dtype not in _INTEGERS for _, t in run_time_tensors(view)):
         # One conversion stands for all inputs; published plans let it run where one of them is of floats.
         return ""
     return describe(run_time_tensors(view, indices=False), _INTEGERS)
@@ -49,11 +48,11 @@ def _makes_fp32(view: OpView) -> bool:
 
 
 def _fp32_result(view: OpView, context: RuleContext) -> bool:
-    return view.op.type not in _BUFFERS and _makes_fp32(view)
+    return view.op.type not in BUFFERS and _makes_fp32(view)
 
 
 def _fp32_input(view: OpView, context: RuleContext) -> str:
-    if view.op.type in _BUFFERS or _makes_fp32(view):
+    if view.op.type in BUFFERS or _makes_fp32(view):
         return ""
     return describe(run_time_inputs(view), _SINGLE)
 
@@ -87,7 +86,7 @@ RULES: tuple[Rule, ...] = (
             Example("greater_equal", {"x": int32(1, 64), "y": 0}),
             Example("add", {"x": int32(1, 64), "y": 1000}, chip="m1", os="14.5"),
         ),
-        spares=(
+        negative_examples=(
             Example("mul", {"x": fp16(1, 64), "y": fp16(1, 64)}),
             Example("gather", {"x": fp16(1, 64, 8), "indices": [0, 3], "axis": 1}),
             Example("topk", {"x": fp16(1, 64, 8), "k": 5, "axis": 1}),
@@ -96,7 +95,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-argument-place",
         unit=NEURAL_ENGINE,
-        ops=("reduce_argmax", "reduce_argmin"),
+        ops=(Trait.ARG_REDUCTION,),
         when=_argument_place,
         message="an arg-max or arg-min that gives int32 does not run on the Neural Engine",
         core_ml="Output type int32 is not supported.",
@@ -104,7 +103,7 @@ RULES: tuple[Rule, ...] = (
         source=M4_PLANS,
         confidence="measured",
         applies_to=(Example("reduce_argmax", {"x": fp16(1, 64, 32, 32), "axis": 1, "keep_dims": True}),),
-        spares=(
+        negative_examples=(
             Example(
                 "reduce_argmax",
                 {"x": fp16(1, 64, 32, 32), "axis": 1, "keep_dims": True, "output_dtype": "uint16"},
@@ -127,7 +126,7 @@ RULES: tuple[Rule, ...] = (
             Example("mul", {"x": fp32(1, 224, 224, 3), "y": 0.5}, chip="m1", os="14.5"),
             Example("cast", {"x": fp16(1, 64), "dtype": "fp32"}, chip="m2", os="26"),
         ),
-        spares=(
+        negative_examples=(
             Example("mul", {"x": fp16(1, 224, 224, 3), "y": fp16(1)}, chip="m1", os="14.5"),
             Example("cast", {"x": fp32(1, 64), "dtype": "fp16"}, chip="m1", os="14.5"),
         ),
@@ -144,7 +143,7 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=Scope(before=_FP32_TAKEN),
         applies_to=(Example("cast", {"x": fp32(1, 64), "dtype": "fp16"}, chip="m1", os="14.5"),),
-        spares=(
+        negative_examples=(
             Example("relu", {"x": fp16(1, 64)}, chip="m1", os="14.5"),
             Example("relu", {"x": fp32(1, 64)}, chip="m1", os="14.5"),
         ),
@@ -152,7 +151,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-fp32-buffer",
         unit=NEURAL_ENGINE,
-        ops=_BUFFERS,
+        ops=BUFFERS,
         when=_fp32_buffer,
         message="the Neural Engine does not take a float32 input or output of the model",
         core_ml="Unsupported tensor format: fp32.",
@@ -169,7 +168,7 @@ RULES: tuple[Rule, ...] = (
                 os="14.5",
             ),
         ),
-        spares=(
+        negative_examples=(
             Example(
                 "tensor_buffer_to_tensor",
                 {"input": fp16(1, 224, 224, 3)},
@@ -192,7 +191,7 @@ RULES: tuple[Rule, ...] = (
             Example("relu", {"x": tensor(DType.FP64, 1, 8)}),
             Example("relu", {"x": tensor(DType.BF16, 1, 8)}),
         ),
-        spares=(Example("relu", {"x": fp16(1, 8)}),),
+        negative_examples=(Example("relu", {"x": fp16(1, 8)}),),
     ),
     Rule(
         id="ne-tile-of-booleans",
@@ -207,6 +206,6 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=Scope(since=(26, 0), before=(27, 0)),
         applies_to=(Example("tile", {"x": boolean(1, 1, 8), "reps": [1, 4, 1]}, chip="m2", os="26.5"),),
-        spares=(Example("tile", {"x": fp16(1, 1, 8), "reps": [1, 4, 1]}, chip="m2", os="26.5"),),
+        negative_examples=(Example("tile", {"x": fp16(1, 1, 8), "reps": [1, 4, 1]}, chip="m2", os="26.5"),),
     ),
 )

@@ -128,7 +128,7 @@ RULES: tuple[Rule, ...] = (
             Example("conv", _conv(64, 64, 1, 16)),
             Example("conv", {"x": fp16(1, 64, 1024), "weight": weight(64, 64, 31), "pad_type": "same"}),
         ),
-        spares=(
+        negative_examples=(
             Example("conv", _conv(64, 64, 16, 16)),
             Example("conv", _conv(64, 64, 1, 15)),
             Example("conv", _conv(64, 64, 31, 1)),
@@ -146,7 +146,7 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         scope=_AFTER_M1,
         applies_to=(Example("conv", _conv(64, 64, 32, 1)),),
-        spares=(
+        negative_examples=(
             Example("conv", _conv(64, 64, 31, 1)),
             Example("conv", {"x": fp16(1, 64, 1024), "weight": weight(64, 64, 9), "pad_type": "same"}),
         ),
@@ -166,7 +166,7 @@ RULES: tuple[Rule, ...] = (
             _on_m1("conv", _conv(64, 64, 1, 14)),
             _on_m1("conv", _conv(64, 64, 31, 1)),
         ),
-        spares=(_on_m1("conv", _conv(64, 64, 13, 13)), _on_m1("conv", _conv(64, 64, 29, 1))),
+        negative_examples=(_on_m1("conv", _conv(64, 64, 13, 13)), _on_m1("conv", _conv(64, 64, 29, 1))),
     ),
     Rule(
         id="ne-conv-depth",
@@ -182,7 +182,7 @@ RULES: tuple[Rule, ...] = (
                 "conv", {"x": fp16(1, 8, 32, 8, 8), "weight": weight(8, 8, 17, 3, 3), "pad_type": "same"}
             ),
         ),
-        spares=(
+        negative_examples=(
             Example("conv", {"x": fp16(1, 8, 32, 8, 8), "weight": weight(8, 8, 3, 3, 3), "pad_type": "same"}),
         ),
     ),
@@ -199,7 +199,7 @@ RULES: tuple[Rule, ...] = (
         applies_to=(
             Example("conv", {"x": fp16(1, 8, 8, 8, 8), "weight": weight(8, 8, 3, 3, 3)}, chip="a12", os="17"),
         ),
-        spares=(Example("conv", {"x": _X, "weight": weight(8, 64, 3, 3)}, chip="a12", os="17"),),
+        negative_examples=(Example("conv", {"x": _X, "weight": weight(8, 64, 3, 3)}, chip="a12", os="17"),),
     ),
     Rule(
         id="ne-conv-dilated-row",
@@ -227,7 +227,7 @@ RULES: tuple[Rule, ...] = (
                 os="26.5",
             ),
         ),
-        spares=(
+        negative_examples=(
             Example(
                 "conv",
                 {
@@ -262,7 +262,7 @@ RULES: tuple[Rule, ...] = (
                 os="26",
             ),
         ),
-        spares=(
+        negative_examples=(
             Example("conv", {"x": fp16(1, 64, 1, 8), "weight": weight(64, 1, 1, 3), "groups": 64}, os="26"),
         ),
     ),
@@ -282,7 +282,9 @@ RULES: tuple[Rule, ...] = (
                 outputs=(fp16(1, 8, 36, 36),),
             ),
         ),
-        spares=(Example("conv_transpose", {"x": _X, "weight": weight(64, 8, 2, 2), "strides": [2, 2]}),),
+        negative_examples=(
+            Example("conv_transpose", {"x": _X, "weight": weight(64, 8, 2, 2), "strides": [2, 2]}),
+        ),
     ),
     Rule(
         id="ne-max-pool-width",
@@ -300,7 +302,7 @@ RULES: tuple[Rule, ...] = (
             Example("max_pool", _pool(1, 9)),
             Example("max_pool", _pool(9, 9)),
         ),
-        spares=(
+        negative_examples=(
             Example("max_pool", _pool(8, 8)),
             Example("max_pool", _pool(9, 1)),
             Example("max_pool", _pool(32, 32)),
@@ -320,7 +322,7 @@ RULES: tuple[Rule, ...] = (
             Example("max_pool", _pool(15, 15), chip="a12", os="14"),
             Example("avg_pool", _pool(3, 3, strides=[3, 3]), chip="a12", os="14"),
         ),
-        spares=(Example("max_pool", _pool(3, 3, strides=[2, 2]), chip="a12", os="14"),),
+        negative_examples=(Example("max_pool", _pool(3, 3, strides=[2, 2]), chip="a12", os="14"),),
     ),
     Rule(
         id="ne-avg-pool-padding",
@@ -344,7 +346,7 @@ RULES: tuple[Rule, ...] = (
                 },
             ),
         ),
-        spares=(
+        negative_examples=(
             Example("avg_pool", _pool(3, 3, exclude_padding_from_average=True)),
             Example("avg_pool", _pool(2, 2)),
         ),

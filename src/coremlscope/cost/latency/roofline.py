@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from coremlscope.cost.latency.calibration import UnitParameters
-from coremlscope.cost.latency.kinds import KINDS, Kind
+from coremlscope.cost.latency.kinds import KERNEL_KINDS, KernelKind
 from coremlscope.cost.latency.table import Floats, KernelTable
 from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.chip import Chip
 from coremlscope.devices.unit import CPU, NEURAL_ENGINE, ComputeUnit
 
-__all__ = ["Prices", "Scale", "price_kernels", "scale_of"]
+__all__ = ["KernelTimes", "Scale", "scale_of", "time_kernels"]
 
 #: Neural Engine generations from H16 (A17 Pro, M4) on are marketed by operations on eight bits.
 _INT8_GENERATION = 16
@@ -34,7 +34,7 @@ _HALF = 2.0
 _WINDOW = 9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
     """A chip beside the one that its unit's parameters are for.
 
@@ -53,8 +53,8 @@ class Scale:
     has_int8: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTimes:
     """Seconds of each kernel by what they go into.
 
     Attributes:
@@ -87,17 +87,17 @@ def scale_of(unit: ComputeUnit, chip: Chip, reference: Chip, parameters: UnitPar
     speed = ratio**parameters.progress
     memory = _bandwidth(chip) / _bandwidth(reference)
     if unit != NEURAL_ENGINE:
-        return Scale(speed, memory=memory)
+        return Scale(speed=speed, memory=memory)
     is_mac = chip.id.startswith("m")
     dispatch = _MAC_DISPATCH_S / parameters.dispatch_s if is_mac else 1.0
     if chip.neural_engine_generation >= _SHORT_DISPATCH_GENERATION:
         dispatch *= parameters.dispatch_share
     return Scale(
-        speed,
-        dispatch,
-        min(memory, _STREAM_LIMIT_BPS / parameters.weights_Bps),
-        chip.value(unit, "weight_stream_Bps") if is_mac else None,
-        chip.neural_engine_generation >= _INT8_GENERATION,
+        speed=speed,
+        dispatch=dispatch,
+        memory=min(memory, _STREAM_LIMIT_BPS / parameters.weights_Bps),
+        weights_Bps=chip.value(unit, "weight_stream_Bps") if is_mac else None,
+        has_int8=chip.neural_engine_generation >= _INT8_GENERATION,
     )
 
 
@@ -161,7 +161,9 @@ def _relatives(chip: Chip) -> tuple[Chip, ...]:
     return _relatives_of(chip.id) if chip.id in all_chips() else (chip,)
 
 
-def price_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParameters, scale: Scale) -> Prices:
+def time_kernels(
+    table: KernelTable, unit: ComputeUnit, parameters: UnitParameters, scale: Scale
+) -> KernelTimes:
     """What each kernel costs.
 
     Args:
@@ -188,7 +190,14 @@ def price_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamet
     compute, activations = compute / scale.speed, (activations + spilled / p.spill_Bps) / scale.speed
     extra = (passes + p.kernel_s) / scale.speed
     total = np.maximum(np.maximum(compute, activations), weights) + extra
-    return Prices(compute, activations, weights, extra, total, streamed / stream_Bps)
+    return KernelTimes(
+        compute=compute,
+        activations=activations,
+        weights=weights,
+        extra=extra,
+        total=total,
+        stream=streamed / stream_Bps,
+    )
 
 
 def _multiplications(table: KernelTable, p: UnitParameters) -> Floats:
@@ -249,9 +258,9 @@ def _movement(table: KernelTable, p: UnitParameters) -> Floats:
     )
 
 
-def _by_kind(table: KernelTable, common: float, others: Mapping[Kind, float]) -> Floats:
+def _by_kind(table: KernelTable, common: float, others: Mapping[KernelKind, float]) -> Floats:
     """One value for each kernel by its kind."""
-    values = np.full(len(KINDS), common)
+    values = np.full(len(KERNEL_KINDS), common)
     for kind, value in others.items():
-        values[KINDS.index(kind)] = value
+        values[KERNEL_KINDS.index(kind)] = value
     return values[table.kind]

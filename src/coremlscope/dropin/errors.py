@@ -1,4 +1,4 @@
-"""Errors as Core ML raises them: everything is a RuntimeError, and tests know some sentences by heart."""
+"""Converts errors to those of Core ML: RuntimeErrors, some with Core ML's own messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["as_runtime_error", "prediction_errors"]
 
 @contextlib.contextmanager
 def as_runtime_error(prefix: str = "") -> Iterator[None]:
-    """Turns this package's errors, and those of the file system, into RuntimeError."""
+    """Converts coremlscope's errors and file system errors to RuntimeError."""
     try:
         yield
     except CoremlscopeError as error:
@@ -29,7 +29,7 @@ def as_runtime_error(prefix: str = "") -> Iterator[None]:
 def prediction_errors(
     model: ir.Model, description: ir.FunctionDescription, values: Mapping[str, Any]
 ) -> Iterator[None]:
-    """Turns the errors of a prediction into RuntimeError, in Core ML's words where scripts look for them."""
+    """Converts the errors of a prediction to RuntimeError, with Core ML's messages that scripts match."""
     try:
         with as_runtime_error():
             yield
@@ -50,7 +50,7 @@ def _sentence(error: CoremlscopeError) -> str:
 
 
 def _shape_sentence(description: ir.FunctionDescription, values: Mapping[str, Any]) -> str:
-    """Core ML's own sentence on the first array with a shape that the model does not allow."""
+    """Core ML's message about the first array with a disallowed shape; empty if all shapes are allowed."""
     for feature in description.inputs:
         if not isinstance(feature.type, ir.ArrayFeature) or not isinstance(
             values.get(feature.name), np.ndarray

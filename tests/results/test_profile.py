@@ -1,0 +1,200 @@
+"""The one result: what fits together, and how its parts are found."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coremlscope.devices import ComputeUnits
+from coremlscope.errors import OutputError, UsageError
+from coremlscope.findings import Finding
+from coremlscope.results.measurement import Fp16Ranges, Measurement
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import Plan, SettingPlan
+from coremlscope.results.profile import Profile
+from tests.support.planned_profiles import planned_profile
+from tests.support.profile_kinds import PROFILES, three_measurements_beside_two_plans
+from tests.support.profiles import small_profile
+
+BASE = planned_profile()
+
+
+def measurement(**changes: Any) -> Profile:
+    return dataclasses.replace(BASE, measurements=(dataclasses.replace(BASE.measurements[0], **changes),))
+
+
+def plan(**changes: Any) -> Profile:
+    return dataclasses.replace(BASE, plans=(dataclasses.replace(BASE.plans[0], **changes),))
+
+
+def setting(**changes: Any) -> Profile:
+    first, *others = BASE.plans[0].settings
+    return plan(settings=(dataclasses.replace(first, **changes), *others))
+
+
+def estimate(**changes: Any) -> Profile:
+    return dataclasses.replace(BASE, estimates=(dataclasses.replace(BASE.estimates[0], **changes),))
+
+
+def group(**changes: Any) -> Profile:
+    first, *others = BASE.measurements[0].groups
+    return measurement(groups=(dataclasses.replace(first, **changes), *others))
+
+
+def kernel(*ops: int) -> Profile:
+    first, *others = BASE.kernels
+    return dataclasses.replace(BASE, kernels=(dataclasses.replace(first, ops=ops), *others))
+
+
+def inserted(**changes: Any) -> Profile:
+    (op,) = BASE.plans[0].inserted
+    return plan(inserted=(dataclasses.replace(op, **changes),))
+
+
+def inputs(*rows: int) -> Profile:
+    table = BASE.ops
+    return dataclasses.replace(BASE, ops=dataclasses.replace(table, inputs=(rows, *table.inputs[1:])))
+
+
+SEVEN, TEN = (0,) * 7, (None,) * 10
+RANGES = Fp16Ranges(largest=(None,) * 5, overflows=(None,) * 6, infinities=(None,) * 6, nans=(None,) * 6)
+#: What does not fit together, by the words that say so.
+WRONG: list[tuple[str, Callable[[], Profile]]] = [
+    ("column status of a measurement has not 6 rows", lambda: measurement(status=("timed",))),
+    ("column group of a measurement has not 6 rows", lambda: measurement(group=SEVEN)),
+    ("column largest of a measurement has not 6 rows", lambda: measurement(fp16=RANGES)),
+    ("group hold an index", lambda: measurement(group=(0, -1, 1, 1, 4, -1))),
+    ("group hold an index", lambda: measurement(group=(0, -2, 1, 1, 3, -1))),
+    ("groups hold an index", lambda: group(ops=(6,))),
+    ("groups hold an index", lambda: group(ops=(-1,))),
+    ("column of the plan for M1", lambda: plan(supported={"cpu": (1,) * 6})),
+    ("column of the plan for M1", lambda: plan(cost_ms={**BASE.plans[0].cost_ms, "ane": TEN})),
+    ("column of the plan for M1", lambda: plan(inserted=())),
+    ("column of the plan for M1", lambda: plan(why=((),) * 6)),
+    ("column of the plan for M1", lambda: plan(advice=((),) * 8)),
+    ("column of the plan for M1", lambda: plan(cost_basis={"ane": (-1,) * 6})),
+    ("column of the plan for M1", lambda: setting(backend=(0,) * 6)),
+    ("column of the plan for M1", lambda: setting(weight=(0.1,) * 6)),
+    ("column of the plan for M1", lambda: setting(detour_ms={"cpu": (None,) * 6})),
+    ("no costs of a backend", lambda: plan(cost_ms={})),
+    ("no setting", lambda: plan(settings=())),
+    ("other support than", lambda: plan(supported={"cpu": (2,) * 7})),
+    ("backends of the plan for M1 hold an index", lambda: setting(backend=(3,) * 7)),
+    ("backends of the plan for M1 hold an index", lambda: setting(backend=(-2,) * 7)),
+    ("bases of the plan for M1 hold an index", lambda: plan(cost_basis={"ane": SEVEN})),
+    ("reasons of the plan for M1 hold an index", lambda: plan(why=((1,), *((),) * 6))),
+    ("reasons of the plan for M1 hold an index", lambda: plan(advice=((-1,), *((),) * 6))),
+    ("inserted operations of the plan for M1 hold an index", lambda: inserted(before=7)),
+    ("kernels hold an index", lambda: kernel(6)),
+    ("estimate for M1 does not match the kernels", lambda: estimate(kernel_s=(1.0,))),
+    ("estimate for M1 does not match the kernels", lambda: estimate(kernel_unit=())),
+    ("estimate for M1 does not match the kernels", lambda: dataclasses.replace(BASE, kernels=())),
+    ("units of the estimate for M1 hold an index", lambda: estimate(kernel_unit=(0, 3, 0))),
+    ("inputs hold an index", lambda: inputs(6)),
+    ("does not match|has not|hold an index", lambda: dataclasses.replace(BASE, ops=OpTable())),
+]
+
+
+@pytest.mark.parametrize(("message", "make"), WRONG)
+def test_what_does_not_fit_together_is_refused(message: str, make: Callable[[], Profile]) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_arm_may_be_empty(name: str, tmp_path: Path) -> None:
+    profile = PROFILES[name]
+    profile.save(tmp_path / "p.json")
+    assert Profile.load(tmp_path / "p.json") == profile
+    assert isinstance(profile.all_findings, tuple)
+    assert list(profile.headline_estimates()) == [e for e in profile.estimates if e.compute_units == "all"]
+
+
+def test_the_first_measurement() -> None:
+    profile = three_measurements_beside_two_plans()
+    assert profile.measurement is profile.measurements[0]
+    with pytest.raises(LookupError, match="no measurement"):
+        _ = PROFILES["plan only"].measurement
+
+
+def test_findings_of_the_profile_precede_those_of_measurements() -> None:
+    own = Finding(id="own", severity="info", text="Of the profile.")
+    measured = small_profile().measurement
+    profile = dataclasses.replace(small_profile(), findings=(own,), measurements=(measured, measured))
+    # A remark that several measurements share is one remark.
+    assert profile.all_findings == (own, *measured.findings)
+
+
+def test_estimates_by_device_and_setting() -> None:
+    profile = three_measurements_beside_two_plans()
+    found = profile.estimate("M2", "cpu_only")
+    assert found is not None
+    assert (found.device, found.compute_units) == ("M2", "cpu_only")
+    assert profile.estimate("m2") is profile.estimates[2]
+    assert profile.estimate("M2", "cpu_and_gpu") is None
+    assert profile.estimate("M3") is None
+    assert [e.device for e in profile.headline_estimates()] == ["M1", "M2"]
+
+
+def test_settings_of_a_plan() -> None:
+    found: Plan = BASE.plans[0]
+    cpu = found.setting("cpu_only")
+    assert isinstance(cpu, SettingPlan)
+    assert (cpu.total_ms, cpu.switches) == (7.5, 0)
+    assert found.setting("cpu_and_gpu") is None
+    units: ComputeUnits = "all"
+    assert found.view(BASE.ops).compute_units == units
+    assert found.view(BASE.ops, cpu).compute_units == "cpu_only"
+
+
+def test_phases_and_rates_of_a_measurement() -> None:
+    measured: Measurement = small_profile().measurement
+    assert list(measured.phases) == ["compile", "load", "predict"]
+    assert measured.predictions_per_s == pytest.approx(800)
+    bare = dataclasses.replace(measured, compile=None, predict=None)
+    assert (list(bare.phases), bare.predictions_per_s) == (["load"], None)
+
+
+def test_files_that_cannot_be_written_or_read(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="cannot be written"):
+        small_profile().save(tmp_path / "absent" / "p.json")
+    with pytest.raises(UsageError, match="No such file"):
+        Profile.load(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize("suffix", [".html", ".md", ".csv", ".txt", ".json", ".trace.json"])
+def test_every_kind_is_written_in_every_format(name: str, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"report{suffix}"
+    PROFILES[name].write(path)
+    assert path.stat().st_size > 0
+    if suffix == ".json":
+        assert Profile.load(path) == PROFILES[name]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_kind_has_a_card(name: str) -> None:
+    assert "<" in PROFILES[name]._repr_html_()
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_kind_becomes_a_data_frame(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # pandas takes columns of equal length.
+    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=dict))
+    columns = PROFILES[name].to_dataframe()
+    (length,) = {len(column) for column in columns.values()}
+    assert length >= len(PROFILES[name].ops)
+
+
+def test_descriptions_are_written(tmp_path: Path) -> None:
+    ModelSummary(path="m.mlmodel").write(tmp_path / "m.json")
+    assert '"coremlscope.model/2"' in (tmp_path / "m.json").read_text()
+    with pytest.raises(UsageError, match="no report format"):
+        small_profile().write(tmp_path / "m.docx")
