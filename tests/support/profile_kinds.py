@@ -6,10 +6,10 @@ import dataclasses
 
 from coremlscope.findings import Finding
 from coremlscope.results.measurement import Fp16Ranges, Settings, StageTiming
-from coremlscope.results.model import ModelSummary
+from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.profile import Profile
 from tests.support.planned_profiles import device_estimates, device_plan, planned_profile
-from tests.support.profiles import MADE, small_measurement, small_profile, timed_by
+from tests.support.profiles import MADE, small_measurement, small_profile, small_summary, timed_by
 
 __all__ = ["PROFILES", "three_measurements_beside_two_plans"]
 
@@ -55,7 +55,18 @@ def _detailed() -> Profile:
         ),
         peak_memory_bytes=2**33,
     )
-    return dataclasses.replace(small_profile(), measurements=(measured,))
+    stage = StageSummary(
+        name="model0",
+        kind="mlProgram",
+        inputs=(("image", "image RGB 32×32"),),
+        outputs=(("probabilities", "float16 1×10"),),
+        facts=(("layers", "3"),),
+        operations=6,
+        parameters=1000,
+        weights_bytes=2000,
+    )
+    model = dataclasses.replace(small_summary(), stages=(stage,), facts=(("trees", "3"),))
+    return dataclasses.replace(small_profile(), model=model, measurements=(measured,))
 
 
 def _failed() -> Profile:
