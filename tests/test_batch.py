@@ -40,7 +40,7 @@ def broken() -> Model:
 
 def measurement(settings: Settings) -> Measurement:
     return Measurement(
-        label="Core ML on Made-up 9000",
+        label="Core ML on Example 9000",
         runtime=Runtime("coreml", "Core ML"),
         machine=MACHINE,
         settings=settings,

@@ -26,11 +26,12 @@ from coremlscope.results.schema import (
     to_json,
 )
 from tests.support.json_schemas import violations
+from tests.support.partial_profiles import PROFILES as MAKERS
 from tests.support.planned_profiles import planned_profile
-from tests.support.profile_kinds import PROFILES
 from tests.support.profiles import small_summary
 
 SCHEMA = json_schema()
+PROFILES = {name: make() for name, make in MAKERS.items()}
 
 
 def through_text(data: dict[str, Any]) -> Any:

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from coremlscope.findings import Finding
-from coremlscope.results.measurement import Fp16Ranges
-from coremlscope.results.model import ModelSummary
+from coremlscope.results.measurement import Fp16Ranges, Settings, StageTiming
+from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile
-from tests.support.planned_profiles import device_plan, planned_profile
+from tests.support.planned_profiles import device_estimates, device_plan, planned_profile
 from tests.support.plans import small_plan
-from tests.support.profiles import MADE, small_measurement, small_profile, timed_by
+from tests.support.profiles import MADE, small_measurement, small_profile, small_summary, timed_by
 
-__all__ = ["PROFILES"]
+__all__ = ["PROFILES", "three_measurements_beside_two_plans"]
 
 _OLD = Path(__file__).parents[1] / "data" / "profile-v1.json"
 
@@ -94,6 +94,70 @@ def _by_core_ml() -> Plan:
     )
 
 
+def _no_measurement() -> Profile:
+    """Plans and estimates, as `estimate` makes them."""
+    return dataclasses.replace(planned_profile(), measurements=())
+
+
+def _empty() -> Profile:
+    return Profile(model=ModelSummary(path=""))
+
+
+def three_measurements_beside_two_plans() -> Profile:
+    """This host, Core ML under two settings; plans and estimates for two devices."""
+    base = planned_profile()
+    return dataclasses.replace(
+        base,
+        measurements=(
+            small_measurement(),
+            timed_by("Core ML on M2", 0.002, compute_units="all"),
+            timed_by("Core ML on M2", 0.008, compute_units="cpu_only"),
+        ),
+        plans=(device_plan("M1"), device_plan("M2", slow=3)),
+        estimates=(*device_estimates("M1"), *device_estimates("M2", slow=3)),
+    )
+
+
+def _every_field() -> Profile:
+    """A measurement of a pipeline in half precision, with every field that may be absent."""
+    measured = dataclasses.replace(
+        small_measurement(),
+        settings=Settings(
+            compute_units="cpu_only",
+            function="main",
+            warmups=3,
+            seed=7,
+            shapes={"image": (1, 3, 32, 32)},
+            inputs=("image",),
+            random_weights=True,
+            precision="fp16",
+        ),
+        stages=(
+            StageTiming(name="model0", kind="mlProgram", run_s=0.001, convert_s=0.0001, operations_s=0.0009),
+            StageTiming(name="model1", kind="visionFeaturePrint", absent="it is part of the system"),
+        ),
+        fp16=Fp16Ranges(
+            largest=(None, None, 65504.0, 6.0, 1e30, None),
+            overflows=(None, None, 0, 0, 3, None),
+            infinities=(None, None, 0, 0, 1, None),
+            nans=(None, None, 0, 0, 2, None),
+        ),
+        peak_memory_bytes=2**33,
+    )
+    stage = StageSummary(
+        name="model0",
+        kind="mlProgram",
+        inputs=(("image", "image RGB 32×32"),),
+        outputs=(("probabilities", "float16 1×10"),),
+        facts=(("layers", "3"),),
+        operations=6,
+        parameters=1000,
+        weights_bytes=2000,
+    )
+    model = dataclasses.replace(small_summary(), stages=(stage,), facts=(("trees", "3"),))
+    return dataclasses.replace(small_profile(), model=model, measurements=(measured,))
+
+
 def _old_version() -> Profile:
     return Profile.from_json(json.loads(_OLD.read_text()))
 
@@ -112,4 +176,8 @@ PROFILES: Mapping[str, Callable[[], Profile]] = {
     "operations": _ops_only,
     "failure": _failed,
     "older version": _old_version,
+    "plan and estimates": _no_measurement,
+    "three measurements and two plans": three_measurements_beside_two_plans,
+    "every field": _every_field,
+    "empty": _empty,
 }
