@@ -116,7 +116,7 @@ def test_columns_of_several_measurements() -> None:
     columns = op_columns(PROFILES["several measurements"]())
     count = len(columns["id"])
     assert {len(values) for values in columns.values()} == {count}
-    first, second = (f"scripted-1-0-on-made-up-9000-{threads}-threads" for threads in (2, 4))
+    first, second = (f"scripted-1-0-on-example-9000-{threads}-threads" for threads in (2, 4))
     assert columns[f"{first}.group"][:6] == columns[f"{second}.group"][:6] == [0, None, 1, 1, 3, None]
     assert [columns[f"{name}.status"][-3:] for name in (first, second)] == [
         ["engine", None, None],

@@ -55,7 +55,7 @@ def test_slices_of_a_track_follow_each_other(events: list[Event]) -> None:
 
 def test_processes_say_where_numbers_come_from(events: list[Event]) -> None:
     assert list(names(events, "process_name").values()) == [
-        "measured: scripted 1.0 on Made-up 9000",
+        "measured: scripted 1.0 on Example 9000",
         "planned: M1, all",
         "estimated: M1, all",
         "planned: M1, cpu_only",
@@ -132,8 +132,8 @@ def test_every_measurement_and_plan_is_a_process() -> None:
     trace = json.loads(render_trace(PROFILES["several measurements"]()))
     found = trace["traceEvents"]
     assert list(names(found, "process_name").values()) == [
-        "measured: scripted 1.0 on Made-up 9000, 2 threads",
-        "measured: scripted 1.0 on Made-up 9000, 4 threads",
+        "measured: scripted 1.0 on Example 9000, 2 threads",
+        "measured: scripted 1.0 on Example 9000, 4 threads",
         "measured: Core ML on Apple M2, cpu_and_ne",
         "measured: Core ML on Apple M2, cpu_only",
         "planned by Core ML: M1, all",

@@ -68,7 +68,7 @@ def _estimates(scale: float) -> tuple[Estimate, ...]:
 def host_matrix() -> tuple[Profile, ...]:
     """Off a Mac: three models, one of which cannot be planned, and a file that is not a model."""
     measured = _measurement(
-        "scripted 1.0 on Made-up 9000", Runtime("scripted", "scripted", "1.0"), MACHINE, None
+        "scripted 1.0 on Example 9000", Runtime("scripted", "scripted", "1.0"), MACHINE, None
     )
     unplanned = Finding(id=FAILED, severity="error", text="plan and estimate: no operations", exit_code=5)
     unread = Finding(
