@@ -55,7 +55,7 @@ def test_the_page_says_what_the_json_says(seen: dict[str, Any], comparison: Comp
     assert [title.split(" planned")[0] for title in seen["plans"]] == [
         f"On M1, all → {plan.after}" for plan in difference.plans
     ]
-    assert seen["tags"] == ["measured by scripted 1.0 on Made-up 9000"]
+    assert seen["tags"] == [f"measured by {small_profile().measurement.label}"]
     assert seen["folded"] < seen["unfolded"]
 
 

@@ -238,8 +238,8 @@ def test_a_measurement_can_be_chosen(drive: Drive, tmp_path: Path) -> None:
     seen = drive("measurements", write(tmp_path, profile))
     assert seen["complaints"] == []
     assert seen["names"] == [
-        "scripted 1.0 on Made-up 9000, 2 threads",
-        "scripted 1.0 on Made-up 9000, 4 threads",
+        f"{profile.measurement.label}, 2 threads",
+        f"{profile.measurement.label}, 4 threads",
         "Core ML on Apple M2, CPU + NE",
         "Core ML on Apple M2, CPU only",
     ]

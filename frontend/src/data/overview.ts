@@ -1,4 +1,3 @@
-import { fileName } from "../format";
 import { measurementName, totalMs } from "./profile";
 import type { Origin, Profile } from "./schema";
 import { SETTING_NAMES } from "./words";
@@ -49,10 +48,15 @@ export function timeColumns(profiles: readonly Profile[]): TimeColumn[] {
   return [...columns.values()];
 }
 
-/** What profiles are called: the names of their files, or whole paths where names are equal. */
+/** What profiles are called: the shortest ends of their paths that tell them apart. */
 export function profileNames(profiles: readonly Profile[]): string[] {
-  const names = profiles.map((profile) => fileName(profile.model.path));
-  return names.map((name, index) => (names.indexOf(name) === names.lastIndexOf(name) ? name : profiles[index]?.model.path || name));
+  const paths = profiles.map((profile) => profile.model.path.split(/[\\/]/).filter(Boolean));
+  const distinct = new Set(paths.map((parts) => parts.join("/"))).size;
+  const ends = (depth: number) => paths.map((parts) => parts.slice(-depth).join("/"));
+  const longest = Math.max(1, ...paths.map((parts) => parts.length));
+  let depth = 1;
+  while (depth < longest && new Set(ends(depth)).size < distinct) depth++;
+  return ends(depth).map((name) => name || "model");
 }
 
 /** The index that an address opens: 3 for `#profile-3`; null for the list; undefined for places within what is open. */

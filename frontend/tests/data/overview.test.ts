@@ -40,9 +40,15 @@ describe("timeColumns", () => {
 });
 
 describe("profileNames", () => {
-  it("gives file names, and whole paths where they are equal", () => {
-    const paths = ["x/a.mlmodel", "y/a.mlmodel", "y/b.mlmodel", ""];
-    expect(profileNames(paths.map((path) => profile({}, path)))).toEqual(["x/a.mlmodel", "y/a.mlmodel", "b.mlmodel", "model"]);
+  const names = (paths: readonly string[]) => profileNames(paths.map((path) => profile({}, path)));
+
+  it("gives file names where these tell models apart", () => {
+    expect(names(["x/a.mlmodel", "y\\b.mlmodel", ""])).toEqual(["a.mlmodel", "b.mlmodel", "model"]);
+  });
+
+  it("gives as much of the paths as is needed", () => {
+    expect(names(["/z/x/a.mlmodel", "/z/y/a.mlmodel"])).toEqual(["x/a.mlmodel", "y/a.mlmodel"]);
+    expect(names(["/z/a.mlmodel", "/z/a.mlmodel"])).toEqual(["a.mlmodel", "a.mlmodel"]);
   });
 });
 

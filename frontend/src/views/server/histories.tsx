@@ -53,7 +53,7 @@ function HistoryView(props: { history: History }) {
           <thead>
             <tr>
               <th scope="col">made</th>
-              <th scope="col">prediction{origin === "measured" && " (median)"}</th>
+              <th scope="col">{origin === "measured" ? "prediction (median)" : origin === "planned" ? "planned cost" : "prediction"}</th>
               <th scope="col">{origin === "measured" ? "10th to 90th percentile" : "interval"}</th>
               <th scope="col">load</th>
               <th scope="col">predictions</th>
