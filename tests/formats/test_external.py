@@ -1,4 +1,4 @@
-"""Reading models whose file does not hold what computes them."""
+"""Reading models whose computation is not in the file."""
 
 from __future__ import annotations
 
@@ -75,10 +75,16 @@ def test_language() -> None:
 
 
 def test_custom() -> None:
-    values = [("rate", {"doubleValue": 0.5}), ("name", {"stringValue": "x"}), ("nothing", {}),
-              ("count", {"intValue": 3}), ("big", {"longValue": 2**40}), ("flag", {"boolValue": True}),
-              ("blob", {"bytesValue": b"abc"})]  # fmt: skip
-    parameters = [{"key": key, "value": value} for key, value in values]
+    values = {
+        "rate": {"doubleValue": 0.5},
+        "name": {"stringValue": "x"},
+        "nothing": {},
+        "count": {"intValue": 3},
+        "big": {"longValue": 2**40},
+        "flag": {"boolValue": True},
+        "blob": {"bytesValue": b"abc"},
+    }
+    parameters = [{"key": key, "value": value} for key, value in values.items()]
     content = {"className": "MyModel", "description": "does it", "parameters": parameters}
     assert _read("customModel", content).content == ir.CustomModel(
         "MyModel",
@@ -88,14 +94,14 @@ def test_custom() -> None:
 
 
 @pytest.mark.parametrize("kind", EXTERNAL_READERS)
-def test_none_can_be_run_and_each_says_why(kind: str) -> None:
+def test_external_models_cannot_be_run(kind: str) -> None:
     with pytest.raises(UnsupportedModelError, match=f"a {kind} cannot be run here: its? ") as caught:
         choose_function(_read(kind, {}))
     assert "\n" not in caught.value.message
     assert "inspect" in caught.value.hint
 
 
-def test_pipelines_nested_a_thousand_deep_are_refused() -> None:
+def test_deeply_nested_pipelines_are_rejected() -> None:
     data = message_class("Model")(specificationVersion=1, identity={}).SerializeToString()
     for _ in range(1000):
         inner = _field(1, data)  # Pipeline.models
@@ -120,15 +126,26 @@ def _varint(number: int) -> bytes:
 @pytest.mark.parametrize(
     ("kind", "parameters", "content", "sentence"),
     [
-        ("linkedModel",
-         {"linkedModelFile": {"linkedModelFileName": {"defaultValue": "A.mlmodelc"},
-                              "linkedModelSearchPath": {"defaultValue": ".:models"}}},
-         ir.LinkedModel("A.mlmodelc", ".:models"), "a link to another model file"),
-        ("serializedModel", {"identifier": "some.framework", "model": b"abc"},
-         ir.SerializedModel("some.framework", 3), "only be read by the framework that wrote it"),
+        (
+            "linkedModel",
+            {
+                "linkedModelFile": {
+                    "linkedModelFileName": {"defaultValue": "A.mlmodelc"},
+                    "linkedModelSearchPath": {"defaultValue": ".:models"},
+                }
+            },
+            ir.LinkedModel("A.mlmodelc", ".:models"),
+            "a link to another model file",
+        ),
+        (
+            "serializedModel",
+            {"identifier": "some.framework", "model": b"abc"},
+            ir.SerializedModel("some.framework", 3),
+            "only be read by the framework that wrote it",
+        ),
     ],
-)  # fmt: skip
-def test_models_that_are_elsewhere(kind: str, parameters: Any, content: Any, sentence: str) -> None:
+)
+def test_linked_and_serialized_models(kind: str, parameters: Any, content: Any, sentence: str) -> None:
     spec = model_spec(kind, parameters, {"x": array_type(1)}, {"y": dictionary_type()})
     model = container.read(spec.SerializeToString())
     assert model.content == content

@@ -1,4 +1,4 @@
-"""How weights are kept: in halves, quantised, looked up in tables, packed bit by bit."""
+"""Encodings of weights: half precision, linear quantisation, lookup tables, bit packing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _product() -> NeuralNetworkBuilder:
 
 
 def _quantized(bits: int, mode: str = LINEAR) -> tuple[ir.Model, ir.Model]:
-    """A network whose weights coremltools has quantised, and the same after it has undone that."""
+    """Returns a network quantised by coremltools, and the same network dequantised by coremltools."""
     spec = _product().spec
     quantization_utils._quantize_nn_spec(spec.neuralNetwork, bits, mode)
     kept = container.read(spec.SerializeToString())
@@ -42,11 +42,11 @@ def _group(model: ir.Model) -> WeightGroup:
 
 
 @pytest.mark.parametrize("bits", range(1, 9))
-def test_linear_quantisation_by_channel(bits: int) -> None:
+def test_linear_quantisation_per_channel(bits: int) -> None:
     kept, plain = _quantized(bits)
     expected = coremlscope.predict(plain, {"x": X})["y"]
     np.testing.assert_allclose(coremlscope.predict(kept, {"x": X})["y"], expected, rtol=1e-4, atol=1e-5)
-    # Codes, rounded up to bytes, and a scale and a bias for each of five channels.
+    # Codes, rounded up to bytes, and one scale and one bias for each of five channels.
     assert _group(kept) == WeightGroup(f"affine uint{bits}", "fp32", 1, 30, -(-30 * bits // 8) + 40)
 
 
@@ -59,7 +59,7 @@ def test_look_up_tables(bits: int) -> None:
 
 
 @pytest.mark.parametrize("bits", range(1, 9))
-def test_codes_are_packed_as_coremltools_packs_them(bits: int) -> None:
+def test_packing_agrees_with_coremltools(bits: int) -> None:
     codes = np.random.default_rng(bits).integers(0, 1 << bits, 29).astype(np.uint8)
     packed = (
         codes if bits == 8 else quantization_utils._convert_array_to_nbit_quantized_bytes(codes, bits)
@@ -80,34 +80,74 @@ def test_dynamic_quantisation() -> None:
     codes = np.random.default_rng(0).integers(-127, 128, (5, 6)).astype(np.int8)
     builder = network({"x": X.shape}, exact=True)
     builder.add_inner_product(
-        "product", codes.tobytes(), None, 6, 5, False, "x", "y", int_8_dynamic_quantize=True,
-        is_quantized_weight=True, quantization_type="linear", nbits=8, quant_scale=np.array([0.02]),
-    )  # fmt: skip
+        "product",
+        W=codes.tobytes(),
+        b=None,
+        input_channels=6,
+        output_channels=5,
+        has_bias=False,
+        input_name="x",
+        output_name="y",
+        int_8_dynamic_quantize=True,
+        is_quantized_weight=True,
+        quantization_type="linear",
+        nbits=8,
+        quant_scale=np.array([0.02]),
+    )
     np.testing.assert_allclose(predict(builder, x=X), X @ (0.02 * codes.T), rtol=1e-4, atol=1e-5)
     assert _group(read(builder)) == WeightGroup("affine int8", "fp32", 1, 30, 34)
 
 
 def test_quantised_kernels_of_convolutions() -> None:
-    """The builder takes kernels as height, width, in, out, and writes out, in, height, width."""
+    """The builder takes kernels in the order height, width, in, out and writes out, in, height, width."""
     codes = np.random.default_rng(0).integers(0, 256, (2, 3, 1, 4)).astype(np.uint8)
     scale, bias = np.array([0.1, 0.2, 0.3, 0.4]), np.array([-1.0, 0.0, 1.0, 2.0])
     builder = network({"x": (1, 2, 3)})
     builder.add_convolution(
-        "conv", 1, 4, 2, 3, 1, 1, "valid", 1, codes.tobytes(), None, False, input_name="x", output_name="y",
-        quantization_type="linear", nbits=8, quant_scale=scale, quant_bias=bias,
-    )  # fmt: skip
+        "conv",
+        kernel_channels=1,
+        output_channels=4,
+        height=2,
+        width=3,
+        stride_height=1,
+        stride_width=1,
+        border_mode="valid",
+        groups=1,
+        W=codes.tobytes(),
+        b=None,
+        has_bias=False,
+        input_name="x",
+        output_name="y",
+        quantization_type="linear",
+        nbits=8,
+        quant_scale=scale,
+        quant_bias=bias,
+    )
     x = random(1, 2, 3)
     expected = ((codes * scale + bias)[:, :, 0] * x[0, :, :, None]).sum((0, 1))
     np.testing.assert_allclose(predict(builder, x=x), expected, rtol=1e-4)
 
 
-def test_deconvolutions_are_quantised_along_what_they_give() -> None:
+def test_deconvolutions_are_quantised_along_output_channels() -> None:
     weight = random(4, 3, 2, 2, seed=1)
     builder = network({"x": (4, 3, 3)})
     builder.add_convolution(
-        "up", 4, 3, 2, 2, 2, 2, "valid", 1, weight.transpose(2, 3, 0, 1), None, False, is_deconv=True,
-        input_name="x", output_name="y",
-    )  # fmt: skip
+        "up",
+        kernel_channels=4,
+        output_channels=3,
+        height=2,
+        width=2,
+        stride_height=2,
+        stride_width=2,
+        border_mode="valid",
+        groups=1,
+        W=weight.transpose(2, 3, 0, 1),
+        b=None,
+        has_bias=False,
+        is_deconv=True,
+        input_name="x",
+        output_name="y",
+    )
     spec = builder.spec
     quantization_utils._quantize_nn_spec(spec.neuralNetwork, 4, LINEAR)
     kept = container.read(spec.SerializeToString())
