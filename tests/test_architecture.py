@@ -126,8 +126,6 @@ _RETIRED_WORDS: Mapping[str, int] = {
     "src/coremlscope/measure/engine.py": 5,
     "src/coremlscope/measure/findings.py": 4,
     "src/coremlscope/measure/interleaved.py": 1,
-    "src/coremlscope/ops/control.py": 1,
-    "src/coremlscope/ops/view.py": 1,
     "src/coremlscope/render/difference.py": 2,
     "src/coremlscope/render/terminal/timing.py": 4,
     "src/coremlscope/results/files.py": 1,
