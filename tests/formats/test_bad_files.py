@@ -24,6 +24,7 @@ from coremlscope.formats import container, packaging
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
 from tests.support.constant_programs import constants_of, linear_model
+from tests.support.wire_format import field
 
 _SPEC = write_spec(linear_model(), write_immediate)
 _SPEC_PATH = "Data/com.apple.CoreML/model.mlmodel"
@@ -124,10 +125,10 @@ class TestNotAModel:
             container.read(os.devnull)
 
     def test_unreadable(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refuse(*_: object) -> bytes:
+        def fail(*_: object) -> bytes:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(Path, "read_bytes", refuse)
+        monkeypatch.setattr(Path, "read_bytes", fail)
         with pytest.raises(ModelError, match="cannot be read: Permission denied"):
             container.read(package)
 
@@ -249,12 +250,9 @@ class TestSpecification:
         """Deeply nested lists overflow neither the stack of protobuf nor that of the reader."""
         type_ = b"\x0a\x04\x08\x0b\x10\x00"
         for _ in range(depth):
-            inner = b"\x0a" + _varint(len(type_)) + type_
-            type_ = b"\x12" + _varint(len(inner)) + inner
-        value = b"\x12" + _varint(len(type_)) + type_
-        entry = b"\x0a\x01a\x12" + _varint(len(value)) + value
-        program = b"\x22" + _varint(len(entry)) + entry
-        data = b"\x08\x07\x12\x00\xb2\x1f" + _varint(len(program)) + program
+            type_ = field(2, field(1, type_))
+        entry = field(1, b"a") + field(2, field(2, type_))
+        data = b"\x08\x07\x12\x00" + field(502, field(4, entry))  # version, description, Model.mlProgram
         with pytest.raises(ModelError):
             container.read(data)
 
@@ -278,14 +276,6 @@ class TestSpecification:
         assert not huge.is_available
         with pytest.raises(MissingWeightsError):
             huge.numpy()
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes((*out, number))
 
 
 class TestPackage:

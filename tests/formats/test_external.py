@@ -14,6 +14,7 @@ from coremlscope.formats import container
 from coremlscope.formats.external import EXTERNAL_READERS
 from coremlscope.schema import message_class
 from tests.support.classical_specs import array_type, dictionary_type, model_spec
+from tests.support.wire_format import field
 
 _LANGUAGE = {"revision": 2, "language": "en-US", "modelParameterData": b"1234567"}
 _LABELS = {"vector": ["no", "yes"]}
@@ -104,23 +105,11 @@ def test_external_models_cannot_be_run(kind: str) -> None:
 def test_deeply_nested_pipelines_are_rejected() -> None:
     data = message_class("Model")(specificationVersion=1, identity={}).SerializeToString()
     for _ in range(1000):
-        inner = _field(1, data)  # Pipeline.models
-        data = b"\x08\x01\x12\x00" + _field(202, inner)  # version, description, Model.pipeline
+        inner = field(1, data)  # Pipeline.models
+        data = b"\x08\x01\x12\x00" + field(202, inner)  # version, description, Model.pipeline
     with pytest.raises(CorruptModelError) as caught:
         container.read(data)
     assert caught.value.hint
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    data = bytearray()
-    while number > 0x7F:
-        data.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*data, number])
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ _FEATURES = st.builds(
         ),
     ),
     st.booleans(),
-    st.sampled_from(["", "what it is"]),
+    st.sampled_from(["", "a description"]),
 )
 _FUNCTIONS = st.builds(
     ir.FunctionDescription,
@@ -257,10 +257,10 @@ class TestErrors:
             packaging.write_mlpackage(linear_model(), tmp_path / "nowhere" / "m.mlpackage")
 
     def test_read_only_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refuse(*_: object, **__: object) -> None:
+        def fail(*_: object, **__: object) -> None:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(Path, "mkdir", refuse)
+        monkeypatch.setattr(Path, "mkdir", fail)
         with pytest.raises(OutputError, match="cannot be written: Permission denied"):
             packaging.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import coremltools
@@ -141,6 +141,26 @@ class _Cell:
         return np.stack(ys), h, c
 
 
+def _add_lstm(
+    builder: NeuralNetworkBuilder,
+    cell: _Cell,
+    inputs: Sequence[str] = ("x", "h", "c"),
+    outputs: Sequence[str] = ("y", "h_out", "c_out"),
+    **options: Any,
+) -> None:
+    builder.add_unilstm(
+        "lstm",
+        W_h=cell.r,
+        W_x=cell.w,
+        b=cell.b,
+        hidden_size=WIDTH,
+        input_size=TAKEN,
+        input_names=list(inputs),
+        output_names=list(outputs),
+        **options,
+    )
+
+
 @pytest.mark.parametrize("exact", [False, True], ids=["sequences", "exact"])
 @pytest.mark.parametrize(
     "options",
@@ -160,15 +180,9 @@ def test_lstm(options: dict[str, Any], exact: bool) -> None:
     cell = _Cell(0)
     builder = _builder(["h", "c"], ["y", "h_out", "c_out"], exact=exact)
     inner, update, output = options.get("names", ("SIGMOID", "TANH", "TANH"))
-    builder.add_unilstm(
-        "lstm",
-        W_h=cell.r,
-        W_x=cell.w,
-        b=cell.b,
-        hidden_size=WIDTH,
-        input_size=TAKEN,
-        input_names=["x", "h", "c"],
-        output_names=["y", "h_out", "c_out"],
+    _add_lstm(
+        builder,
+        cell,
         inner_activation=inner,
         cell_state_update_activation=update,
         output_activation=output,
@@ -189,18 +203,7 @@ def test_lstm(options: dict[str, Any], exact: bool) -> None:
 def test_default_limit_of_a_cell_is_50() -> None:
     cell = _Cell(0)
     builder = _builder(["h", "c"], ["y", "h_out", "c_out"], exact=True)
-    builder.add_unilstm(
-        "lstm",
-        W_h=cell.r,
-        W_x=cell.w,
-        b=cell.b,
-        hidden_size=WIDTH,
-        input_size=TAKEN,
-        input_names=["x", "h", "c"],
-        output_names=["y", "h_out", "c_out"],
-        output_all=True,
-        cell_clip_threshold=0.0,
-    )
+    _add_lstm(builder, cell, output_all=True, cell_clip_threshold=0.0)
     x, h, c = _random(STEPS, BATCH, TAKEN), _random(1, BATCH, WIDTH), np.full((1, BATCH, WIDTH), 300.0)
     found = _predict(_read(builder), {"x": x, "h": h, "c": c})
     np.testing.assert_allclose(found["c_out"][0], cell.run(x, h[0], c[0], clip=50.0)[2], rtol=1e-4)
@@ -209,7 +212,7 @@ def test_default_limit_of_a_cell_is_50() -> None:
 def test_unreachable_limit_is_omitted() -> None:
     cell = _Cell(0)
     builder = _builder([], ["y"], exact=True)
-    builder.add_unilstm("lstm", cell.r, cell.w, cell.b, WIDTH, TAKEN, ["x"], ["y"], cell_clip_threshold=50.0)
+    _add_lstm(builder, cell, ["x"], ["y"], cell_clip_threshold=50.0)
     model = _read(builder)
     assert isinstance(model.content, ir.Program)
     (lstm,) = (op for op in model.content.functions["main"].graph.ops if op.type == "lstm")
@@ -265,16 +268,7 @@ def test_bidirectional_lstm(is_alike: bool, whole: bool) -> None:
 def test_optional_states_are_zeros() -> None:
     cell = _Cell(0)
     builder = _builder(["h", "c"], ["y", "h_out", "c_out"], exact=False)
-    builder.add_unilstm(
-        "lstm",
-        W_h=cell.r,
-        W_x=cell.w,
-        b=cell.b,
-        hidden_size=WIDTH,
-        input_size=TAKEN,
-        input_names=["x", "h", "c"],
-        output_names=["y", "h_out", "c_out"],
-    )
+    _add_lstm(builder, cell)
     for feature in builder.spec.description.input[1:]:
         feature.type.isOptional = True
     model = _read(builder)
@@ -290,7 +284,7 @@ def test_optional_states_are_zeros() -> None:
 def test_half_precision_weights() -> None:
     cell = _Cell(0)
     builder = _builder([], ["y"], exact=True)
-    builder.add_unilstm("lstm", cell.r, cell.w, cell.b, WIDTH, TAKEN, ["x"], ["y"])
+    _add_lstm(builder, cell, ["x"], ["y"])
     half = quantize_weights(coremltools.models.MLModel(builder.spec, skip_model_load=True), 16)
     spec = half if hasattr(half, "SerializeToString") else half.get_spec()
     x, zeros = _random(STEPS, BATCH, TAKEN), np.zeros((BATCH, WIDTH))
