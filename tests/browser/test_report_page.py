@@ -1,4 +1,4 @@
-"""The report page in a browser, with the network off: what it shows is what the JSON says."""
+"""The report page in a browser without network access: it shows the content of the JSON payload."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_no_serious_accessibility_issue(drive: Drive, looped: Profile, tmp_path:
 
 
 def test_only_rows_in_view_are_in_the_page(drive: Drive, tmp_path: Path) -> None:
-    """Ten thousand operations: the table holds as many rows as fit, before, while and after scrolling."""
+    """Of ten thousand operations, only the visible rows are rendered before, during and after scrolling."""
     seen = drive("speed", write(tmp_path, large_profile(10_000)))
     assert seen["complaints"] == []
     assert seen["rowsInPage"] < 100
@@ -161,7 +161,7 @@ def test_only_rows_in_view_are_in_the_page(drive: Drive, tmp_path: Path) -> None
 
 @pytest.mark.long
 def test_large_models_are_quick(drive: Drive, tmp_path: Path) -> None:
-    """On an idle machine; the median of three, as a browser's first second varies."""
+    """On an idle machine; the median of three runs, because the first second of a browser varies."""
     page = write(tmp_path, large_profile(10_000))
     seen = [drive("speed", page) for _ in range(3)]
     assert statistics.median(one["seconds"] for one in seen) < 2
@@ -169,7 +169,7 @@ def test_large_models_are_quick(drive: Drive, tmp_path: Path) -> None:
 
 
 def test_pipelines_and_classical_models_have_pages(drive: Drive, tmp_path: Path) -> None:
-    """Each stage of a pipeline stands with its time, or with why it was not run."""
+    """Each pipeline stage has its time or the reason why it was not run."""
     stages = (
         StageTiming("model0", "glmRegressor", "", 1e-5, 2e-6, 8e-6),
         StageTiming("model1", "soundAnalysisPreprocessing", "is a part of the system"),
@@ -186,7 +186,7 @@ def test_pipelines_and_classical_models_have_pages(drive: Drive, tmp_path: Path)
 
 
 def test_older_profiles_and_models_have_pages(drive: Drive, tmp_path: Path) -> None:
-    """Without plans, edges and live memory the page shows what is left."""
+    """The page works without plans, edges and live memory."""
     data = json.loads(json.dumps(plain(small_profile().to_json())))
     for column in ("layer", "layer_type", "inputs", "live_bytes", "kernel"):
         del data["ops"][column]

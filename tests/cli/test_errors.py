@@ -10,7 +10,7 @@ from coremlscope.cli import COMMANDS, main, terminal
 
 
 def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    """Exit code, sentence and hint; nothing else may be printed."""
+    """Exit code, message and hint; fails if anything else is printed."""
     code = main(arguments)
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -57,7 +57,7 @@ def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int,
         ("run", "SCRIPT.py is missing", "see `coremlscope run --help`"),
         ("run nowhere.py", "there is no script nowhere.py", "check the path"),
     ],
-)  # fmt: skip
+)
 def test_usage(line: str, error: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert fail(line.split(), capsys) == (2, error, hint)
 
@@ -73,8 +73,10 @@ def test_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_inputs(sample: Path, photo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = str(sample)
     assert fail(["predict", model, "--input", f"imag={photo}"], capsys) == (
-        4, "the model has no input 'imag'", "did you mean 'image'?",
-    )  # fmt: skip
+        4,
+        "the model has no input 'imag'",
+        "did you mean 'image'?",
+    )
     assert fail(["predict", model], capsys)[:2] == (4, "the input 'image' (image RGB 32×32) is missing")
     code, _, hint = fail(["predict", model, "--input", f"image={photo.with_name('phot.png')}"], capsys)
     assert (code, hint) == (4, f"did you mean {photo}?")
@@ -108,8 +110,10 @@ def test_unwritable_reports_stop_before_the_work(
     monkeypatch.setattr("coremlscope.api.read", lambda path: pytest.fail("the work began"))
     report = tmp_path / "no" / "r.md"
     assert fail(["profile", str(sample), "-o", str(report)], capsys) == (
-        8, f"{report} cannot be written: there is no folder {report.parent}", "make the folder first",
-    )  # fmt: skip
+        8,
+        f"{report} cannot be written: there is no folder {report.parent}",
+        "make the folder first",
+    )
     assert fail(["predict", str(sample), "--json", str(tmp_path)], capsys)[0] == 8
 
 
@@ -162,11 +166,14 @@ def test_plain_characters(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("variables", "is_terminal", "expected"),
     [
-        ({}, True, True), ({}, False, False), ({"TERM": "dumb"}, True, False),
+        ({}, True, True),
+        ({}, False, False),
+        ({"TERM": "dumb"}, True, False),
         ({"NO_COLOR": "1"}, True, False),
-        ({"FORCE_COLOR": "1"}, False, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False, False),
     ],
-)  # fmt: skip
+)
 def test_colour(
     variables: dict[str, str], is_terminal: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""The verbs on pipelines: one whose first stage is Apple's, and one that is whole."""
+"""Commands on pipelines: one whose first stage is provided by Apple's systems, and a complete one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PRINT = {"multiArrayType": {"shape": [3], "dataType": 65600}}
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What Create ML makes of a classifier of images: Apple's network, then a linear model."""
+    """An image classifier as Create ML writes it: Apple's feature extractor, then a linear model."""
     last = classifier([[1, 2, 3]], [0.5], ["cat", "dog"])
     for feature in last.description.input:
         feature.name = "print"
@@ -30,10 +30,11 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     first = {
         "specificationVersion": 3,
         "description": {
-            "input": [{"name": "image", "type": _IMAGE}], "output": [{"name": "print", "type": _PRINT}],
+            "input": [{"name": "image", "type": _IMAGE}],
+            "output": [{"name": "print", "type": _PRINT}],
         },
         "visionFeaturePrint": {"scene": {"version": 1}},
-    }  # fmt: skip
+    }
     spec = message_class("Model")(
         specificationVersion=3,
         description=described,
@@ -46,7 +47,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(scenes: Path) -> Path:
-    """The linear model alone, in a pipeline."""
+    """A pipeline of the linear model alone."""
     spec = message_class("Model").FromString(scenes.read_bytes())
     models = spec.pipelineClassifier.pipeline.models
     del models[0]
@@ -69,8 +70,9 @@ def test_profile(scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "model0 Vision feature print not run" in " ".join(text.split())
     told = json.loads(reports[0].read_text())
     assert [(stage["name"], bool(stage["absent"])) for stage in told["stages"]] == [
-        ("model0", True), ("model1", False),
-    ]  # fmt: skip
+        ("model0", True),
+        ("model1", False),
+    ]
     assert "| model1 | " in reports[1].read_text()
 
 
@@ -101,7 +103,7 @@ def test_inspect_plan_and_export(
 
 
 def test_damaged_pipelines_are_errors_or_models(whole: Path) -> None:
-    """A bit flipped in every fifth byte: one sentence, or a model that predicts."""
+    """Flips a bit in every fifth byte: the result is a one-line error or a model that predicts."""
     data = whole.read_bytes()
     outcomes, sentences = set(), []
     for place in range(0, len(data), 5):

@@ -112,7 +112,7 @@ def test_predict_to_files(
     assert main(["predict", str(doubler), *inputs, "-o", str(folder), "--resize", "scale-fill"]) == 0
     assert "wrote" in capsys.readouterr().err
     np.testing.assert_array_equal(np.load(folder / "twice_row.npy"), [[2, 4, 6]])
-    # The optional input took its default.
+    # The optional input has its default value.
     np.testing.assert_array_equal(np.load(folder / "twice_more.npy"), [8])
     picture = Image.open(folder / "twice_picture.png")
     assert (picture.size, picture.getpixel((0, 0))) == ((6, 4), (20, 40, 255, 255))
@@ -166,9 +166,13 @@ def test_export(doubler: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
         for info in (*model.graph.input, *model.graph.output)
     }
     assert shapes == {
-        "picture": [1, 3, 4, 6], "row": [1, 5], "more": [1],
-        "twice_picture": [1, 3, 4, 6], "twice_row": [1, 5], "twice_more": [1],
-    }  # fmt: skip
+        "picture": [1, 3, 4, 6],
+        "row": [1, 5],
+        "more": [1],
+        "twice_picture": [1, 3, 4, 6],
+        "twice_row": [1, 5],
+        "twice_more": [1],
+    }
     properties = {entry.key: entry.value for entry in model.metadata_props}
     assert properties["author"] == "somebody"
     assert properties["key"] == "value"

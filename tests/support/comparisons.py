@@ -1,4 +1,4 @@
-"""Profiles that differ in known ways, made by hand."""
+"""Synthetic profiles with known differences."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from coremlscope.compare.profiles import Comparison, compare_profiles
 from coremlscope.results.profile import Group, OpTable, Phase, Profile
 from tests.support.profiles import small_profile
 
-#: Twelve rounds of two predictions; in the second half the machine is three times as slow.
+#: Twelve rounds of two predictions each; in the second half the machine is three times slower.
 ROUNDS = [(0.0010 * pace, 0.0011 * pace) for pace in (1, 1.01, 0.99, 1, 1.02, 1) * 2]
 DRIFT = [1] * 6 + [3] * 6
 
 
 def rounds(factor: float) -> list[tuple[float, ...]]:
-    """The rounds of a model that is slower by a factor."""
+    """The rounds of a model with all times multiplied by a factor."""
     return [
         tuple(seconds * factor * drift for seconds in round_)
         for round_, drift in zip(ROUNDS, DRIFT, strict=True)
@@ -22,7 +22,7 @@ def rounds(factor: float) -> list[tuple[float, ...]]:
 
 
 def timed(profile: Profile, **factors: float) -> Profile:
-    """The profile with intervals of 2 % around its groups, some of them slower by a factor."""
+    """The profile with ±2 % intervals for its groups, some of which are slower by a factor."""
     groups = []
     for group in profile.groups:
         wall = group.wall_s * factors.get(group.label.split(" ")[0], 1.0)
@@ -31,13 +31,21 @@ def timed(profile: Profile, **factors: float) -> Profile:
 
 
 def changed() -> Profile:
-    """The made-up profile after its convolution was slowed down and its cast replaced by two operations."""
+    """The synthetic profile with a slower convolution and two operations in place of its cast."""
     profile = timed(small_profile(), conv=1.5)
     rows = [row for row in profile.ops if row.name != "probabilities"]
     new = dataclasses.replace(rows[-1], id="main/600", type="relu", name="new", group=4, status="timed")
     rows = [dataclasses.replace(row, name="scaled") if row.id == "main/1" else row for row in rows]
     model = dataclasses.replace(profile.model, path="models/after.mlpackage", size_bytes=1_000_000)
-    extra = Group("relu", ("main/600",), 0.00005, 0.05, (("main/600/Relu", "Relu"),), 0.00004, 0.00006)
+    extra = Group(
+        label="relu",
+        op_ids=("main/600",),
+        wall_s=0.00005,
+        share=0.05,
+        engine_nodes=(("main/600/Relu", "Relu"),),
+        low_s=0.00004,
+        high_s=0.00006,
+    )
     return dataclasses.replace(
         profile,
         model=model,
@@ -49,5 +57,5 @@ def changed() -> Profile:
 
 
 def small_comparison() -> Comparison:
-    """Two versions of the made-up profile, timed in turns: the second takes 1.4 times as long."""
+    """Two versions of the synthetic profile with interleaved timing: the second takes 1.4 times as long."""
     return compare_profiles([timed(small_profile()), changed()], rounds=[rounds(1), rounds(1.4)])

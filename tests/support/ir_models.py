@@ -1,4 +1,4 @@
-"""Whole models written by hand: small, and with what a test is about."""
+"""Small models in the intermediate representation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def adder(flexibility: ir.ShapeFlexibility | None = None) -> ir.Model:
 
 
 def accumulator() -> ir.Model:
-    """Adds `x` to the fp16 state `total` and gives it."""
+    """Adds `x` to the fp16 state `total` and returns it times 10."""
     type_ = ir.TensorType(ir.DType.FP16, (2,))
     x, before, after = (ir.Value(name, type_) for name in ("x", "before", "after"))
     y = ir.Value("y", type_)
@@ -80,9 +80,11 @@ def accumulator() -> ir.Model:
     state = ir.Feature("total", ir.StateFeature(ir.ArrayFeature(dtype=ir.DType.FP16, shape=(2,))))
     fp16 = ir.DType.FP16
     return model(
-        [array_feature("x", (2,), fp16)], [array_feature("y", (2,), fp16)],
-        {"main": ir.Graph(name="main", inputs=(x, total), ops=ops, outputs=(y,))}, [state],
-    )  # fmt: skip
+        [array_feature("x", (2,), fp16)],
+        [array_feature("y", (2,), fp16)],
+        {"main": ir.Graph(name="main", inputs=(x, total), ops=ops, outputs=(y,))},
+        [state],
+    )
 
 
 def perceptron(seed: int = 0, *, units: int = 64) -> ir.Model:
@@ -120,7 +122,7 @@ class Absent:
 
 
 def absent_weights(given: ir.Model) -> ir.Model:
-    """The model with the content of its constants of rank 2 gone."""
+    """The model with absent weights for its constants of rank 2."""
     assert isinstance(given.content, ir.Program)
 
     def gone(op: ir.Op) -> ir.Op:

@@ -1,4 +1,4 @@
-"""Matrices with round numbers, made by hand."""
+"""Synthetic matrices with round numbers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,26 @@ SETTINGS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_o
 def _forecasts(scale: float) -> tuple[Forecast, ...]:
     return tuple(
         Forecast(
-            "iPhone 15 Pro", "iOS 18", setting, Figure(*[0.0005 * scale] * 3, "planned"),
-            Figure(0.001 * scale, 0.0007 * scale, 0.0014 * scale, "estimated"),
-            "calibrated" if scale < 2 else "extrapolated",
+            device="iPhone 15 Pro",
+            os="iOS 18",
+            compute_units=setting,
+            planned_s=Figure(*[0.0005 * scale] * 3, "planned"),
+            latency=Figure(0.001 * scale, 0.0007 * scale, 0.0014 * scale, "estimated"),
+            basis="calibrated" if scale < 2 else "extrapolated",
         )
         for setting in SETTINGS
-    )  # fmt: skip
+    )
 
 
 def host_matrix() -> Matrix:
-    """Off a Mac: two models on this host, one of which cannot be planned, and one that is none."""
-    timing = Timing("scripted 1.0 on Example 9000, 2 threads", "", "", Phase((0.02,)), Phase((0.001, 0.003)))
+    """Off a Mac: models on this host, of which one cannot be planned and one is not a model."""
+    timing = Timing(
+        by="scripted 1.0 on Example 9000, 2 threads",
+        compute_units="",
+        power_mode="",
+        load=Phase((0.02,)),
+        predict=Phase((0.001, 0.003)),
+    )
     rows = (
         MatrixRow("a-model-with-a-rather-long-name.mlpackage", (timing,), _forecasts(1)),
         MatrixRow("b.mlpackage", (timing,), (), (Problem("plan and estimate", "no operations", "", 5),)),
@@ -34,7 +43,7 @@ def host_matrix() -> Matrix:
 
 
 def mac_matrix() -> Matrix:
-    """On a Mac whose power mode was changed between the models, and that was interrupted."""
+    """On a Mac with a power mode that changed between the models; the run was interrupted."""
 
     def timings(mode: str, settings: tuple[ComputeUnits, ...]) -> tuple[Timing, ...]:
         phases = Phase((0.02,)), Phase((0.001, 0.003))

@@ -1,4 +1,4 @@
-"""A profile with a device's plan beside it, made by hand."""
+"""Synthetic profiles with the plan of a device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ BACKENDS = {"ane": "neural_engine", "mps_graph": "gpu", "bnns": "cpu"}
 def device_plan(device: str = "M1", *, slow: float = 1.0) -> DevicePlan:
     """Six operations and an inserted one: the convolution and its clip on the Neural Engine, the rest on the
     CPU, the cast behind it unknown. Costs there grow with `slow`."""
-    reason = PlanReason("neural_engine", "ne-odd", "too odd", "make it even", "", "measured", "somewhere")
+    reason = PlanReason(
+        unit="neural_engine",
+        rule="ne-odd",
+        text="too odd",
+        fix="make it even",
+        core_ml="",
+        confidence="measured",
+        source="somewhere",
+    )
     #          mul   cast  conv  clip  linear cast  inserted
     ane = (None, None, 0.25 * slow, 0.125 * slow, None, None, None)
     bnns = (0.5, 0.0, 4.0, 2.0, 1.0, None, 0.0)
@@ -26,12 +34,29 @@ def device_plan(device: str = "M1", *, slow: float = 1.0) -> DevicePlan:
     ]
     yes_on_engine = (0, 0, 1, 1, 0, -1, 0)
     return DevicePlan(
-        device, device.lower(), "macOS 15", "M1, macOS 14.5", (), ("cpu", "gpu", "neural_engine"),
-        BACKENDS, (InsertedOp("main/input", "tensor_buffer_to_tensor", "main", ("tensor<fp32, [1]>",), 0),),
-        {"cpu": (1, 1, 1, 1, 1, -1, 1), "gpu": (0,) * 7, "neural_engine": yes_on_engine},
-        {"ane": ane, "mps_graph": (None,) * 7, "bnns": bnns}, (reason,), ((0,), (), (), (), (0,), (), ()),
-        ((),) * 7, tuple(settings),
-    )  # fmt: skip
+        device=device,
+        chip=device.lower(),
+        os="macOS 15",
+        cost_model="M1, macOS 14.5",
+        notes=(),
+        units=("cpu", "gpu", "neural_engine"),
+        backends=BACKENDS,
+        inserted=(
+            InsertedOp(
+                id="main/input",
+                type="tensor_buffer_to_tensor",
+                function="main",
+                outputs=("tensor<fp32, [1]>",),
+                before=0,
+            ),
+        ),
+        supported={"cpu": (1, 1, 1, 1, 1, -1, 1), "gpu": (0,) * 7, "neural_engine": yes_on_engine},
+        cost_ms={"ane": ane, "mps_graph": (None,) * 7, "bnns": bnns},
+        reasons=(reason,),
+        why=((0,), (), (), (), (0,), (), ()),
+        advice=((),) * 7,
+        settings=tuple(settings),
+    )
 
 
 def _setting(
@@ -40,15 +65,28 @@ def _setting(
     seconds = (0.0005, 0.00025 * slow if name == "all" else 0.004, 0.001)
     total = sum(seconds)
     estimate = SettingEstimate(
-        Figure(total, total * 0.9, total * 1.1, "estimated"), "calibrated", "compute",
-        {"compute": total}, {"cpu": 0.8, "neural_engine": 0.2}, switches, seconds,
-        (0, 2 if name == "all" else 0, 0), ("compute", "weights", "compute"),
-    )  # fmt: skip
-    return SettingPlan(name, total_ms, switches, backend, {"cpu": (None,) * 7}, estimate)
+        latency=Figure(total, total * 0.9, total * 1.1, "estimated"),
+        basis="calibrated",
+        bound="compute",
+        parts={"compute": total},
+        placement={"cpu": 0.8, "neural_engine": 0.2},
+        switches=switches,
+        kernel_s=seconds,
+        kernel_unit=(0, 2 if name == "all" else 0, 0),
+        kernel_bound=("compute", "weights", "compute"),
+    )
+    return SettingPlan(
+        compute_units=name,
+        total_ms=total_ms,
+        switches=switches,
+        backend=backend,
+        detour_ms={"cpu": (None,) * 7},
+        estimate=estimate,
+    )
 
 
 def planned_profile(device: str = "M1", *, slow: float = 1.0) -> Profile:
-    """The made-up profile with a plan."""
+    """The synthetic profile with a plan."""
     profile = small_profile()
     ops = dataclasses.replace(profile.ops, kernel=(0, None, 1, 1, 2, None))
     return dataclasses.replace(profile, ops=ops, plans=(device_plan(device, slow=slow),))

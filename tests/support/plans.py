@@ -1,4 +1,4 @@
-"""A plan whose verdicts and costs are made up."""
+"""A plan with synthetic verdicts and costs."""
 
 from __future__ import annotations
 
@@ -21,19 +21,29 @@ _EVERY: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_onl
 
 _SOURCE = "somebody/measurements"
 _INT = Reason(
-    NEURAL_ENGINE,
-    "ne-int32",
-    "int32 tensors: x is int32",
-    "keep the counting outside the model",
-    "measured",
-    _SOURCE,
+    unit=NEURAL_ENGINE,
+    rule="ne-int32",
+    text="int32 tensors: x is int32",
+    fix="keep the counting outside the model",
+    confidence="measured",
+    source=_SOURCE,
 )
-_GPU = Reason(GPU, "gpu-odd", "the GPU does not run this", "", "anecdotal", _SOURCE)
-_SLOW = Reason(NEURAL_ENGINE, "ne-slow", "a slow layout", "transpose less", "documented", _SOURCE, "advises")
+_GPU = Reason(
+    unit=GPU, rule="gpu-odd", text="the GPU does not run this", fix="", confidence="anecdotal", source=_SOURCE
+)
+_SLOW = Reason(
+    unit=NEURAL_ENGINE,
+    rule="ne-slow",
+    text="a slow layout",
+    fix="transpose less",
+    confidence="documented",
+    source=_SOURCE,
+    effect="advises",
+)
 
 
 def small_plan(*, every: bool = False) -> Plan:
-    """Six operations: most on the Neural Engine, two integers on the CPU, one that nobody knows."""
+    """Six operations: most on the Neural Engine, two of integers on the CPU, one unknown."""
     kinds = ("relu", "abs", "sign", "square", "sqrt", "exp")
     x = given = graphs.value("image", _TYPE)
     ops = []
@@ -48,7 +58,13 @@ def small_plan(*, every: bool = False) -> Plan:
     verdicts = {node.id: _verdicts(node) for node in graph.walk()}
     settings = _EVERY if every else _EVERY[:1]
     plan = place(graph, verdicts, _prices, _TRANSITION_COSTS, settings)
-    return Plan(find_device("m1", "15"), settings, {"main": plan}, "M1, macOS 14.5", ("a remark",))
+    return Plan(
+        device=find_device("m1", "15"),
+        settings=settings,
+        functions={"main": plan},
+        basis="M1, macOS 14.5",
+        notes=("a remark",),
+    )
 
 
 def _verdicts(node: Node) -> Mapping[ComputeUnit, Verdict]:

@@ -1,4 +1,4 @@
-"""A profile with numbers of round sizes, made by hand."""
+"""A synthetic profile with round numbers."""
 
 from __future__ import annotations
 
@@ -22,44 +22,83 @@ def small_summary(*, list_ops: bool = False) -> ModelSummary:
     )
 
 
+_GROUPS = (
+    Group(label="mul", op_ids=("main/1",), wall_s=0.0001, share=0.1, engine_nodes=(("main/1/Mul:0", "Mul"),)),
+    Group(
+        label="conv + clip",
+        op_ids=("main/13", "main/16"),
+        wall_s=0.0006,
+        share=0.6,
+        engine_nodes=(("fused main/13/Conv:0", "FusedConv"),),
+    ),
+    Group(
+        label="ReorderOutput (added by the engine)",
+        op_ids=(),
+        wall_s=0.0001,
+        share=0.1,
+        engine_nodes=(("reorder", "ReorderOutput"),),
+    ),
+    Group(
+        label="linear",
+        op_ids=("main/542",),
+        wall_s=0.0002,
+        share=0.2,
+        engine_nodes=(("main/542/Gemm:0", "Gemm"),),
+    ),
+)
+
+
 def small_profile() -> Profile:
-    """The first operations of the sample: two alone, a fused pair, one folded, a node of the engine's own."""
+    """The first operations of the sample: two alone, a fused pair, one folded, and one engine-made node."""
     summary = small_summary(list_ops=True)
-    groups = (
-        Group("mul", ("main/1",), 0.0001, 0.1, (("main/1/Mul:0", "Mul"),)),
-        Group("conv + clip", ("main/13", "main/16"), 0.0006, 0.6, (("fused main/13/Conv:0", "FusedConv"),)),
-        Group("ReorderOutput (added by the engine)", (), 0.0001, 0.1, (("reorder", "ReorderOutput"),)),
-        Group("linear", ("main/542",), 0.0002, 0.2, (("main/542/Gemm:0", "Gemm"),)),
-    )
-    owners = {op_id: index for index, group in enumerate(groups) for op_id in group.op_ids}
+    owners = {op_id: index for index, group in enumerate(_GROUPS) for op_id in group.op_ids}
     rows = []
     for op in summary.op_list:
         group = owners.get(op.id, -1)
         if group < 0 and op.type != "cast":
             continue
-        status = "folded" if group < 0 else "timed" if len(groups[group].op_ids) == 1 else "fused"
-        work = (op.flops, op.read_bytes, op.written_bytes, op.weight_bytes)
-        rows.append(OpRow(op.id, op.type, op.name, "main", op.outputs, *work, group, status))
+        rows.append(
+            OpRow(
+                id=op.id,
+                type=op.type,
+                name=op.name,
+                function="main",
+                outputs=op.outputs,
+                flops=op.flops,
+                read_bytes=op.read_bytes,
+                written_bytes=op.written_bytes,
+                weight_bytes=op.weight_bytes,
+                group=group,
+                status="folded" if group < 0 else "timed" if len(_GROUPS[group].op_ids) == 1 else "fused",
+            )
+        )
     return Profile(
-        dataclasses.replace(summary, op_list=()),
-        Host(
-            "Example 9000",
-            4,
-            "Linux 6 (x86_64)",
-            "3.12.1",
-            "scripted",
-            "1.0",
-            2,
-            "scripted 1.0 on Example 9000",
+        model=dataclasses.replace(summary, op_list=()),
+        host=Host(
+            processor="Example 9000",
+            cores=4,
+            os="Linux 6 (x86_64)",
+            python="3.12.1",
+            engine="scripted",
+            engine_version="1.0",
+            threads=2,
+            label="scripted 1.0 on Example 9000",
         ),
-        Request(compute_units="cpu_and_ne", function="main"),
-        Phase((0.2, 0.25, 0.3), (0.5,)),
-        Phase((0.02,)),
-        Phase((0.0011, 0.0012, 0.0013, 0.0014), (0.002, 0.0015)),
-        NodeTiming(30, 3, 0.0013, 0.0010, 0.0003, 0.0001),
-        OpTable.of(iter(rows)),
-        groups,
-        (
+        request=Request(compute_units="cpu_and_ne", function="main"),
+        compile=Phase((0.2, 0.25, 0.3), (0.5,)),
+        load=Phase((0.02,)),
+        predict=Phase((0.0011, 0.0012, 0.0013, 0.0014), (0.002, 0.0015)),
+        nodes=NodeTiming(
+            iterations=30,
+            warmups=3,
+            run_s=0.0013,
+            nodes_s=0.0010,
+            node_overhead_s=0.0003,
+            profiler_overhead_s=0.0001,
+        ),
+        ops=OpTable.of(iter(rows)),
+        groups=_GROUPS,
+        findings=(
             Finding(id="first", severity="info", text="Something to know.", hint="what to do"),
             Finding(
                 id="second",
