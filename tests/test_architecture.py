@@ -68,10 +68,6 @@ _UNFORMATTED: Mapping[str, int] = {
     "src/coremlscope/results/profile.py": 2,
     "src/coremlscope/server/jobs.py": 1,
     "src/coremlscope/server/store.py": 1,
-    "tests/browser/conftest.py": 1,
-    "tests/cli/test_errors.py": 4,
-    "tests/cli/test_pipelines.py": 2,
-    "tests/cli/test_verbs.py": 1,
     "tests/describe/test_model.py": 2,
     "tests/describe/test_weights.py": 3,
     "tests/forecast/test_estimating.py": 1,
@@ -84,11 +80,6 @@ _UNFORMATTED: Mapping[str, int] = {
     "tests/render/test_pipelines.py": 1,
     "tests/render/test_renderers.py": 1,
     "tests/render/test_trace.py": 4,
-    "tests/support/ir_models.py": 1,
-    "tests/support/large_profiles.py": 6,
-    "tests/support/matrices.py": 1,
-    "tests/support/planned_profiles.py": 2,
-    "tests/support/programs.py": 1,
 }
 
 #: Retired words.
@@ -132,9 +123,6 @@ _RETIRED_WORDS: Mapping[str, int] = {
     "tests/golden/profile_80.txt": 1,
     "tests/measure/test_engine.py": 1,
     "tests/server/test_app.py": 2,
-    "tests/support/comparisons.py": 3,
-    "tests/support/planned_profiles.py": 1,
-    "tests/support/plans.py": 1,
 }
 
 #: Modules whose names differ from that of another module of their folder by a suffix only.
