@@ -10,7 +10,7 @@ import pytest
 
 
 def pytest_collection_finish() -> None:
-    """Exempts everything imported so far from garbage collection.
+    """Exempts all imported modules from garbage collection.
 
     coremltools collects garbage after each conversion, and a walk over all imported modules would take longer
     than the conversion itself.
@@ -21,7 +21,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def corpus(pytestconfig: pytest.Config) -> Path:
-    """The folder of real models beside the checkout; tests that need it are skipped where it is absent."""
+    """The folder of real models beside the checkout; skips the test if it is absent."""
     folder = pytestconfig.rootpath.parent / "shared" / "corpus"
     if not (folder / "index.csv").is_file():
         pytest.skip(f"no corpus at {folder}")
@@ -30,7 +30,7 @@ def corpus(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _plain_output() -> Iterator[None]:
-    """Screens are 100 columns wide and plain, whatever the terminal and the environment of the run say."""
+    """Makes output 100 columns wide and plain, independently of the terminal and the environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", "100")
         for name in ("FORCE_COLOR", "NO_COLOR"):

@@ -170,19 +170,19 @@ _OTHERS = ("float16", "int8", "uint8", "int16", "uint16")
 
 
 def lacking_kernels() -> str:
-    """The page on what the engine's kernels lack and what stands in."""
+    """Returns the page on missing kernels and their replacements."""
     summary, *more = (inspect.getdoc(kernels) or "").split("\n\n")
-    lines = [f"| operator | {' | '.join(_CARRIED)} | not carried, lacking |", "|---|" + "---|" * 6]
+    lines = [f"| operator | {' | '.join(_CARRIED)} | not carried, missing |", "|---|" + "---|" * 6]
     for form, types in sorted(kernels.LACKING.items()):
         name, _, attribute = form.rstrip("]").partition("[")
         ways = [_way(name, attribute, dtype) if dtype in types else "" for dtype in _CARRIED]
         others = ", ".join(dtype for dtype in _OTHERS if dtype in types)
         lines.append(f"| {f'{name}, `{attribute}`' if attribute else name} | {' | '.join(ways)} | {others} |")
     explained = (
-        "An empty cell means that there is a kernel. A type is what a node goes through instead, and – means "
-        "that no operation is lowered to that node. Operators that are not listed lack nothing."
+        "An empty cell means that there is a kernel. A type is the one to which inputs are cast instead, and "
+        "– means that no operation is lowered to that node. Operators that are not listed have all kernels."
     )
-    parts = [_WRITTEN, "# Kernels that are lacking", summary, *more, explained, "\n".join(lines)]
+    parts = [_WRITTEN, "# Missing kernels", summary, *more, explained, "\n".join(lines)]
     return "\n\n".join(part.replace("`emit.carry`", "see [numerics](numerics.md)") for part in parts) + "\n"
 
 

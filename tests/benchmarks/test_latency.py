@@ -1,4 +1,4 @@
-"""The data that latency is calibrated on, and the parameters that follow from it."""
+"""The calibration data of the latency model, and the fitted parameters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_is_shipped_is_what_was_fitted(unit: ComputeUnit) -> None:
         if not prior.spread:
             assert value == pytest.approx(prior.value, rel=1e-3), name
         else:
-            # Data may move a parameter, not carry it away from what micro-benchmarks say.
+            # Data may adjust a parameter, but not far from its value in micro-benchmarks.
             assert abs(np.log(value / prior.value)) < 4 * prior.spread, name
 
 
@@ -112,7 +112,7 @@ def test_no_estimate_can_rank_the_publications_of_a15_better_than_their_centre()
 
 
 def held_out(noise: float, seed: int = 0) -> list[HeldOut]:
-    """Measurements of A14 and A15, with estimates that are off at random."""
+    """Measurements on A14 and A15 with random estimation errors."""
     chosen = [m for m in choose(load_measurements(), NEURAL_ENGINE) if m.chip in ("a14", "a15")]
     draw = np.random.default_rng(seed)
     off = np.exp(draw.normal(0, noise, (len(chosen), 3)))
@@ -126,7 +126,7 @@ def test_spreads_hold_what_they_aim_at() -> None:
     for estimate in (lambda h: h.without_publication, lambda h: h.without_family):
         assert 0.75 < coverage(held, estimate, lambda h: spread) < 0.9
     inherited = replace(spread, by_chip={})
-    # Chips that inherit are never taken to be better known than those that were measured.
+    # Chips that inherit parameters never have smaller errors than the measured ones.
     assert spread.extrapolated >= max(spread.by_chip.values())
     assert coverage(held, lambda h: h.without_chip, lambda h: inherited) > 0.8
     narrow = Spread(

@@ -1,4 +1,4 @@
-"""What is known of latency from elsewhere must come out of the estimates, on networks that were published."""
+"""Latency estimates of published networks against published measurements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support import programs
 
 NETWORKS = load_networks()
 ANY = load_measurements()[0]
-#: Of 0.7 to 1.1 ms on A14, by several publications.
+#: Several publications report 0.7 to 1.1 ms on A14.
 MILLISECOND = ("mobilenetv2_100-224", "mobileone_s1-224", "repvit_m1_0-224", "starnet_s3-224")
 PHONES = ("a14", "a15", "a16", "a17-pro", "a18", "a19-pro")
 

@@ -1,4 +1,4 @@
-"""A headless browser that scripts of `frontend/browser/` drive; tests are skipped where it is absent."""
+"""A headless browser driven by scripts of `frontend/browser/`; skips the tests if it is not installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FRONTEND = Path(__file__).parents[2] / "frontend"
 
 @pytest.fixture(scope="session")
 def drive() -> Drive:
-    """Runs `frontend/browser/NAME.mjs` with a page and returns what the script saw."""
+    """Runs `frontend/browser/NAME.mjs` on a page and returns its JSON output."""
     node = shutil.which("node")
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if node is None or chromium is None:
@@ -28,8 +28,11 @@ def drive() -> Drive:
     def run(script: str, page: Path, *arguments: str) -> Any:
         done = subprocess.run(
             [node, str(FRONTEND / "browser" / f"{script}.mjs"), chromium, page.as_uri(), *arguments],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

@@ -1,4 +1,4 @@
-"""The page of a comparison in a browser, with the network off."""
+"""The comparison page in a browser without network access."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOSTILE = "</script><script>globalThis.hostile=1</script><img src=x onerror='glo
 
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
-    """Two versions with a hostile name, and a model's plans under two settings beside them."""
+    """Two model versions with a hostile name, and the plans of a model under two settings."""
     before, after = timed(small_profile()), changed()
     names = (HOSTILE, *after.ops.name[1:])
     after = dataclasses.replace(after, ops=dataclasses.replace(after.ops, name=names))

@@ -15,7 +15,7 @@ from coremlscope.formats.sample import sample_model
 
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small classifier of images."""
+    """A small image classifier."""
     path = tmp_path_factory.mktemp("models") / "sample.mlpackage"
     write_mlpackage(sample_model(size=32, width=0.5, classes=10), path)
     return path
@@ -23,7 +23,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def hollow(sample: Path) -> Path:
-    """The same without its weights."""
+    """The same classifier with its weight files removed."""
     path = sample.with_name("hollow.mlpackage")
     shutil.copytree(sample, path)
     for file in container.read(sample).weight_files:
@@ -83,7 +83,7 @@ def doubler(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def photo(tmp_path: Path) -> Path:
-    """A picture of 12 × 8 pixels, all (10, 20, 200)."""
+    """An image of 12 × 8 pixels, all of color (10, 20, 200)."""
     path = tmp_path / "photo.png"
     Image.fromarray(np.full((8, 12, 3), (10, 20, 200), np.uint8)).save(path)
     return path

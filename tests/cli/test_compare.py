@@ -16,7 +16,7 @@ QUICK = ["--iterations", "16", "--compile-iterations", "1", "--load-iterations",
 
 @pytest.fixture
 def saved(tmp_path: Path) -> list[str]:
-    """Two profiles as files."""
+    """Two saved profiles."""
     paths = [tmp_path / "before.json", tmp_path / "after.json"]
     for path, profile in zip(paths, (timed(small_profile()), changed()), strict=True):
         path.write_text(json.dumps(profile.to_json()))

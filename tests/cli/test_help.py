@@ -37,7 +37,7 @@ _HEAVY = "{'onnx', 'onnxruntime', 'PIL', 'rich', 'google.protobuf', 'coremltools
 
 
 def output(code: str) -> list[str]:
-    """What Python prints when it runs `code`; warnings and noise fail the test."""
+    """The output of Python running `code`; fails on warnings and other output."""
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()

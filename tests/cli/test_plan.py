@@ -126,7 +126,7 @@ def test_refusals(
 def test_on_a_mac_core_ml_is_asked(
     sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The drop-in answers in Core ML's place."""
+    """The drop-in runtime replaces Core ML."""
     monkeypatch.setattr("coremlscope.cli.plan.sys.platform", "darwin")
     monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "15"))
     functions = {

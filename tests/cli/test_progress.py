@@ -13,7 +13,7 @@ class Terminal(io.StringIO):
 
 
 def attach(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Makes standard error a terminal. Called in tests: pytest sets its own stream after fixtures."""
+    """Makes standard error a terminal. Not a fixture, because pytest replaces the stream after fixtures."""
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -32,7 +32,7 @@ def test_bars(monkeypatch: pytest.MonkeyPatch) -> None:
     text = terminal.getvalue()
     assert text.index("compiling") < text.index("predicting")
     assert "3/3" in text
-    # The last bar is wiped away: what follows begins on a clean line.
+    # The last bar is erased, so that later output starts on an empty line.
     assert text.endswith("\x1b[2K")
 
 

@@ -1,4 +1,4 @@
-"""The documentation is true: generated pages, links, commands, and code that runs."""
+"""Checks of the documentation: generated pages, links, commands and code examples."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _blocks(text: str, language: str) -> list[str]:
 
 
 def _anchors(text: str) -> set[str]:
-    """The anchors that GitHub gives the headings of a page."""
+    """The anchors that GitHub generates for the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -30,7 +30,7 @@ def read(type_: FeatureType, path: Path, resize: str | None = None, **more: Any)
     return read_input(Feature("x", type_), path, resize, **more)
 
 
-def refusal(type_: FeatureType, path: Path, resize: str | None = None) -> tuple[str, str]:
+def error_of(type_: FeatureType, path: Path, resize: str | None = None) -> tuple[str, str]:
     with pytest.raises(InputError) as caught:
         read(type_, path, resize)
     return caught.value.message, caught.value.hint
@@ -122,26 +122,26 @@ def test_invalid_files(tmp_path: Path, striped: Path) -> None:
     (tmp_path / "none.png").write_text("not an image")
     np.savez(tmp_path / "two.npz", a=np.zeros(1), b=np.zeros(1))
     np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
-    assert "is not a .npy file of plain arrays" in refusal(ARRAY, tmp_path / "bad.npy")[0]
-    assert "is not a .npy file of plain arrays" in refusal(ARRAY, tmp_path / "objects.npy")[0]
-    assert "cannot be read" in refusal(ARRAY, tmp_path / "bad.npz")[0]
-    assert "is damaged" in refusal(ARRAY, tmp_path / "bad.json")[0]
-    assert "does not contain numbers separated by spaces" in refusal(ARRAY, tmp_path / "bad.txt")[0]
-    assert refusal(ARRAY, tmp_path / "two.npz") == (
+    assert "is not a .npy file of plain arrays" in error_of(ARRAY, tmp_path / "bad.npy")[0]
+    assert "is not a .npy file of plain arrays" in error_of(ARRAY, tmp_path / "objects.npy")[0]
+    assert "cannot be read" in error_of(ARRAY, tmp_path / "bad.npz")[0]
+    assert "is damaged" in error_of(ARRAY, tmp_path / "bad.json")[0]
+    assert "does not contain numbers separated by spaces" in error_of(ARRAY, tmp_path / "bad.txt")[0]
+    assert error_of(ARRAY, tmp_path / "two.npz") == (
         f"{tmp_path / 'two.npz'} does not contain an array named 'x'",
         "it contains: a, b",
     )
-    assert f"which cannot be read from {striped}" in refusal(ARRAY, striped)[0]
+    assert f"which cannot be read from {striped}" in error_of(ARRAY, striped)[0]
     image = ImageFeature("RGB", 4, 4)
-    assert "cannot be read as an image" in refusal(image, tmp_path / "bad.png")[0]
-    assert "its format is not supported" in refusal(image, tmp_path / "none.png")[0]
-    assert refusal(image, tmp_path / "stripped.png") == (
+    assert "cannot be read as an image" in error_of(image, tmp_path / "bad.png")[0]
+    assert "its format is not supported" in error_of(image, tmp_path / "none.png")[0]
+    assert error_of(image, tmp_path / "stripped.png") == (
         f"the file {tmp_path / 'stripped.png'} for the input 'x' does not exist",
         f"did you mean {striped}?",
     )
-    assert refusal(image, striped, "center-corp")[1] == "did you mean 'center-crop'?"
+    assert error_of(image, striped, "center-corp")[1] == "did you mean 'center-crop'?"
     (tmp_path / "many.txt").write_text("1 2")
-    assert "contains 2 numbers" in refusal(Int64Feature(), tmp_path / "many.txt")[0]
+    assert "contains 2 numbers" in error_of(Int64Feature(), tmp_path / "many.txt")[0]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def convert(type_: FeatureType, value: Any, shape: tuple[int | None, ...] | None
     return to_tensors([Feature("x", type_)], {"x": value}, shapes)["x"]
 
 
-def refusal(type_: FeatureType, value: Any, shape: tuple[int | None, ...] | None = None) -> str:
+def error_of(type_: FeatureType, value: Any, shape: tuple[int | None, ...] | None = None) -> str:
     with pytest.raises(InputError) as caught:
         convert(type_, value, shape)
     return caught.value.message
@@ -65,25 +65,26 @@ def test_rank_zero_and_one_are_interchangeable() -> None:
 
 def test_invalid_arrays() -> None:
     fixed = array(DType.FP32, 1, 2)
-    assert refusal(fixed, np.zeros((2, 1))) == "'x' has the fixed shape 1×2, not 2×1"
+    assert error_of(fixed, np.zeros((2, 1))) == "'x' has the fixed shape 1×2, not 2×1"
     assert (
-        refusal(fixed, np.zeros((1, 3)), (1, None, 2))
+        error_of(fixed, np.zeros((1, 3)), (1, None, 2))
         == "the input 'x' has the shape 1×?×2, but 1×3 was given"
     )
-    assert refusal(fixed, "cat") == "the input 'x' takes float32 1×2, not str"
-    assert refusal(fixed, np.array(["a", "b"])) == "the input 'x' takes float32 1×2, not an array of <U1"
-    assert refusal(fixed, [[1, 2], [3]]) == "the input 'x' takes float32 1×2, but its rows differ in length"
-    assert refusal(fixed, Image.new("L", (2, 1))) == "the input 'x' takes float32 1×2, not Image"
-    assert refusal(array(DType.INT8, 1), [300]) == "the value 300 of the input 'x' is out of range for int8"
+    assert error_of(fixed, "cat") == "the input 'x' takes float32 1×2, not str"
+    assert error_of(fixed, np.array(["a", "b"])) == "the input 'x' takes float32 1×2, not an array of <U1"
+    assert error_of(fixed, [[1, 2], [3]]) == "the input 'x' takes float32 1×2, but its rows differ in length"
+    assert error_of(fixed, Image.new("L", (2, 1))) == "the input 'x' takes float32 1×2, not Image"
+    assert error_of(array(DType.INT8, 1), [300]) == "the value 300 of the input 'x' is out of range for int8"
     assert (
-        refusal(array(DType.INT32, 1), [np.nan]) == "the value nan of the input 'x' is out of range for int32"
+        error_of(array(DType.INT32, 1), [np.nan])
+        == "the value nan of the input 'x' is out of range for int32"
     )
 
 
 def test_bound_shape_takes_precedence_over_allowed_shapes() -> None:
     flexible = ArrayFeature(dtype=DType.FP32, shape=(1, 4), flexibility=RangeShapes(((1, 1), (1, 9))))
     assert convert(flexible, np.zeros((1, 7))).shape == (1, 7)
-    assert "has the shape 1×4" in refusal(flexible, np.zeros((1, 7)), (1, 4))
+    assert "has the shape 1×4" in error_of(flexible, np.zeros((1, 7)), (1, 4))
 
 
 def test_missing_and_unknown_inputs() -> None:
@@ -149,15 +150,15 @@ def test_images_from_arrays() -> None:
     feature = ImageFeature("RGB", 2, 1)
     expected = [[[[1, 4]], [[2, 5]], [[3, 6]]]]
     np.testing.assert_array_equal(convert(feature, PIXELS), expected)
-    message = refusal(feature, np.zeros((2, 2, 2, 2), np.uint8))
+    message = error_of(feature, np.zeros((2, 2, 2, 2), np.uint8))
     assert message == "cannot convert a uint8 array of shape [2, 2, 2, 2] to the image 'x'"
 
 
 def test_invalid_images() -> None:
     feature = ImageFeature("RGB", 4, 3)
-    assert refusal(feature, "cat.png") == "the input 'x' takes image RGB 4×3, not str"
-    assert refusal(feature, Image.new("RGB", (5, 3))) == "'x' has the fixed shape 3×4, not 3×5"
-    message = refusal(feature, Image.new("RGB", (5, 3)), (1, 3, 3, 4))
+    assert error_of(feature, "cat.png") == "the input 'x' takes image RGB 4×3, not str"
+    assert error_of(feature, Image.new("RGB", (5, 3))) == "'x' has the fixed shape 3×4, not 3×5"
+    message = error_of(feature, Image.new("RGB", (5, 3)), (1, 3, 3, 4))
     assert message == "the image 'x' is 4×3, but 5×3 was given"
 
 
@@ -194,14 +195,14 @@ def test_other_types(type_: FeatureType, value: Any, expected: list[Any]) -> Non
     ],
 )
 def test_invalid_values_of_other_types(type_: FeatureType, value: Any) -> None:
-    assert refusal(type_, value).startswith("the input 'x' takes ")
+    assert error_of(type_, value).startswith("the input 'x' takes ")
 
 
 def test_limits_of_sequences_and_integers() -> None:
-    assert "takes sequence of int64, length 1…2, not 3" in refusal(
+    assert "takes sequence of int64, length 1…2, not 3" in error_of(
         SequenceFeature("int64", (1, 2)), [1, 2, 3]
     )
-    assert refusal(Int64Feature(), 1e30) == "the value 1e+30 of the input 'x' is out of range for int64"
+    assert error_of(Int64Feature(), 1e30) == "the value 1e+30 of the input 'x' is out of range for int64"
 
 
 def output(type_: FeatureType, tensor: Any, labels: tuple[str | int, ...] | None = None) -> Any:

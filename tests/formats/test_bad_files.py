@@ -1,4 +1,4 @@
-"""Bad input: one clear sentence with a hint, the right class of error, never a crash or much memory."""
+"""Invalid input gives the right error with a clear message and a hint, without large allocations."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from coremlscope.formats import container, packaging
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
 from tests.support.constant_programs import constants_of, linear_model
+from tests.support.wire_format import field
 
 _SPEC = write_spec(linear_model(), write_immediate)
 _SPEC_PATH = "Data/com.apple.CoreML/model.mlmodel"
@@ -38,7 +39,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def _edited(edit: Callable[[Any], object]) -> bytes:
-    """The specification of the small model after a change to its message."""
+    """Returns the specification of the small model after editing its message."""
     spec = schema.message_class("Model").FromString(_SPEC)
     edit(spec)
     data: bytes = spec.SerializeToString()
@@ -54,7 +55,7 @@ def _value(spec: Any, index: int) -> Any:
 
 
 def _weight(model: ir.Model) -> ir.Constant:
-    """The constant of the small model that lies in the weight file."""
+    """Returns the constant of the small model that is in the weight file."""
     assert isinstance(model.content, ir.Program)
     constant = model.content.functions["main"].graph.ops[0].constant
     assert constant is not None
@@ -99,13 +100,13 @@ class TestNotAModel:
         with pytest.raises(NotAModelError, match="the folder"):
             container.read(tmp_path)
 
-    def test_folder_around_a_package(self, package: Path) -> None:
+    def test_folder_with_a_package(self, package: Path) -> None:
         with pytest.raises(NotAModelError) as caught:
             container.read(package.parent)
         assert caught.value.hint == f"did you mean {package}?"
 
     @pytest.mark.parametrize("wrong", ["modle.mlpackage", "model.mlmodel", "Model.mlpackage"])
-    def test_misspelt_name(self, package: Path, wrong: str) -> None:
+    def test_misspelled_name(self, package: Path, wrong: str) -> None:
         with pytest.raises(NotAModelError, match=r"the path .* does not exist") as caught:
             container.read(package.with_name(wrong))
         assert caught.value.hint == f"did you mean {package}?"
@@ -124,10 +125,10 @@ class TestNotAModel:
             container.read(os.devnull)
 
     def test_unreadable(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refuse(*_: object) -> bytes:
+        def fail(*_: object) -> bytes:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(Path, "read_bytes", refuse)
+        monkeypatch.setattr(Path, "read_bytes", fail)
         with pytest.raises(ModelError, match="cannot be read: Permission denied"):
             container.read(package)
 
@@ -227,7 +228,7 @@ class TestSpecification:
             container.read(_edited(edit))
         assert caught.value.hint
 
-    def test_names_cannot_write_to_the_terminal(self) -> None:
+    def test_names_cannot_contain_terminal_controls(self) -> None:
         def edit(spec: Any) -> None:
             _ops(spec)[0].type = "\x1b[2J\n" + "x" * 10_000
             _value(spec, 0).type.tensorType.dataType = 77
@@ -245,21 +246,18 @@ class TestSpecification:
             container.read(_edited(edit))
 
     @pytest.mark.parametrize("depth", [60, 5000])
-    def test_hostile_nesting(self, depth: int) -> None:
-        """A list of lists of lists: neither protobuf nor the reader overflows its stack."""
+    def test_deep_nesting(self, depth: int) -> None:
+        """Deeply nested lists overflow neither the stack of protobuf nor that of the reader."""
         type_ = b"\x0a\x04\x08\x0b\x10\x00"
         for _ in range(depth):
-            inner = b"\x0a" + _varint(len(type_)) + type_
-            type_ = b"\x12" + _varint(len(inner)) + inner
-        value = b"\x12" + _varint(len(type_)) + type_
-        entry = b"\x0a\x01a\x12" + _varint(len(value)) + value
-        program = b"\x22" + _varint(len(entry)) + entry
-        data = b"\x08\x07\x12\x00\xb2\x1f" + _varint(len(program)) + program
+            type_ = field(2, field(1, type_))
+        entry = field(1, b"a") + field(2, field(2, type_))
+        data = b"\x08\x07\x12\x00" + field(502, field(4, entry))  # version, description, Model.mlProgram
         with pytest.raises(ModelError):
             container.read(data)
 
-    def test_claims_do_not_allocate(self) -> None:
-        """A constant, a blob and an empty tensor of exabytes cost nothing to read."""
+    def test_declared_sizes_are_not_allocated(self) -> None:
+        """A constant, a blob and an empty tensor with declared sizes of exabytes are not allocated."""
 
         def edit(spec: Any) -> None:
             blob = _value(spec, 0)
@@ -278,14 +276,6 @@ class TestSpecification:
         assert not huge.is_available
         with pytest.raises(MissingWeightsError):
             huge.numpy()
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes((*out, number))
 
 
 class TestPackage:
@@ -338,7 +328,7 @@ class TestPackage:
             container.read(package)
 
     def test_linked_files_are_fine(self, package: Path, tmp_path: Path) -> None:
-        """The Hugging Face cache holds packages of links."""
+        """The Hugging Face cache contains packages of links."""
         for index, path in enumerate((_SPEC_PATH, _WEIGHT_PATH, "Manifest.json")):
             (package / path).rename(tmp_path / f"blob{index}")
             (package / path).symlink_to(tmp_path / f"blob{index}")
@@ -359,7 +349,7 @@ class TestPackage:
         assert container.read(spec.read_bytes(), tmp_path) == linear_model()
         assert container.read(spec, tmp_path) == linear_model()
 
-    def test_weights_beside_a_single_file(self, package: Path) -> None:
+    def test_weights_next_to_a_single_file(self, package: Path) -> None:
         model = container.read(package / _SPEC_PATH)
         assert model == linear_model()
         assert model.container == "mlmodel"
@@ -396,7 +386,7 @@ class TestArchive:
         assert model.weight_files == (ir.WeightFile("weights/weight.bin", None),)
         assert not _weight(model).is_available
 
-    def test_archive_gone_before_the_weights_are_read(self, package: Path) -> None:
+    def test_archive_removed_before_the_weights_are_read(self, package: Path) -> None:
         path = self._zip(package)
         model = container.read(path)
         path.unlink()

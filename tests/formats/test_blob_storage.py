@@ -1,4 +1,4 @@
-"""Weight files and the packing of elements, against coremltools' own reader and writer and ml_dtypes."""
+"""Weight files and the packing of elements, compared with coremltools' reader and writer and ml_dtypes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,23 @@ from coremlscope.formats.weights import BLOB_TYPES, BlobData, BlobWriter, Weight
 
 _NAME = "@model_path/weights/weight.bin"
 _INTEGERS = [dtype for dtype in ir.DType if dtype.is_int]
-#: Types by what coremltools' native reader and writer call them.
+#: Types by their names in coremltools' native reader and writer.
 _NATIVE = {
-    "float": ir.DType.FP32, "fp16": ir.DType.FP16, "int8": ir.DType.INT8, "uint8": ir.DType.UINT8,
-    "int16": ir.DType.INT16, "uint16": ir.DType.UINT16, "int32": ir.DType.INT32, "uint32": ir.DType.UINT32,
-    "int4": ir.DType.INT4, "uint1": ir.DType.UINT1, "uint2": ir.DType.UINT2, "uint3": ir.DType.UINT3,
-    "uint4": ir.DType.UINT4, "uint6": ir.DType.UINT6,
-}  # fmt: skip
+    "float": ir.DType.FP32,
+    "fp16": ir.DType.FP16,
+    "int8": ir.DType.INT8,
+    "uint8": ir.DType.UINT8,
+    "int16": ir.DType.INT16,
+    "uint16": ir.DType.UINT16,
+    "int32": ir.DType.INT32,
+    "uint32": ir.DType.UINT32,
+    "int4": ir.DType.INT4,
+    "uint1": ir.DType.UINT1,
+    "uint2": ir.DType.UINT2,
+    "uint3": ir.DType.UINT3,
+    "uint4": ir.DType.UINT4,
+    "uint6": ir.DType.UINT6,
+}
 _MIRRORS = {
     ir.DType.BF16: ml_dtypes.bfloat16,
     ir.DType.FP8_E4M3: ml_dtypes.float8_e4m3fn,
@@ -31,7 +41,7 @@ _MIRRORS = {
 
 
 def _elements(dtype: ir.DType, shape: tuple[int, ...], seed: int = 0) -> ir.Array:
-    """Elements over the whole range of a type."""
+    """Returns random elements over the whole range of a type."""
     random = np.random.default_rng(seed)
     if dtype in _MIRRORS:
         return random.standard_normal(shape).astype(_MIRRORS[dtype]).astype(np.float32)
@@ -58,7 +68,7 @@ def test_integers_pack_and_unpack(dtype: ir.DType, shape: tuple[int, ...]) -> No
     np.testing.assert_array_equal(unpack(packed, type_), array, strict=True)
 
 
-def test_sub_byte_packing_starts_at_the_lowest_bit() -> None:
+def test_sub_byte_packing_starts_at_the_least_significant_bit() -> None:
     np.testing.assert_array_equal(unpack(b"\x2f", ir.TensorType(ir.DType.INT4, (2,))), [-1, 2])
     np.testing.assert_array_equal(unpack(b"\x88\xc6\xfa", ir.TensorType(ir.DType.UINT3, (8,))), range(8))
     np.testing.assert_array_equal(unpack(b"\x05", ir.TensorType(ir.DType.UINT1, (4,))), [1, 0, 1, 0])
@@ -99,7 +109,7 @@ def test_small_floats_round_towards_zero(dtype: ir.DType, largest: float, infini
 
 
 @pytest.mark.parametrize("name", _NATIVE)
-def test_coremltools_reads_what_is_written(tmp_path: Path, name: str) -> None:
+def test_coremltools_reads_written_blobs(tmp_path: Path, name: str) -> None:
     from coremltools.libmilstoragepython import _BlobStorageReader
 
     path = tmp_path / "weight.bin"
@@ -112,7 +122,7 @@ def test_coremltools_reads_what_is_written(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _NATIVE)
-def test_what_coremltools_writes_is_read(tmp_path: Path, name: str) -> None:
+def test_blobs_of_coremltools_are_read(tmp_path: Path, name: str) -> None:
     from coremltools.libmilstoragepython import _BlobStorageWriter
 
     path = tmp_path / "weight.bin"
@@ -162,7 +172,7 @@ def test_arrays_are_views_of_one_mapping(tmp_path: Path) -> None:
 
 
 class TestBadFiles:
-    """Each defect gives one clear error, and none before the elements are asked for."""
+    """Each defect gives a clear error, but only on access to the elements."""
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
@@ -181,7 +191,7 @@ class TestBadFiles:
         data[offset : offset + len(content)] = content
         path.write_bytes(data)
 
-    def test_absent(self, path: Path) -> None:
+    def test_missing_file(self, path: Path) -> None:
         data = self._data(path.with_name("other.bin"))
         assert not data.is_available
         assert data.stored_bytes == 32

@@ -1,4 +1,4 @@
-"""Compiled models that this package wrote: the marker, and what is read through it."""
+"""Compiled models written by this package."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def _mark(folder: Path, **changes: object) -> None:
     (folder / MARKER).write_text(json.dumps({**content, **changes}))
 
 
-def test_reads_as_the_model_inside(folder: Path) -> None:
+def test_reads_as_the_source_model(folder: Path) -> None:
     model = container.read(folder)
     assert model == container.read(folder / "m.mlpackage")
     assert (model.container, model.source) == ("mlmodelc", folder)
 
 
-def test_is_known_by_its_marker_whatever_its_name(folder: Path) -> None:
+def test_is_identified_by_its_marker(folder: Path) -> None:
     moved = folder.rename(folder.with_name("other"))
     assert is_own_compiled(moved)
     assert container.sniff(moved) == "mlmodelc"
@@ -43,20 +43,20 @@ def test_is_known_by_its_marker_whatever_its_name(folder: Path) -> None:
 @pytest.mark.parametrize(
     "model", ["../m.mlpackage", "/etc", "", "a/../../b", "c:\\m.mlpackage", 7, None], ids=repr
 )
-def test_a_marker_that_points_outside_or_nowhere(folder: Path, model: object) -> None:
+def test_marker_with_an_invalid_path(folder: Path, model: object) -> None:
     _mark(folder, model=model)
     with pytest.raises(CorruptModelError, match=r"outside the folder|damaged"):
         container.read(folder)
 
 
-def test_a_link_that_leads_back(folder: Path) -> None:
+def test_link_to_the_folder_itself(folder: Path) -> None:
     (folder / "loop.mlmodelc").symlink_to(folder, target_is_directory=True)
     _mark(folder, model="loop.mlmodelc")
     with pytest.raises(CorruptModelError, match="outside the folder"):
         container.read(folder)
 
 
-def test_a_link_that_leads_outside(folder: Path) -> None:
+def test_link_to_outside(folder: Path) -> None:
     outside = folder.parent / "outside.mlpackage"
     (folder / "m.mlpackage").rename(outside)
     (folder / "m.mlpackage").symlink_to(outside, target_is_directory=True)
@@ -65,19 +65,19 @@ def test_a_link_that_leads_outside(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "other"}', "[" * 100_000])
-def test_a_damaged_marker(folder: Path, text: str) -> None:
+def test_damaged_marker(folder: Path, text: str) -> None:
     (folder / MARKER).write_text(text)
     with pytest.raises(CorruptModelError, match="damaged"):
         container.read(folder)
 
 
-def test_a_model_that_is_gone(folder: Path) -> None:
+def test_missing_source_model(folder: Path) -> None:
     _mark(folder, model="other.mlpackage")
     with pytest.raises(CorruptModelError, match=r"the model other\.mlpackage is missing"):
         container.read(folder)
 
 
-def test_a_later_version(folder: Path) -> None:
+def test_newer_version(folder: Path) -> None:
     _mark(folder, version=2)
     with pytest.raises(UnsupportedModelError, match="version 2"):
         container.read(folder)

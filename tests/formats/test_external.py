@@ -1,4 +1,4 @@
-"""Reading models whose file does not hold what computes them."""
+"""Reading models whose computation is not in the file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from coremlscope.formats import container
 from coremlscope.formats.external import EXTERNAL_READERS
 from coremlscope.schema import message_class
 from tests.support.classical_specs import array_type, dictionary_type, model_spec
+from tests.support.wire_format import field
 
 _LANGUAGE = {"revision": 2, "language": "en-US", "modelParameterData": b"1234567"}
 _LABELS = {"vector": ["no", "yes"]}
@@ -75,10 +76,16 @@ def test_language() -> None:
 
 
 def test_custom() -> None:
-    values = [("rate", {"doubleValue": 0.5}), ("name", {"stringValue": "x"}), ("nothing", {}),
-              ("count", {"intValue": 3}), ("big", {"longValue": 2**40}), ("flag", {"boolValue": True}),
-              ("blob", {"bytesValue": b"abc"})]  # fmt: skip
-    parameters = [{"key": key, "value": value} for key, value in values]
+    values = {
+        "rate": {"doubleValue": 0.5},
+        "name": {"stringValue": "x"},
+        "nothing": {},
+        "count": {"intValue": 3},
+        "big": {"longValue": 2**40},
+        "flag": {"boolValue": True},
+        "blob": {"bytesValue": b"abc"},
+    }
+    parameters = [{"key": key, "value": value} for key, value in values.items()]
     content = {"className": "MyModel", "description": "does it", "parameters": parameters}
     assert _read("customModel", content).content == ir.CustomModel(
         "MyModel",
@@ -88,47 +95,46 @@ def test_custom() -> None:
 
 
 @pytest.mark.parametrize("kind", EXTERNAL_READERS)
-def test_none_can_be_run_and_each_says_why(kind: str) -> None:
+def test_external_models_cannot_be_run(kind: str) -> None:
     with pytest.raises(UnsupportedModelError, match=f"a {kind} cannot be run here: its? ") as caught:
         choose_function(_read(kind, {}))
     assert "\n" not in caught.value.message
     assert "inspect" in caught.value.hint
 
 
-def test_pipelines_nested_a_thousand_deep_are_refused() -> None:
+def test_deeply_nested_pipelines_are_rejected() -> None:
     data = message_class("Model")(specificationVersion=1, identity={}).SerializeToString()
     for _ in range(1000):
-        inner = _field(1, data)  # Pipeline.models
-        data = b"\x08\x01\x12\x00" + _field(202, inner)  # version, description, Model.pipeline
+        inner = field(1, data)  # Pipeline.models
+        data = b"\x08\x01\x12\x00" + field(202, inner)  # version, description, Model.pipeline
     with pytest.raises(CorruptModelError) as caught:
         container.read(data)
     assert caught.value.hint
 
 
-def _field(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    data = bytearray()
-    while number > 0x7F:
-        data.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*data, number])
-
-
 @pytest.mark.parametrize(
     ("kind", "parameters", "content", "sentence"),
     [
-        ("linkedModel",
-         {"linkedModelFile": {"linkedModelFileName": {"defaultValue": "A.mlmodelc"},
-                              "linkedModelSearchPath": {"defaultValue": ".:models"}}},
-         ir.LinkedModel("A.mlmodelc", ".:models"), "a link to another model file"),
-        ("serializedModel", {"identifier": "some.framework", "model": b"abc"},
-         ir.SerializedModel("some.framework", 3), "only be read by the framework that wrote it"),
+        (
+            "linkedModel",
+            {
+                "linkedModelFile": {
+                    "linkedModelFileName": {"defaultValue": "A.mlmodelc"},
+                    "linkedModelSearchPath": {"defaultValue": ".:models"},
+                }
+            },
+            ir.LinkedModel("A.mlmodelc", ".:models"),
+            "a link to another model file",
+        ),
+        (
+            "serializedModel",
+            {"identifier": "some.framework", "model": b"abc"},
+            ir.SerializedModel("some.framework", 3),
+            "only be read by the framework that wrote it",
+        ),
     ],
-)  # fmt: skip
-def test_models_that_are_elsewhere(kind: str, parameters: Any, content: Any, sentence: str) -> None:
+)
+def test_linked_and_serialized_models(kind: str, parameters: Any, content: Any, sentence: str) -> None:
     spec = model_spec(kind, parameters, {"x": array_type(1)}, {"y": dictionary_type()})
     model = container.read(spec.SerializeToString())
     assert model.content == content

@@ -1,4 +1,4 @@
-"""MIL text: line by line what Apple's compiler wrote, and what coremltools' tests look for."""
+"""MIL text, compared with the output of Apple's compiler and the patterns in coremltools' tests."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def _text(model: ir.Model, opset: str = "CoreML7") -> str:
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("name", _COMPILED)
-def test_text_is_that_of_the_compiled_model(corpus: Path, name: str) -> None:
+def test_text_agrees_with_the_compiled_model(corpus: Path, name: str) -> None:
     model = container.read(corpus / "models" / f"{name}.mlpackage")
     assert isinstance(model.content, ir.Program)
     compiled = (corpus / "models" / f"{name}.mlmodelc" / "model.mil").read_text(encoding="utf-8")
-    # The compiler adds its own versions to the build information.
+    # The compiler adds its versions to the build information.
     theirs = [line for line in compiled.splitlines() if not line.startswith("[buildInfo")]
     printed = miltext.print_program(model.content)
     assert [line for line in printed.splitlines() if not line.startswith("[buildInfo")] == theirs

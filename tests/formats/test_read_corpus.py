@@ -1,4 +1,4 @@
-"""Every model of the corpus, against what the corpus says of it."""
+"""Reading of every model in the corpus, compared with the corpus's index."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _ids(rows: list[dict[str, Any]]) -> list[str]:
     return [Path(row["path"]).name for row in rows]
 
 
-def test_rows_fit_the_index(corpus: Path) -> None:
+def test_rows_match_the_index(corpus: Path) -> None:
     with (corpus / "index.csv").open(newline="") as file:
         hashes = {row["path"]: row["sha256"] for row in csv.DictReader(file)}
     assert {row["path"]: row["sha256"] for row in _ROWS}.items() <= hashes.items()
@@ -67,7 +67,7 @@ def test_unreadable(corpus: Path, row: dict[str, Any]) -> None:
         container.read(corpus / row["path"])
 
 
-def test_compiled_models_are_refused_by_name(corpus: Path) -> None:
+def test_compiled_models_are_rejected(corpus: Path) -> None:
     compiled = sorted(corpus.glob("models/*/*.mlmodelc"))
     assert compiled
     for path in compiled:
@@ -87,12 +87,12 @@ def test_write_and_read_again(corpus: Path, tmp_path: Path, row: dict[str, Any])
 
 
 def _references(model: ir.Model) -> list[tuple[str, int]]:
-    """Where absent constants are expected."""
+    """Returns the references to missing weight files."""
     blobs = [constant.data for constant in constants_of(model) if isinstance(constant.data, BlobData)]
     return [(blob.storage.name, blob.offset) for blob in blobs if not blob.is_available]
 
 
-def test_coremltools_loads_what_is_written(corpus: Path, tmp_path: Path) -> None:
+def test_coremltools_loads_written_packages(corpus: Path, tmp_path: Path) -> None:
     import coremltools as ct
     from coremltools.converters.mil.frontend.milproto.load import load
 

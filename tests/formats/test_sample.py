@@ -1,4 +1,4 @@
-"""The sample model: MobileNetV2's structure, and a package that Core ML's own tools accept."""
+"""The sample model: MobileNetV2's structure, and a package that coremltools accepts."""
 
 from __future__ import annotations
 
@@ -30,14 +30,21 @@ def _constant(model: ir.Model, name: str) -> ir.Constant:
     return constant
 
 
-def test_structure_is_that_of_torchvision(package: Path) -> None:
+def test_structure_agrees_with_torchvision(package: Path) -> None:
     model = container.read(package)
     ops = [op for op in _ops(model) if op.type != "const"]
     assert Counter(op.type for op in ops) == {
         # 52 convolutions, ReLU6 after all but the 17 projections, 10 shortcuts and the image's bias.
-        "conv": 52, "clip": 35, "add": 11, "mul": 1, "cast": 2,
-        "reduce_mean": 1, "linear": 1, "softmax": 1, "classify": 1,
-    }  # fmt: skip
+        "conv": 52,
+        "clip": 35,
+        "add": 11,
+        "mul": 1,
+        "cast": 2,
+        "reduce_mean": 1,
+        "linear": 1,
+        "softmax": 1,
+        "classify": 1,
+    }
     shapes = [ir.describe_type(op.outputs[0].type) for op in ops if op.type == "conv"]
     assert shapes[0] == "tensor<fp16, [1, 32, 112, 112]>"
     assert shapes[-1] == "tensor<fp16, [1, 1280, 7, 7]>"
@@ -54,14 +61,14 @@ def test_values_are_typed_and_defined_once(package: Path) -> None:
             assert op.constant.type == op.outputs[0].type
 
 
-def test_seed_decides_the_weights(package: Path) -> None:
+def test_weights_depend_on_the_seed(package: Path) -> None:
     assert container.read(package) == sample.sample_model()
     small = {"size": 32, "width": 0.25, "classes": 3}
     assert sample.sample_model(1, **small) == sample.sample_model(1, **small)  # type: ignore[arg-type]
     assert sample.sample_model(1, **small) != sample.sample_model(2, **small)  # type: ignore[arg-type]
 
 
-def test_coremltools_loads_it(package: Path) -> None:
+def test_coremltools_loads_the_sample(package: Path) -> None:
     import coremltools as ct
     from coremltools.converters.mil.frontend.milproto.load import load
 
@@ -69,7 +76,7 @@ def test_coremltools_loads_it(package: Path) -> None:
     spec = model.get_spec()
     assert ct.models.utils.load_spec(str(package)).WhichOneof("Type") == "mlProgram"
     program = load(spec, spec.specificationVersion, file_weights_dir=model.weights_dir)
-    # coremltools infers each type anew, and would refuse one that differs from what the file declares.
+    # coremltools infers all types and rejects a model if a declared type differs.
     ops = program.functions["main"].operations
     assert sum(op.op_type != "const" for op in ops) == 105
     weight = next(op.weight for op in ops if op.op_type == "conv").val

@@ -1,4 +1,4 @@
-"""Packages: what is written reads back equal, appears whole or not at all, and loads in coremltools."""
+"""Written packages read back equal, are complete or not written at all, and load in coremltools."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ _FEATURES = st.builds(
         ),
     ),
     st.booleans(),
-    st.sampled_from(["", "what it is"]),
+    st.sampled_from(["", "a description"]),
 )
 _FUNCTIONS = st.builds(
     ir.FunctionDescription,
@@ -165,7 +165,7 @@ def test_functions_and_blocks_read_back_equal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spec_version", [6, 9])
-def test_large_constants_go_to_the_weight_file(tmp_path: Path, spec_version: int) -> None:
+def test_large_constants_are_in_the_weight_file(tmp_path: Path, spec_version: int) -> None:
     constants = {
         dtype.value: ir.Constant(ir.TensorType(dtype, (10,)), ir.Immediate(np.ones(10, dtype.numpy)))
         for dtype in ir.DType
@@ -190,7 +190,7 @@ def test_equal_models_give_equal_packages(tmp_path: Path) -> None:
         assert twin.read_bytes() == file.read_bytes()
 
 
-def test_a_model_replaces_the_package_it_was_read_from(tmp_path: Path) -> None:
+def test_model_replaces_its_source_package(tmp_path: Path) -> None:
     path = tmp_path / "model.mlpackage"
     packaging.write_mlpackage(linear_model(), path)
     packaging.write_mlpackage(container.read(path), path, overwrite=True)
@@ -198,7 +198,7 @@ def test_a_model_replaces_the_package_it_was_read_from(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.mlpackage"]
 
 
-def test_references_to_an_absent_file_are_kept(tmp_path: Path) -> None:
+def test_references_to_a_missing_file_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "model.mlpackage"
     packaging.write_mlpackage(linear_model(), path)
     weights = (path / _WEIGHTS / "weight.bin").rename(tmp_path / "weight.bin")
@@ -226,15 +226,15 @@ def test_references_to_an_absent_file_are_kept(tmp_path: Path) -> None:
     assert weight.is_available
 
 
-class TestRefusals:
-    """Nothing is destroyed and nothing half-written is left behind."""
+class TestErrors:
+    """Errors leave existing files unchanged and no partial files behind."""
 
     def test_existing_package(self, tmp_path: Path) -> None:
         packaging.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
         with pytest.raises(OutputError, match="already exists"):
             packaging.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
 
-    def test_existing_folder_that_is_no_package(self, tmp_path: Path) -> None:
+    def test_existing_folder_that_is_not_a_package(self, tmp_path: Path) -> None:
         folder = tmp_path / "m.mlpackage"
         folder.mkdir()
         (folder / "thesis.txt").write_text("two years of work")
@@ -257,19 +257,19 @@ class TestRefusals:
             packaging.write_mlpackage(linear_model(), tmp_path / "nowhere" / "m.mlpackage")
 
     def test_read_only_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refuse(*_: object, **__: object) -> None:
+        def fail(*_: object, **__: object) -> None:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(Path, "mkdir", refuse)
+        monkeypatch.setattr(Path, "mkdir", fail)
         with pytest.raises(OutputError, match="cannot be written: Permission denied"):
             packaging.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
 
-    def test_other_kinds_of_model(self, tmp_path: Path) -> None:
+    def test_other_model_types(self, tmp_path: Path) -> None:
         model = dataclasses.replace(linear_model(), content=ir.Opaque("treeEnsembleRegressor"))
         with pytest.raises(OutputError, match="treeEnsembleRegressor cannot be written"):
             packaging.write_mlpackage(model, tmp_path / "m.mlpackage")
 
-    def test_failure_half_way(self, tmp_path: Path) -> None:
+    def test_failure_while_writing(self, tmp_path: Path) -> None:
         packaging.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
         weights = tmp_path / "m.mlpackage" / _WEIGHTS / "weight.bin"
         weights.write_bytes(weights.read_bytes()[:-1])
@@ -278,7 +278,7 @@ class TestRefusals:
         assert [entry.name for entry in tmp_path.iterdir()] == ["m.mlpackage"]
 
 
-def test_manifest_lists_the_two_usual_items(tmp_path: Path) -> None:
+def test_manifest_lists_model_and_weights(tmp_path: Path) -> None:
     packaging.write_mlpackage(model_of({}), tmp_path / "m.mlpackage")
     manifest = json.loads((tmp_path / "m.mlpackage/Manifest.json").read_text())
     paths = {item["path"] for item in manifest["itemInfoEntries"].values()}
@@ -287,7 +287,7 @@ def test_manifest_lists_the_two_usual_items(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")  # coremltools' temporary folders
-def test_coremltools_programs_read_and_write(tmp_path: Path) -> None:
+def test_programs_of_coremltools_read_back_equal(tmp_path: Path) -> None:
     import coremltools as ct
     from coremltools.converters.mil import Builder as mb
     from coremltools.converters.mil.frontend.milproto.load import load

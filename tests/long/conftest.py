@@ -1,4 +1,4 @@
-"""Everything below this folder is part of the long suite."""
+"""Marks the tests of this folder as long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of this folder, so that none can be forgotten."""
+    """Marks each test of this folder."""
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker("long")

@@ -1,4 +1,4 @@
-"""Whole networks: converted by coremltools, run by coremlscope, compared with what PyTorch computes."""
+"""Whole networks converted by coremltools and run by coremlscope, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ torch = pytest.importorskip("torch", exc_type=ImportError)
 
 from benchmarks.networks import NETWORKS, Network, convert_network  # noqa: E402
 
-#: Largest difference allowed to fp32 programs, as a part of the largest absolute value of the reference:
+#: Largest error allowed in fp32 programs, relative to the largest absolute value of the reference:
 #: only the order of sums differs.
 _FP32_TOLERANCE = 1e-4
 #: fp16 programs have their weights rounded to 11 bits, after coremltools folded normalisations into them.
-#: They may move by this many times what PyTorch's own output moves by when its weights are rounded so.
+#: Their error may be this many times the error of PyTorch with its weights rounded in the same way.
 _FP16_FACTOR = 4.0
 
 

@@ -1,4 +1,4 @@
-"""Real models against references that others made: an ONNX export, and models before their compression."""
+"""Real models against independent references: an ONNX export, and the uncompressed models."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COMPRESSIONS = {
 
 
 def _listen(package: Path, folder: Path) -> np.ndarray:
-    """Row per window of audio: the speech probability, then both states, which feed the next window."""
+    """One row per audio window: the speech probability, then both states, which the next window takes."""
     random = np.random.default_rng(0)
     time = np.arange(_SAMPLES) / 16_000
     states = {"hidden_state": np.zeros((1, 128), np.float32), "cell_state": np.zeros((1, 128), np.float32)}
@@ -53,7 +53,7 @@ def _listen(package: Path, folder: Path) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def original(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
-    """What the uncompressed voice-activity detector hears."""
+    """The outputs of the uncompressed voice-activity detector."""
     package = corpus / _SILERO / "silero-vad-unified-256ms-v6.0.0.mlpackage"
     return _listen(package, tmp_path_factory.mktemp("original"))
 

@@ -1,4 +1,4 @@
-"""Models that coremltools converts from scikit-learn and XGBoost, against these libraries."""
+"""Models converted by coremltools from scikit-learn and XGBoost, compared with these libraries."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_classifiers(model: Any, classes: int) -> None:
         return
     expected = model.predict_proba(x)
     given = np.array([[result["classProbability"][label] for label in range(classes)] for result in results])
-    # Of a forest with several classes, coremltools writes the sum over the trees instead of the mean.
+    # For a multi-class forest, coremltools writes the sum over the trees instead of the mean.
     np.testing.assert_allclose(given / given.sum(1, keepdims=True), expected, atol=1e-6)
     np.testing.assert_allclose(expected[range(len(x)), labels], expected.max(1), atol=1e-6)
 
@@ -123,7 +123,7 @@ def test_xgboost(classes: int) -> None:
     x[np.random.default_rng(3).random(x.shape) < 0.1] = np.nan
     x = np.ascontiguousarray(x, np.float32)
     made = xgboost.XGBClassifier if classes else xgboost.XGBRegressor
-    # coremltools takes this for the base score, whatever the model was fitted to start from.
+    # coremltools always writes this base score, whatever the base score of the fitted model.
     model = made(n_estimators=40, max_depth=4, base_score=0.5).fit(x, y)
     names = [f"f{index}" for index in range(_FEATURES)]
     options = {"mode": "classifier", "n_classes": classes} if classes else {}

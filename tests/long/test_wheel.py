@@ -1,4 +1,4 @@
-"""The wheel, built and installed as a person does it: in an environment with nothing in it."""
+"""The wheel, built and installed in an empty environment."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def test_weights_for_other_channels_are_named():
 
     model = build(lambda x: mb.conv(x=x, weight=_numbers(2, 3, 3, 3)), {"x": _numbers(1, 3, 5, 5)})
     ((_, text),) = bind(model.content.functions["main"], OPS, {"x": (1, 4, 5, 5)}).problems
-    assert text == "weights for 3 channels in 1 groups meet 4 channels"
+    assert text == "weights for 3 channels in 1 groups, but x has 4 channels"
 
 
 def test_work():

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from coremlscope.errors import UsageError
-from coremlscope.formats import sample
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
 from coremlscope.server import Address, Limits, serve
 
 
@@ -52,7 +53,7 @@ def test_two_hundred_requests_at_once(url: str) -> None:
 
 
 def test_a_model_is_profiled(url: str, tmp_path: Path) -> None:
-    sample.write_sample(tmp_path / "m.mlpackage")
+    write_mlpackage(sample_model(size=32, width=0.5, classes=10), tmp_path / "m.mlpackage")
     archive = shutil.make_archive(str(tmp_path / "m"), "zip", tmp_path, "m.mlpackage")
     with contextlib.closing(_connect(url)) as connection:
         connection.request(

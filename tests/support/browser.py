@@ -7,5 +7,5 @@ from typing import Any
 
 __all__ = ["Drive"]
 
-#: Runs a script with a page and arguments; returns what it printed, as JSON.
+#: Runs a script with a page and arguments; returns its JSON output.
 Drive = Callable[..., Any]

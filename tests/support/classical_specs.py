@@ -1,4 +1,4 @@
-"""Classical models written by hand, as specifications."""
+"""Specifications of classical models."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def model_spec(
 
 
 def nodes_of(tree: Any, tree_id: int = 0) -> list[dict[str, Any]]:
-    """The nodes of a tree that is written as nested tuples.
+    """The nodes of a tree given as nested tuples.
 
     Args:
         tree: A leaf: its values, a number or a dictionary by dimension. Or a branch: Apple's number of its
@@ -202,7 +202,7 @@ def classifier(
 
 
 def read_spec(spec: Message) -> ir.Model:
-    """The model that a specification holds."""
+    """Reads a model from its specification."""
     return read(spec.SerializeToString())
 
 

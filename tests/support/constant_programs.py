@@ -1,4 +1,4 @@
-"""Models small enough to be taken apart in tests."""
+"""Small programs, mostly of constants, and access to their constants."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def const(index: int, name: str, content: ir.Constant) -> ir.Op:
 
 
 def model_of(constants: Mapping[str, ir.Constant], spec_version: int = 9) -> ir.Model:
-    """A program of nothing but constants, which gives back its input."""
+    """A program of constants that returns its input."""
     x = ir.Value("x", FLOAT)
     ops = tuple(const(index, *named) for index, named in enumerate(constants.items()))
     graph = ir.Graph(name="main", inputs=(x,), ops=ops, outputs=(x,))
@@ -40,7 +40,7 @@ def model_of(constants: Mapping[str, ir.Constant], spec_version: int = 9) -> ir.
 
 
 def linear_model() -> ir.Model:
-    """A little of everything: stored and inline constants, a string, control flow with two blocks."""
+    """A linear model with stored and inline constants, a string, and control flow with two blocks."""
     weight = ir.Constant(
         ir.TensorType(ir.DType.FP16, (4, 4)), ir.Immediate(np.arange(16, dtype=np.float16).reshape(4, 4))
     )
@@ -73,7 +73,7 @@ def linear_model() -> ir.Model:
 
 
 def constants_of(model: ir.Model) -> Iterator[ir.Constant]:
-    """Every constant of a program."""
+    """All constants of a program."""
     assert isinstance(model.content, ir.Program)
     for function in model.content.functions.values():
         for op in function.graph.walk():

@@ -1,4 +1,4 @@
-"""Small models of each kind, converted by coremltools from programs that its MIL builder makes."""
+"""Small models of each kind, converted by coremltools from MIL programs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def mlp(*, flexible: Any = None, precision: Any = ct.precision.FLOAT32) -> ct.mo
 
 
 def mlp_result(x: np.ndarray) -> np.ndarray:
-    """What `mlp` gives."""
+    """The expected output of `mlp`."""
     weight, bias = mlp_weights()
     return np.maximum(x @ weight.T + bias, 0)
 
@@ -64,7 +64,7 @@ def classifier() -> ct.models.MLModel:
 
 
 def inverter(color: Any) -> ct.models.MLModel:
-    """An image to an image: each value `v` becomes `255 - v`."""
+    """Inverts an image: each value `v` becomes `255 - v`."""
     planes = 1 if color == ct.colorlayout.GRAYSCALE else 3
 
     @mb.program(input_specs=[mb.TensorSpec(shape=(1, planes, 4, 6))], opset_version=ct.target.iOS16)
@@ -85,7 +85,7 @@ def inverter(color: Any) -> ct.models.MLModel:
 
 @functools.cache
 def accumulator() -> ct.models.MLModel:
-    """Adds its input to a state, and gives the sum."""
+    """Adds its input to a state and returns the sum."""
 
     @mb.program(
         input_specs=[mb.TensorSpec((3,), dtype=types.fp16), mb.StateTensorSpec((3,), dtype=types.fp16)],
@@ -150,7 +150,7 @@ def last_of_three() -> ct.models.MLModel:
 
 
 def text_classifier() -> Any:
-    """The specification of a model whose parameters only Apple's Natural Language framework reads."""
+    """The specification of a model with parameters that only Apple's Natural Language framework reads."""
     spec = ct.proto.Model_pb2.Model()
     spec.specificationVersion = 3
     for feature in (spec.description.input.add(name="text"), spec.description.output.add(name="label")):

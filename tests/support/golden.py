@@ -1,4 +1,4 @@
-"""Golden text: what a screen looked like when somebody last looked at it.
+"""Golden files: expected text output.
 
 Set UPDATE_GOLDEN=1 to write what the tests see, then look at the difference before committing it.
 """
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parents[1] / "golden"
 
 
 def check(name: str, text: str) -> None:
-    """Holds `text` against the file `name`."""
+    """Compares `text` with the golden file `name`."""
     path = FOLDER / name
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)

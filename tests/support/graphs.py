@@ -1,4 +1,4 @@
-"""Graphs written by hand, for forms that coremltools' builder does not make."""
+"""Graphs built without coremltools, for forms that its builder cannot produce."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def tensor(*shape: int | None, dtype: ir.DType = ir.DType.FP32) -> ir.TensorType
 
 
 def value(name: str, type_: ir.ValueType | None = None) -> ir.Value:
-    """A value; a scalar of integers unless told otherwise."""
+    """A value; an int32 scalar by default."""
     return ir.Value(name, type_ or tensor(dtype=ir.DType.INT32))
 
 

@@ -1,4 +1,4 @@
-"""Whole models written by hand: small, and with what a test is about."""
+"""Small models in the intermediate representation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def adder(flexibility: ir.ShapeFlexibility | None = None) -> ir.Model:
 
 
 def accumulator() -> ir.Model:
-    """Adds `x` to the fp16 state `total` and gives it."""
+    """Adds `x` to the fp16 state `total` and returns it times 10."""
     type_ = ir.TensorType(ir.DType.FP16, (2,))
     x, before, after = (ir.Value(name, type_) for name in ("x", "before", "after"))
     y = ir.Value("y", type_)
@@ -122,7 +122,7 @@ class Absent:
 
 
 def absent_weights(given: ir.Model) -> ir.Model:
-    """The model with the content of its constants of rank 2 gone."""
+    """The model with absent weights for its constants of rank 2."""
     assert isinstance(given.content, ir.Program)
 
     def gone(op: ir.Op) -> ir.Op:

@@ -1,4 +1,4 @@
-"""Small neural networks for tests: built with coremltools' builder, read and run here."""
+"""Small neural networks built with coremltools, and functions that read and run them."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Floats = npt.NDArray[np.float32]
 
 
 def random(*shape: int, seed: int = 0) -> Floats:
-    """Numbers that are the same every time."""
+    """Reproducible random numbers."""
     return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
 
 
 def network(
     inputs: Mapping[str, Sequence[int]], *, exact: bool = False, outputs: Sequence[str] = ("y",)
 ) -> NeuralNetworkBuilder:
-    """A builder of a network that takes arrays, in the layout of five dimensions or in their own."""
+    """A builder of a network with array inputs, of rank 5 or, if `exact`, of their own rank."""
     given = [(name, datatypes.Array(*shape)) for name, shape in inputs.items()]
     return NeuralNetworkBuilder(given, [(name, None) for name in outputs], disable_rank5_shape_mapping=exact)
 
 
 def read(builder: NeuralNetworkBuilder) -> ir.Model:
-    """What has been built, as it is read from a file."""
+    """The built network, read from its specification."""
     return container.read(builder.spec.SerializeToString())
 
 
 def predict(builder: NeuralNetworkBuilder, **values: Any) -> Any:
-    """What has been built makes of some values: the output `y`, or all of several."""
+    """The prediction of the built network: the output `y`, or all outputs if there are several."""
     results = coremlscope.predict(read(builder), values)
     return results["y"] if set(results) == {"y"} else results
 

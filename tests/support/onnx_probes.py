@@ -1,4 +1,4 @@
-"""The smallest graph of every ONNX operator that lowered programs use, in an element type of choice."""
+"""A minimal graph of each ONNX operator that lowered programs use, in a given element type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from coremlscope.ops.emit import ONNX_OPSET
 
-#: An input: a shape in the element type that is probed, an array that goes in as it is, or nothing.
+#: An input: a shape in the probed element type, an array that is used as it is, or nothing.
 Input = tuple[int, ...] | np.ndarray | None
 INT64 = np.int64
 
@@ -35,7 +35,7 @@ _BINARY = (
 )
 _REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare"
 
-#: Inputs and attributes by operator, or by a form of one, as the table of kernels calls it.
+#: Inputs and attributes by operator, or by a form of one as named in the kernel table.
 PROBES: dict[str, tuple[tuple[Input, ...], dict[str, Any]]] = {
     **{name: (_SQUARE, {}) for name in _UNARY.split()},
     **{name: (_PAIR, {}) for name in _BINARY.split()},
@@ -88,9 +88,9 @@ PROBES["Resize[mode=linear]"] = (PROBES["Resize"][0], {"mode": "linear"})
 PROBES["Pad[mode=reflect]"] = (PROBES["Pad"][0], {"mode": "reflect"})
 PROBES["Pad[mode=edge]"] = (PROBES["Pad"][0], {"mode": "edge"})
 
-#: Results beyond the first.
+#: Number of results, where it is not one.
 _RESULTS = {"Split": 2, "TopK": 2}
-#: Results of a type of their own.
+#: Results with a fixed type.
 _RESULT_TYPES = {
     **dict.fromkeys(["Shape", "NonZero", "ArgMax", "ArgMin", "NonMaxSuppression"], TensorProto.INT64),
     **dict.fromkeys(
@@ -114,7 +114,7 @@ def has_kernel(form: str, dtype: np.dtype) -> bool:
             constants.append(numpy_helper.from_array(given, name))
         elif given is not None:
             taken.append(helper.make_tensor_value_info(name, element, given))
-            # Range takes a start, a limit and a step; all else takes anything.
+            # Range takes a start, a limit and a step; other operators accept any values.
             feeds[name] = np.full(given, index if op_type == "Range" else 1, dtype)
     results = [f"y{index}" for index in range(_RESULTS.get(op_type, 1))]
     made = helper.make_tensor_value_info("y0", _RESULT_TYPES.get(op_type, element), None)

@@ -1,4 +1,4 @@
-"""Cases of single operations, many in one program: a conversion costs more than all of them."""
+"""Test cases of single operations. Many share one program, because a conversion is slow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coremlscope.ops import OPS
 from coremlscope.ops.spec import Work
 from tests.support.programs import bind_main, build, run
 
-#: An operation as a function of MIL variables, and the result that is expected of it.
+#: An operation as a function of MIL variables, and its expected result.
 Case = tuple[Callable[..., Any], Any]
 
 
@@ -23,7 +23,7 @@ def check(
     target: Any = ct.target.iOS16,
     tolerance: float = 1e-5,
 ) -> None:
-    """Runs all cases in one program and holds each against what is expected: shape, kind and elements."""
+    """Runs all cases in one program and compares the shape, kind and elements of each result."""
 
     def body(**variables: Any) -> list[Any]:
         return [case(**variables) for case, _ in cases.values()]

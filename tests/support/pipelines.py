@@ -1,4 +1,4 @@
-"""Pipelines written by hand: small stages, and ways to put them together."""
+"""Small pipelines and their stages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def described(
     inputs: Sequence[ir.Feature],
     outputs: Sequence[ir.Feature],
 ) -> ir.Model:
-    """A model of any content."""
+    """A model with any content."""
     interface = ir.FunctionDescription(inputs=tuple(inputs), outputs=tuple(outputs))
     return ir.Model(spec_version=4, description=ir.Description({"main": interface}, "main"), content=content)
 
@@ -35,7 +35,7 @@ def pipeline(
 
 
 def arithmetic(kind: str, target: str, *sources: str) -> ir.Model:
-    """An operation of one feature of three numbers and the number 10, or of two such features."""
+    """An operation on one feature of three numbers and the number 10, or on two such features."""
     values = {name: value(name, tensor(3)) for name in (*sources, target)}
     given = dict(zip("xy", (values[name] for name in sources), strict=False))
     if len(sources) == 1:
@@ -69,11 +69,11 @@ def tripler(source: ir.Feature, target: ir.Feature, dtype: ir.DType = ir.DType.F
 
 
 def external(content: ir.External, inputs: Sequence[ir.Feature], outputs: Sequence[ir.Feature]) -> ir.Model:
-    """A model whose file does not hold what computes it."""
+    """A model whose computation is not part of its file."""
     return described(content, inputs, outputs)
 
 
 def scene_print(target: str = "print", shape: tuple[int, ...] = (2048,), version: int = 1) -> ir.Model:
-    """Apple's network for scenes, from `image`."""
+    """Apple's scene feature extractor with the input `image`."""
     content = ir.VisionFeaturePrint("scene", version)
     return external(content, [image_feature("image")], [array_feature(target, shape, ir.DType.FP64)])

@@ -1,4 +1,4 @@
-"""Small programs for tests: built with coremltools' MIL builder, read, lowered and run here."""
+"""Small programs built with coremltools' MIL builder, and functions that read, lower and run them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def build(
 
 
 def bind_main(model: ir.Model, shapes: Mapping[str, ir.Shape] | None = None) -> BoundFunction:
-    """The default function of `model`, bound; contradictions fail the test."""
+    """The default function of `model`, bound; fails on contradictions."""
     assert isinstance(model.content, ir.Program)
     bound = bind(model.content.functions[model.description.default], OPS, shapes)
     assert not bound.problems, bound.problems
@@ -101,7 +101,7 @@ def run(
 ) -> list[np.ndarray]:
     """Builds, lowers and runs `body`; the results in order.
 
-    Also holds the inferred shapes of the results against the shapes that came out.
+    Also compares the inferred shapes of the results with the actual ones.
     """
     bound = bind_main(build(body, inputs, target=target))
     program = lower(bound)

@@ -1,4 +1,4 @@
-"""The operations of the published plans on M4 (macOS 27), by the names that their authors gave the models."""
+"""The operations of the published plans on M4 (macOS 27), by their authors' model names."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _matmul(x: object, y: object) -> tuple[Example, ...]:
 
 
 def _lookup(table: object) -> tuple[Example, ...]:
-    """A gather by indices that come in, as coremltools guards them against negative ones."""
+    """A gather by variable indices, with coremltools' handling of negative ones."""
     narrow = {"x": Result(0), "dtype": "int32"}
     return (
         Example("cast", {"x": int32(1, 64), "dtype": "int16"}),
@@ -67,7 +67,7 @@ _QUANTIZED = (
 _ATTENTION = dict.fromkeys(("query", "key", "value"), fp16(1, 8, 128, 64))
 _TWICE = {"scale_factor_height": 2.0, "scale_factor_width": 2.0}
 
-#: By name of the model: its operations.
+#: The operations by model name.
 MODELS: Mapping[str, tuple[Example, ...]] = {
     **{
         name: _one(name)

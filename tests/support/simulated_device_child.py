@@ -1,4 +1,4 @@
-"""The child process that measures on a connected device, where a simulated one answers in the device's place.
+"""The child process that measures on a connected device, with a simulated device.
 
 Everything of coremltools takes part but what talks to the device: the list that `devicectl` gives, the app
 that Xcode builds, and the service that the app offers. Those are replaced here.
@@ -20,7 +20,7 @@ from coremltools.models.ml_program.experimental import async_wrapper, remote_dev
 
 
 class Session:
-    """What runs on the device."""
+    """The app on the device."""
 
     def is_alive(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Networks of a single layer, and predictions of them."""
+"""Networks of a single layer and their predictions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def builder_of(
 
 
 def predict(builder: NeuralNetworkBuilder, inputs: Mapping[str, Array]) -> Mapping[str, Any]:
-    """What the network makes of the inputs."""
+    """The prediction of a network."""
     given = {name: np.asarray(array, np.float32) for name, array in inputs.items()}
     return coremlscope.predict(read(builder), given)
 
@@ -48,7 +48,7 @@ def single(
 def results_of(
     type_: str, *inputs: Array, outputs: int = 1, exact: bool = True, **params: Any
 ) -> list[Array]:
-    """What one layer makes of its inputs."""
+    """The outputs of one layer."""
     builder, given, names = single(type_, *inputs, outputs=outputs, exact=exact, **params)
     results = predict(builder, given)
     return [np.asarray(results[name]) for name in names]

@@ -1,4 +1,4 @@
-"""Sliding windows written out in NumPy, to hold lowered convolutions and poolings against."""
+"""Reference convolutions and pooling windows in NumPy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def windows(
     dilations: Sequence[int],
     counts: Sequence[int],
 ) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
-    """The place of each result element and the elements under its window, on the axes after the second."""
+    """The position of each result element and the elements of its window, along the axes after the second."""
     for place in itertools.product(*map(range, counts)):
         at = [
             slice(p * s, p * s + (k - 1) * d + 1, d)
@@ -32,7 +32,7 @@ def padded(x: np.ndarray, pads: Pads, value: float = 0.0) -> np.ndarray:
 
 
 def counts_of(size: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]):
-    """How many whole windows fit."""
+    """The number of whole windows that fit."""
     extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     return [(n - e) // s + 1 for n, e, s in zip(size, extent, strides, strict=True)]
 
@@ -61,7 +61,7 @@ def convolve(
 def spread(
     x: np.ndarray, weight: np.ndarray, strides: Sequence[int], dilations: Sequence[int], groups: int
 ) -> np.ndarray:
-    """A transposed convolution in full: each input element times the weights, added up where it falls."""
+    """An uncropped transposed convolution: the sum of each input element times the weights."""
     extent = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilations, strict=True)]
     size = [(n - 1) * s + e for n, s, e in zip(x.shape[2:], strides, extent, strict=True)]
     each, per = x.shape[1] // groups, weight.shape[1]

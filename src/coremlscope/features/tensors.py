@@ -70,7 +70,7 @@ def to_tensors(
         if feature.name in values:
             tensors[feature.name] = _to_tensor(feature, values[feature.name], shape)
         else:
-            tensors[feature.name] = _absent(feature, shape)
+            tensors[feature.name] = _default_value(feature, shape)
     return tensors
 
 
@@ -223,7 +223,7 @@ def _image(feature: Feature, type_: ImageFeature, value: Any, shape: Shape | Non
     return tensor
 
 
-def _absent(feature: Feature, shape: Shape | None) -> Array:
+def _default_value(feature: Feature, shape: Shape | None) -> Array:
     """Returns the value of a missing optional input."""
     type_ = feature.type
     size = shape if shape is not None else default_shape(type_)

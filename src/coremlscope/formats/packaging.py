@@ -134,10 +134,10 @@ class _Constants(contextlib.AbstractContextManager["_Constants"]):
     """Writes each constant inline, to the weight file, or as a reference to a missing file."""
 
     def __init__(self, model: ir.Model, folder: Path) -> None:
-        absent = {data.storage.name for data in _absent_blobs(model)}
-        stems = ("weight", *(f"weight-{index}" for index in range(1, len(absent) + 1)))
+        missing = {data.storage.name for data in _missing_blobs(model)}
+        stems = ("weight", *(f"weight-{index}" for index in range(1, len(missing) + 1)))
         names = ((stem, f"{MODEL_PATH}/{_WEIGHTS}/{stem}.bin") for stem in stems)
-        stem, self._name = next((stem, name) for stem, name in names if name not in absent)
+        stem, self._name = next((stem, name) for stem, name in names if name not in missing)
         self._path = folder / f"{stem}.bin"
         self._dtypes = _EARLY_BLOB_TYPES if model.spec_version < _SPEC_IOS18 else set(ir.DType)
         self._writer: BlobWriter | None = None
@@ -172,7 +172,7 @@ class _Constants(contextlib.AbstractContextManager["_Constants"]):
         self._stack.close()
 
 
-def _absent_blobs(model: ir.Model) -> Iterator[BlobData]:
+def _missing_blobs(model: ir.Model) -> Iterator[BlobData]:
     assert isinstance(model.content, ir.Program)
     for function in model.content.functions.values():
         for op in function.graph.walk():

@@ -70,7 +70,7 @@ def _linear(op: Lowering) -> Tensor:
 
 
 def _per_channel(op: Lowering, name: str) -> Tensor:
-    """A parameter of one number per channel, shaped to meet the second axis of `x`; or a single number."""
+    """One number per channel, shaped to broadcast along axis 1 of `x`; or a single number."""
     rank = len(op.view.shape("x"))
     (count,) = op.view.static_shape(name) or (1,)
     shape = (count, *[1] * (rank - 2))
@@ -105,7 +105,7 @@ def _thresholded_relu(op: Lowering) -> Tensor:
     x, alpha = op["x"], op.view.real("alpha")
     if alpha == 0:
         return op.emit("Relu", x)
-    # ONNX keeps what is above its alpha, MIL keeps alpha itself too: to both, the next number below is out.
+    # ONNX keeps elements above its alpha, MIL also those equal to it. The next smaller number serves both.
     below = np.nextafter(np.float32(alpha), np.float32(-np.inf))
     return op.emit("ThresholdedRelu", x, alpha=float(below))
 

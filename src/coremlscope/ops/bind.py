@@ -1,4 +1,4 @@
-"""Shapes in, types out: walks a function and binds every value's type, without running anything."""
+"""Binds the type of every value of a function to given input shapes, without running anything."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLowe
 
 __all__ = ["Binder", "BoundFunction", "bind"]
 
-#: How often a loop's body is bound anew while its types settle: each pass can only lose dimensions.
+#: How often a loop's body is bound while its types converge: each pass can only lose dimensions.
 _LOOP_PASSES = 8
 
 
@@ -35,7 +35,7 @@ class BoundFunction:
         function: The function as the file has it.
         graph: Its bound body.
         problems: `(op id, sentence)` where an operation's arguments contradict each other; its results then
-            keep the types that the file declares.
+            keep the types declared in the file.
     """
 
     function: Function
@@ -51,7 +51,7 @@ def bind(
     Args:
         function: The function.
         table: The operations that are known; results of others keep their declared types.
-        shapes: Shapes of inputs by name, for those whose declared shape leaves something open.
+        shapes: Shapes of inputs by name, for those whose declared shape is not fully known.
     """
     binder = Binder(table, _opset_number(function.opset))
     inputs = []
@@ -86,7 +86,7 @@ class Binder:
         opset: The number in the name of the operation set.
 
     Attributes:
-        problems: `(op id, sentence)` of what was met so far.
+        problems: `(op id, sentence)` of the contradictions found so far.
     """
 
     def __init__(self, table: Mapping[str, OpSpec], opset: int) -> None:
@@ -106,7 +106,7 @@ class Binder:
         return BoundGraph(graph, inputs, tuple(views), outputs)
 
     def op(self, op: Op, scope: Scope) -> OpView:
-        """What is known of an operation's results where so much is known of the values that it takes."""
+        """Binds an operation, given what is known of its arguments."""
         arguments = {
             name: tuple(_look_up(argument, scope) for argument in given) for name, given in op.inputs.items()
         }
@@ -136,8 +136,8 @@ class Binder:
             self.problems.append((op.id, str(error)))
             return tuple(map(BoundValue, declared))
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-            # A damaged file may hold arguments of any kind; a rule need not foresee them all.
-            text = f"its arguments are not what its definition asks for ({type(error).__name__}: {error})"
+            # A damaged file may hold arguments of any kind; a rule need not check for all of them.
+            text = f"its arguments do not match its definition ({type(error).__name__}: {error})"
             self.problems.append((op.id, text))
             return tuple(map(BoundValue, declared))
         if constants is None:
@@ -157,16 +157,16 @@ class Binder:
         view.blocks = tuple(graphs)
 
     def loop(self, view: OpView, scope: Scope) -> None:
-        """Binds a loop's blocks with types that hold in every pass.
+        """Binds a loop's blocks with types that hold in every iteration.
 
-        Content known before the loop is lost, but where the body hands it on untouched; dimensions that the
-        body changes are lost when it shows.
+        Content known before the loop is kept only where the body passes it on unchanged. Dimensions that the
+        body changes become unknown.
         """
         blocks = view.op.blocks
         given = view.inputs.get("loop_vars", ())
         body = blocks[-1]
         if any(len(block.inputs) != len(given) for block in blocks) or len(body.outputs) != len(given):
-            text = "its blocks do not take or give as many values as it has loop variables"
+            text = "the numbers of inputs and outputs of its blocks do not match its loop variables"
             self.problems.append((view.op.id, text))
             view.blocks = tuple(self.graph(block, _declared(block), scope) for block in blocks)
             return
@@ -185,7 +185,7 @@ class Binder:
             if joined == carried:
                 return
             carried = joined
-        # Dimensions that depend on each other in a long chain go all at once.
+        # Dimensions that depend on each other in a long chain are dropped all at once.
         del self.problems[problems:]
         carried = tuple(c if c.constant is not None else BoundValue(_open(c.type)) for c in carried)
         view.blocks = tuple(self.graph(block, carried, scope) for block in blocks)
@@ -225,13 +225,13 @@ def _merge(inferred: ValueType, declared: ValueType) -> ValueType:
                     dtype, tuple(d if a is None else a for a, d in zip(shape, other, strict=True))
                 )
         case ListType(element, length), ListType(other_element, _):
-            # Files declare the first length of a list, also of one that grows.
+            # Files declare the initial length of a list, even of one that grows.
             return ListType(_merge(element, other_element), length)
     return inferred
 
 
 def join(a: ValueType, b: ValueType) -> ValueType:
-    """The narrowest type that both fit: dimensions that differ become unknown."""
+    """The narrowest common type: dimensions that differ become unknown."""
     match a, b:
         case TensorType(dtype, shape), TensorType(_, other):
             if shape is None or other is None or len(shape) != len(other):

@@ -1,4 +1,4 @@
-"""Compressed weights, which are unpacked before run time, and quantisation at run time."""
+"""Compressed weights, unpacked before run time, and quantization at run time."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _integer(view: OpView, name: str) -> int:
 
 
 def _constexpr_work(view: OpView) -> Work:
-    """The packed bytes: on the device they are what is read, here they are unpacked beforehand."""
+    """The packed bytes, which a device reads; this runtime unpacks them before run time."""
     total = Work()
     for type_ in [b.type for given in view.inputs.values() for b in given] + [
         constant.type for name, constant in view.op.attributes.items() if name != "name"
@@ -86,7 +86,7 @@ def _infer_affine(view: OpView) -> Sequence[ValueType]:
 
 
 def _along_axis(parameter: Array, rank: int, axis: int) -> Any:
-    """A vector turned so that it broadcasts along `axis`; a scalar as it is."""
+    """A vector reshaped to broadcast along `axis`; a scalar unchanged."""
     if parameter.size == 1:
         return parameter.reshape(())
     return parameter.reshape([-1 if i == axis % rank else 1 for i in range(rank)])
@@ -102,7 +102,7 @@ def _unpack_affine(view: OpView) -> Any:
 
 
 def _blocks(array: Array, counts: Sequence[int]) -> Any:
-    """Each axis split into `counts` blocks: axes block, element, block, element, …"""
+    """Each axis split into `counts` blocks, as axes block, element, block, element, …"""
     dims = []
     for length, count in zip(array.shape, counts, strict=True):
         dims += [count, length // count]
@@ -147,7 +147,7 @@ def _unpack_bits(packed: Array, bits: int, count: int) -> Any:
     if 8 % bits == 0:
         shifts = np.arange(0, 8, bits, dtype=np.uint8)
         return ((data[:, None] >> shifts) & np.uint8((1 << bits) - 1)).reshape(-1)[:count]
-    # Elements that lie across bytes: as many bytes as hold a whole number of them at a time.
+    # Elements that cross byte boundaries: read the fewest bytes that hold a whole number of them.
     group = math.lcm(bits, 8) // 8
     data = np.pad(data, (0, -len(data) % group)).reshape(-1, group)
     word = sum(data[:, i].astype(np.uint64) << np.uint64(8 * i) for i in range(group))
@@ -169,7 +169,7 @@ def _infer_lut(view: OpView) -> Sequence[ValueType]:
 
 
 def _with_vectors(view: OpView, dims: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of what indices of a shape stand for: longer along the axis that vectors lie on."""
+    """The shape of the unpacked weight: that of the indices, longer along the axis of vectors."""
     lut = _dims(view, "lut")
     if len(lut) != len(dims) + 2:
         raise CannotInfer(f"a table of rank {len(lut)} for indices of rank {len(dims)}")
@@ -181,7 +181,7 @@ def _with_vectors(view: OpView, dims: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _look_up(indices: Array, lut: Array, axis: int) -> Any:
-    """Elements or vectors of tables: one table for each block of the indices, as `lut`'s first axes say."""
+    """Elements or vectors of look-up tables, one table per block of indices (the first axes of `lut`)."""
     tables = lut.reshape(-1, *lut.shape[-2:])
     counts = lut.shape[:-2]
     rank = indices.ndim
@@ -255,7 +255,7 @@ def _unpack_sparse_lut(view: OpView) -> Sequence[Array]:
     return [wide, dense[wide != 0]]
 
 
-# Casts and quantisation at run time
+# Casts and quantization at run time
 
 
 def _dtype(view: OpView) -> DType:
@@ -263,7 +263,7 @@ def _dtype(view: OpView) -> DType:
     try:
         return DType(name)
     except ValueError:
-        raise CannotInfer(f"there is no element type {name!r}") from None
+        raise CannotInfer(f"unknown element type {name!r}") from None
 
 
 def _infer_constexpr_cast(view: OpView) -> Sequence[ValueType]:
@@ -327,7 +327,7 @@ def _affine_work(view: OpView) -> Work:
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
         name="constexpr_affine_dequantize",
-        doc="A weight kept in 8 bits with a scale and a zero point, for all of it or along an axis.",
+        doc="A weight stored in 8 bits with a scale and a zero point, per tensor or along an axis.",
         traits=Trait.WEIGHT_DECOMPRESSION,
         infer=_infer_affine,
         lower=_never_lowered,
@@ -336,7 +336,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="constexpr_blockwise_shift_scale",
-        doc="A weight kept in 4 or 8 bits with a scale and an offset for each block.",
+        doc="A weight stored in 4 or 8 bits with a scale and an offset for each block.",
         traits=Trait.WEIGHT_DECOMPRESSION,
         infer=_infer_blockwise,
         lower=_never_lowered,
@@ -345,7 +345,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="constexpr_lut_to_dense",
-        doc="A weight kept as indices into tables of values, or of vectors.",
+        doc="A weight stored as indices into look-up tables of values or vectors.",
         traits=Trait.WEIGHT_DECOMPRESSION,
         infer=_infer_lut,
         lower=_never_lowered,
@@ -354,7 +354,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="constexpr_sparse_to_dense",
-        doc="A weight of which only the elements that are not zero are kept.",
+        doc="A sparse weight, of which only the nonzero elements are stored.",
         traits=Trait.WEIGHT_DECOMPRESSION,
         infer=_infer_sparse,
         lower=_never_lowered,
@@ -363,7 +363,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="constexpr_lut_to_sparse",
-        doc="The kept elements of a sparse weight, themselves kept as indices into tables.",
+        doc="The nonzero elements of a sparse weight, stored as indices into look-up tables.",
         traits=Trait.WEIGHT_DECOMPRESSION,
         infer=_infer_sparse_lut,
         lower=_never_lowered,
@@ -372,7 +372,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="constexpr_sparse_blockwise_shift_scale",
-        doc="The kept elements of a sparse weight, themselves kept with a scale and an offset per block.",
+        doc="The nonzero elements of a sparse weight, stored with a scale and an offset for each block.",
         traits=Trait.WEIGHT_DECOMPRESSION,
         infer=_infer_sparse_blockwise,
         lower=_never_lowered,
@@ -381,7 +381,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="constexpr_cast",
-        doc="A weight kept as fp16 and used as fp32.",
+        doc="A weight stored as fp16 and used as fp32.",
         traits=Trait.WEIGHT_DECOMPRESSION,
         infer=_infer_constexpr_cast,
         lower=_never_lowered,
@@ -390,7 +390,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="quantize",
-        doc="Numbers rounded to 8-bit steps of a scale, from a zero point on.",
+        doc="Quantizes to 8-bit integers: x / scale + zero point, rounded.",
         traits=Trait.CONVERSION,
         infer=_infer_quantize,
         lower=_lower_quantize,
@@ -398,7 +398,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="dequantize",
-        doc="The numbers that 8-bit steps of a scale, from a zero point on, stand for.",
+        doc="Dequantizes 8-bit integers: (x − zero point) · scale.",
         traits=Trait.CONVERSION | Trait.DEQUANTIZATION,
         infer=_infer_dequantize,
         lower=_lower_dequantize,

@@ -31,7 +31,7 @@ def _infer_cond(view: OpView) -> Sequence[ValueType]:
         return [bound.type for bound in view.blocks[taken].outputs]
     true, false = view.blocks
     if len(true.outputs) != len(false.outputs):
-        raise CannotInfer("its branches do not give as many results as each other")
+        raise CannotInfer("its branches have different numbers of results")
     return [join(a.type, b.type) for a, b in zip(true.outputs, false.outputs, strict=True)]
 
 
@@ -68,7 +68,7 @@ def _lower_cond(op: Lowering) -> Sequence[Tensor]:
 
 
 def _split_states(op: Lowering, made: Sequence[Tensor], names: Sequence[str]) -> Sequence[Tensor]:
-    """Takes the states' new content off the end of what a nested graph gives."""
+    """Splits the new content of states from the results of a nested graph."""
     count = len(made) - len(names)
     for name, tensor in zip(names, made[count:], strict=True):
         op.put_state(name, tensor)
@@ -83,7 +83,7 @@ def _carried(type_: ValueType) -> NumpyType:
 
 
 def _work_cond(view: OpView) -> Work:
-    """That of the branch taken; of the cheaper one where it is not known which."""
+    """The work of the branch that runs; of the cheaper one where that is not known."""
     taken = _taken(view)
     if taken is not None:
         return _work_of(view.blocks[taken])
@@ -100,7 +100,7 @@ def _work_cond(view: OpView) -> Work:
 
 
 def _work_of(graph: BoundGraph) -> Work:
-    """What all operations of a block cost together."""
+    """The total work of all operations of a block."""
     from coremlscope.ops import OPS as TABLE
 
     total = Work()
@@ -116,7 +116,7 @@ def _work_of(graph: BoundGraph) -> Work:
 
 
 def _infer_loop(view: OpView) -> Sequence[ValueType]:
-    # Binding has settled on types that hold before and after every pass.
+    # Binding found types that hold before and after every iteration.
     return [bound.type for bound in view.blocks[-1].inputs]
 
 
@@ -162,7 +162,7 @@ def _stacked_shape(type_: ValueType) -> Shape | None:
 
 
 def _work_loop(view: OpView) -> Work:
-    """That of condition and body times the passes; of one pass where their number is not known."""
+    """The work of condition and body times the iterations; of one where their number is not known."""
     condition, body = map(_work_of, view.blocks)
     passes = trip_count(view)
     if passes is None:
@@ -173,15 +173,15 @@ def _work_loop(view: OpView) -> Work:
 def trip_count(view: OpView) -> int | None:
     """How often the body of a `while_loop` runs, where that is known before run time.
 
-    Understood are integer counters that go up or down by a constant and are held against a constant, and
-    several such conditions joined by `logical_and`.
+    This covers integer counters that change by a constant and are compared with a constant, and several
+    such conditions joined by `logical_and`.
     """
     condition = view.blocks[0]
     return _passes(view, condition.graph.outputs[0]) if condition.graph.outputs else None
 
 
 def _passes(view: OpView, result: Argument) -> int | None:
-    """Passes until `result`, a value of the condition's block, turns false."""
+    """Iterations until `result`, a value of the condition's block, becomes false."""
     maker = _maker(view.blocks[0], result)
     if maker is None:
         return None
@@ -226,7 +226,7 @@ def _count(relation: str, start: int, step: int, limit: int) -> int | None:
 
 
 def _progress(view: OpView, maker: OpView, name: str) -> tuple[int, int] | None:
-    """What an operand of the condition starts with, and how much each pass adds to it."""
+    """The initial value of an operand of the condition, and its increment per iteration."""
     constant = maker.bound(name).constant
     if constant is not None:
         known = _integer(constant)
@@ -243,7 +243,7 @@ def _progress(view: OpView, maker: OpView, name: str) -> tuple[int, int] | None:
 
 
 def _step(body: BoundGraph, index: int) -> int | None:
-    """How much a pass adds to a loop variable; None where it does anything else with it."""
+    """The constant that each iteration adds to a loop variable; None where it changes otherwise."""
     before, after = body.graph.inputs[index], body.graph.outputs[index]
     if before == after:
         return 0
@@ -274,7 +274,7 @@ def _integer(constant: Constant) -> int | None:
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
         name="cond",
-        doc="Runs one of two blocks, as a condition tells.",
+        doc="Runs one of two blocks, depending on a condition.",
         traits=Trait.CONTROL_FLOW,
         infer=_infer_cond,
         lower=_lower_cond,
@@ -283,7 +283,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="while_loop",
-        doc="Runs a block again and again while a condition holds.",
+        doc="Runs a block repeatedly while a condition holds.",
         traits=Trait.CONTROL_FLOW,
         infer=_infer_loop,
         lower=_lower_loop,

@@ -21,7 +21,7 @@ def _shapes(view: OpView) -> tuple[Shape, Shape, Window]:
     """Shapes of `x` and `weight`, and the window."""
     x, weight = view.shape("x"), view.shape("weight")
     if len(x) != len(weight) or len(x) < 3:
-        raise CannotInfer(f"weights of rank {len(weight)} meet a tensor of rank {len(x)}")
+        raise CannotInfer(f"weights of rank {len(weight)} for a tensor of rank {len(x)}")
     return x, weight, Window.of(view, view.static_shape("weight")[2:])
 
 
@@ -30,7 +30,7 @@ def _infer_conv(view: OpView) -> Sequence[ValueType]:
     groups = view.integer("groups", 1)
     if x[1] is not None and weight[1] is not None and x[1] != weight[1] * groups:
         raise CannotInfer(
-            f"weights for {weight[1] * groups} channels in {groups} groups meet {x[1]} channels"
+            f"weights for {weight[1] * groups} channels in {groups} groups, but x has {x[1]} channels"
         )
     return [TensorType(view.type("x").dtype, (x[0], weight[0], *window.output(x[2:])))]
 
@@ -47,7 +47,7 @@ def _conv(op: Lowering, weight: Tensor) -> Tensor:
 
 
 def _conv_work(view: OpView) -> Work:
-    """Two operations per weight that meets a result element, one for its bias."""
+    """Two operations per weight of a result element, one for its bias."""
     per_element = 2 * math.prod(view.static_shape("weight")[1:]) + view.has("bias")
     return moved(view, per_element * (view.output_type().elements or 0))
 
@@ -75,7 +75,7 @@ def _infer_transposed(view: OpView) -> Sequence[ValueType]:
     x, weight, window = _shapes(view)
     groups = view.integer("groups", 1)
     if x[1] is not None and weight[0] is not None and x[1] != weight[0]:
-        raise CannotInfer(f"weights for {weight[0]} channels meet {x[1]} channels")
+        raise CannotInfer(f"weights for {weight[0]} channels, but x has {x[1]} channels")
     channels = None if weight[1] is None else weight[1] * groups
     element = view.type("x").dtype
     if view.has("output_shape"):
@@ -97,7 +97,7 @@ def _grown(window: Window, axis: int, size: int | None) -> int | None:
 
 
 def _cropping(view: OpView, window: Window, spatial: Shape) -> list[Padding]:
-    """What is cut off the full result before and after each axis; below zero: what is added."""
+    """How much of the full result is cut off before and after each axis; negative where it is extended."""
     given = view.integers("output_shape", [])[2:]
     cuts = []
     for axis, size in enumerate(spatial):
@@ -120,7 +120,7 @@ def _cropping(view: OpView, window: Window, spatial: Shape) -> list[Padding]:
 def _lower_transposed(op: Lowering) -> Tensor:
     x, _, window = _shapes(op.view)
     cuts = _cropping(op.view, window, x[2:])
-    # ONNX adds fewer elements than a stride behind the result; what is missing beyond is added apart.
+    # ONNX adds fewer elements than a stride behind the result; the rest is added by a Pad.
     grown = [max(-after, 0) for _, after in cuts]
     own = [min(extra, stride - 1) for extra, stride in zip(grown, window.strides, strict=True)]
     rest = [extra - part for extra, part in zip(grown, own, strict=True)]
@@ -142,7 +142,7 @@ def _lower_transposed(op: Lowering) -> Tensor:
 
 
 def _transposed_work(view: OpView) -> Work:
-    """Two operations per weight that meets an input element, one per result element for its bias."""
+    """Two operations per weight of an input element, one per result element for its bias."""
     flops = 2 * math.prod(view.static_shape("weight")[1:]) * (view.type("x").elements or 0)
     if view.has("bias"):
         flops += view.output_type().elements or 0

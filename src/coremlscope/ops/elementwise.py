@@ -1,7 +1,7 @@
 """Elementwise operations of two operands, comparisons and logic.
 
-Integers divided by zero give zero, and leave the dividend as their remainder: so divide the Arm processors
-that Core ML runs on (SDIV in the Arm Architecture Reference Manual), where other processors fault.
+An integer divided by zero gives zero, with the dividend as remainder. This is how the Arm processors that
+Core ML runs on divide (SDIV in the Arm Architecture Reference Manual); other processors fault.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["OPS", "promoted", "quotient"]
 
 
 def promoted(a: DType, b: DType) -> DType:
-    """The element type in which two operands meet: floats before integers before bool, then the wider."""
+    """The common element type of two operands: floats before integers before bool, then the wider."""
     if DType.BOOL in (a, b):
         return b if a is DType.BOOL else a
     if a.is_float != b.is_float:
@@ -42,7 +42,7 @@ def _infer(view: OpView) -> Sequence[ValueType]:
 
 
 def _operands(op: Lowering) -> tuple[Tensor, Tensor]:
-    """Both operands in one element type: MIL lets an integer meet a float."""
+    """Both operands in one element type: MIL allows an integer beside a float."""
     x, y = op["x"], op["y"]
     if x.dtype != y.dtype:
         kind = F32 if F32 in (x.dtype, y.dtype) else I32
@@ -69,7 +69,7 @@ def _not_equal(op: Lowering) -> Tensor:
 def _divides(view: OpView) -> bool:
     """True where no integer quotient can fail: ONNX Runtime has no kernel for division by zero.
 
-    The lowest integer divided by -1 even takes the process down, on processors that fault on the overflow.
+    The lowest integer divided by -1 even ends the process, on processors that fault on the overflow.
     """
     return view.is_known("y") and not np.isin(view.value("y"), (0, -1)).any()
 
@@ -77,7 +77,7 @@ def _divides(view: OpView) -> bool:
 def _guarded(
     op: Lowering, divide: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor, by_zero: Tensor
 ) -> Tensor:
-    """What `divide` makes of integers in 64 bits, where nothing overflows; `by_zero` where `y` is 0."""
+    """`divide` applied to integers in 64 bits, where nothing overflows; `by_zero` where `y` is 0."""
     x, y, by_zero = (op.cast(tensor, I64) for tensor in (x, y, by_zero))
     is_zero = op.emit("Equal", y, op.const(0, I64), dtype=BOOL)
     divided = divide(x, op.emit("Where", is_zero, op.const(1, I64), y, dtype=I64))
@@ -195,7 +195,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     _arithmetic(
         "mod",
-        "What remains of the quotient rounded down; it has the sign of the divisor.",
+        "The remainder of division rounded down, with the sign of the divisor.",
         _mod,
         _fold_mod,
         flops=4,

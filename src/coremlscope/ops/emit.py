@@ -1,4 +1,4 @@
-"""Writing ONNX: tensors, nodes, weights, nested graphs. What a row's `lower` works with."""
+"""Writes ONNX for a row's `lower`: tensors, nodes, weights, nested graphs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def carry(dtype: DType) -> NumpyType:
     """The NumPy dtype that stands for a MIL element type in a lowered graph.
 
     Floats of every width are carried as float32 and integers of every width as int32: ONNX Runtime's CPU
-    kernels for other widths have gaps, and convert to these inside anyway.
+    kernels for other widths have gaps, and convert to these internally anyway.
     """
     if dtype is DType.BOOL:
         return BOOL
@@ -54,7 +54,7 @@ def carry(dtype: DType) -> NumpyType:
 
 
 def range_state(op_id: str) -> str:
-    """The name of what is kept of the range of an operation's results, which flows like a state."""
+    """The name of the recorded range of an operation's results, which is passed along like a state."""
     return f"{op_id}:range"
 
 
@@ -82,7 +82,7 @@ class WeightSlot:
         shape: Its shape.
         dtype: The element type to write.
         constant: The content, read when the file is written.
-        offset: Where it starts in the weight file, in bytes; given once it is known which slots are used.
+        offset: Where it starts in the weight file, in bytes; set once it is known which slots are used.
     """
 
     name: str
@@ -130,10 +130,10 @@ class Emitter:
         dtypes: Sequence[NumpyType],
         attributes: Mapping[str, Any],
     ) -> list[Tensor]:
-        """Adds one node with `len(dtypes)` results, by way of another element type where a kernel is lacking.
+        """Adds one node with `len(dtypes)` results, through another element type where a kernel is missing.
 
         Raises:
-            CannotLower: The engine has no kernel for the element type, nor for one that could stand in.
+            CannotLower: The engine has no kernel for the element type, nor for a suitable other one.
         """
         given = [None if tensor is None else tensor.dtype for tensor in inputs]
         try:
@@ -215,7 +215,7 @@ class Emitter:
         return tensor
 
     def maker(self, tensor: Tensor) -> str:
-        """The operator that makes a tensor in the graph that is open; empty where none does."""
+        """The operator that makes a tensor in the open graph; empty where none does."""
         found = (node.op_type for node in reversed(self.nodes) if tensor.name in node.output)
         return next(found, "")
 
@@ -298,7 +298,7 @@ class Lowering:
         return [self.argument(name, index) for index in range(len(self.view.inputs.get(name, ())))]
 
     def int64(self, name: str) -> Tensor:
-        """An integer parameter as int64, which ONNX wants for shapes, axes and indices; may be dynamic."""
+        """An integer parameter as int64, which ONNX requires for shapes, axes and indices; may be dynamic."""
         if self.view.is_known(name):
             return self.const(self.view.value(name), I64)
         return self.cast(self.argument(name), I64)
@@ -306,7 +306,7 @@ class Lowering:
     # States
 
     def state(self, name: str) -> Tensor:
-        """The content of the state called `name`, here and now."""
+        """The current content of the state called `name`."""
         return self._in_scope(name, self._states)
 
     def has_state(self, name: str) -> bool:
@@ -466,7 +466,7 @@ class Lowering:
         arguments = [Tensor(self.emitter.unique(f"{name}.in{i}"), d) for i, (d, _) in enumerate(inputs)]
         with self.emitter.subgraph() as nodes:
             results = list(body(arguments))
-            # ONNX wants every output made by a node of this very graph, and no value put out twice.
+            # ONNX requires every output to come from a node of this graph, and to be a value of its own.
             free = {value for node in nodes for value in node.output}
             for index, tensor in enumerate(results):
                 if tensor.name not in free:
@@ -477,7 +477,7 @@ class Lowering:
         return helper.make_graph(nodes, name, taken, made), [t.dtype for t in results]
 
     def with_labels(self, tensor: Tensor, labels: Sequence[str | int]) -> Tensor:
-        """`tensor`, its elements standing for class labels."""
+        """`tensor` with the class labels that its elements stand for."""
         return replace(tensor, labels=tuple(labels))
 
 

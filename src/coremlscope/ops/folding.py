@@ -1,4 +1,4 @@
-"""Computing results before run time: shape arithmetic at once, rearranged weights when they are written."""
+"""Computes results before run time: shape arithmetic immediately, rearranged weights when written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def folding(compute: Compute) -> Fold:
     larger than their arguments are left to run time.
 
     Args:
-        compute: From the operation, all of whose arguments are known, to its results.
+        compute: Returns the results of the operation, all of whose arguments are known.
     """
 
     def fold(view: OpView) -> Sequence[Constant] | None:
@@ -53,7 +53,7 @@ def fold_constexpr(compute: Compute) -> Fold:
     """A folding rule for `constexpr_*`: always derived constants, whatever their size.
 
     Args:
-        compute: From the operation to its results.
+        compute: Returns the results of the operation.
     """
 
     def fold(view: OpView) -> Sequence[Constant] | None:

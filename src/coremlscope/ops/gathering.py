@@ -1,4 +1,4 @@
-"""Reading and writing elements by index: the gather and scatter families."""
+"""Reads and writes elements by index: gather and scatter operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 __all__ = ["OPS"]
 
-#: From this opset on (iOS 17) a negative index is out of bounds, and `validate_indices` says what follows.
+#: From this opset on (iOS 17) a negative index is out of bounds; `validate_indices` decides what happens.
 _NO_NEGATIVE_INDICES = 7
 
 
@@ -38,10 +38,9 @@ def _lengths(op: Lowering, data: str, axes: Sequence[int]) -> Tensor:
 def _indices(op: Lowering, data: str, axes: Sequence[int]) -> Tensor:
     """The indices into `axes` of `data`, int64, as the program's opset treats those that are out of bounds.
 
-    ONNX counts negative indices from the back, as programs before iOS 17 do. From then on they either stop
-    the prediction or yield anything, memory-safely. Then what is read is kept within bounds, at the price of
-    two cheap nodes; what is written goes to the first place, as coremltools' tests want it to differ from
-    both wrapping round and clamping.
+    ONNX counts negative indices from the end, as programs before iOS 17 do. From then on they either stop
+    the prediction or yield any value, memory-safely. Reads are then clamped to the bounds, which takes two
+    cheap nodes; writes go to index 0, because coremltools' tests require that they neither wrap nor clamp.
     """
     view = op.view
     indices = op["indices"]
@@ -100,8 +99,8 @@ def _lower_gather(op: Lowering) -> Tensor:
     indices = _indices(op, "x", [axis])
     if not batch:
         return op.emit("Gather", op["x"], indices, axis=axis)
-    # GatherND has batches, but only takes the first axis after them: bring `axis` there, and take back
-    # the axes that were between.
+    # GatherND has batches, but indexes only the first axis after them: move `axis` there, and move back
+    # the axes between.
     rank, indices_rank = len(op.view.shape("x")), len(op.view.shape("indices"))
     between = list(range(batch, axis))
     x = op.transpose(op["x"], [*range(batch), axis, *between, *range(axis + 1, rank)])
@@ -124,7 +123,7 @@ def _take(x: Array, indices: npt.NDArray[np.int64], axis: int, batch: int) -> Ar
 
 
 def _if_in_bounds(fold: Fold, axes_of: Callable[[OpView], Sequence[int]]) -> Fold:
-    """Folds where no index is out of bounds; what happens to others is decided at run time."""
+    """Folds where no index is out of bounds; others are handled at run time."""
 
     def checked(view: OpView) -> Sequence[Constant] | None:
         return fold(view) if _in_bounds(view, "x", axes_of(view)) else None
@@ -183,10 +182,10 @@ def _lower_gather_nd(op: Lowering) -> Tensor:
 
 # scatter, scatter_along_axis, scatter_nd
 
-#: ONNX's name of each mode that it has; the others are made from these.
+#: ONNX's name of each mode that it supports; the others are composed from these.
 _REDUCTIONS = {"update": "none", "add": "add", "mul": "mul", "min": "min", "max": "max"}
 
-#: From data, updates and a reduction to the result.
+#: Takes data, updates and a reduction; returns the result.
 Scatter = Callable[[Tensor, Tensor, str], Tensor]
 
 
@@ -195,7 +194,7 @@ def _by_mode(op: Lowering, data: Tensor, updates: Tensor, scatter: Scatter) -> T
     if mode == "sub":
         return scatter(data, op.emit("Neg", updates), "add")
     if mode == "div":
-        # Divided by the product of all updates that meet at one place.
+        # Divided by the product of all updates to the same element.
         one = op.like(1, data)
         divisor = scatter(op.emit("Expand", one, op.shape_of(data)), updates, "mul")
         return quotient(op, data, divisor)
@@ -205,7 +204,7 @@ def _by_mode(op: Lowering, data: Tensor, updates: Tensor, scatter: Scatter) -> T
 
 
 def _lower_scatter(op: Lowering) -> Tensor:
-    """Whole slices by index: as rows where `axis` is the first, else element by element."""
+    """Scatters whole slices: as rows where `axis` is the first, else element by element."""
     view = op.view
     axis = _along(view, "data")
     rank, indices_rank = len(view.shape("data")), len(view.shape("indices"))
@@ -249,7 +248,7 @@ def _lower_scatter_nd(op: Lowering) -> Tensor:
 
 
 def _scattered(expected: Callable[[OpView], Shape]) -> Infer:
-    """The type of `data`; the updates must have the shape that is expected of them."""
+    """The type of `data`; checks the shape of the updates."""
 
     def infer(view: OpView) -> Sequence[ValueType]:
         given, wanted = view.type("updates").shape, expected(view)
@@ -273,7 +272,7 @@ def _scatter_nd_updates(view: OpView) -> Shape:
 
 
 def _gather_work(view: OpView) -> Work:
-    """What is taken is read and written, not all that it is taken from."""
+    """The gathered elements are read and written, not the whole source."""
     size, known = bytes_of(view.output_type())
     indices, indices_known = bytes_of(view.type("indices"))
     is_weight = view.bound("x").constant is not None
@@ -287,7 +286,7 @@ def _gather_work(view: OpView) -> Work:
 
 
 def _scatter_work(view: OpView) -> Work:
-    """The tensor copied, and one operation per update that is combined with it."""
+    """Copies the tensor; one operation per update that is combined with it."""
     updates, known = bytes_of(view.type("updates"))
     indices, indices_known = bytes_of(view.type("indices"))
     data, data_known = bytes_of(view.type("data"))

@@ -1,4 +1,4 @@
-"""Operations that make tensors from little: shapes, constants, ranges, one-hot vectors, masks, sums."""
+"""Operations that generate tensors: shapes, constants, ranges, one-hot vectors, masks, running sums."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _fold_filled(view: OpView) -> Array:
 
 
 def _fold_fill_like(view: OpView) -> Sequence[Constant] | None:
-    """Only the shape of the reference counts: its content need not be known."""
+    """Only the shape of the reference matters: its content need not be known."""
     type_ = view.output_type()
     known = view.is_known("value") or not view.has("value")
     if type_.elements is None or type_.elements > 1024 or not known:
@@ -218,7 +218,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="fill",
-        doc="A tensor of a shape, all elements alike.",
+        doc="A tensor of a given shape, filled with one value.",
         traits=Trait.GENERATION,
         infer=_infer_fill,
         lower=_lower_fill,
@@ -227,7 +227,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="fill_like",
-        doc="A tensor of another one's shape, all elements alike.",
+        doc="A tensor with the shape of another, filled with one value.",
         traits=Trait.GENERATION,
         infer=_infer_fill_like,
         lower=_lower_fill_like,
@@ -236,7 +236,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="range_1d",
-        doc="Numbers from a start up to an end, which is left out, at a step.",
+        doc="Numbers from a start to an end (exclusive) with a step.",
         infer=_infer_range_1d,
         lower=_lower_range_1d,
         work=moved,
@@ -244,7 +244,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="one_hot",
-        doc="Vectors with one element on and the others off, by an index.",
+        doc="One-hot vectors: one element, chosen by an index, has the on value, the others the off value.",
         traits=Trait.GENERATION,
         infer=_infer_one_hot,
         lower=_lower_one_hot,
@@ -252,14 +252,14 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="non_zero",
-        doc="The indices of the elements that are not zero, one row each.",
+        doc="The indices of the nonzero elements, one row each.",
         infer=_infer_non_zero,
         lower=_lower_non_zero,
         work=moved,
     ),
     OpSpec(
         name="band_part",
-        doc="Matrices with all elements outside a band round the diagonal set to zero.",
+        doc="Matrices with all elements outside a band around the diagonal set to zero.",
         traits=Trait.COPY,
         infer=same_as("x"),
         lower=_lower_band_part,
@@ -268,7 +268,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="cumsum",
-        doc="The sum of all elements so far along an axis.",
+        doc="The cumulative sum along an axis.",
         traits=Trait.REDUCTION,
         infer=same_as("x"),
         lower=_lower_cumsum,

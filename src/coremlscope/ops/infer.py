@@ -1,4 +1,4 @@
-"""Rules of type inference that many operations share."""
+"""Type inference shared by many operations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def same_as(name: str = "x") -> Callable[[OpView], Sequence[ValueType]]:
 
 
 def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
-    """The shape that all broadcast to, by NumPy's rules; an unknown dimension meets a known one as that one.
+    """The broadcast shape by NumPy's rules; beside an unknown dimension, a known one is taken.
 
     Raises:
         CannotInfer: Two dimensions differ and neither is 1.
@@ -51,7 +51,7 @@ def normal_axis(axis: int, rank: int) -> int:
     """`axis` counted from the front.
 
     Raises:
-        CannotInfer: There is no such axis.
+        CannotInfer: The tensor has no such axis.
     """
     if not -rank <= axis < rank:
         raise CannotInfer(f"axis {axis} does not exist in a tensor of rank {rank}")

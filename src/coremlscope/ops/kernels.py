@@ -1,8 +1,8 @@
-"""What ONNX Runtime's kernels for the host's processor lack, by element type, and what stands in.
+"""Which element types ONNX Runtime's CPU kernels do not support, and which replace them.
 
-Most of it never shows: floats of every width are carried as float32 and integers as int32 (`emit.carry`).
-Where a row writes an operator in a carried type that has no kernel, the emitter goes through another type
-that has one. The table holds for ONNX Runtime 1.31; a test probes the version that is installed.
+Most of this has no effect: floats of every width are carried as float32 and integers as int32 (`emit.carry`).
+Where a row writes an operator in a carried type without a kernel, the emitter casts to a type that has one.
+The table holds for ONNX Runtime 1.31; a test probes the installed version.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FLOATS = "float16 float32 float64"
 _NARROW = "int8 uint8 int16 uint16"
 _WHOLE = f"{_NARROW} int32 int64 bool"
 
-#: Element types without a kernel, and the operators that lack them; some by the value of an attribute.
+#: Element types without a kernel, and the operators concerned; some by the value of an attribute.
 _GAPS = {
     "bool": "Abs Add Clip Div Greater GreaterOrEqual Less LessOrEqual Mod[fmod=1] Mul "
     "ScatterElements[reduction=max] ScatterElements[reduction=min] Sign Sub",
@@ -46,16 +46,16 @@ _GAPS = {
     "ScatterND[reduction=mul]",
     "float16 bool": "ScatterND[reduction=max] ScatterND[reduction=min]",
     "float16 int8 uint8 uint16 bool": "Range",
-    # There is `x − floor(x / y) · y` instead; ONNX itself defines only C's fmod for floats.
+    # The lowering writes `x − floor(x / y) · y` instead; ONNX defines only C's fmod for floats.
     f"{_FLOATS} bool": "Mod",
     f"{_FLOATS} {_NARROW} int32 int64": "And Not Or Xor",
 }
-#: By operator, or form of one: the element types that it has no kernel for.
+#: By operator, or form of one: the element types without a kernel.
 LACKING: Mapping[str, frozenset[str]] = {
     name: frozenset(dtypes.split()) for dtypes, names in _GAPS.items() for name in names.split()
 }
 
-#: Types to go through, the first that has a kernel; each holds the values as well as they can be held.
+#: Types to cast to, in order of preference; each holds the values as exactly as possible.
 _THROUGH = {
     "bool": ("int32", "float32"),
     "int32": ("int64", "float64", "float32", "bool"),
@@ -63,7 +63,7 @@ _THROUGH = {
     "float32": ("float64", "bool"),
     "float64": ("float32", "bool"),
 }
-#: Inputs in the element type that a kernel is chosen by, where others may have that type by chance.
+#: Inputs whose element type selects the kernel, where other inputs may happen to have that type.
 _DATA = {
     "DepthToSpace": (0,),
     "MaxPool": (0,),
@@ -76,12 +76,12 @@ _DATA = {
 
 @dataclass(frozen=True, slots=True)
 class Detour:
-    """A way around a kernel that is lacking.
+    """A cast around a missing kernel.
 
     Attributes:
-        around: The element type that there is no kernel for.
-        through: One that there is a kernel for.
-        inputs: Which inputs are to be cast.
+        around: The element type without a kernel.
+        through: A type with a kernel.
+        inputs: Which inputs to cast.
     """
 
     around: NumpyType
@@ -90,7 +90,7 @@ class Detour:
 
 
 def detour(op_type: str, dtypes: Sequence[NumpyType | None], attributes: Mapping[str, Any]) -> Detour | None:
-    """The way around a kernel that a node would lack; None where it lacks none.
+    """The cast around a node's missing kernel; None where the kernel exists.
 
     Args:
         op_type: The operator.
@@ -98,7 +98,7 @@ def detour(op_type: str, dtypes: Sequence[NumpyType | None], attributes: Mapping
         attributes: The node's attributes.
 
     Raises:
-        LookupError: There is no kernel, and no type to go through either.
+        LookupError: There is no kernel, for no other type either.
     """
     own = {i: dtypes[i] for i in _DATA.get(op_type, range(len(dtypes))) if i < len(dtypes)}
     around = next((dtype for dtype in own.values() if dtype is not None), None)
@@ -109,16 +109,16 @@ def detour(op_type: str, dtypes: Sequence[NumpyType | None], attributes: Mapping
         if name not in LACKING[form]:
             inputs = tuple(index for index, dtype in own.items() if dtype == around)
             return Detour(around, np.dtype(name), inputs)
-    raise LookupError(f"there is no kernel of {form} for {around.name}")
+    raise LookupError(f"{form} has no kernel for {around.name}")
 
 
 def _form(op_type: str, attributes: Mapping[str, Any]) -> str:
-    """The name by which the table knows a node: that of its operator, or of a form of it."""
+    """A node's name in the table: that of its operator, or of a form of it."""
     forms = (f"{op_type}[{key}={value}]" for key, value in attributes.items())
     return next((form for form in forms if form in LACKING), op_type)
 
 
-#: Operators whose results have an element type of their own.
+#: Operators whose results have a fixed element type.
 _RESULTS: Mapping[str, NumpyType] = {
     **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), np.dtype("bool")),
     **dict.fromkeys(("ArgMax", "ArgMin", "NonZero", "Shape"), np.dtype("int64")),

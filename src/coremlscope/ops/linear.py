@@ -38,14 +38,14 @@ def _transposed(op: Lowering, name: str) -> Tensor:
 def _infer_linear(view: OpView) -> Sequence[ValueType]:
     x, weight = view.shape("x"), view.shape("weight")
     if not x or len(weight) != 2:
-        raise CannotInfer(f"weights of rank {len(weight)} meet a tensor of rank {len(x)}")
+        raise CannotInfer(f"weights of rank {len(weight)} for a tensor of rank {len(x)}")
     if None not in (x[-1], weight[1]) and x[-1] != weight[1]:
-        raise CannotInfer(f"weights for {weight[1]} features meet {x[-1]}")
+        raise CannotInfer(f"weights for {weight[1]} features, but x has {x[-1]}")
     return [TensorType(view.type("x").dtype, (*x[:-1], weight[0]))]
 
 
 def _has_bias(view: OpView) -> bool:
-    """False where the bias is absent or, as converters write for none, all zero."""
+    """False where the bias is absent or all zero, as converters write for no bias."""
     if not view.has("bias"):
         return False
     return not view.is_known("bias") or bool(view.value("bias").any())
@@ -75,7 +75,7 @@ def _linear_work(view: OpView) -> Work:
 
 @dataclass(frozen=True, slots=True)
 class _Product:
-    """Operands of a matrix product as matrices: vectors have their axis of one, transposes are made."""
+    """Operands of a matrix product as matrices: vectors get an axis of one, transposes are applied."""
 
     x: Shape
     y: Shape
@@ -97,7 +97,7 @@ class _Product:
         elif view.flag("transpose_y", False):
             y = _swapped(y)
         if None not in (x[-1], y[-2]) and x[-1] != y[-2]:
-            raise CannotInfer(f"matrices of {x[-1]} columns and {y[-2]} rows")
+            raise CannotInfer(f"{x[-1]} columns of x, but {y[-2]} rows of y")
         return cls(x, y, x_is_vector, y_is_vector)
 
     @property
@@ -115,12 +115,12 @@ class _Product:
 
     @property
     def depth(self) -> int | None:
-        """How many products each element of the result sums."""
+        """How many products are summed for each element of the result."""
         return first_known(self.x[-1], self.y[-2])
 
 
 def _infer_matmul(view: OpView) -> Sequence[ValueType]:
-    # Of two element types, one is that of a constant, which follows the other.
+    # Where element types differ, one operand is a constant, which takes the type of the other.
     name = "y" if view.bound("x").constant is not None else "x"
     return [TensorType(view.type(name).dtype, _Product.of(view).shape)]
 
@@ -142,7 +142,7 @@ def _lower_matmul(op: Lowering) -> Tensor:
 
 
 def _matmul_work(view: OpView) -> Work:
-    """Two operations per product that an element of the result sums."""
+    """Two operations per product summed for an element of the result."""
     return moved(view, 2 * (_Product.of(view).depth or 0) * (view.output_type().elements or 0))
 
 
@@ -228,7 +228,7 @@ def _lower_attention(op: Lowering) -> Tensor:
     query = op["query"]
     if features is None:
         raise CannotInfer("a number of features that is not known before run time")
-    # Scaling the query costs less than scaling the scores, and ONNX Runtime fuses either into the product.
+    # Scaling the query is cheaper than scaling the scores; ONNX Runtime fuses either into the product.
     scaled = op.emit("Mul", query, op.like(1 / math.sqrt(features), query))
     scores = op.emit("MatMul", scaled, _transposed(op, "key"))
     mask = op.get("attn_mask")
@@ -240,7 +240,7 @@ def _lower_attention(op: Lowering) -> Tensor:
 
 
 def _attention_work(view: OpView) -> Work:
-    """Two matrix products; per score a softmax (5), a scaling and, where there is one, the mask."""
+    """Two matrix products; per score a softmax (5), a scaling and the mask, if any."""
     query, value = view.shape("query"), view.shape("value")
     batch = view.output_type().shape or ()
     scores = math.prod(d or 0 for d in batch[:-1]) * (value[-2] or 0)

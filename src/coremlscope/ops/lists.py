@@ -1,4 +1,4 @@
-"""Lists of tensors of one shape, which grow as they are written.
+"""Lists of tensors of one shape, which grow when written.
 
 A list is one tensor with the elements stacked along a new first axis; elements not written yet are zero.
 """
@@ -27,7 +27,7 @@ def _list(view: OpView, name: str = "ls") -> tuple[TensorType, int | None]:
 
 
 def _element_shape(view: OpView) -> Shape:
-    """The dimensions of a new list's elements; named ones are only known once an element is written."""
+    """The dimensions of a new list's elements; symbolic ones are known once an element is written."""
     dims: list[int | None] = []
     for bound in view.inputs.get("elem_shape", ()):
         given = None if bound.constant is None else bound.constant.numpy().reshape(-1).tolist()
@@ -97,7 +97,7 @@ def _lower_take(name: str) -> Callable[[Lowering], Tensor]:
 
 
 def _infer_put(stacked: bool) -> Callable[[OpView], Sequence[ValueType]]:
-    """The list after `value` is written; `stacked` where that holds several elements."""
+    """The type of the list after `value` is written; `stacked` where that holds several elements."""
 
     def infer(view: OpView) -> Sequence[ValueType]:
         element, length = _list(view)
@@ -105,7 +105,7 @@ def _infer_put(stacked: bool) -> Callable[[OpView], Sequence[ValueType]]:
         shape = value.shape[1:] if stacked and value.shape is not None else value.shape
         if element.shape is not None and shape is not None:
             if len(element.shape) != len(shape):
-                raise CannotInfer("what is written does not have the rank of the list's elements")
+                raise CannotInfer("the written value does not have the rank of the list's elements")
             element = replace(element, shape=tuple(map(first_known, element.shape, shape)))
         return [ListType(element, length)]
 
@@ -132,7 +132,7 @@ def _put(op: Lowering, indices: Tensor, values: Tensor) -> Tensor:
 
 
 def _grown(op: Lowering, items: Tensor, indices: Tensor, values: Tensor) -> Tensor:
-    """The list with zeros behind it so that `indices`, and elements as large as `values`, fit in."""
+    """The list, padded with zeros so that `indices`, and elements as large as `values`, fit in."""
     shape = op.shape_of(items)
     highest = op.emit("ReduceMax", indices, keepdims=1)
     least = op.emit("Add", highest, op.const([1], I64))
@@ -140,13 +140,13 @@ def _grown(op: Lowering, items: Tensor, indices: Tensor, values: Tensor) -> Tens
     more = op.emit("Sub", op.emit("Max", shape, needed), shape)
     before = op.emit("Sub", shape, shape)
     pads = op.emit("Concat", before, more, axis=0)
-    # The engine pads no booleans.
+    # The engine cannot pad booleans.
     numbers = op.cast(items, I32) if items.dtype == BOOL else items
     return op.cast(op.emit("Pad", numbers, pads), items.dtype)
 
 
 def _work_put(view: OpView) -> Work:
-    """What is put in is read and written once."""
+    """The written elements are read and written once."""
     size, known = bytes_of(view.type("value"))
     return Work(flops=0, read_bytes=size, weight_bytes=0, written_bytes=size, is_complete=known)
 

@@ -19,7 +19,7 @@ __all__ = ["OPS"]
 
 
 def _scale_and_shift(op: Lowering, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """`gamma` and `beta`, which ONNX does not let out."""
+    """`gamma` and `beta`, which ONNX requires."""
     gamma, beta = op.get("gamma"), op.get("beta")
     return gamma or op.const(np.ones(shape), F32), beta or op.const(np.zeros(shape), F32)
 

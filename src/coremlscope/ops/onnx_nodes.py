@@ -1,4 +1,4 @@
-"""Which ONNX operators an operation's lowering can write, read off its code."""
+"""Which ONNX operators an operation's lowering can write, found in its code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def onnx_nodes(spec: OpSpec) -> tuple[str, ...]:
     """The ONNX operators that an operation may become, in the order in which its code names them.
 
     One form of the operation uses some of them. Casts and constants that any operation may need are not
-    listed, nor what the lowering asks other modules for.
+    listed, nor operators that other modules write for it.
     """
     return _operators(spec.lower, False) or _operators(spec.lower, True)
 
@@ -30,12 +30,12 @@ def _operators(lower: Callable[..., Any], with_methods: bool) -> tuple[str, ...]
 
 
 def _texts(function: Callable[..., Any], with_methods: bool, seen: set[int]) -> Iterator[str]:
-    """Every string that a function, what it encloses and what it calls among the operations mention.
+    """Every string in a function, in its nested functions and in the functions that it calls in `ops`.
 
     Args:
         function: Where to begin.
-        with_methods: Whether to look into the methods of `Lowering`, too: short forms of single nodes.
-        seen: What was looked at.
+        with_methods: Whether to include methods of `Lowering`, which write single nodes.
+        seen: Functions already visited.
     """
     function = inspect.unwrap(function)
     if not isinstance(function, FunctionType) or id(function) in seen:

@@ -30,13 +30,13 @@ def _infer(view: OpView) -> Sequence[ValueType]:
 
 
 def _overhang(window: Window, spatial: Shape, pads: Sequence[Padding]) -> list[int]:
-    """How far the last window reaches beyond data and padding along each axis: with `ceil_mode` only."""
+    """How far the last window extends beyond data and padding along each axis, with `ceil_mode` only."""
     if not window.ceil_mode:
         return [0] * len(pads)
     over = []
     for axis, (size, count) in enumerate(zip(spatial, window.output(spatial), strict=True)):
         if size is None or count is None:
-            raise CannotLower("`ceil_mode` over a size that is not known before run time")
+            raise CannotLower("`ceil_mode` with a size that is not known before run time")
         reach = (count - 1) * window.strides[axis] + window.extent(axis)
         over.append(max(reach - size - sum(pads[axis]), 0))
     return over
@@ -53,7 +53,7 @@ def _pool(op: Lowering, onnx_op: str, filler: float, counts_padding: bool | None
     Args:
         op: The operation.
         onnx_op: The ONNX operator.
-        filler: What padding amounts to.
+        filler: The value of padded elements.
         counts_padding: For averages: whether padding counts as elements.
     """
     shape, window = _window(op.view)
@@ -67,9 +67,9 @@ def _pool(op: Lowering, onnx_op: str, filler: float, counts_padding: bool | None
     over = _overhang(window, spatial, pads)
     too_wide = any(max(pad) >= size for pad, size in zip(pads, window.kernel, strict=True))
     if too_wide and counts_padding is False:
-        raise CannotLower("averages over windows that hold nothing but padding")
+        raise CannotLower("averages over windows that contain only padding")
     if too_wide or (counts_padding and any(over) and any(map(any, pads))):
-        # ONNX Runtime wants padding narrower than the window, and what hangs over must not count as padding.
+        # ONNX Runtime requires padding narrower than the window; overhang must not count as padding.
         x, pads = _pad(op, x, pads, filler), [(0, 0)] * len(pads)
     if any(over):
         pads = [(before, after + more) for (before, after), more in zip(pads, over, strict=True)]
@@ -77,8 +77,8 @@ def _pool(op: Lowering, onnx_op: str, filler: float, counts_padding: bool | None
     if any(map(any, pads)):
         attributes["pads"] = interleaved(pads)
     else:
-        # Said this way, ONNX Runtime does not merge a Pad into this node: it would merge one that is too wide
-        # for the window, too, and then refuse the graph.
+        # In this form ONNX Runtime does not merge a Pad into this node. It would even merge one that is too
+        # wide for the window, and then reject the graph.
         del attributes["pads"]
         attributes["auto_pad"] = "VALID" if op.emitter.maker(x) == "Pad" else None
         include = None

@@ -1,4 +1,4 @@
-"""Random tensors. With a seed, the sequence of values starts anew each time a program is loaded."""
+"""Random tensors. With a seed, the sequence of values restarts each time a program is loaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["OPS"]
 
 
 def _seed(view: OpView) -> float | None:
-    """ONNX's seed; None, another one each time, where the program gives none."""
+    """ONNX's seed; None, for a new one each time, where the program gives none."""
     seed = view.integer("seed", -1)
     return None if seed < 0 else float(seed)
 
@@ -34,8 +34,8 @@ def _infer_with(parameter: str) -> Infer:
 def _drawn(op: Lowering, distribution: str) -> Tensor:
     """A tensor of ONNX's RandomUniform or RandomNormal, of a shape that may only be known at run time.
 
-    The numbers are of the standard distribution: ONNX Runtime takes the process down where it is asked for a
-    standard deviation of zero, or for an upper bound below the lower one.
+    The numbers follow the standard distribution: ONNX Runtime ends the process when asked for a standard
+    deviation of zero, or for an upper bound below the lower one.
     """
     type_ = op.view.output_type()
     shape = [d for d in type_.shape or () if d is not None]
@@ -77,7 +77,7 @@ def _lower_categorical(op: Lowering) -> Tensor:
     view, x = op.view, op["x"]
     mode = view.text("mode", "logits")
     if mode not in ("logits", "probs"):
-        raise CannotInfer(f"there is no mode {mode!r}")
+        raise CannotInfer(f"unknown mode {mode!r}")
     size, dims = view.integer("size", 1), view.shape("x")
     if mode == "probs":
         x = op.emit("Log", x)
@@ -97,14 +97,14 @@ def _lower_categorical(op: Lowering) -> Tensor:
 
 
 def _work(view: OpView) -> Work:
-    """About ten operations for each number: a step of the generator and what shapes its distribution."""
+    """About ten operations per number: a step of the generator and the transformation of its distribution."""
     return moved(view, 10 * (view.output_type().elements or 0))
 
 
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
         name="random_uniform",
-        doc="Random numbers, all equally likely, from a lower bound up to an upper one.",
+        doc="Uniformly distributed random numbers between two bounds.",
         traits=Trait.RANDOM,
         infer=_infer_with("low"),
         lower=_lower_uniform,
@@ -112,7 +112,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="random_normal",
-        doc="Random numbers of a normal distribution.",
+        doc="Normally distributed random numbers.",
         traits=Trait.RANDOM,
         infer=_infer_with("mean"),
         lower=_lower_normal,
@@ -120,7 +120,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="random_bernoulli",
-        doc="Random ones, by a probability, and zeros.",
+        doc="Random zeros and ones, with a given probability of one.",
         traits=Trait.RANDOM,
         infer=_infer_with("prob"),
         lower=_lower_bernoulli,
@@ -128,7 +128,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="random_categorical",
-        doc="Random indices of classes, by their probabilities or logits.",
+        doc="Random class indices, drawn by probabilities or logits.",
         traits=Trait.RANDOM,
         infer=_infer_categorical,
         lower=_lower_categorical,

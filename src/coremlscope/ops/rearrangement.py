@@ -1,4 +1,4 @@
-"""Moving blocks of elements between an image's channels, its pixels and its batch."""
+"""Moves blocks of elements between an image's channels, pixels and batch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _lower_space_to_depth(op: Lowering) -> Tensor:
 
 
 def _static(view: OpView, axes: Sequence[int]) -> list[int]:
-    """Lengths of axes that have to be known to take them apart."""
+    """The image's lengths, which must be known to split its axes."""
     dims = [view.shape("x")[axis] for axis in axes]
     if None in dims:
         raise CannotLower("the size of the image is not known before run time")

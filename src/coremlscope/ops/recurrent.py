@@ -1,8 +1,8 @@
 """Recurrent layers: rnn, gru, lstm.
 
-MIL keeps the gates of a layer in another order than ONNX, and the directions of a bidirectional layer side by
-side in the last axis instead of an axis of their own. A layer that runs in reverse gives its sequence in the
-order in which it made it, last time step first; the backward half of a bidirectional one keeps the order of
+MIL orders the gates of a layer differently from ONNX, and concatenates the directions of a bidirectional
+layer along the last axis instead of giving them an axis of their own. A reverse layer returns its sequence in
+the order of computation, last time step first; the backward half of a bidirectional one keeps the order of
 the input.
 """
 
@@ -46,7 +46,7 @@ _ACTIVATIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layer:
-    """What tells the three layers apart.
+    """What differs between the three layers.
 
     Attributes:
         onnx_op: ONNX's name.
@@ -88,11 +88,11 @@ _LSTM = _Layer(
 _PEEPHOLES = (0, 2, 1)
 
 
-# What the parameters say
+# Parameters
 
 
 def _suffixes(view: OpView) -> tuple[str, ...]:
-    """Endings of the names of the weights of each direction."""
+    """Suffixes of the weights' names, one per direction."""
     return ("", "_back") if _direction(view) == "bidirectional" else ("",)
 
 
@@ -105,7 +105,7 @@ def _direction(view: OpView) -> str:
 
 
 def _hidden(view: OpView) -> int:
-    """The hidden size, which the weights tell."""
+    """The hidden size, from the shape of the weights."""
     shape = view.shape("weight_hh")
     if len(shape) != 2 or shape[1] is None:
         raise CannotInfer("parameter `weight_hh` is not a matrix of known size")
@@ -153,7 +153,7 @@ def _check_weights(view: OpView, layer: _Layer, suffix: str, hidden: int) -> Non
 
 
 def _work(layer: _Layer) -> Callable[[OpView], Work]:
-    """The products and the gates of every step, in every direction."""
+    """The matrix products and gates of every step, in every direction."""
 
     def work(view: OpView) -> Work:
         sequence, batch, features = _three(view)
@@ -173,7 +173,7 @@ def _work(layer: _Layer) -> Callable[[OpView], Work]:
 
 
 def _gates(array: Array, order: Sequence[int]) -> Array:
-    """The rows of `array` with its equal blocks, one a gate, in another order."""
+    """The rows of `array`, its equal blocks (one per gate) reordered."""
     blocks = np.split(array, len(order))
     return np.concatenate([blocks[index] for index in order])
 
@@ -181,7 +181,7 @@ def _gates(array: Array, order: Sequence[int]) -> Array:
 def _stacked(op: Lowering, name: str, order: Sequence[int]) -> Tensor | None:
     """A weight of every direction, gates reordered, stacked along a new first axis.
 
-    None where no direction has it; zeros stand for one that has not.
+    None where no direction has it; zeros for a direction without it.
     """
     names = [f"{name}{suffix}" for suffix in _suffixes(op.view)]
     given = [n for n in names if op.view.has(n)]
@@ -199,7 +199,7 @@ def _stacked(op: Lowering, name: str, order: Sequence[int]) -> Tensor | None:
 
 
 def _bias(op: Lowering, layer: _Layer) -> Tensor | None:
-    """ONNX's bias: that of the input's product, then that of the state's, one behind the other."""
+    """ONNX's bias: that of the input's product followed by that of the state's."""
     pairs = [(f"input_bias{s}", f"bias{s}") for s in _suffixes(op.view)]
     given = [name for pair in pairs for name in pair if op.view.has(name)]
     if not given:
@@ -251,7 +251,7 @@ def _attributes(view: OpView, layer: _Layer) -> dict[str, object]:
     activations = _activations(view, layer) * len(_suffixes(view))
     if [a.onnx_op for a in activations[: len(layer.activations)]] != _onnx_defaults(layer):
         attributes["activations"] = [a.onnx_op for a in activations]
-        # ONNX Runtime hands these out in turn to the activations that take them, so there are no gaps.
+        # ONNX Runtime assigns these in order to the activations that take parameters, so there are no gaps.
         attributes["activation_alpha"] = [a.alpha for a in activations if a.alpha is not None] or None
         attributes["activation_beta"] = [a.beta for a in activations if a.beta is not None] or None
     return attributes
@@ -264,8 +264,8 @@ def _onnx_defaults(layer: _Layer) -> list[str]:
 def _initial(op: Lowering, name: str) -> Tensor:
     """An initial state, as [directions, batch, hidden].
 
-    Core ML takes as many of its rows as the input has sequences. Converters rely on that: coremltools gives a
-    layer that follows PyTorch's `pack_padded_sequence` a row for every step of the longest sequence.
+    Core ML uses as many of its rows as the input has sequences. Converters rely on that: for a layer behind
+    PyTorch's `pack_padded_sequence`, coremltools writes a row for every step of the longest sequence.
     """
     state, batch = op[name], op.view.shape("x")[1]
     if batch is None or op.view.shape(name)[0] != batch:
@@ -292,7 +292,7 @@ def _merge_directions(op: Lowering, tensor: Tensor, axis: int) -> Tensor:
 
 
 def _sequence(op: Lowering, sequence: Tensor, last: Tensor) -> Tensor:
-    """The first result: every step, in the order in which the layer made them, or just the last one."""
+    """The first result: every step in the order of computation, or only the last one."""
     if not op.view.flag("output_sequence", False):
         return op.unsqueeze(last, [0])
     if _direction(op.view) == "reverse":
@@ -301,8 +301,8 @@ def _sequence(op: Lowering, sequence: Tensor, last: Tensor) -> Tensor:
     return _merge_directions(op, sequence, axis=1)
 
 
-# An LSTM whose cell is clipped. ONNX clips what goes into the gates, MIL the cell itself, before the output
-# gate sees it: so the step is written out.
+# An LSTM whose cell is clipped. ONNX clips the inputs of the gates, MIL the cell itself before the output
+# gate, so the step is written explicitly.
 
 
 def _lower_clipped(op: Lowering) -> Sequence[Tensor]:
@@ -371,7 +371,7 @@ def _transposed(op: Lowering, name: str) -> Tensor:
 
 
 def _parts(op: Lowering, tensor: Tensor, count: int, size: int) -> list[Tensor]:
-    """`tensor` cut along its last axis."""
+    """`tensor` split along its last axis."""
     sizes = op.const([size] * count, I64)
     return op.emit_many("Split", tensor, sizes, dtypes=[tensor.dtype] * count, axis=-1)
 

@@ -43,7 +43,7 @@ def _reducing(onnx_op: str, through_float: bool) -> Callable[[Lowering], Tensor]
 
     Args:
         onnx_op: The ONNX operator.
-        through_float: True where ONNX or ONNX Runtime knows it for floats only.
+        through_float: True where ONNX or ONNX Runtime supports floats only.
     """
 
     def lower(op: Lowering) -> Tensor:
@@ -51,13 +51,13 @@ def _reducing(onnx_op: str, through_float: bool) -> Callable[[Lowering], Tensor]
         x = op.cast(given, F32) if through_float else given
         keep = int(op.view.flag("keep_dims", False))
         if onnx_op == "ReduceMean" and rank >= 4 and axes == list(range(2, rank)):
-            # ONNX Runtime keeps its blocked layout through this one.
+            # ONNX Runtime keeps its blocked layout with this operator.
             pooled = op.emit("GlobalAveragePool", x)
             result = pooled if keep else op.squeeze(pooled, axes)
         elif axes:
             result = op.emit(onnx_op, x, op.const(axes, I64), keepdims=keep)
         else:
-            # To ONNX no axes mean all; a reduction over none still squares, takes roots and so on.
+            # In ONNX no axes mean all; a reduction over none still squares, takes roots and so on.
             result = op.emit(onnx_op, op.unsqueeze(x, [rank]), op.const([rank], I64), keepdims=0)
         return op.cast(result, given.dtype)
 
@@ -110,8 +110,8 @@ OPS: tuple[OpSpec, ...] = (
     _reduction(
         "reduce_mean", "ReduceMean", "The mean over some axes.", through_float=True, traits=_SUMMATION
     ),
-    _reduction("reduce_max", "ReduceMax", "The largest over some axes.", compute=np.max),
-    _reduction("reduce_min", "ReduceMin", "The smallest over some axes.", compute=np.min),
+    _reduction("reduce_max", "ReduceMax", "The maximum over some axes.", compute=np.max),
+    _reduction("reduce_min", "ReduceMin", "The minimum over some axes.", compute=np.min),
     _reduction("reduce_prod", "ReduceProd", "The product over some axes.", compute=np.prod),
     _reduction(
         "reduce_l1_norm", "ReduceL1", "The sum of absolute values over some axes.", 2, traits=_SUMMATION
@@ -132,7 +132,7 @@ OPS: tuple[OpSpec, ...] = (
     _reduction("reduce_log_sum_exp", "ReduceLogSumExp", "The logarithm of the sum of exponentials.", 4, True),
     OpSpec(
         name="reduce_argmax",
-        doc="Where the largest element along an axis is; of equal ones, the first.",
+        doc="The index of the largest element along an axis; of equal ones, the first.",
         traits=Trait.ARG_REDUCTION,
         infer=_infer_arg,
         lower=_picking("ArgMax"),
@@ -140,7 +140,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="reduce_argmin",
-        doc="Where the smallest element along an axis is; of equal ones, the first.",
+        doc="The index of the smallest element along an axis; of equal ones, the first.",
         traits=Trait.ARG_REDUCTION,
         infer=_infer_arg,
         lower=_picking("ArgMin"),

@@ -1,4 +1,4 @@
-"""Sampling of images at places that are only known at run time: boxes, coordinates, affine maps."""
+"""Samples images at positions only known at run time: boxes, coordinates, affine maps."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["OPS"]
 #: Numbers known while lowering.
 Vector = npt.NDArray[np.floating[Any]]
 
-#: From this opset on (iOS 16) what lies outside the image is a constant; before, it is the nearest edge.
+#: From this opset on (iOS 16), samples outside the image are a constant; before, the nearest edge.
 _PADDED = 6
-#: From this opset on (iOS 17) there are `boxes` instead of `roi`; those that still say `roi` are neural
-#: networks' layers, which know no constant.
+#: From this opset on (iOS 17) there are `boxes` instead of `roi`; those that still use `roi` are layers
+#: of neural networks, which have no such constant.
 _BOXES = 7
 
 
 # crop_resize
 
-#: Where each box holds height and width of its first and its second point.
+#: Where each box holds the height and width of its first and second point.
 _BOX_MODES = {
     "CORNERS_HEIGHT_FIRST": (0, 1, 2, 3),
     "CORNERS_WIDTH_FIRST": (1, 0, 3, 2),
@@ -45,13 +45,13 @@ def _infer_crop_resize(view: OpView) -> Sequence[ValueType]:
     if view.has("boxes"):
         return [TensorType(view.type("x").dtype, (view.shape("boxes")[0], x[1], *size))]
     roi = view.shape("roi")
-    # A box of five numbers names its image; one of four is cut out of every image.
+    # A box of five numbers gives the index of its image; one of four applies to every image.
     images = 1 if roi[2] == 5 else x[0]
     return [TensorType(view.type("x").dtype, (roi[0], images, x[1], *size))]
 
 
 class _Axis:
-    """One spatial axis of `crop_resize`: from the ends of the boxes to where its samples lie."""
+    """One spatial axis of `crop_resize`: from the ends of the boxes to the positions of samples."""
 
     def __init__(self, op: Lowering, first: Tensor, second: Tensor, length: int, count: int) -> None:
         self.op, self.length, self.count = op, length, count
@@ -117,7 +117,7 @@ class _Axis:
         return op.emit("Relu", op.emit("Sub", op.const(1, F32), distance)), inside
 
     def mirrored(self, points: Tensor) -> Tensor:
-        """Points outside the image mirrored at its edges, half a pixel outside the outer centres."""
+        """Points outside the image, mirrored at its edges, half a pixel beyond the outer centres."""
         op, period = self.op, 2 * self.length
         from_edge = op.emit("Add", points, op.const(0.5, F32))
         turns = op.emit("Floor", op.emit("Div", from_edge, op.const(period, F32)))
@@ -127,7 +127,7 @@ class _Axis:
 
 
 def _boxes(op: Lowering) -> tuple[list[Tensor], Tensor | None]:
-    """The four numbers of every box, `[boxes, 1]` each, height first; and the image that each box names."""
+    """The four numbers of every box, `[boxes, 1]` each, height first; and the image index of each box."""
     view = op.view
     images = None
     if view.has("boxes"):
@@ -152,7 +152,7 @@ def _boxes(op: Lowering) -> tuple[list[Tensor], Tensor | None]:
 
 
 def _lower_crop_resize(op: Lowering) -> Tensor:
-    """Both axes are interpolated by a matrix product each, whatever the mode."""
+    """Each axis is interpolated by one matrix product, in all modes."""
     view = op.view
     height, width = view.shape("x")[2:]
     if height is None or width is None:
@@ -188,8 +188,8 @@ def _infer_affine(view: OpView) -> Sequence[ValueType]:
     return [TensorType(view.type("x").dtype, (*x[:2], *size))]
 
 
-#: MIL's padding modes: ONNX's, and whether its coordinates are to be aligned with corners. That decides
-#: about what is mirrored; None where both will do.
+#: MIL's padding modes: ONNX's, and whether its coordinates are aligned with corners. That decides what is
+#: mirrored; None where it makes no difference.
 _PADDING_MODES = {
     "constant": ("zeros", None),
     "border": ("border", None),
@@ -199,7 +199,7 @@ _PADDING_MODES = {
 
 
 def _sizes(view: OpView) -> tuple[int, int]:
-    """Width and height of the image: the order of coordinates."""
+    """Width and height of the image, in the order of coordinates."""
     height, width = view.shape("x")[2:]
     if height is None or width is None:
         raise CannotLower("the size of the image is not known before run time")
@@ -224,7 +224,7 @@ def _sample(op: Lowering, grid: Tensor, aligned: bool, coordinates: str) -> Tens
     if sampling not in ("bilinear", "nearest"):
         raise CannotLower(f"sampling mode {sampling!r}")
     if mode == "reflection" and sampling == "nearest":
-        # ONNX rounds to a pixel first and mirrors it then, which differs half-way between two pixels.
+        # ONNX rounds to a pixel before it mirrors, which differs half-way between two pixels.
         grid, mode = _mirrored(op, grid), "border"
     outside = op.const(pad, F32) if padding == "constant" and pad else None
     if outside is not None:
@@ -243,18 +243,18 @@ def _mapped(op: Lowering, grid: Tensor, factor: Vector, shift: Vector) -> Tensor
 
 
 def _mirrored(op: Lowering, grid: Tensor) -> Tensor:
-    """Coordinates beyond -1 and 1 mirrored there, as often as it takes."""
+    """Coordinates mirrored at -1 and 1, as often as needed."""
     period = op.emit("Sub", grid, op.const(1, F32))
     turns = op.emit("Floor", op.emit("Div", period, op.const(4, F32)))
     rest = op.emit("Sub", period, op.emit("Mul", turns, op.const(4, F32)))
-    # From 1 on, down to -1 and up again.
+    # Beyond 1, down to -1 and up again.
     return op.emit("Sub", op.emit("Abs", op.emit("Sub", rest, op.const(2, F32))), op.const(1, F32))
 
 
 def _grid_map(sizes: Vector, coordinates: str, aligned: bool, wants_aligned: bool) -> tuple[Vector, Vector]:
-    """Factor and shift from MIL's coordinates to ONNX's, which run from -1 to 1.
+    """Factor and offset from MIL's coordinates to ONNX's, which range from -1 to 1.
 
-    Aligned means that -1 and 1 are the centres of the outer pixels, else they are the image's edges.
+    Aligned: -1 and 1 are the centres of the outer pixels. Otherwise they are the edges of the image.
     """
     match coordinates:
         case "unnormalized":
@@ -267,7 +267,7 @@ def _grid_map(sizes: Vector, coordinates: str, aligned: bool, wants_aligned: boo
             shift = np.zeros_like(sizes) if aligned else np.full_like(sizes, -0.5)
         case _:
             raise CannotLower(f"coordinates mode {coordinates!r}")
-    # So far to pixels; from there on to ONNX.
+    # First to pixels, then to ONNX.
     if wants_aligned:
         return factor * 2 / (sizes - 1), shift * 2 / (sizes - 1) - 1
     return factor * 2 / sizes, (2 * shift + 1) / sizes - 1
@@ -314,7 +314,7 @@ def _sampling_work(view: OpView) -> Work:
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
         name="crop_resize",
-        doc="Boxes cut out of images and brought to one size, with linear interpolation.",
+        doc="Crops boxes from images and resizes them to one size, with linear interpolation.",
         traits=Trait.RESIZING,
         infer=_infer_crop_resize,
         lower=_lower_crop_resize,
@@ -330,7 +330,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="affine",
-        doc="An image turned, moved, scaled or sheared by a matrix, with linear interpolation.",
+        doc="An image rotated, translated, scaled or sheared by a matrix, with linear interpolation.",
         traits=Trait.RESIZING,
         infer=_infer_affine,
         lower=_lower_affine,

@@ -1,4 +1,4 @@
-"""Resizing and cropping of images: grids that are the same for every image."""
+"""Resizes and crops images with the same grid for every image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
 __all__ = ["OPS", "SAMPLING_MODES", "hat_matrix"]
 
-#: MIL's sampling modes in ONNX's words; None where ONNX has none.
+#: ONNX's names of MIL's sampling modes; None where ONNX has none.
 SAMPLING_MODES: dict[str, str | None] = {
     "DEFAULT": "asymmetric",
     "STRICT_ALIGN_CORNERS": "align_corners",
@@ -27,7 +27,7 @@ SAMPLING_MODES: dict[str, str | None] = {
 
 
 def grid_points(mode: str, length: int, count: int) -> npt.NDArray[np.float64]:
-    """Where `count` samples lie on an axis of `length`, as MIL's reference of resize_bilinear says."""
+    """The positions of `count` samples on an axis of `length`, by MIL's reference of resize_bilinear."""
     steps = np.arange(count, dtype=np.float64)
     match mode:
         case "DEFAULT":
@@ -46,24 +46,24 @@ def grid_points(mode: str, length: int, count: int) -> npt.NDArray[np.float64]:
 
 
 def hat_matrix(points: npt.NDArray[np.float64], length: int) -> npt.NDArray[np.float32]:
-    """The matrix that interpolates an axis of `length` at `points`: each row holds two weights at most."""
+    """The matrix that interpolates an axis of `length` at `points`, with two weights per row at most."""
     weights = np.maximum(0, 1 - np.abs(points[:, None] - np.arange(length)))
     return np.asarray(weights, np.float32)
 
 
 def _nearest_indices(mode: str | None, length: int, count: int) -> npt.NDArray[np.int64]:
-    """Which elements are taken; the mode None cuts off the fractions of places as DEFAULT has them."""
+    """Indices of the nearest elements; mode None truncates the positions of DEFAULT."""
     if mode is None:
-        # In integers: a rounded scale would land just below a whole number.
+        # In integers: a rounded scale could give a result just below a whole number.
         return np.arange(count, dtype=np.int64) * length // count
-    # Halves go down or up, whichever way the last bit of their computation went.
+    # Halves round down or up, depending on the last bit of their computation.
     points = np.round(grid_points(mode, length, count), 9)
     points = np.ceil(points - 0.5) if mode == "DEFAULT" else np.floor(points + 0.5)
     return np.clip(points, 0, length - 1).astype(np.int64)
 
 
 def _resize_along(op: Lowering, x: Tensor, axis: int, rank: int, matrix: npt.NDArray[np.float32]) -> Tensor:
-    """`x` with `axis` multiplied by a matrix of its new by its old length."""
+    """`x` with `axis` multiplied by a matrix [new length, old length]."""
     if axis == rank - 2:
         return op.emit("MatMul", op.const(matrix, F32), x)
     swapped = [rank - 1 if i == axis else axis if i == rank - 1 else i for i in range(rank)]
@@ -74,16 +74,16 @@ def _resize_along(op: Lowering, x: Tensor, axis: int, rank: int, matrix: npt.NDA
 def _engine_resize(
     op: Lowering, x: Tensor, targets: Sequence[int] | Tensor, dims: Sequence[int | None], **modes: str
 ) -> Tensor:
-    """ONNX's Resize of the last two axes, of which ONNX Runtime has kernels for rank 4."""
+    """ONNX's Resize of the last two axes; ONNX Runtime has kernels for rank 4."""
     rank = len(dims)
     lead = [d or 0 for d in dims[:-2]]
     if rank > 4:
         if None in dims:
-            raise CannotLower("the shape of what is resized is not known before run time")
+            raise CannotLower("the shape of the resized tensor is not known before run time")
         x = op.reshape(x, [1, math.prod(lead), *(d or 0 for d in dims[-2:])])
     else:
         x = op.unsqueeze(x, list(range(4 - rank)))
-    # All axes are given: ONNX Runtime has forgotten `axes` in places where it moves a transposition.
+    # All axes are given: ONNX Runtime ignores `axes` in some places where it moves a transposition.
     if isinstance(targets, Tensor) or None in dims[:-2]:
         targets = targets if isinstance(targets, Tensor) else op.const(list(targets), I64)
         kept = op.emit("Shape", x, dtype=I64, start=0, end=2)
@@ -159,7 +159,7 @@ def _infer_scaled(view: OpView) -> Sequence[ValueType]:
     def scaled(dim: int | None, name: str) -> int | None:
         if dim is None:
             return None
-        # In the precision of the argument: 3 · fp32(0.67) is what decides.
+        # In the precision of the argument: 3 · fp32(0.67) decides.
         factor = view.value(name, np.int32(1)).reshape(-1)[0]
         return int(np.floor(factor * dim))
 
@@ -227,7 +227,7 @@ def _lower_resize(op: Lowering) -> Tensor:
 
 
 def _resize_at_run_time(op: Lowering, x: Tensor, mode: str, linear: bool) -> Tensor:
-    """To lengths that come at run time, for the modes that ONNX has."""
+    """Resizes to lengths known at run time only, for the modes that ONNX has."""
     view = op.view
     dims, count = view.shape("x"), view.integer("resized_dims")
     coordinates = SAMPLING_MODES.get(mode)
@@ -248,7 +248,7 @@ def _resize_at_run_time(op: Lowering, x: Tensor, mode: str, linear: bool) -> Ten
 def _is_linear(view: OpView) -> bool:
     mode = view.text("interpolation_mode", "LINEAR")
     if mode not in ("LINEAR", "NEAREST_NEIGHBOR"):
-        raise CannotInfer(f"there is no interpolation mode {mode!r}")
+        raise CannotInfer(f"unknown interpolation mode {mode!r}")
     return mode == "LINEAR"
 
 
@@ -269,7 +269,7 @@ def _crop(view: OpView) -> list[tuple[int, int]]:
 def _infer_crop(view: OpView) -> Sequence[ValueType]:
     dims = [None if d is None else d - sum(p) for d, p in zip(view.shape("x")[-2:], _crop(view), strict=True)]
     if any(d is not None and d < 1 for d in dims):
-        raise CannotInfer("more is cropped than there is")
+        raise CannotInfer("the crop is larger than the image")
     return _spatial(view, *dims)
 
 
@@ -299,7 +299,7 @@ def _resize_work(view: OpView) -> Work:
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
         name="upsample_nearest_neighbor",
-        doc="An image scaled by factors, each pixel the nearest of the original.",
+        doc="An image scaled by factors, with the nearest pixel of the original.",
         traits=Trait.RESIZING,
         infer=_infer_scaled,
         lower=_lower_nearest,
@@ -315,7 +315,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="resize_nearest_neighbor",
-        doc="An image at another size, each pixel the nearest of the original.",
+        doc="An image resized to another size, with the nearest pixel of the original.",
         traits=Trait.RESIZING,
         infer=_infer_target,
         lower=_lower_nearest,
@@ -323,7 +323,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="resize_bilinear",
-        doc="An image at another size, with linear interpolation.",
+        doc="An image resized to another size, with linear interpolation.",
         traits=Trait.RESIZING,
         infer=_infer_target,
         lower=_lower_resize_bilinear,
@@ -331,7 +331,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="resize",
-        doc="A tensor with its last axes at other lengths, nearest or with linear interpolation.",
+        doc="A tensor with its last axes resized, by nearest neighbour or linear interpolation.",
         traits=Trait.RESIZING,
         infer=_infer_resize,
         lower=_lower_resize,

@@ -1,4 +1,4 @@
-"""Operations that rank elements: the largest, their order, boxes that stand out, predicted classes."""
+"""Operations that rank elements: top-k, sorting, non-maximum suppression, classification."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _infer_topk(view: OpView) -> Sequence[ValueType]:
 
 
 def _ranked(op: Lowering, k: int | None) -> tuple[Tensor, Tensor]:
-    """Values and indices of the first `k` along the axis (of all, where None); of equals, the first first."""
+    """Values and indices of the first `k` along the axis (of all, where None); equal elements in order."""
     view, x = op.view, op["x"]
     axis = normal_axis(view.integer("axis", -1), len(view.shape("x")))
     if k is None:
@@ -70,7 +70,7 @@ def _lower_argsort(op: Lowering) -> Tensor:
 
 
 def _sort_work(view: OpView) -> Work:
-    """A comparison for each element and halving of the sorted axis."""
+    """A comparison per element and halving of the sorted axis."""
     x = view.type("x")
     length = (x.shape or (1,))[normal_axis(view.integer("axis", -1), max(1, x.rank or 1))]
     return moved(view, (x.elements or 0) * max(1, math.ceil(math.log2(max(length or 1, 1)))))
@@ -105,7 +105,7 @@ def _infer_nms(view: OpView) -> Sequence[ValueType]:
 
 
 def _surviving(op: Lowering, boxes: Tensor, scores: Tensor, best: Tensor) -> Tensor:
-    """The best score of each box that survives, minus infinity of the others: `[batch, boxes]`.
+    """The best score of each box that is kept, minus infinity for the others: `[batch, boxes]`.
 
     Args:
         op: The operation.
@@ -151,7 +151,7 @@ def _lower_nms(op: Lowering) -> Sequence[Tensor]:
         enough = op.emit("GreaterOrEqual", best, _single(op, "score_threshold", F32), dtype=BOOL)
         allowed = op.emit("Where", enough, best, op.const(-np.inf, F32), dtype=F32)
     kept = _surviving(op, boxes, scores, allowed)
-    # Where none survives, the best box is given all the same.
+    # Where no box is kept, the best one is returned all the same.
     top = op.emit("ReduceMax", kept, op.const([1], I64), keepdims=1)
     none = op.emit("Equal", top, op.const(-np.inf, F32), dtype=BOOL)
     first = op.emit("Equal", best, op.emit("ReduceMax", best, op.const([1], I64), keepdims=1), dtype=BOOL)
@@ -239,7 +239,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="non_maximum_suppression",
-        doc="The boxes with the best scores, without those that overlap a better one too much.",
+        doc="The boxes with the best scores, without those that overlap a better box too much.",
         infer=_infer_nms,
         lower=_lower_nms,
         work=_nms_work,

@@ -1,4 +1,4 @@
-"""Slices: taking them out of a tensor and putting others in their place."""
+"""Slices of tensors: reads and replaces them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from coremlscope.ops.view import CannotInfer, OpView
 
 __all__ = ["OPS"]
 
-#: What ONNX reads as "to the very end", whichever way a slice runs.
+#: What ONNX reads as "to the end", in either direction.
 _LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Slices:
-    """The arguments of `slice_by_index`, one entry an axis; `begin` and `end` are None where not known."""
+    """The arguments of `slice_by_index`, one entry per axis; `begin` and `end` are None where not known."""
 
     begin: list[int] | None
     end: list[int] | None
@@ -78,11 +78,11 @@ class _Slices:
         return _UNKNOWN if values is None else values[axis]
 
     def is_full(self, axis: int) -> bool:
-        """True where the whole axis is taken, in its order."""
+        """True where the whole axis is taken in order."""
         return self.python(axis) in (slice(None, None, 1), slice(0, None, 1)) and not self.squeeze[axis]
 
     def squeezed(self) -> list[int]:
-        """The axes that are indexed, and so are gone from the result."""
+        """The indexed axes, which the result does not have."""
         return [axis for axis, squeezed in enumerate(self.squeeze) if squeezed]
 
 
@@ -102,7 +102,7 @@ def _sliced_dim(taken: slice | None, dim: int | None, stride: int) -> int | None
         # The last element forwards, or the first one backwards.
         return 1 if (begin == -1 and stride > 0) or (begin == 0 and stride < 0) else None
     if begin is not None and end is not None and (begin < 0) == (end < 0):
-        # Of an axis whose length is not known, at most this many; exactly that many where it is 0 or 1.
+        # Of an axis of unknown length, at most this many; exactly as many where it is 0 or 1.
         count = len(range(begin, end, stride))
         return count if count in (0, 1) else None
     return None
@@ -123,7 +123,7 @@ def _infer_slice_by_index(view: OpView) -> Sequence[ValueType]:
 
 
 def _bounds(op: Lowering, slices: _Slices) -> tuple[Tensor, Tensor]:
-    """Where every axis begins and ends, as ONNX wants it: masked and indexed axes filled in."""
+    """Begin and end of every axis as ONNX requires them: masked and indexed axes filled in."""
     rank = len(slices.stride)
     head = [0 if stride > 0 else _LAST for stride in slices.stride]
     tail = [_LAST if stride > 0 else _FIRST for stride in slices.stride]
@@ -141,7 +141,7 @@ def _bounds(op: Lowering, slices: _Slices) -> tuple[Tensor, Tensor]:
         end = op.const([tail[i] if slices.end_mask[i] else slices.end[i] for i in range(rank)], I64)
     if any(slices.squeeze):
         after = op.emit("Add", begin, op.const(1, I64))
-        # The element after the last one, -1, is not 0 but the very end.
+        # The element after the last one, -1, is not 0 but the end.
         is_last = op.emit("Equal", after, op.const(0, I64), dtype=bool)
         after = op.emit("Where", is_last, op.const(_LAST, I64), after)
         end = op.emit("Where", op.const(slices.squeeze, bool), after, end)
@@ -149,7 +149,7 @@ def _bounds(op: Lowering, slices: _Slices) -> tuple[Tensor, Tensor]:
 
 
 def _known_bounds(slices: _Slices, axes: Sequence[int]) -> tuple[list[int], list[int]] | None:
-    """Begin and end of the axes as ONNX wants them, where all are known."""
+    """Begin and end of the axes as ONNX requires them, where all are known."""
     begins, ends = [], []
     for axis in axes:
         taken = slices.python(axis)
@@ -234,7 +234,7 @@ def _fold_slice_by_size(view: OpView) -> Array:
 
 
 def _absolute(op: Lowering, bound: Tensor, length: Tensor, lowest: int, highest: int) -> Tensor:
-    """A bound counted from the front, and kept between `lowest` and `length + highest`."""
+    """A bound counted from the front, clamped between `lowest` and `length + highest`."""
     negative = op.emit("Less", bound, op.const(0, I64), dtype=bool)
     bound = op.emit("Where", negative, op.emit("Add", bound, length), bound)
     most = op.emit("Add", length, op.const(highest, I64)) if highest else length
@@ -250,7 +250,7 @@ def _update_axis(
     axis: int,
     rest: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """`x` with a slice along `axis` replaced by what `rest` makes of that slice."""
+    """`x` with a slice along `axis` replaced by `rest` of that slice."""
     length = op.emit("Shape", x, dtype=I64, start=axis, end=axis + 1)
     at = op.const([axis], I64)
     if stride == 1:
@@ -286,7 +286,7 @@ def _between(
 
 
 class _Rest:
-    """What becomes of a slice: the axes that are left are updated in turn, then the update is in place."""
+    """The updated slice: the remaining axes are updated one by one, then the update is in place."""
 
     def __init__(self, op: Lowering, slices: _Slices, axes: Sequence[int], update: Tensor) -> None:
         self.op, self.slices, self.axes, self.update = op, slices, axes, update
@@ -348,7 +348,7 @@ def _infer_slice_update(view: OpView) -> Sequence[ValueType]:
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
         name="slice_by_index",
-        doc="A part of a tensor: from begin to end at a stride, axis by axis.",
+        doc="A part of a tensor: from begin to end with a stride, axis by axis.",
         traits=Trait.SLICE,
         infer=_infer_slice_by_index,
         lower=_lower_slice_by_index,
@@ -357,7 +357,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="slice_by_size",
-        doc="A part of a tensor: so many elements from a begin, axis by axis.",
+        doc="A part of a tensor: a number of elements from a begin, axis by axis.",
         traits=Trait.SLICE,
         infer=_infer_slice_by_size,
         lower=_lower_slice_by_size,

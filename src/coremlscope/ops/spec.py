@@ -1,4 +1,4 @@
-"""What an operation is: one row that holds its inference, lowering, folding and work."""
+"""What an operation is: one row with its traits, inference, lowering, folding and work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Infer", "Lower", "OpSpec", "Work", "bytes_of", "free", "moved", "mov
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What an operation costs by nature, whatever runs it.
+    """The work of an operation, independent of what runs it.
 
     Attributes:
         flops: Floating-point or integer operations; a multiply-add counts as two.
@@ -101,7 +101,7 @@ def bytes_of(type_: ValueType) -> tuple[int, bool]:
 
 
 def moved(view: OpView, flops: int = 0) -> Work:
-    """Every argument read once, every result written once, plus `flops`. The usual case."""
+    """Every argument read once, every result written once, plus `flops`: the usual case."""
     read = weight = written = 0
     complete = True
     for arguments in view.inputs.values():

@@ -1,4 +1,4 @@
-"""States: values that keep their content from one prediction to the next."""
+"""States: values whose content persists between predictions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _infer_write(view: OpView) -> Sequence[ValueType]:
     if fits and kept.shape is not None and given.shape is not None:
         fits = all(k == g or None in (k, g) for k, g in zip(kept.shape, given.shape, strict=True))
     if not fits or kept.dtype is not given.dtype:
-        raise CannotInfer("what is written does not have the type of the state")
+        raise CannotInfer("the written value does not have the type of the state")
     return []
 
 
@@ -36,7 +36,7 @@ def _lower_write(op: Lowering) -> Sequence[Tensor]:
 
 
 def _work_write(view: OpView) -> Work:
-    """The content read and written once."""
+    """The content is read and written once."""
     size, known = bytes_of(view.type("data"))
     return Work(flops=0, read_bytes=size, weight_bytes=0, written_bytes=size, is_complete=known)
 

@@ -1,4 +1,4 @@
-"""Operations that put tensors together, take them apart, choose between them or convert them."""
+"""Operations that join, split, select or convert tensors."""
 
 from __future__ import annotations
 
@@ -35,18 +35,20 @@ def _infer_concat(view: OpView) -> Sequence[ValueType]:
     types = view.types("values")
     if not types:
         raise CannotInfer("no values to join")
-    # Scalars join to a vector.
+    # Scalars are joined to a vector.
     shapes = [type_.shape or (1,) for type_ in types if type_.shape is not None]
     if len(shapes) < len(types):
         return [TensorType(types[0].dtype, None)]
     rank = len(shapes[0])
     if any(len(shape) != rank for shape in shapes):
-        raise CannotInfer(f"values of ranks {', '.join(str(len(s)) for s in shapes)} do not join")
+        raise CannotInfer(f"values of ranks {', '.join(str(len(s)) for s in shapes)} cannot be joined")
     axis = normal_axis(view.integer("axis"), rank)
     dims = [first_known(*(shape[i] for shape in shapes)) for i in range(rank)]
     for i, dim in enumerate(dims):
         if i != axis and any(shape[i] not in (None, dim) for shape in shapes):
-            raise CannotInfer(f"shapes {', '.join(str(list(s)) for s in shapes)} do not join along {axis}")
+            raise CannotInfer(
+                f"shapes {', '.join(str(list(s)) for s in shapes)} cannot be joined along axis {axis}"
+            )
     lengths = [shape[axis] for shape in shapes]
     dims[axis] = None if None in lengths else sum(d for d in lengths if d is not None)
     return [TensorType(types[0].dtype, tuple(dims))]
@@ -64,7 +66,7 @@ def _lower_concat(op: Lowering) -> Tensor:
     axis = normal_axis(view.integer("axis"), rank)
     if not view.flag("interleave", False):
         return op.emit("Concat", *values, axis=axis)
-    # Side by side on an axis of their own, which then joins the one before it.
+    # Stacked along a new axis, which is then merged with the one before it.
     stacked = op.emit("Concat", *(op.unsqueeze(v, [axis + 1]) for v in values), axis=axis + 1)
     dims = list(view.shape("values"))
     length = dims[axis]
@@ -95,7 +97,7 @@ def _infer_stack(view: OpView) -> Sequence[ValueType]:
         raise CannotInfer("the values have different ranks")
     dims = [first_known(*column) for column in zip(*shapes, strict=True)]
     if any(d not in (None, dim) for shape in shapes for d, dim in zip(shape, dims, strict=True)):
-        raise CannotInfer(f"shapes {', '.join(str(list(s)) for s in shapes)} do not stack")
+        raise CannotInfer(f"shapes {', '.join(str(list(s)) for s in shapes)} cannot be stacked")
     dims.insert(normal_axis(view.integer("axis"), len(dims) + 1), len(types))
     return [TensorType(types[0].dtype, tuple(dims))]
 
@@ -119,7 +121,7 @@ def _split_sizes(view: OpView) -> list[int | None]:
     if length is None:
         return [None] * count
     if count < 1 or length % count:
-        raise CannotInfer(f"{length} elements do not split into {count} equal parts")
+        raise CannotInfer(f"{length} elements cannot be split into {count} equal parts")
     return [length // count] * count
 
 
@@ -176,10 +178,11 @@ def _lower_tile(op: Lowering) -> Tensor:
 
 
 def _counts(op: Lowering) -> Tensor:
-    """How often each axis is repeated, where that is known at run time alone.
+    """How often each axis is repeated, where that is only known at run time.
 
-    coremltools has written PyTorch's `expand` as a tile by quotients: -1 divided by the length where an axis
-    stays, which is -1 or 0. A 0 of an axis of length 1 is no such quotient: nothing is left of that axis.
+    Some versions of coremltools write PyTorch's `expand` as a tile by quotients: for an axis that stays, -1
+    divided by its length, which is -1 or 0. For an axis of length 1 a 0 is not such a quotient: it empties
+    the axis.
     """
     counts, lengths = op.int64("reps"), op.shape_of(op["x"])
     one = op.const(1, I64)
@@ -192,12 +195,12 @@ def _fold_tile(view: OpView) -> Array:
     return np.tile(view.value("x"), _repetitions(view))
 
 
-#: MIL's padding modes in ONNX's words.
+#: ONNX's names of MIL's padding modes.
 _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 
 
 def _pads(view: OpView) -> list[tuple[int, int]]:
-    """Elements added before and after each axis: `pad` speaks of the last axes."""
+    """Elements added before and after each axis: `pad` holds those of the last axes."""
     rank, given = len(view.shape("x")), view.integers("pad")
     if len(given) % 2 or len(given) > 2 * rank:
         raise CannotInfer(f"{len(given)} paddings for a tensor of rank {rank}")
@@ -223,7 +226,7 @@ def _lower_pad(op: Lowering) -> Tensor:
     if mode not in _PAD_MODES:
         raise CannotLower(f"padding mode {mode!r}")
     rank = len(view.shape("x"))
-    # All axes are given: ONNX Runtime forgets ONNX's `axes` when it moves a transposition past a padding.
+    # All axes are given: ONNX Runtime ignores `axes` when it moves a transposition past a padding.
     if not view.is_known("pad"):
         pairs = op.emit("Reshape", op.int64("pad"), op.const([-1, 2], I64))
         length = view.shape("pad")[0]
@@ -248,7 +251,7 @@ def _reflects_twice(view: OpView, pads: Sequence[tuple[int, int]]) -> bool:
 
 
 def _reflect_by_gather(op: Lowering, x: Tensor, pads: Sequence[tuple[int, int]]) -> Tensor:
-    """Reflection by more elements than there are, which ONNX Runtime refuses."""
+    """Reflection by more elements than the axis has, which ONNX Runtime rejects."""
     for axis, (pair, length) in enumerate(zip(pads, op.view.static_shape("x"), strict=True)):
         if any(pair):
             indices = np.pad(np.arange(length), pair, "reflect" if length > 1 else "edge")
@@ -285,7 +288,7 @@ def _cast_dtype(view: OpView) -> DType:
     try:
         return DType(name)
     except ValueError:
-        raise CannotInfer(f"there is no element type {name!r}") from None
+        raise CannotInfer(f"unknown element type {name!r}") from None
 
 
 def _infer_cast(view: OpView) -> Sequence[ValueType]:
@@ -307,9 +310,9 @@ _LOWEST, _HIGHEST = -(2**31), 2**31 - 1
 
 
 def _whole(op: Lowering, x: Tensor) -> Tensor:
-    """Floats as int32: towards zero, what is out of range as the nearest that is in it, NaN as zero.
+    """Floats as int32: rounded towards zero, clamped to the range of int32, NaN as zero.
 
-    So converts FCVTZS in the Arm Architecture Reference Manual; other processors give other numbers.
+    FCVTZS in the Arm Architecture Reference Manual converts this way; other processors give other numbers.
     """
     wide = op.cast(x, np.float64)
     held = op.emit("Clip", wide, op.like(_LOWEST, wide), op.like(_HIGHEST, wide))
@@ -321,7 +324,7 @@ def _lower_cast(op: Lowering) -> Tensor:
     source, target = op.view.type("x").dtype, _cast_dtype(op.view)
     x = _whole(op, op["x"]) if source.is_float and target.is_int else op.cast(op["x"], carry(target))
     if _narrows(source, target):
-        # The carrying type is wider: what does not fit wraps as it would in the narrow type itself.
+        # The carrying type is wider: values out of range wrap as they would in the narrow type.
         return op.cast(op.cast(x, target.numpy), carry(target))
     return x
 
@@ -335,7 +338,7 @@ def _fold_cast(view: OpView) -> Any:
 
 
 def _cast_work(view: OpView) -> Work:
-    """Every element read and written once; nothing where the type stays."""
+    """Every element is read and written once; nothing where the type stays the same."""
     return free(view) if view.type("x").dtype is _cast_dtype(view) else moved(view)
 
 
@@ -370,7 +373,7 @@ def _fold_select(view: OpView) -> Array:
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
         name="concat",
-        doc="Tensors joined along an axis, one after the other or element by element in turn.",
+        doc="Tensors concatenated along an axis, or interleaved element by element.",
         traits=Trait.COPY,
         infer=_infer_concat,
         lower=_lower_concat,
@@ -379,7 +382,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="stack",
-        doc="Tensors of one shape, side by side on a new axis.",
+        doc="Tensors of one shape, stacked along a new axis.",
         traits=Trait.COPY,
         infer=_infer_stack,
         lower=_lower_stack,
@@ -388,7 +391,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="split",
-        doc="A tensor cut into parts along an axis.",
+        doc="A tensor split into parts along an axis.",
         traits=Trait.COPY,
         infer=_infer_split,
         lower=_lower_split,
@@ -406,7 +409,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="pad",
-        doc="A tensor with its last axes made longer: by a constant, by reflection or by its edges.",
+        doc="A tensor padded along its last axes: with a constant, by reflection or with its edges.",
         traits=Trait.COPY,
         infer=_infer_pad,
         lower=_lower_pad,
@@ -424,7 +427,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="cast",
-        doc="The same numbers as another element type; fractions are cut off.",
+        doc="The same numbers in another element type; fractions are truncated.",
         traits=Trait.CONVERSION,
         infer=_infer_cast,
         lower=_lower_cast,

@@ -49,7 +49,7 @@ def _reshape_dims(view: OpView) -> Shape | None:
         return None if length[0] is None else (None,) * length[0]
     wanted = view.integers("shape")
     if wanted.count(-1) > 1:
-        raise CannotInfer(f"shape {wanted} holds more than one -1")
+        raise CannotInfer(f"shape {wanted} contains more than one -1")
     dims: list[int | None] = list(wanted)
     for index, dim in enumerate(wanted):
         if dim == 0:
@@ -105,7 +105,7 @@ def _fold_to_result_shape(view: OpView) -> Array:
 
 
 def _reference_parts(view: OpView) -> list[tuple[int, int, int]]:
-    """Of each reference tensor of `reshape_like`: its index, and the range of axes that it gives."""
+    """For each reference tensor of `reshape_like`: its index, and the range of axes taken from it."""
 
     def known(name: str, index: int) -> int:
         constant = view.bound(name, index).constant
@@ -175,7 +175,7 @@ def _lower_expand_dims(op: Lowering) -> Tensor:
 
 
 def _squeezed_axes(view: OpView) -> list[int]:
-    """Axes that go: of those that are named (of all, where none is), the ones known to have length 1."""
+    """The removed axes: of the named ones (all, where none is named), those known to have length 1."""
     shape = view.shape("x")
     named = [normal_axis(a, len(shape)) for a in view.integers("axes", range(len(shape)))]
     return sorted(axis for axis in set(named) if shape[axis] == 1)
@@ -291,7 +291,7 @@ def _fold_sliding_windows(view: OpView) -> Array:
 OPS: tuple[OpSpec, ...] = (
     OpSpec(
         name="reshape",
-        doc="The elements of a tensor, in their order, in another shape.",
+        doc="The elements of a tensor in the same order, in another shape.",
         traits=Trait.RESHAPE,
         infer=_infer_reshape,
         lower=_lower_reshape,
@@ -300,7 +300,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="reshape_like",
-        doc="The elements of a tensor in a shape put together from the shapes of others.",
+        doc="The elements of a tensor in a shape composed from the shapes of others.",
         traits=Trait.RESHAPE,
         infer=_infer_reshape_like,
         lower=_lower_reshape_like,
@@ -308,7 +308,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="flatten2d",
-        doc="A matrix: all axes before one, and all others, are joined.",
+        doc="A matrix: all axes before a given one are merged, and all others.",
         traits=Trait.RESHAPE,
         infer=_infer_flatten2d,
         lower=_lower_flatten2d,
@@ -326,7 +326,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="squeeze",
-        doc="A tensor without axes of length 1; named axes of other lengths stay.",
+        doc="A tensor without axes of length 1; named axes of other lengths are kept.",
         traits=Trait.RESHAPE,
         infer=_infer_squeeze,
         lower=_lower_squeeze,
@@ -353,7 +353,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="reverse_sequence",
-        doc="A batch of sequences, the first elements of each in reverse order, by a length of its own.",
+        doc="A batch of sequences, each reversed up to its own length.",
         traits=Trait.COPY,
         infer=_infer_x,
         lower=_lower_reverse_sequence,
@@ -361,7 +361,7 @@ OPS: tuple[OpSpec, ...] = (
     ),
     OpSpec(
         name="sliding_windows",
-        doc="All windows of a size along one axis, at a stride, side by side on a new axis.",
+        doc="All windows of a size along one axis, with a stride, stacked along a new axis.",
         traits=Trait.REARRANGEMENT,
         infer=_infer_sliding_windows,
         lower=_lower_sliding_windows,

@@ -1,4 +1,4 @@
-"""An operation with what is known of its arguments: what infer, lower, work and rules look at."""
+"""An operation with what is known of its arguments, as infer, lower, work and rules see it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OpView:
         opset: The number in the function's opset: 5 for `CoreML5` (iOS 15) … 8 for `CoreML8` (iOS 18).
         blocks: Its nested graphs, bound (filled in by `bind`).
         outputs: What is known of its results (filled in by `bind`).
-        memo: What was worked out of a bound operation and is asked for again and again.
+        memo: Cached results of functions that examine the bound operation.
     """
 
     op: Op

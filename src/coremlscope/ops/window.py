@@ -1,4 +1,4 @@
-"""Sliding windows: what convolutions and poolings share."""
+"""Sliding windows of convolutions and poolings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Padding = tuple[int, int]
 
 
 def interleaved(pads: Sequence[Padding]) -> list[int]:
-    """Paddings as ONNX wants them: first all that go before, then all that go after."""
+    """Paddings in ONNX's order: first all before the axes, then all after them."""
     return [before for before, _ in pads] + [after for _, after in pads]
 
 
@@ -67,7 +67,7 @@ class Window:
         )
 
     def extent(self, axis: int) -> int:
-        """How far the window reaches along an axis, dilation included."""
+        """The extent of the window along an axis, dilation included."""
         return (self.kernel[axis] - 1) * self.dilations[axis] + 1
 
     def padding(self, axis: int, size: int | None) -> Padding | None:

@@ -1,8 +1,7 @@
 """How the work of operations is counted.
 
 A multiply-add is two operations. A comparison, a division and each elementary function (`exp`, `sqrt`, …)
-is one, as it stands in the operation's formula. What is done once per window, row or channel and not once
-per element is left out.
+is one, as in the operation's formula. Work once per window, row or channel, not per element, is left out.
 """
 
 from __future__ import annotations

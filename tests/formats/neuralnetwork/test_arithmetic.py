@@ -1,4 +1,4 @@
-"""Arithmetic, activations and other functions of each element."""
+"""Arithmetic, activations and other elementwise functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _sigmoid(x: Floats) -> Floats:
     [("ADD", np.add), ("MULTIPLY", np.multiply), ("MAX", np.maximum), ("MIN", np.minimum), ("AVE", np.add)],
 )
 @pytest.mark.parametrize("exact", [False, True])
-def test_several_inputs_with_broadcasting(mode: str, join: Callable[..., Floats], exact: bool) -> None:
+def test_several_inputs_are_broadcast(mode: str, join: Callable[..., Floats], exact: bool) -> None:
     shapes = {"x": (3, 4, 5), "v": (3, 1, 1), "p": (1, 4, 5)}
     values = {name: random(*shape, seed=seed) for seed, (name, shape) in enumerate(shapes.items())}
     builder = network(shapes, exact=exact)
@@ -34,14 +34,14 @@ def test_several_inputs_with_broadcasting(mode: str, join: Callable[..., Floats]
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("ADD", X + 2.5), ("MULTIPLY", X * 2.5)])
-def test_one_input_and_a_number(mode: str, expected: Floats) -> None:
+def test_single_input_and_a_number(mode: str, expected: Floats) -> None:
     builder = network({"x": X.shape})
     builder.add_elementwise("join", ["x"], "y", mode, 2.5)
     np.testing.assert_allclose(predict(builder, x=X), expected, rtol=1e-6)
 
 
 def test_sequences_and_batches_are_not_mixed_up() -> None:
-    """A sequence of two and a batch of two are held alike, and yet broadcast against each other."""
+    """A sequence of two and a batch of two have the same folded shape, but must be broadcast."""
     builder = network({"x": (2, 1, 3, 1, 1), "z": (1, 2, 3, 1, 1)})
     builder.add_activation("a", "LINEAR", "x", "a", [1.0, 0.0])
     builder.add_activation("b", "LINEAR", "z", "b", [1.0, 0.0])
@@ -95,7 +95,7 @@ def test_unary_functions(mode: str, function: Callable[[Floats], Floats]) -> Non
     np.testing.assert_allclose(results["moved"], function(2 * POSITIVE + 0.5), rtol=1e-5)
 
 
-def test_a_number_that_is_added_to_divisors_by_default() -> None:
+def test_default_epsilon_of_divisors() -> None:
     builder = network({"x": (1,)}, exact=True)
     builder.add_unary("inverse", "x", "y", "inverse", epsilon=0)
     np.testing.assert_allclose(predict(builder, x=np.zeros(1)), [1e6], rtol=1e-5)
@@ -132,7 +132,7 @@ def test_activations(kind: str, exact: bool) -> None:
     np.testing.assert_allclose(predict(builder, x=X), function(X), rtol=1e-4, atol=1e-6)
 
 
-def test_bounds() -> None:
+def test_clipping() -> None:
     builder = network({"x": X.shape}, exact=True, outputs=("y", "clamped"))
     builder.add_clip("clip", "x", "y", -0.5, 0.25)
     builder.add_clamped_relu("clamped", "x", "clamped", alpha=-2.0, beta=0.75)
@@ -164,7 +164,7 @@ def _softmax(x: Floats, axis: int) -> Floats:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_softmax_goes_along_the_channels(exact: bool) -> None:
+def test_softmax_along_the_channels(exact: bool) -> None:
     builder = network({"x": X.shape}, exact=exact)
     builder.add_softmax("softmax", "x", "y")
     np.testing.assert_allclose(predict(builder, x=X), _softmax(X, 0), rtol=1e-5)

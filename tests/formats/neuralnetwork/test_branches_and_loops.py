@@ -1,4 +1,4 @@
-"""Copies, branches and loops: what they write, when they end, and what is left behind."""
+"""Copies, branches and loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.single_layers import builder_of, predict, read
 
 
 def _inside(network: object) -> NeuralNetworkBuilder:
-    """A builder that writes into a nested network."""
+    """Returns a builder that writes to a nested network."""
     return NeuralNetworkBuilder(nn_spec=network, disable_rank5_shape_mapping=True)
 
 
@@ -31,7 +31,7 @@ def _set(builder: NeuralNetworkBuilder, name: str, value: float) -> None:
 
 
 def _add(builder: NeuralNetworkBuilder, name: str, value: float) -> None:
-    """Writes a blob anew, a number larger."""
+    """Adds a number to a blob."""
     builder.add_activation(f"{name} and {value}", "LINEAR", name, f"{name} more", [1.0, value])
     builder.add_copy(f"{name} by {value}", f"{name} more", name)
 
@@ -42,7 +42,7 @@ def _sum(builder: NeuralNetworkBuilder, name: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(("condition", "factor"), [(1.0, 2), (-0.5, 2), (0.0, 3), (1e-8, 3)])
-def test_a_branch_gives_what_both_of_its_networks_write(condition: float, factor: int) -> None:
+def test_branch_writes_blobs_of_both_networks(condition: float, factor: int) -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         branch = b.add_branch("branch", "p").branch
         _inside(branch.ifBranch).add_activation("twice", "LINEAR", "x", "z", [2.0, 0.0])
@@ -54,7 +54,7 @@ def test_a_branch_gives_what_both_of_its_networks_write(condition: float, factor
 
 
 @pytest.mark.parametrize("condition", [0.0, 1.0])
-def test_a_branch_without_an_alternative_leaves_blobs_as_they_are(condition: float) -> None:
+def test_branch_without_an_else_network_keeps_blobs(condition: float) -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         b.add_copy("in", "x", "y")
         branch = b.add_branch("branch", "p").branch
@@ -65,7 +65,7 @@ def test_a_branch_without_an_alternative_leaves_blobs_as_they_are(condition: flo
     )
 
 
-def test_branches_with_results_of_other_shapes() -> None:
+def test_branches_with_results_of_different_shapes() -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         branch = b.add_branch("branch", "p").branch
         _inside(branch.ifBranch).add_copy("as it is", "x", "z")
@@ -78,7 +78,7 @@ def test_branches_with_results_of_other_shapes() -> None:
 
 
 def _counting(b: NeuralNetworkBuilder, *, most: int = 0, condition: bool = True) -> NeuralNetworkBuilder:
-    """A loop that counts `i` up, while it is below `x`; the builder of its body."""
+    """Adds a loop that increments `i` while it is less than `x`, and returns the builder of its body."""
     _set(b, "i", 0.0)
     loop = b.add_loop("loop", condition="below" if condition else None, max_iterations=most).loop
     if condition:
@@ -89,7 +89,7 @@ def _counting(b: NeuralNetworkBuilder, *, most: int = 0, condition: bool = True)
 
 
 @pytest.mark.parametrize(("most", "x", "passes"), [(0, 5, 5), (3, 5, 3), (9, 5, 5), (0, -1, 0)])
-def test_a_loop_ends_by_its_condition_or_its_count(most: int, x: float, passes: int) -> None:
+def test_loop_ends_by_its_condition_or_its_count(most: int, x: float, passes: int) -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         _counting(b, most=most)
         b.add_copy("out", "i", "y")
@@ -97,7 +97,7 @@ def test_a_loop_ends_by_its_condition_or_its_count(most: int, x: float, passes: 
     assert _result(write, x=np.array([x])) == [passes]
 
 
-def test_the_number_of_passes_may_be_an_input() -> None:
+def test_number_of_iterations_as_an_input() -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         _set(b, "y", 1.0)
         loop = b.add_loop("loop", input_name="x", max_iterations=2).loop
@@ -106,7 +106,7 @@ def test_the_number_of_passes_may_be_an_input() -> None:
     assert _result(write, x=np.array([5.0])) == [32]
 
 
-def test_a_loop_without_condition_or_count_does_nothing() -> None:
+def test_loop_without_condition_or_count_does_nothing() -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         b.add_copy("in", "x", "y")
         _add(_inside(b.add_loop("loop").loop.bodyNetwork), "y", 1.0)
@@ -114,7 +114,7 @@ def test_a_loop_without_condition_or_count_does_nothing() -> None:
     assert _result(write, x=np.array([5.0])) == [5]
 
 
-def test_the_passes_of_a_counted_loop_are_known() -> None:
+def test_iterations_of_a_counted_loop_are_known() -> None:
     builder = builder_of({"x": np.zeros(1)}, ["y"])
     _counting(builder, most=7, condition=False)
     builder.add_copy("out", "i", "y")
@@ -144,7 +144,7 @@ def _even_sum(x: int) -> int:
 
 
 @pytest.mark.parametrize("x", [0, 5, 11, 12, 30])
-def test_breaks_and_continues_in_the_middle_of_a_body(x: int) -> None:
+def test_breaks_and_continues_inside_a_body(x: int) -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         _set(b, "total", 0.0)
         body = _counting(b)
@@ -159,7 +159,7 @@ def test_breaks_and_continues_in_the_middle_of_a_body(x: int) -> None:
     assert _result(write, x=np.array([float(x)])) == [_even_sum(x)]
 
 
-def test_a_break_right_in_the_body() -> None:
+def test_break_without_a_branch() -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         body = _counting(b)
         body.add_loop_break("break")
@@ -170,7 +170,7 @@ def test_a_break_right_in_the_body() -> None:
 
 
 @pytest.mark.parametrize("x", [0.0, 3.0])
-def test_a_branch_that_breaks_before_it_writes_what_the_other_writes(x: float) -> None:
+def test_branch_that_breaks_before_it_writes_a_result(x: float) -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         _set(b, "total", 0.0)
         loop = b.add_loop("loop", max_iterations=4).loop
@@ -185,11 +185,11 @@ def test_a_branch_that_breaks_before_it_writes_what_the_other_writes(x: float) -
         _sum(body, "total", "more")
         b.add_copy("out", "total", "y")
 
-    # The first pass adds 1 and, unless that is more than x, twice ten; then comes the break.
+    # The first iteration adds 1 and, unless the sum exceeds x, twice 10; then it breaks.
     assert _result(write, x=np.array([x])) == [1 if x == 0 else 22]
 
 
-def test_a_loop_in_a_loop_with_breaks_of_its_own() -> None:
+def test_nested_loops_with_breaks() -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         _set(b, "y", 0.0)
         body = _inside(b.add_loop("outer", input_name="x").loop.bodyNetwork)
@@ -201,11 +201,11 @@ def test_a_loop_in_a_loop_with_breaks_of_its_own() -> None:
         _sum(inner, "y", "k")
         _add(body, "y", 10.0)
 
-    # Each pass of the outer loop: 1 + 2 + 3, then ten.
+    # Each iteration of the outer loop adds 1 + 2 + 3, then 10.
     assert _result(write, x=np.array([4.0])) == [4 * 16]
 
 
-def test_a_variable_that_grows() -> None:
+def test_variable_with_a_growing_shape() -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         b.add_copy("in", "x", "v")
         body = _inside(b.add_loop("loop", max_iterations=3).loop.bodyNetwork)
@@ -218,13 +218,13 @@ def test_a_variable_that_grows() -> None:
     np.testing.assert_array_equal(_result(write, x=np.arange(2.0)), [0, 1, 0, 1, 2, 0, 1, 5, 0, 1, 11])
 
 
-def test_the_body_may_read_what_the_condition_wrote() -> None:
+def test_body_reads_blobs_of_the_condition() -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         _set(b, "y", 0.0)
         _set(b, "i", 0.0)
         loop = b.add_loop("loop", condition="below").loop
         condition = _inside(loop.conditionNetwork)
-        _add(condition, "i", 1.0)  # the condition has an effect
+        _add(condition, "i", 1.0)  # the condition has a side effect
         condition.add_activation("tenfold", "LINEAR", "i", "ten i", [10.0, 0.0])
         condition.add_less_than("below", ["i", "x"], "below")
         _sum(_inside(loop.bodyNetwork), "y", "ten i")
@@ -232,7 +232,7 @@ def test_the_body_may_read_what_the_condition_wrote() -> None:
     assert _result(write, x=np.array([4.0])) == [10 + 20 + 30]
 
 
-def test_a_break_outside_of_loops_stops_only_running() -> None:
+def test_break_outside_a_loop_prevents_only_running() -> None:
     builder = builder_of({"x": np.zeros(1)}, ["y"])
     builder.add_copy("in", "x", "y")
     builder.add_loop_break("break")
@@ -243,7 +243,7 @@ def test_a_break_outside_of_loops_stops_only_running() -> None:
     assert "outside a loop" in layer.problem
 
 
-def test_blobs_of_a_body_are_gone_after_the_loop() -> None:
+def test_blobs_of_a_body_are_undefined_after_the_loop() -> None:
     builder = builder_of({"x": np.zeros(1)}, ["y"])
     body = _inside(builder.add_loop("loop", max_iterations=2).loop.bodyNetwork)
     body.add_copy("inner", "x", "z")
@@ -252,12 +252,12 @@ def test_blobs_of_a_body_are_gone_after_the_loop() -> None:
         read(builder)
 
 
-def test_every_layer_of_the_family_has_a_case() -> None:
+def test_every_layer_has_a_case() -> None:
     types = {"branch", "copy", "loop", "loopBreak", "loopContinue"}
     assert {spec.type for spec in control.LAYERS} == types
 
 
-def test_layers_in_a_loop_are_listed_once_in_the_order_of_the_file() -> None:
+def test_layers_in_a_loop_are_listed_once_in_file_order() -> None:
     builder = builder_of({"x": np.zeros(2)}, ["y"])
     builder.add_copy("in", "x", "y")
     body = _inside(builder.add_loop("loop", max_iterations=2).loop.bodyNetwork)
@@ -271,7 +271,7 @@ def test_layers_in_a_loop_are_listed_once_in_the_order_of_the_file() -> None:
     assert ops <= {id(layer) for layer in function.layers}
 
 
-def test_what_a_damaged_branch_would_write_can_be_read() -> None:
+def test_blobs_of_a_damaged_branch_can_be_read() -> None:
     builder = builder_of({"x": np.zeros(2), "p": np.zeros(1)}, ["y"])
     branch = builder.add_branch("branch", "p").branch
     _inside(branch.ifBranch).add_copy("one", "x", "z")
@@ -283,7 +283,7 @@ def test_what_a_damaged_branch_would_write_can_be_read() -> None:
     assert "inputs" in content.functions["main"].layers[0].problem
 
 
-def test_the_first_of_several_numbers_decides() -> None:
+def test_first_element_of_a_condition_is_used() -> None:
     def write(b: NeuralNetworkBuilder) -> None:
         b.add_copy("in", "x", "y")
         _add(_inside(b.add_branch("branch", "p").branch.ifBranch), "y", 10.0)

@@ -39,7 +39,7 @@ _FUNCTIONS: dict[str, Callable[[Array], Any]] = {
     "tan": np.tan,
     "tanh": np.tanh,
 }
-#: What is done to the input before it is given to those functions that need another range.
+#: Transformations of the input for functions that need another range.
 _RANGES: dict[str, Callable[[Array], Array]] = {
     "acosh": lambda x: x + 3,
     **dict.fromkeys(("asinh", "ceil", "floor", "round"), lambda x: 9 * x),
@@ -80,10 +80,10 @@ def test_more_than_two_inputs(type_: str) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
-def test_the_old_layout_stays_as_it_is_held() -> None:
+def test_rank_5_blobs_stay_folded() -> None:
     builder, inputs, _ = single("addBroadcastable", _X, _X, exact=False)
     types = [op.type for op in read(builder).content.functions["main"].graph.ops]
-    assert types.count("reshape") == 2 + 1  # in, and out
+    assert types.count("reshape") == 2 + 1  # inputs and output
     assert types.count("add") == 1
     (result,) = results_of("addBroadcastable", *inputs.values(), exact=False)
     np.testing.assert_allclose(result, 2 * _X, rtol=1e-6)
@@ -111,7 +111,7 @@ def test_comparisons(type_: str) -> None:
     ("type_", "function"),
     [("logicalAnd", np.logical_and), ("logicalOr", np.logical_or), ("logicalXor", np.logical_xor)],
 )
-def test_logic_takes_all_but_zero_for_true(type_: str, function: Callable[[Array, Array], Array]) -> None:
+def test_logic_treats_nonzero_as_true(type_: str, function: Callable[[Array, Array], Array]) -> None:
     (result,) = results_of(type_, _WHOLE, _MORE)
     np.testing.assert_array_equal(result, function(_WHOLE, _MORE).astype(np.float32))
 
@@ -121,12 +121,12 @@ def test_not() -> None:
     np.testing.assert_array_equal(result, (_WHOLE == 0).astype(np.float32))
 
 
-def test_choice() -> None:
+def test_selection() -> None:
     (result,) = results_of("whereBroadcastable", _MORE, _X, np.float32([7]))
     np.testing.assert_array_equal(result, np.where(_MORE != 0, _X, np.float32(7)))
 
 
-def test_booleans_between_layers_are_not_made_from_floats_again() -> None:
+def test_booleans_between_layers_are_not_cast_to_floats() -> None:
     builder, _, _ = single("greaterThan", _X, alpha=0.0)
     builder.nn_spec.layers.add(name="not", input=["y0"], output=["y1"]).logicalNot.SetInParent()
     builder.spec.description.output[0].name = "y1"
@@ -134,6 +134,6 @@ def test_booleans_between_layers_are_not_made_from_floats_again() -> None:
     assert "not_equal" not in types
 
 
-def test_every_layer_of_the_family_has_a_case() -> None:
+def test_every_layer_has_a_case() -> None:
     cases = {*_FUNCTIONS, *_ARITHMETIC, *_COMPARISONS, "logicalAnd", "logicalOr", "logicalXor", "logicalNot"}
     assert {spec.type for spec in broadcasting.LAYERS} == {*cases, "whereBroadcastable"}

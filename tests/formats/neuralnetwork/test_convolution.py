@@ -1,4 +1,4 @@
-"""Convolutions and deconvolutions against sums over windows."""
+"""Convolutions and deconvolutions, compared with sums over windows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _convolved(
     groups: int = 1,
     pads: tuple[tuple[int, int], ...] = ((0, 0), (0, 0)),
 ) -> Floats:
-    """`x` of shape `[C, *spatial]`, `weight` of shape `[out, C / groups, *kernel]`."""
+    """Convolves `x` of shape `[C, *spatial]` with `weight` of shape `[out, C / groups, *kernel]`."""
     padded = np.pad(x, ((0, 0), *pads))
     kernel = weight.shape[2:]
     counts = [
@@ -42,7 +42,7 @@ def _convolved(
 
 
 def _spread(x: Floats, weight: Floats, *, stride: int, groups: int = 1) -> Floats:
-    """The whole deconvolution; `weight` of shape `[C, out / groups, *kernel]`."""
+    """Computes a deconvolution without cropping; `weight` has shape `[C, out / groups, *kernel]`."""
     kernel, each = weight.shape[2:], weight.shape[1]
     size = [(n - 1) * stride + k for n, k in zip(x.shape[1:], kernel, strict=True)]
     result = np.zeros((each * groups, *size), np.float32)
@@ -55,7 +55,7 @@ def _spread(x: Floats, weight: Floats, *, stride: int, groups: int = 1) -> Float
 
 
 def _add(builder: NeuralNetworkBuilder, weight: Floats, **options: Any) -> None:
-    """A convolution with weights `[out, in, H, W]`, or a deconvolution with weights `[in, out, H, W]`."""
+    """Adds a convolution with weights `[out, in, H, W]`, or a deconvolution with `[in, out, H, W]`."""
     bias = options.pop("b", None)
     stride = options.pop("stride", 1)
     groups = options.pop("groups", 1)
@@ -84,9 +84,17 @@ def test_strides_dilations_groups_padding_and_bias(exact: bool) -> None:
     weight, bias = random(6, 2, 3, 3, seed=1), random(6, seed=2)
     builder = network({"x": (1, *X.shape) if exact else X.shape}, exact=exact)
     _add(
-        builder, weight, b=bias, groups=2, stride=2, dilation_factors=[2, 2],
-        padding_top=1, padding_bottom=2, padding_left=3, padding_right=0,
-    )  # fmt: skip
+        builder,
+        weight,
+        b=bias,
+        groups=2,
+        stride=2,
+        dilation_factors=[2, 2],
+        padding_top=1,
+        padding_bottom=2,
+        padding_left=3,
+        padding_right=0,
+    )
     result = predict(builder, x=X[None] if exact else X)
     expected = _convolved(X, weight, stride=2, dilation=2, groups=2, pads=((1, 2), (3, 0)))
     expected = expected + bias[:, None, None]
@@ -96,8 +104,8 @@ def test_strides_dilations_groups_padding_and_bias(exact: bool) -> None:
 @pytest.mark.parametrize(
     ("mode", "pads"), [("BOTTOM_RIGHT_HEAVY", ((0, 1), (1, 2))), ("TOP_LEFT_HEAVY", ((1, 0), (2, 1)))]
 )
-def test_same_padding_is_heavier_at_one_end(mode: str, pads: tuple[tuple[int, int], ...]) -> None:
-    # Along 8 rows, 4 windows of 3 at a stride of 2 want one more; along 10 columns windows of 5 want three.
+def test_same_padding_is_asymmetric(mode: str, pads: tuple[tuple[int, int], ...]) -> None:
+    # 4 windows of 3 with a stride of 2 need 1 more than 8 rows; 5 windows of 5 need 3 more than 10 columns.
     x, weight = X[:, :8], random(2, 4, 3, 5, seed=1)
     builder = network({"x": x.shape})
     _add(builder, weight, stride=2, border_mode="same", same_padding_asymmetry_mode=mode)
@@ -105,7 +113,7 @@ def test_same_padding_is_heavier_at_one_end(mode: str, pads: tuple[tuple[int, in
     np.testing.assert_allclose(predict(builder, x=x), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_weights_from_another_layer() -> None:
+def test_weights_as_an_input() -> None:
     weight = random(5, 4, 3, 3, seed=1)
     builder = network({"x": (1, *X.shape), "w": weight.shape}, exact=True)
     builder.add_convolution(
@@ -120,14 +128,22 @@ def test_deconvolution(groups: int) -> None:
     weight, bias = random(4, 3, 3, 4, seed=1), random(3 * groups, seed=2)
     builder = network({"x": X.shape})
     _add(
-        builder, weight, b=bias, groups=groups, stride=2, is_deconv=True,
-        padding_top=1, padding_bottom=0, padding_left=0, padding_right=2,
-    )  # fmt: skip
+        builder,
+        weight,
+        b=bias,
+        groups=groups,
+        stride=2,
+        is_deconv=True,
+        padding_top=1,
+        padding_bottom=0,
+        padding_left=0,
+        padding_right=2,
+    )
     expected = _spread(X, weight, stride=2, groups=groups)[:, 1:, :-2] + bias[:, None, None]
     np.testing.assert_allclose(predict(builder, x=X), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_deconvolution_with_same_padding_multiplies_the_size() -> None:
+def test_deconvolution_with_same_padding() -> None:
     weight = random(4, 3, 3, 3, seed=1)
     builder = network({"x": X.shape})
     _add(builder, weight, stride=2, is_deconv=True, border_mode="same")
@@ -135,7 +151,7 @@ def test_deconvolution_with_same_padding_multiplies_the_size() -> None:
     np.testing.assert_allclose(predict(builder, x=X), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_deconvolution_of_a_given_size() -> None:
+def test_deconvolution_with_an_output_size() -> None:
     weight = random(4, 3, 3, 3, seed=1)
     builder = network({"x": X.shape})
     _add(builder, weight, stride=2, is_deconv=True, padding_top=1, padding_left=1, output_shape=(18, 20))
@@ -149,39 +165,76 @@ def test_three_spatial_axes(padding_mode: str) -> None:
     pads = {"custom": ((1, 0), (2, 1), (0, 1)), "same": ((0, 1), (1, 1), (1, 1))}.get(
         padding_mode, ((0, 0), (0, 0), (0, 0))
     )
-    custom = dict(zip(("padding_front", "padding_back", "padding_top", "padding_bottom", "padding_left",
-                       "padding_right"), sum(pads, ()), strict=True))  # fmt: skip
+    sides = ("front", "back", "top", "bottom", "left", "right")
+    custom = {f"padding_{side}": pad for side, pad in zip(sides, sum(pads, ()), strict=True)}
     builder = network({"x": (1, *x.shape)}, exact=True)
     builder.add_convolution3d(
-        "conv", 4, 2, 2, 3, 3, weight, bias, True, groups=2, padding_mode=padding_mode,
-        input_name="x", output_name="y", **(custom if padding_mode == "custom" else {}),
-    )  # fmt: skip
+        "conv",
+        input_channels=4,
+        output_channels=2,
+        depth=2,
+        height=3,
+        width=3,
+        W=weight,
+        b=bias,
+        has_bias=True,
+        groups=2,
+        padding_mode=padding_mode,
+        input_name="x",
+        output_name="y",
+        **(custom if padding_mode == "custom" else {}),
+    )
     expected = _convolved(x, weight, groups=2, pads=pads) + bias[:, None, None, None]
     np.testing.assert_allclose(predict(builder, x=x[None])[0], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_deconvolution_along_three_axes() -> None:
+def test_deconvolution_over_three_axes() -> None:
     x, weight = random(2, 3, 4, 3), random(2, 3, 2, 3, 3, seed=1)
     builder = network({"x": (1, *x.shape)}, exact=True)
     builder.add_convolution3d(
-        "conv", 2, 3, 2, 3, 3, weight.transpose(1, 0, 2, 3, 4), None, False, is_deconv=True,
-        stride_depth=2, stride_height=2, stride_width=2, input_name="x", output_name="y",
-    )  # fmt: skip
+        "conv",
+        input_channels=2,
+        output_channels=3,
+        depth=2,
+        height=3,
+        width=3,
+        W=weight.transpose(1, 0, 2, 3, 4),
+        b=None,
+        has_bias=False,
+        is_deconv=True,
+        stride_depth=2,
+        stride_height=2,
+        stride_width=2,
+        input_name="x",
+        output_name="y",
+    )
     expected = _spread(x, weight, stride=2)[None]
     np.testing.assert_allclose(predict(builder, x=x[None]), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_nothing_lies_between_convolutions_of_the_old_layout() -> None:
-    """One operation a layer: what is fused by engines stays next to each other."""
+def test_folded_convolutions_are_adjacent() -> None:
+    """There is one operation per layer, so that engines can fuse them."""
     builder = network({"x": X.shape})
     for index in range(2):
         source, middle, target = (("x", "a", "b"), ("b", "c", "y"))[index]
         builder.add_convolution(
-            f"conv{index}", 4, 4, 3, 3, 1, 1, "same", 1, random(3, 3, 4, 4, seed=index), None, False,
-            input_name=source, output_name=middle,
-        )  # fmt: skip
+            f"conv{index}",
+            kernel_channels=4,
+            output_channels=4,
+            height=3,
+            width=3,
+            stride_height=1,
+            stride_width=1,
+            border_mode="same",
+            groups=1,
+            W=random(3, 3, 4, 4, seed=index),
+            b=None,
+            has_bias=False,
+            input_name=source,
+            output_name=middle,
+        )
         builder.add_activation(f"relu{index}", "RELU", middle, target)
     model = read(builder)
     types = [op.type for op in layers_of(model)]
-    # The first operation gives the input its batch, the last takes it away from the output.
+    # The first operation adds the batch axis, and the last one removes it.
     assert types == ["reshape", "conv", "relu", "conv", "relu", "reshape"]

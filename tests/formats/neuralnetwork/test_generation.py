@@ -1,4 +1,4 @@
-"""Constants, shapes, ranges, random numbers, one-hot vectors, masks and sums."""
+"""Constants, shapes, ranges, random numbers, one-hot vectors, masks and cumulative sums."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_against_numpy(
 
 
 @pytest.mark.parametrize("is_half", [False, True])
-def test_a_constant(is_half: bool) -> None:
+def test_constant(is_half: bool) -> None:
     values = _X.astype(np.float16) if is_half else _X
     builder, inputs, _ = single("loadConstantND", shape=_X.shape)
     data = builder.nn_spec.layers[0].loadConstantND.data
@@ -77,7 +77,7 @@ def test_a_constant(is_half: bool) -> None:
     np.testing.assert_array_equal(result, values)
 
 
-def test_a_sum_along_an_axis_that_a_constant_names() -> None:
+def test_cumulative_sum_along_a_constant_axis() -> None:
     builder, inputs, _ = single("cumSum", _X)
     constant = builder.nn_spec.layers.add(name="axis", output=["axis"]).loadConstantND
     constant.shape.append(1)
@@ -96,7 +96,7 @@ def test_a_sum_along_an_axis_that_a_constant_names() -> None:
 
 _SHAPE = (40, 50)
 _RANDOM_PARAMS: dict[str, tuple[dict[str, float], float, float]] = {
-    # Parameters, the mean and the standard deviation that they stand for.
+    # Parameters, and the mean and standard deviation of the distribution.
     "randomBernoulli": ({"prob": 0.25}, 0.25, (0.25 * 0.75) ** 0.5),
     "randomNormal": ({"mean": 3.0, "stdDev": 2.0}, 3.0, 2.0),
     "randomUniform": ({"minVal": -1.0, "maxVal": 5.0}, 2.0, 6 / 12**0.5),
@@ -120,13 +120,13 @@ def test_random_numbers(name: str, shape_from: str) -> None:
     (again,) = results_of(f"{name}{shape_from}", *inputs, **given)
     assert result.shape == _SHAPE
     np.testing.assert_array_equal(result, again)
-    # Four standard errors of 2000 numbers.
+    # Four standard errors of a mean of 2000 numbers.
     assert abs(result.mean() - mean) < 4 * deviation / 2000**0.5
     assert abs(result.std() - deviation) < 0.1 * deviation
 
 
 @pytest.mark.parametrize("is_logits", [False, True])
-def test_classes_are_drawn_by_their_probabilities(is_logits: bool) -> None:
+def test_classes_are_drawn_with_their_probabilities(is_logits: bool) -> None:
     chances = np.array([[0.1, 0.7, 0.2], [0.5, 0.0001, 0.4999]])
     given = np.log(chances) if is_logits else chances
     (result,) = results_of(
@@ -143,7 +143,7 @@ def test_classes_are_drawn_by_their_probabilities(is_logits: bool) -> None:
     np.testing.assert_allclose(drawn, chances, atol=0.035)
 
 
-def test_a_low_temperature_prefers_the_likeliest_class() -> None:
+def test_low_temperature_favours_the_most_probable_class() -> None:
     (result,) = results_of(
         "categoricalDistribution",
         np.array([[1.0, 2.0]]),
@@ -155,7 +155,7 @@ def test_a_low_temperature_prefers_the_likeliest_class() -> None:
     assert result.mean() > 0.99
 
 
-def test_every_layer_of_the_family_has_a_case() -> None:
+def test_every_layer_has_a_case() -> None:
     random = {f"{name}{end}" for name in _RANDOM_PARAMS for end in ("Static", "Like", "Dynamic")}
     cases = {case[0] for case in _CASES} | random | {"loadConstantND", "categoricalDistribution"}
     assert {spec.type for spec in generation.LAYERS} == cases

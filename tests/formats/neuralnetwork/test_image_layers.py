@@ -1,4 +1,4 @@
-"""Images made larger, smaller or cut out, padded and rearranged."""
+"""Resizing, cropping, padding and rearranging of images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ X = random(2, 3, 4)
 
 
 def _interpolated(x: Floats, points: tuple[Floats, Floats]) -> Floats:
-    """`x` at the points of a grid, with linear interpolation between the pixels within the image."""
+    """Interpolates `x` linearly at the points of a grid."""
     for axis, along in zip((-2, -1), points, strict=True):
         length = x.shape[axis]
         clipped = np.clip(along, 0, length - 1)
@@ -21,14 +21,14 @@ def _interpolated(x: Floats, points: tuple[Floats, Floats]) -> Floats:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_nearest_pixels(exact: bool) -> None:
+def test_nearest_neighbour_upsampling(exact: bool) -> None:
     builder = network({"x": X.shape}, exact=exact)
     builder.add_upsample("up", 2, 3, "x", "y", "NN")
     np.testing.assert_array_equal(predict(builder, x=X), X.repeat(2, -2).repeat(3, -1))
 
 
 @pytest.mark.parametrize("mode", ["DEFAULT", "ALIGN_CORNERS_TRUE", "ALIGN_CORNERS_FALSE"])
-def test_linear_enlargement(mode: str) -> None:
+def test_linear_upsampling(mode: str) -> None:
     builder = network({"x": X.shape})
     builder.add_upsample("up", 2, 3, "x", "y", "BILINEAR", mode)
 
@@ -42,7 +42,7 @@ def test_linear_enlargement(mode: str) -> None:
     np.testing.assert_allclose(predict(builder, x=X), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_enlargement_by_a_fraction() -> None:
+def test_upsampling_by_a_fraction() -> None:
     builder = network({"x": X.shape})
     builder.add_upsample("up", 1.5, 2.5, "x", "y", "BILINEAR", "ALIGN_CORNERS_TRUE")
     expected = _interpolated(X, (np.linspace(0, 2, 4), np.linspace(0, 3, 10)))
@@ -80,7 +80,7 @@ def _cropped(boxes: Floats, shape: tuple[int, ...], **options: object) -> Floats
     return np.asarray(predict(builder, x=x, boxes=boxes.reshape(shape)))
 
 
-def test_boxes_are_cut_out_of_every_image() -> None:
+def test_boxes_are_cropped_from_every_image() -> None:
     boxes = np.array([[1, 2, 3, 6], [0, 0, 5, 7]], np.float32)
     result = _cropped(boxes, (2, 1, 4, 1, 1), mode="STRICT_ALIGN_ENDPOINTS_MODE")
     x = random(1, 2, 3, 6, 8)[0]
@@ -91,13 +91,16 @@ def test_boxes_are_cut_out_of_every_image() -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_boxes_name_their_images() -> None:
-    """Centre and size, width first, in parts of the image; what lies outside is the nearest pixel."""
+def test_boxes_with_image_indices() -> None:
+    """Boxes are centre and size, width first, relative to the image. Outside it, edge pixels repeat."""
     boxes = np.array([[1, 0.5, 0.5, 1.0, 1.0], [0, 1.0, 0.5, 1.0, 0.5]], np.float32)
     result = _cropped(
-        boxes, (2, 1, 5, 1, 1), mode="STRICT_ALIGN_ENDPOINTS_MODE", normalized_roi=True,
+        boxes,
+        (2, 1, 5, 1, 1),
+        mode="STRICT_ALIGN_ENDPOINTS_MODE",
+        normalized_roi=True,
         box_indices_mode="CENTER_SIZE_WIDTH_FIRST",
-    )  # fmt: skip
+    )
     x = random(1, 2, 3, 6, 8)[0]
     expected = [
         _interpolated(x[1], (np.linspace(0, 5, 2), np.linspace(0, 7, 3))),
@@ -132,7 +135,7 @@ def test_padding_of_every_axis(given_by_input: bool, is_size: bool) -> None:
     np.testing.assert_array_equal(predict(builder, **values), np.pad(X, pads, constant_values=7))
 
 
-def test_cropping_by_amounts_and_to_the_size_of_another() -> None:
+def test_cropping_by_amounts_and_to_the_size_of_another_input() -> None:
     builder = network({"x": X.shape, "z": (2, 2, 1)}, outputs=("y", "like"))
     builder.add_crop("crop", 1, 2, 0, 1, 0, ["x"], "y")
     builder.add_crop("like", 0, 0, 0, 0, [1, 2], ["x", "z"], "like")
@@ -143,7 +146,7 @@ def test_cropping_by_amounts_and_to_the_size_of_another() -> None:
 
 @pytest.mark.parametrize("mode", ["SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "PIXEL_SHUFFLE"])
 @pytest.mark.parametrize("exact", [False, True])
-def test_blocks_of_pixels(mode: str, exact: bool) -> None:
+def test_space_and_depth_rearrangement(mode: str, exact: bool) -> None:
     x = random(8, 2, 4)
     builder = network({"x": x.shape}, exact=exact)
     builder.add_reorganize_data("move", "x", "y", mode, 2)

@@ -1,4 +1,4 @@
-"""Images that go into and come out of networks: colours, preprocessing, sizes."""
+"""Image inputs and outputs of networks: colours, preprocessing, sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GREY = PIXELS[..., 0]
 
 
 def _doubled(color_space: str = "RGB", *, is_output: bool = False, planes: int = 3) -> NeuralNetworkBuilder:
-    """A network that takes an image and doubles its numbers, or gives them as an image."""
+    """Builds a network that doubles an image; the output is an array or an image."""
     builder = network({"x": (planes, HEIGHT, WIDTH)})
     builder.add_activation("twice", "LINEAR", "x", "y", [1.0 if is_output else 2.0, 0.0])
     description = builder.spec.description
@@ -35,7 +35,7 @@ def _doubled(color_space: str = "RGB", *, is_output: bool = False, planes: int =
 
 @pytest.mark.parametrize(("color_space", "planes"), [("RGB", [0, 1, 2]), ("BGR", [2, 1, 0])])
 @pytest.mark.parametrize("of_rank_4", [False, True])
-def test_colours_come_in_their_order(color_space: str, planes: list[int], of_rank_4: bool) -> None:
+def test_colour_channels_are_ordered(color_space: str, planes: list[int], of_rank_4: bool) -> None:
     builder = _doubled(color_space)
     builder.nn_spec.imageInputShapeMapping = int(of_rank_4)
     result = coremlscope.predict(read(builder), {"x": Image.fromarray(PIXELS)})["y"]
@@ -52,14 +52,14 @@ def test_grey_images(color_space: str, values: np.ndarray) -> None:
     np.testing.assert_array_equal(result, 2.0 * values[None])
 
 
-def test_grey_images_have_a_bias_of_their_own() -> None:
+def test_grey_images_have_a_separate_bias() -> None:
     builder = _doubled("GRAYSCALE", planes=1)
     builder.set_pre_processing_parameters(image_input_names=["x"], gray_bias=-1.0, image_scale=2 / 255)
     result = coremlscope.predict(read(builder), {"x": Image.fromarray(GREY)})["y"]
     np.testing.assert_allclose(result, 2 * (GREY[None] / 127.5 - 1), rtol=1e-5, atol=1e-6)
 
 
-def test_a_mean_image_is_taken_away() -> None:
+def test_mean_image_is_subtracted() -> None:
     builder = _doubled()
     mean = np.random.default_rng(1).uniform(0, 255, (3, HEIGHT, WIDTH)).astype(np.float32)
     step = builder.nn_spec.preprocessing.add(featureName="x")
@@ -69,21 +69,21 @@ def test_a_mean_image_is_taken_away() -> None:
 
 
 @pytest.mark.parametrize("color_space", ["RGB", "BGR"])
-def test_images_come_out_in_their_colours(color_space: str) -> None:
+def test_colour_image_outputs(color_space: str) -> None:
     builder = _doubled(color_space, is_output=True)
     result = coremlscope.predict(read(builder), {"x": Image.fromarray(PIXELS)})["y"]
     assert result.mode == "RGBA"
     np.testing.assert_array_equal(np.asarray(result)[..., :3], PIXELS)
 
 
-def test_grey_images_come_out() -> None:
+def test_grey_image_outputs() -> None:
     builder = _doubled("GRAYSCALE", is_output=True, planes=1)
     result = coremlscope.predict(read(builder), {"x": Image.fromarray(GREY)})["y"]
     assert result.mode == "L"
     np.testing.assert_array_equal(np.asarray(result), GREY)
 
 
-def test_images_need_no_reshaping() -> None:
+def test_images_are_not_reshaped() -> None:
     nodes = lower(bind_model(read(_doubled(is_output=True)))).model.graph.node
     assert {node.op_type for node in nodes} <= {"Identity"}
 
@@ -92,7 +92,7 @@ def _picture(height: int, width: int) -> Image.Image:
     return Image.fromarray(np.arange(height * width * 3, dtype=np.uint8).reshape(height, width, 3))
 
 
-def test_a_range_of_sizes() -> None:
+def test_range_of_sizes() -> None:
     builder = _doubled()
     sizes = flexible_shape_utils.NeuralNetworkImageSizeRange((2, 10), (2, 20))
     flexible_shape_utils.update_image_size_range(builder.spec, "x", sizes)
@@ -105,7 +105,7 @@ def test_a_range_of_sizes() -> None:
         coremlscope.predict(model, {"x": _picture(11, 5)})
 
 
-def test_a_list_of_sizes() -> None:
+def test_list_of_sizes() -> None:
     builder = _doubled()
     sizes = [flexible_shape_utils.NeuralNetworkImageSize(8, 6)]
     flexible_shape_utils.add_enumerated_image_sizes(builder.spec, "x", sizes)

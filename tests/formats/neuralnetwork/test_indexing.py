@@ -1,4 +1,4 @@
-"""The gather and scatter layers, against NumPy; negative indices count from the back."""
+"""The gather and scatter layers, compared with NumPy. Negative indices count from the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.single_layers import results_of
 _RANDOM = np.random.default_rng(1)
 _X = _RANDOM.standard_normal((3, 4, 5)).astype(np.float32)
 
-#: What each mode of scattering does to what is there, by its number.
+#: The functions of the scatter modes, by number.
 _MODES = {0: None, 1: np.add, 2: np.subtract, 3: np.multiply, 4: np.divide, 5: np.maximum, 6: np.minimum}
 
 
@@ -39,7 +39,7 @@ def test_gather_nd() -> None:
 
 
 def _combined(data: Array, places: object, updates: Array, mode: int) -> Array:
-    """`data` with the updates put in, or combined with what is there; no place may be named twice."""
+    """Returns `data` with updates set or combined. Indices must be unique."""
     result, function = data.copy(), _MODES[mode]
     result[places] = updates if function is None else function(result[places], updates)
     return result
@@ -76,14 +76,19 @@ def test_scatter_nd(mode: int) -> None:
     )
 
 
-def test_updates_that_meet_are_all_counted() -> None:
+def test_duplicate_indices_accumulate() -> None:
     (result,) = results_of(
         "scatter", np.zeros(3), np.array([1, 1, -2]), np.array([1.0, 2, 4]), axis=0, mode=1
     )
     np.testing.assert_array_equal(result, [0, 7, 0])
 
 
-def test_every_layer_of_the_family_has_a_case() -> None:
+def test_every_layer_has_a_case() -> None:
     assert {spec.type for spec in indexing.LAYERS} == {
-        "gather", "gatherAlongAxis", "gatherND", "scatter", "scatterAlongAxis", "scatterND",
-    }  # fmt: skip
+        "gather",
+        "gatherAlongAxis",
+        "gatherND",
+        "scatter",
+        "scatterAlongAxis",
+        "scatterND",
+    }

@@ -1,4 +1,4 @@
-"""The frame of the translation: layouts, names, preprocessing, what goes out, what has no translation."""
+"""The translation of whole networks: layouts, names, preprocessing, outputs and unsupported layers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _ops(model: ir.Model) -> list[ir.Op]:
     return list(function.graph.ops)
 
 
-def test_the_old_layout_has_five_dimensions_inside_and_three_outside() -> None:
+def test_legacy_mapping_has_rank_5_inside_and_rank_3_outside() -> None:
     builder = _builder()
     builder.add_activation("twice", "LINEAR", "x", "mid", [2.0, 0.0])
     builder.add_activation("relu", "RELU", "mid", "y")
@@ -53,7 +53,7 @@ def test_the_old_layout_has_five_dimensions_inside_and_three_outside() -> None:
     np.testing.assert_allclose(coremlscope.predict(model, {"x": _X})["y"], np.maximum(2 * _X, 0), rtol=1e-6)
 
 
-def test_the_new_layout_is_the_arrays_own() -> None:
+def test_exact_mapping_keeps_shapes() -> None:
     builder = _builder((4, 5), exact=True)
     builder.add_activation("relu", "RELU", "x", "y")
     model = _read(builder)
@@ -62,7 +62,7 @@ def test_the_new_layout_is_the_arrays_own() -> None:
     np.testing.assert_array_equal(coremlscope.predict(model, {"x": _X[0]})["y"], np.maximum(_X[0], 0))
 
 
-def test_operations_know_their_layer() -> None:
+def test_operations_refer_to_their_layer() -> None:
     builder = _builder()
     builder.add_activation("the author's name", "RELU", "x", "y")
     relu = next(op for op in _ops(_read(builder)) if op.type == "relu")
@@ -70,7 +70,7 @@ def test_operations_know_their_layer() -> None:
     assert relu.name == "the author's name"
 
 
-def test_a_blob_that_is_written_twice() -> None:
+def test_blob_that_is_written_twice() -> None:
     builder = _builder((4,), exact=True)
     builder.add_activation("one", "LINEAR", "x", "y", [1.0, 1.0])
     builder.add_activation("two", "LINEAR", "y", "y", [3.0, 0.0])
@@ -78,7 +78,7 @@ def test_a_blob_that_is_written_twice() -> None:
     np.testing.assert_allclose(result, 3 * (_X[0, :, 0] + 1), rtol=1e-6)
 
 
-def test_an_output_with_the_name_of_an_input() -> None:
+def test_output_with_the_name_of_an_input() -> None:
     builder = _builder((4,), exact=True)
     builder.add_activation("unused", "RELU", "x", "z")
     builder.spec.description.output[0].name = "x"
@@ -94,7 +94,7 @@ def test_an_output_with_the_name_of_an_input() -> None:
         _read(builder)
 
 
-def test_a_shape_that_is_asked_for() -> None:
+def test_requested_shape() -> None:
     from coremltools.models.neural_network import flexible_shape_utils
 
     builder = _builder((4, 5), exact=True)
@@ -106,7 +106,7 @@ def test_a_shape_that_is_asked_for() -> None:
     assert bound.graph.outputs[0].type == ir.TensorType(ir.DType.FP32, (7, 2))
 
 
-def test_a_scaler_and_its_biases_follow_the_planes() -> None:
+def test_scaler_biases_follow_the_channel_order() -> None:
     builder = _builder()
     builder.add_activation("same", "LINEAR", "x", "y", [1.0, 0.0])
     builder.set_pre_processing_parameters(
@@ -120,7 +120,7 @@ def test_a_scaler_and_its_biases_follow_the_planes() -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
-def test_a_layer_without_a_translation_stops_only_running() -> None:
+def test_layer_without_a_translation_prevents_only_running() -> None:
     builder = _builder((4,), exact=True)
     builder.add_activation("fine", "RELU", "x", "mid")
     layer = builder.spec.neuralNetwork.layers.add(name="odd", input=["mid"], output=["y"])
@@ -136,14 +136,14 @@ def test_a_layer_without_a_translation_stops_only_running() -> None:
         coremlscope.predict(model, {"x": _X[0, :, 0]})
 
 
-def test_a_blob_from_nowhere() -> None:
+def test_undefined_blob() -> None:
     builder = _builder((4,), exact=True)
     builder.add_activation("relu", "RELU", "nowhere", "y")
     with pytest.raises(CorruptModelError, match=r"the input 'nowhere' of the layer .* is undefined"):
         _read(builder)
 
 
-def test_plans_look_at_half_precision() -> None:
+def test_plans_use_half_precision() -> None:
     builder = _builder((64, 32, 32))
     builder.add_activation("relu", "RELU", "x", "y")
     profile = coremlscope.plan(_read(builder), "m1", os="14.5")
@@ -153,9 +153,9 @@ def test_plans_look_at_half_precision() -> None:
     assert any("layers of a neural network" in note for note in plan.notes)
 
 
-def test_every_type_of_the_specification_has_a_translation() -> None:
+def test_every_layer_type_has_a_translation() -> None:
     from coremlscope import schema
 
     fields = schema.message_class("NeuralNetworkLayer").DESCRIPTOR.oneofs_by_name["layer"].fields
-    # Custom layers are code of an app: they are profiled around.
+    # Custom layers are implemented by an app, so they have no translation.
     assert set(LAYERS) == {field.name for field in fields} - {"custom"}

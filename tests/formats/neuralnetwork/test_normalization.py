@@ -1,4 +1,4 @@
-"""Normalizations against their formulas."""
+"""Normalizations, compared with their formulas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _normalized(x: Floats, axes: tuple[int, ...], epsilon: float) -> Floats:
 
 
 @pytest.mark.parametrize("rank", [3, 4, 5])
-def test_known_moments(rank: int) -> None:
+def test_given_moments(rank: int) -> None:
     shape = (2, 2, *X.shape)[5 - rank :]
     x = random(*shape)
     builder = network({"x": shape}, exact=True)
@@ -30,7 +30,7 @@ def test_known_moments(rank: int) -> None:
     np.testing.assert_allclose(predict(builder, x=x), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_an_epsilon_of_zero_is_the_usual_one() -> None:
+def test_epsilon_of_zero_is_the_default() -> None:
     builder = network({"x": X.shape})
     builder.add_batchnorm("norm", 3, GAMMA, BETA, MEAN, 0 * VARIANCE, "x", "y", epsilon=0.0)
     expected = _planes(GAMMA) * (X - _planes(MEAN)) / np.sqrt(1e-5) + _planes(BETA)
@@ -42,10 +42,17 @@ def test_moments_of_each_item_or_of_the_batch(of_instances: bool, axes: tuple[in
     x = random(2, 3, 4, 5)
     builder = network({"x": x.shape}, exact=True)
     builder.add_batchnorm(
-        "norm", 3, GAMMA, BETA, input_name="x", output_name="y", compute_mean_var=True,
-        instance_normalization=True, epsilon=1e-3,
-    )  # fmt: skip
-    # The builder writes no other, which the format knows.
+        "norm",
+        3,
+        GAMMA,
+        BETA,
+        input_name="x",
+        output_name="y",
+        compute_mean_var=True,
+        instance_normalization=True,
+        epsilon=1e-3,
+    )
+    # The format allows batch moments, but the builder cannot write them.
     builder.nn_spec.layers[0].batchnorm.instanceNormalization = of_instances
     expected = _planes(GAMMA) * _normalized(x, axes, 1e-3) + _planes(BETA)
     np.testing.assert_allclose(predict(builder, x=x), expected, rtol=1e-4, atol=1e-5)
@@ -61,7 +68,7 @@ def test_mean_and_variance(across: bool, axes: tuple[int, ...], divides: bool) -
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_length_one(exact: bool) -> None:
+def test_l2_normalization(exact: bool) -> None:
     x = random(2, 3, 4, 5) if exact else X
     builder = network({"x": x.shape}, exact=exact)
     builder.add_l2_normalize("norm", "x", "y", epsilon=0.5)
@@ -70,7 +77,7 @@ def test_length_one(exact: bool) -> None:
 
 
 @pytest.mark.parametrize("size", [3, 4])
-def test_neighbouring_channels(size: int) -> None:
+def test_local_response_normalization(size: int) -> None:
     x = random(6, 2, 2)
     builder = network({"x": x.shape})
     builder.add_lrn("norm", "x", "y", alpha=0.7, beta=0.6, local_size=size, k=1.5)
@@ -82,7 +89,7 @@ def test_neighbouring_channels(size: int) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_last_axes(count: int) -> None:
+def test_layer_normalization(count: int) -> None:
     x, shape = random(2, 3, 4), (2, 3, 4)[-count:]
     gamma, beta = random(*shape, seed=1), random(*shape, seed=2)
     builder = network({"x": x.shape}, exact=True)
@@ -91,7 +98,7 @@ def test_last_axes(count: int) -> None:
     np.testing.assert_allclose(predict(builder, x=x), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_last_axes_of_other_lengths_are_refused() -> None:
+def test_layer_normalization_of_another_shape() -> None:
     builder = network({"x": (2, 3)}, exact=True)
     builder.add_layer_normalization("norm", "x", "y", (4,), random(4), random(4))
     layer = layers_of(read(builder))[0].layer

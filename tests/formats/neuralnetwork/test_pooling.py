@@ -1,4 +1,4 @@
-"""Poolings against NumPy over each window."""
+"""Pooling, compared with NumPy on each window."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FUNCTIONS: dict[str, Callable[[Floats], float]] = {
 def _pooled(
     x: Floats, kind: str, kernel: int, stride: int, pads: tuple[tuple[int, int], ...], fill: float = np.nan
 ) -> Floats:
-    """Padding counts as `fill`; not-a-number does not count at all. Windows may hang over at the end."""
+    """Pools with padding by `fill`; NaN is ignored. Windows may extend beyond the end."""
     padded = np.pad(x, ((0, 0), *pads), constant_values=fill)
     counts = [-(-(n - kernel) // stride) + 1 for n in padded.shape[1:]]
     result = np.zeros((x.shape[0], *counts), np.float32)
@@ -48,11 +48,17 @@ def test_windows_without_padding(kind: str, exact: bool) -> None:
 
 
 @pytest.mark.parametrize(("excludes", "fill"), [(True, np.nan), (False, 0.0)])
-def test_averages_count_padding_or_do_not(excludes: bool, fill: float) -> None:
+def test_averages_include_or_exclude_padding(excludes: bool, fill: float) -> None:
     result = _predicted(
-        X, "AVERAGE", "VALID", padding_top=1, padding_bottom=2, padding_left=2, padding_right=1,
+        X,
+        "AVERAGE",
+        "VALID",
+        padding_top=1,
+        padding_bottom=2,
+        padding_left=2,
+        padding_right=1,
         exclude_pad_area=excludes,
-    )  # fmt: skip
+    )
     expected = _pooled(X, "AVERAGE", 3, 1, ((1, 2), (2, 1)), fill)
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
@@ -63,8 +69,8 @@ def test_same_padding(mode: str, pads: tuple[int, int]) -> None:
     np.testing.assert_allclose(result, _pooled(X[:, :, :6], "MAX", 3, 2, (pads, pads)), rtol=1e-6)
 
 
-def test_the_last_pixel_is_included() -> None:
-    """6 rows at a stride of 2 leave one over, which gets a window of its own; padding starts none."""
+def test_include_last_pixel() -> None:
+    """6 rows with a stride of 2 leave one row, which gets a window; no window starts in the padding."""
     result = _predicted(X, "MAX", "INCLUDE_LAST_PIXEL", 2)
     np.testing.assert_allclose(result, _pooled(X, "MAX", 3, 2, ((0, 0), (0, 0))), rtol=1e-6)
     padded = _predicted(
@@ -75,7 +81,7 @@ def test_the_last_pixel_is_included() -> None:
 
 
 @pytest.mark.parametrize("kind", ["MAX", "AVERAGE", "L2"])
-def test_whole_images(kind: str) -> None:
+def test_global_pooling(kind: str) -> None:
     expected = [[[_FUNCTIONS[kind](channel)]] for channel in X]
     result = _predicted(X, kind, "VALID", is_global=True)
     np.testing.assert_allclose(result.reshape(2, 1, 1), expected, rtol=1e-5)
@@ -86,9 +92,25 @@ def test_three_spatial_axes(kind: str) -> None:
     x = random(2, 4, 5, 6)
     builder = network({"x": (1, *x.shape)}, exact=True, outputs=("y", "whole"))
     builder.add_pooling3d(
-        "pool", "x", "y", kind, 2, 2, 2, 1, 1, 1, "CUSTOM", 1, 0, 0, 1, 1, 1,
+        "pool",
+        input_name="x",
+        output_name="y",
+        pooling_type=kind,
+        kernel_depth=2,
+        kernel_height=2,
+        kernel_width=2,
+        stride_depth=1,
+        stride_height=1,
+        stride_width=1,
+        padding_mode="CUSTOM",
+        custom_padding_front=1,
+        custom_padding_back=0,
+        custom_padding_top=0,
+        custom_padding_bottom=1,
+        custom_padding_left=1,
+        custom_padding_right=1,
         average_pooling_count_excludes_padding=True,
-    )  # fmt: skip
+    )
     builder.add_global_pooling3d("global", "x", "whole", kind)
     results = predict(builder, x=x[None])
     expected = _pooled(x, kind, 2, 1, ((1, 0), (0, 1), (1, 1)))

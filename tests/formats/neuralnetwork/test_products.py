@@ -1,4 +1,4 @@
-"""Matrix products and look-ups in matrices."""
+"""Matrix products and embeddings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def _inner(shape: tuple[int, ...], *, exact: bool = True) -> tuple[Floats, Float
 
 
 @pytest.mark.parametrize("shape", [(24,), (3, 24), (2, 3, 24)])
-def test_along_the_last_axis(shape: tuple[int, ...]) -> None:
+def test_product_along_the_last_axis(shape: tuple[int, ...]) -> None:
     x, result = _inner(shape)
     np.testing.assert_allclose(result, x @ W.T + B, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(7, 2, 3, 4), (2, 7, 2, 3, 4), (7, 24, 1, 1)])
-def test_three_axes_count_as_one(shape: tuple[int, ...]) -> None:
+def test_product_along_three_merged_axes(shape: tuple[int, ...]) -> None:
     x, result = _inner(shape)
     expected = (x.reshape(*shape[:-3], 24) @ W.T + B)[..., None, None]
     assert result.shape == expected.shape
@@ -32,13 +32,13 @@ def test_three_axes_count_as_one(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(24,), (2, 3, 4)])
-def test_the_old_layout(shape: tuple[int, ...]) -> None:
+def test_product_in_the_legacy_layout(shape: tuple[int, ...]) -> None:
     x, result = _inner(shape, exact=False)
     assert result.shape == (5,)
     np.testing.assert_allclose(result, x.reshape(24) @ W.T + B, rtol=1e-4, atol=1e-5)
 
 
-def test_a_matrix_for_other_inputs() -> None:
+def test_matrix_of_another_size() -> None:
     builder = network({"x": (2, 23)}, exact=True)
     builder.add_inner_product("product", W, None, 24, 5, False, "x", "y")
     layer = layers_of(read(builder))[0].layer
@@ -47,7 +47,7 @@ def test_a_matrix_for_other_inputs() -> None:
 
 
 @pytest.mark.parametrize("shape", [(24,), (3, 24), (2, 1, 3, 24)])
-def test_a_matrix_kept_by_columns(shape: tuple[int, ...]) -> None:
+def test_column_major_matrix(shape: tuple[int, ...]) -> None:
     x = random(*shape)
     builder = network({"x": shape}, exact=True)
     builder.add_batched_mat_mul(
@@ -65,7 +65,9 @@ def test_a_matrix_kept_by_columns(shape: tuple[int, ...]) -> None:
         ((2, 1, 3, 4), (6, 4, 5), (2, 6, 3, 5)),
     ],
 )
-def test_two_inputs(left: tuple[int, ...], right: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def test_product_of_two_inputs(
+    left: tuple[int, ...], right: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
     a, b = random(*left), random(*right, seed=1)
     builder = network({"a": left, "b": right}, exact=True)
     builder.add_batched_mat_mul("product", ["a", "b"], "y")
@@ -73,7 +75,7 @@ def test_two_inputs(left: tuple[int, ...], right: tuple[int, ...], expected: tup
     np.testing.assert_allclose(result, np.matmul(a, b).reshape(expected), rtol=1e-4, atol=1e-5)
 
 
-def test_two_inputs_transposed() -> None:
+def test_product_of_two_transposed_inputs() -> None:
     a, b = random(4, 3), random(5, 4, seed=1)
     builder = network({"a": a.shape, "b": b.shape}, exact=True)
     builder.add_batched_mat_mul("product", ["a", "b"], "y", transpose_a=True, transpose_b=True)
@@ -81,7 +83,7 @@ def test_two_inputs_transposed() -> None:
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_columns_by_number(exact: bool) -> None:
+def test_embedding(exact: bool) -> None:
     table = random(3, 7, seed=1)
     numbers = np.array([4, 0, 6], np.float32)
     shape = (3, 1, 1, 1) if exact else (1,)
@@ -95,7 +97,7 @@ def test_columns_by_number(exact: bool) -> None:
 
 
 @pytest.mark.parametrize("shape", [(4, 1), (2, 3, 1)])
-def test_columns_by_number_of_any_rank(shape: tuple[int, ...]) -> None:
+def test_embedding_of_any_rank(shape: tuple[int, ...]) -> None:
     table = random(3, 7, seed=1)
     numbers = np.random.default_rng(0).integers(0, 7, shape)
     builder = network({"x": shape}, exact=True)

@@ -1,4 +1,4 @@
-"""Layers that are defined for five dimensions, in the old layout and as tensors of rank 5."""
+"""Layers that are defined for five dimensions, in the legacy layout and for tensors of rank 5."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_flatten(mode: int) -> None:
 
 
 @pytest.mark.parametrize("mode", [0, 1])
-def test_flatten_in_the_old_layout(mode: int) -> None:
+def test_flatten_in_the_legacy_layout(mode: int) -> None:
     builder = network({"x": X.shape})
     builder.add_flatten("flat", mode, "x", "y")
     np.testing.assert_array_equal(predict(builder, x=X), _flat(X, mode)[:, 0, 0])
@@ -50,7 +50,7 @@ def test_reshape(target: tuple[int, ...], mode: int, expected: Floats) -> None:
 
 
 @pytest.mark.parametrize("target", [(5, -1, 2), (-1, -1, 2), (2, 6)])
-def test_reshape_that_does_not_fit(target: tuple[int, ...]) -> None:
+def test_invalid_target_shape(target: tuple[int, ...]) -> None:
     builder = network({"x": X.shape})
     builder.add_reshape("reshape", "x", "y", (2, 6, 2), 0)
     params = builder.nn_spec.layers[0].reshape
@@ -71,14 +71,14 @@ def test_permute(axes: tuple[int, ...], batch: int) -> None:
     np.testing.assert_array_equal(predict(builder, x=x), expected)
 
 
-def test_permute_makes_a_sequence() -> None:
+def test_permute_to_a_sequence() -> None:
     builder = network({"x": X.shape})
     builder.add_permute("permute", (3, 1, 0, 2), "x", "y")
     expected = X[None, None].transpose(4, 1, 2, 0, 3)
     np.testing.assert_array_equal(predict(builder, x=X), expected)
 
 
-def test_concatenation_of_channels_and_of_sequences() -> None:
+def test_concatenation_of_channels_and_sequences() -> None:
     other = random(5, 3, 2, seed=1)
     builder = network({"x": X.shape, "z": other.shape}, outputs=("y", "long"))
     builder.add_elementwise("both", ["x", "z"], "y", "CONCAT")
@@ -98,7 +98,7 @@ def test_concatenation_of_tensors() -> None:
     np.testing.assert_array_equal(results["long"], np.concatenate([FIVE, -FIVE], 0))
 
 
-def test_a_sequence_is_repeated() -> None:
+def test_sequence_repetition() -> None:
     builder = network({"x": FIVE.shape}, exact=True)
     builder.add_sequence_repeat("repeat", 3, "x", "y")
     np.testing.assert_array_equal(predict(builder, x=FIVE), np.concatenate([FIVE] * 3))
@@ -152,14 +152,14 @@ def test_reductions(mode: str) -> None:
 
 
 @pytest.mark.parametrize(("axis", "axes"), [("CHW", (0, 1, 2)), ("HW", (1, 2)), ("H", (1,)), ("W", (2,))])
-def test_axes_of_reductions(axis: str, axes: tuple[int, ...]) -> None:
+def test_reduction_axes(axis: str, axes: tuple[int, ...]) -> None:
     builder = network({"x": X.shape})
     _reduce(builder, "sum", axis)
     expected = X.sum(axes, keepdims=True)
     np.testing.assert_allclose(predict(builder, x=X).reshape(expected.shape), expected, rtol=1e-5)
 
 
-def test_a_constant() -> None:
+def test_constant() -> None:
     constant = random(4, 1, 2, seed=1)
     builder = network({"x": X.shape})
     builder.add_load_constant("load", "k", constant, constant.shape)

@@ -1,8 +1,8 @@
-"""Recurrent layers against their definitions in NumPy."""
+"""Recurrent layers, compared with their definitions in NumPy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import coremltools
@@ -109,7 +109,7 @@ def test_gru(inner: str, output: str, reverse: bool) -> None:
 
 
 class _Cell:
-    """The weights of one direction of an LSTM (input, forget, output, block), and a run of it."""
+    """One direction of an LSTM in NumPy, with weights in the order input, forget, output, block."""
 
     def __init__(self, seed: int, scale: float = 1.0) -> None:
         self.w = [scale * _random(WIDTH, TAKEN, seed=seed + k) for k in range(4)]
@@ -141,6 +141,26 @@ class _Cell:
         return np.stack(ys), h, c
 
 
+def _add_lstm(
+    builder: NeuralNetworkBuilder,
+    cell: _Cell,
+    inputs: Sequence[str] = ("x", "h", "c"),
+    outputs: Sequence[str] = ("y", "h_out", "c_out"),
+    **options: Any,
+) -> None:
+    builder.add_unilstm(
+        "lstm",
+        W_h=cell.r,
+        W_x=cell.w,
+        b=cell.b,
+        hidden_size=WIDTH,
+        input_size=TAKEN,
+        input_names=list(inputs),
+        output_names=list(outputs),
+        **options,
+    )
+
+
 @pytest.mark.parametrize("exact", [False, True], ids=["sequences", "exact"])
 @pytest.mark.parametrize(
     "options",
@@ -160,12 +180,18 @@ def test_lstm(options: dict[str, Any], exact: bool) -> None:
     cell = _Cell(0)
     builder = _builder(["h", "c"], ["y", "h_out", "c_out"], exact=exact)
     inner, update, output = options.get("names", ("SIGMOID", "TANH", "TANH"))
-    builder.add_unilstm(
-        "lstm", cell.r, cell.w, cell.b, WIDTH, TAKEN, ["x", "h", "c"], ["y", "h_out", "c_out"],
-        inner, update, output, cell.p if options.get("peepholes") else None, output_all=True,
-        forget_bias=bool(options.get("forget")), coupled_input_forget_gate=options.get("coupled", False),
+    _add_lstm(
+        builder,
+        cell,
+        inner_activation=inner,
+        cell_state_update_activation=update,
+        output_activation=output,
+        peep=cell.p if options.get("peepholes") else None,
+        output_all=True,
+        forget_bias=bool(options.get("forget")),
+        coupled_input_forget_gate=options.get("coupled", False),
         cell_clip_threshold=options.get("clip", 50000.0),
-    )  # fmt: skip
+    )
     x, h, c = _random(STEPS, BATCH, TAKEN), _random(1, BATCH, WIDTH), _random(1, BATCH, WIDTH, seed=9)
     found = _predict(_read(builder), {"x": x, "h": h, "c": c})
     y, last, state = cell.run(x, h[0], c[0], **options)
@@ -174,22 +200,19 @@ def test_lstm(options: dict[str, Any], exact: bool) -> None:
     np.testing.assert_allclose(found["c_out"], state[None], rtol=1e-4, atol=1e-4)
 
 
-def test_the_limit_of_a_cell_is_fifty_where_none_is_given() -> None:
+def test_default_limit_of_a_cell_is_50() -> None:
     cell = _Cell(0)
     builder = _builder(["h", "c"], ["y", "h_out", "c_out"], exact=True)
-    builder.add_unilstm(
-        "lstm", cell.r, cell.w, cell.b, WIDTH, TAKEN, ["x", "h", "c"], ["y", "h_out", "c_out"],
-        output_all=True, cell_clip_threshold=0.0,
-    )  # fmt: skip
+    _add_lstm(builder, cell, output_all=True, cell_clip_threshold=0.0)
     x, h, c = _random(STEPS, BATCH, TAKEN), _random(1, BATCH, WIDTH), np.full((1, BATCH, WIDTH), 300.0)
     found = _predict(_read(builder), {"x": x, "h": h, "c": c})
     np.testing.assert_allclose(found["c_out"][0], cell.run(x, h[0], c[0], clip=50.0)[2], rtol=1e-4)
 
 
-def test_a_limit_that_is_out_of_reach_costs_nothing() -> None:
+def test_unreachable_limit_is_omitted() -> None:
     cell = _Cell(0)
     builder = _builder([], ["y"], exact=True)
-    builder.add_unilstm("lstm", cell.r, cell.w, cell.b, WIDTH, TAKEN, ["x"], ["y"], cell_clip_threshold=50.0)
+    _add_lstm(builder, cell, ["x"], ["y"], cell_clip_threshold=50.0)
     model = _read(builder)
     assert isinstance(model.content, ir.Program)
     (lstm,) = (op for op in model.content.functions["main"].graph.ops if op.type == "lstm")
@@ -203,15 +226,27 @@ def test_a_limit_that_is_out_of_reach_costs_nothing() -> None:
 
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("is_alike", [True, False], ids=["alike", "unlike"])
-def test_lstm_both_ways(is_alike: bool, whole: bool) -> None:
+def test_bidirectional_lstm(is_alike: bool, whole: bool) -> None:
     forward, back = _Cell(0), _Cell(100)
     names = ["h", "c", "h_back", "c_back"]
     ends = [f"{name}_out" for name in names]
     builder = _builder(names, ["y", *ends], exact=False)
     builder.add_bidirlstm(
-        "lstm", forward.r, forward.w, forward.b, back.r, back.w, back.b, WIDTH, TAKEN, ["x", *names],
-        ["y", *ends], peep=forward.p, peep_back=back.p, output_all=whole,
-    )  # fmt: skip
+        "lstm",
+        W_h=forward.r,
+        W_x=forward.w,
+        b=forward.b,
+        W_h_back=back.r,
+        W_x_back=back.w,
+        b_back=back.b,
+        hidden_size=WIDTH,
+        input_size=TAKEN,
+        input_names=["x", *names],
+        output_names=["y", *ends],
+        peep=forward.p,
+        peep_back=back.p,
+        output_all=whole,
+    )
     function = "TANH"
     if not is_alike:
         layer = builder.spec.neuralNetwork.layers[0].biDirectionalLSTM
@@ -230,12 +265,10 @@ def test_lstm_both_ways(is_alike: bool, whole: bool) -> None:
         np.testing.assert_allclose(found[name][0], state, rtol=1e-4, atol=1e-4)
 
 
-def test_states_that_are_optional_are_zeros() -> None:
+def test_optional_states_are_zeros() -> None:
     cell = _Cell(0)
     builder = _builder(["h", "c"], ["y", "h_out", "c_out"], exact=False)
-    builder.add_unilstm(
-        "lstm", cell.r, cell.w, cell.b, WIDTH, TAKEN, ["x", "h", "c"], ["y", "h_out", "c_out"],
-    )  # fmt: skip
+    _add_lstm(builder, cell)
     for feature in builder.spec.description.input[1:]:
         feature.type.isOptional = True
     model = _read(builder)
@@ -251,7 +284,7 @@ def test_states_that_are_optional_are_zeros() -> None:
 def test_half_precision_weights() -> None:
     cell = _Cell(0)
     builder = _builder([], ["y"], exact=True)
-    builder.add_unilstm("lstm", cell.r, cell.w, cell.b, WIDTH, TAKEN, ["x"], ["y"])
+    _add_lstm(builder, cell, ["x"], ["y"])
     half = quantize_weights(coremltools.models.MLModel(builder.spec, skip_model_load=True), 16)
     spec = half if hasattr(half, "SerializeToString") else half.get_spec()
     x, zeros = _random(STEPS, BATCH, TAKEN), np.zeros((BATCH, WIDTH))
@@ -263,7 +296,7 @@ def test_half_precision_weights() -> None:
     )
 
 
-def test_what_contradicts_itself() -> None:
+def test_inconsistent_weights() -> None:
     builder = _builder([], ["y"], exact=True)
     recursion, wrong = _random(WIDTH, WIDTH), _random(WIDTH, TAKEN + 1)
     builder.add_simple_rnn("rnn", recursion, wrong, None, WIDTH, TAKEN, "TANH", ["x"], ["y"])
@@ -273,10 +306,16 @@ def test_what_contradicts_itself() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "fits"),
-    [((TAKEN,), True), ((7, 3, TAKEN, 1, 1), True), ((7, TAKEN), False), ((7, 3, TAKEN + 1, 1, 1), False),
-     ((7, 3, TAKEN, 1, 2), False), ((0, 3, TAKEN, 1, 1), False)],
-)  # fmt: skip
-def test_shapes_that_sequences_may_have(shape: tuple[int, ...], fits: bool) -> None:
+    [
+        ((TAKEN,), True),
+        ((7, 3, TAKEN, 1, 1), True),
+        ((7, TAKEN), False),
+        ((7, 3, TAKEN + 1, 1, 1), False),
+        ((7, 3, TAKEN, 1, 2), False),
+        ((0, 3, TAKEN, 1, 1), False),
+    ],
+)
+def test_shapes_of_sequences(shape: tuple[int, ...], fits: bool) -> None:
     builder = _builder([], ["y"], exact=False)
     recursion, weight = _random(WIDTH, WIDTH), _random(WIDTH, TAKEN)
     builder.add_simple_rnn("rnn", recursion, weight, None, WIDTH, TAKEN, "TANH", ["x"], ["y"])

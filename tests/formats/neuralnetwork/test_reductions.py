@@ -1,4 +1,4 @@
-"""Reductions over any axes, against NumPy."""
+"""Reductions over arbitrary axes, compared with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that reshape, join, split, repeat and turn round, against NumPy."""
+"""Layers that reshape, concatenate, split, tile and reverse, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def test_split(params: dict[str, Any], ends: list[int]) -> None:
         np.testing.assert_array_equal(result, part)
 
 
-def test_the_old_layout_has_five_dimensions() -> None:
+def test_legacy_layout_has_rank_5() -> None:
     (result,) = results_of("transpose", _X, exact=False, axes=[0, 1, 3, 4, 2])
     np.testing.assert_array_equal(result, _X.transpose(1, 2, 0)[None, None])
 
 
-def test_every_layer_of_the_family_has_a_case() -> None:
+def test_every_layer_has_a_case() -> None:
     assert {spec.type for spec in shaping.LAYERS} == {case[0] for case in _CASES} | {"splitND"}

@@ -1,4 +1,4 @@
-"""Slices by parameters and by inputs, against NumPy."""
+"""Slices by parameters and by inputs, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.single_layers import results_of
 
 _X = np.random.default_rng(3).standard_normal((4, 5, 6)).astype(np.float32)
 
-#: begin, end, stride, begin masks, end masks, squeeze masks, and the slices in Python's words.
+#: begin, end, stride, begin masks, end masks, squeeze masks, and the equivalent Python slices.
 _CASES: list[tuple[list[int], list[int], list[int], list[int], list[int], list[int], tuple[Any, ...]]] = [
     ([1, 0, -2], [3, 4, 6], [1, 2, 1], [0] * 3, [0] * 3, [0] * 3, np.s_[1:3, 0:4:2, -2:6]),
     ([-1, 4, 1], [0, -6, 1], [-1, -2, 1], [0] * 3, [0] * 3, [0, 0, 1], np.s_[-1:0:-1, 4:-6:-2, 1]),
@@ -25,9 +25,15 @@ _CASES: list[tuple[list[int], list[int], list[int], list[int], list[int], list[i
 def test_static(case: tuple[Any, ...]) -> None:
     begin, end, stride, begin_mask, end_mask, squeeze, expected = case
     (result,) = results_of(
-        "sliceStatic", _X, beginIds=begin, endIds=end, strides=stride, beginMasks=_flags(begin_mask),
-        endMasks=_flags(end_mask), squeezeMasks=_flags(squeeze),
-    )  # fmt: skip
+        "sliceStatic",
+        _X,
+        beginIds=begin,
+        endIds=end,
+        strides=stride,
+        beginMasks=_flags(begin_mask),
+        endMasks=_flags(end_mask),
+        squeezeMasks=_flags(squeeze),
+    )
     np.testing.assert_array_equal(result, _X[expected])
 
 
@@ -41,9 +47,15 @@ def test_dynamic_with_any_number_of_inputs(case: tuple[Any, ...], count: int) ->
     begin, end, stride, begin_mask, end_mask, squeeze, expected = case
     inputs = [np.array(given) for given in (begin, end, stride, begin_mask, end_mask)]
     (result,) = results_of(
-        "sliceDynamic", _X, *inputs[: count - 1], endIds=end, strides=stride,
-        beginMasks=_flags(begin_mask), endMasks=_flags(end_mask), squeezeMasks=_flags(squeeze),
-    )  # fmt: skip
+        "sliceDynamic",
+        _X,
+        *inputs[: count - 1],
+        endIds=end,
+        strides=stride,
+        beginMasks=_flags(begin_mask),
+        endMasks=_flags(end_mask),
+        squeezeMasks=_flags(squeeze),
+    )
     np.testing.assert_array_equal(result, _X[expected])
 
 
@@ -53,11 +65,11 @@ def test_by_size(axis: int, size: int, begin: int) -> None:
     np.testing.assert_array_equal(result, np.take(_X, range(begin, begin + size), axis))
 
 
-def test_windows() -> None:
+def test_sliding_windows() -> None:
     (result,) = results_of("slidingWindows", _X, axis=-1, windowSize=3, step=2)
     np.testing.assert_array_equal(result, np.stack([_X[..., 0:3], _X[..., 2:5]], 2))
 
 
-def test_every_layer_of_the_family_has_a_case() -> None:
+def test_every_layer_has_a_case() -> None:
     types = {"sliceBySize", "sliceDynamic", "sliceStatic", "slidingWindows"}
     assert {spec.type for spec in slicing_nd.LAYERS} == types

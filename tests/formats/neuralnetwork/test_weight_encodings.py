@@ -47,7 +47,7 @@ def test_linear_quantisation_by_channel(bits: int) -> None:
     kept, plain = _quantized(bits)
     expected = coremlscope.predict(plain, {"x": X})["y"]
     np.testing.assert_allclose(coremlscope.predict(kept, {"x": X})["y"], expected, rtol=1e-4, atol=1e-5)
-    # Codes, rounded up to bytes, and a scale and a bias for each of five channels.
+    # Codes, rounded up to bytes, and one scale and one bias for each of five channels.
     assert _group(kept) == WeightGroup(
         storage=f"affine uint{bits}", dtype="fp32", tensors=1, parameters=30, nbytes=-(-30 * bits // 8) + 40
     )

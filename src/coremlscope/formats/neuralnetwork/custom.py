@@ -33,14 +33,14 @@ def custom_layer(
     """
     found = [_shape(message, index, name, inputs, features) for index, name in enumerate(message.output)]
     like = inputs[0] if inputs else None
-    held = [_held(shape, like) for shape, _ in found]
+    folded = [_folded_shape(shape, like) for shape, _ in found]
     attributes = {
         "class": constant(message.custom.className),
         "reason": constant(why_not_run(message.custom)),
         "shape_from": constant("; ".join(dict.fromkeys(source for _, source in found))),
     }
-    blobs = b.unknown("custom", inputs, [shape for shape, _ in held], attributes)
-    return [Blob(blob.value, blob.bound, sequence) for blob, (_, sequence) in zip(blobs, held, strict=True)]
+    blobs = b.unknown("custom", inputs, [shape for shape, _ in folded], attributes)
+    return [Blob(blob.value, blob.bound, sequence) for blob, (_, sequence) in zip(blobs, folded, strict=True)]
 
 
 def _shape(
@@ -61,7 +61,9 @@ def _shape(
     return None, "nothing"
 
 
-def _held(shape: tuple[int, ...] | None, like: Blob | None) -> tuple[tuple[int, ...] | None, int | None]:
+def _folded_shape(
+    shape: tuple[int, ...] | None, like: Blob | None
+) -> tuple[tuple[int, ...] | None, int | None]:
     """Returns the shape in the layout of the layer's input, and the sequence length; see `Blob.sequence`."""
     if shape is None or like is None or like.sequence is None:
         return shape, None

@@ -9,7 +9,7 @@ from typing import Any
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate, Given
 from coremlscope.formats.neuralnetwork.convolution import flat_padding, sizes
 from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
-from coremlscope.formats.neuralnetwork.rank_5 import hold
+from coremlscope.formats.neuralnetwork.rank_5 import fold
 
 __all__ = ["LAYERS"]
 
@@ -73,7 +73,7 @@ def _crop_resize(t: Translation) -> Blob:
         box_coordinate_mode=_BOXES[p.boxIndicesMode.boxMode],
         sampling_mode=_SAMPLING[p.mode.samplingMethod],
     )
-    return result if x.sequence is None else hold(b, result)
+    return result if x.sequence is None else fold(b, result)
 
 
 def _reorganize(t: Translation) -> Blob:

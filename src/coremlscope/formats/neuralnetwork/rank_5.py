@@ -83,7 +83,7 @@ def _permute(t: Translation) -> Blob:
         return _as_given(b, replace(result, sequence=sequence), t.x)
     places = [axis + 1 if axis else 0 for axis in axes]
     result = b.op("transpose", x=b.tensor(x), perm=[places[0], 1, *places[1:]])
-    return _as_given(b, hold(b, result), t.x)
+    return _as_given(b, fold(b, result), t.x)
 
 
 def _five(t: Translation) -> Blob:
@@ -93,10 +93,10 @@ def _five(t: Translation) -> Blob:
         return x
     if x.rank != 5:
         raise CannotTranslate(f"its input has {x.rank} dimensions, but 5 are required")
-    return hold(b, x)
+    return fold(b, x)
 
 
-def hold(b: Builder, x: Blob) -> Blob:
+def fold(b: Builder, x: Blob) -> Blob:
     """Folds sequence and batch of a tensor with five dimensions."""
     sequence = x.shape[0]
     return replace(b.images(x), sequence=sequence)

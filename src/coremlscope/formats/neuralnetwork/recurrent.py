@@ -157,8 +157,8 @@ class _Sequence:
             return self.builder.op("expand_dims", x=result, axes=axes)
         *leading, width = result.shape
         steps = leading[0] if len(leading) == 2 else 1
-        held = self.builder.op("reshape", x=result, shape=(math.prod(leading), width, 1, 1))
-        return Blob(held.value, held.bound, steps)
+        folded = self.builder.op("reshape", x=result, shape=(math.prod(leading), width, 1, 1))
+        return Blob(folded.value, folded.bound, steps)
 
 
 def _activations(messages: Sequence[Message], count: int) -> list[str]:
@@ -372,7 +372,7 @@ def _both_ways(t: Translation) -> Sequence[Blob]:
         )
     ]
     if cells[0].activations == cells[1].activations:
-        states = (_beside(b, starts[0], starts[2]), _beside(b, starts[1], starts[3]))
+        states = (_concatenated(b, starts[0], starts[2]), _concatenated(b, starts[1], starts[3]))
         y, h, c = _lstm(t, sequence, cells, states, "bidirectional")
         ends = [part for state in (h, c) for part in b.ops("split", 2, x=state, num_splits=2, axis=-1)]
         h_forward, h_back, c_forward, c_back = ends
@@ -384,7 +384,7 @@ def _both_ways(t: Translation) -> Sequence[Blob]:
     return [sequence.back(result) for result in (y, h_forward, c_forward, h_back, c_back)]
 
 
-def _beside(b: Builder, forward: Given, back: Given) -> Given:
+def _concatenated(b: Builder, forward: Given, back: Given) -> Given:
     """Concatenates the states of both directions."""
     if isinstance(forward, np.ndarray) and isinstance(back, np.ndarray):
         return np.concatenate([forward, back], axis=1)

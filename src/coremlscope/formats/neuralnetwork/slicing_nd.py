@@ -98,9 +98,9 @@ def _by_ranges(b: Builder, x: Blob, given: Sequence[Blob | list[int]]) -> Blob:
     def bound(given: Blob | list[int], mask: Blob | list[int], if_forwards: Blob, else_: Blob) -> Blob:
         negative = b.op("less", x=given, y=0)
         counted = b.op("select", cond=negative, a=b.op("add", x=given, y=lengths), b=given)
-        held = b.op("minimum", x=b.op("maximum", x=counted, y=low), y=high)
+        clamped = b.op("minimum", x=b.op("maximum", x=counted, y=low), y=high)
         furthest = b.op("select", cond=forwards, a=if_forwards, b=else_)
-        return b.op("select", cond=b.op("not_equal", x=mask, y=0), a=furthest, b=held)
+        return b.op("select", cond=b.op("not_equal", x=mask, y=0), a=furthest, b=clamped)
 
     no = [0] * x.rank
     starts = bound(begin, begin_mask or no, low, high)

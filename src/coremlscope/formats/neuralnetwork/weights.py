@@ -44,10 +44,10 @@ def read_weights(
         channel_axis=channel_axis,
         is_transposed=is_transposed,
     )
-    count, held = math.prod(shape), data.count()
-    if count != held:
+    count, found = math.prod(shape), data.count()
+    if count != found:
         listed = " x ".join(map(str, shape)) or "one"
-        raise CannotTranslate(f"it has {held} weights instead of {count} ({listed})")
+        raise CannotTranslate(f"it has {found} weights instead of {count} ({listed})")
     data.check_channels()
     type_ = TensorType(data.dtype, tuple(shape[::-1] if is_transposed else shape))
     return Constant(type_, data)

@@ -1,4 +1,4 @@
-"""Hostile input: whatever the bytes, a model or one clear error comes out, soon and without much memory."""
+"""Arbitrary bytes give a model or a clear error, without long run times or large allocations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WEIGHT_PATH = "Data/com.apple.CoreML/weights/weight.bin"
 
 
 def _read_everything(data: bytes | Path) -> ir.Model | None:
-    """Reads a model and all of its constants; only our own errors may come out."""
+    """Reads a model and all of its constants. Only this package's errors may be raised."""
     try:
         model = container.read(data)
     except CoremlscopeError as error:
@@ -100,7 +100,7 @@ def test_damaged_weight_files(tmp_path_factory: pytest.TempPathFactory, position
     assert _read_everything(package) is not None
 
 
-def test_empty_dimensions_are_no_trap() -> None:
+def test_empty_dimensions() -> None:
     empty = ir.Constant(
         ir.TensorType(ir.DType.FP32, (0, 2**40)), ir.Immediate(np.empty((0, 2**40), np.float32))
     )

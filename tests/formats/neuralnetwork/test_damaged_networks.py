@@ -1,4 +1,4 @@
-"""Damaged neural networks: a model or one clear error comes out, soon and without much memory."""
+"""Damaged neural networks give a model or a clear error, without long run times or large allocations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from coremlscope.formats import container
 
 @functools.cache
 def _network() -> bytes:
-    """A small network with layers of many kinds."""
+    """Builds a small network with layers of many types."""
     random = np.random.default_rng(0)
     builder = NeuralNetworkBuilder([("image", datatypes.Array(3, 6, 6))], [("y", datatypes.Array(4))])
     weights = random.standard_normal((3, 3, 3, 4)).astype(np.float32)
@@ -38,7 +38,7 @@ def _network() -> bytes:
 
 
 def _read_and_lower(data: bytes) -> ir.Model | None:
-    """Reads and lowers; only our own errors may come out."""
+    """Reads and lowers a model. Only this package's errors may be raised."""
     try:
         model = container.read(data)
         lower_function(model)
@@ -77,7 +77,7 @@ def test_several_bytes_flipped(flips: list[tuple[float, int]]) -> None:
     _read_and_lower(bytes(data))
 
 
-def test_a_network_that_asks_for_much_memory() -> None:
+def test_network_that_declares_large_tensors() -> None:
     builder = NeuralNetworkBuilder(
         [("x", datatypes.Array(4))], [("y", None)], disable_rank5_shape_mapping=True
     )
