@@ -189,7 +189,7 @@ def test_json_there_and_back(profile: Profile) -> None:
 
 def test_without_devices_there_are_no_plans(model: ir.Model) -> None:
     bare = api.profile(model, **QUICK)
-    assert bare.plans == bare.estimates == bare.kernels == ()
+    assert (bare.plans, bare.kernels, bare.estimates) == ((), (), ())
 
 
 def test_plans_of_a_large_model_stay_small() -> None:

@@ -98,6 +98,8 @@ def _ranges(ops: Mapping[str, Any]) -> _Json:
 def _kernels(ops: Mapping[str, Any], estimates: Sequence[Mapping[str, Any]]) -> list[_Json]:
     """One for each entry of the estimates' columns; the last ones may hold no operation of the table."""
     count = max((len(estimate.get("kernel_s", ())) for estimate in estimates), default=0)
+    if not count:
+        return []
     members: list[list[int]] = [[] for _ in range(count)]
     for row, kernel in enumerate(ops.get("kernel", ())):
         if kernel is not None:
