@@ -13,7 +13,7 @@ from benchmarks.latency.fit import Estimator
 from coremlscope.cost.latency.calibration import load_calibration
 from coremlscope.cost.latency.kernels import fuse
 from coremlscope.cost.latency.model import estimate
-from coremlscope.devices import CPU, NEURAL_ENGINE, ComputeUnit, all_chips
+from coremlscope.devices import CPU, NEURAL_ENGINE, ComputeUnit, find_device
 from tests.support import programs
 
 NETWORKS = load_networks()
@@ -86,10 +86,10 @@ def test_a_small_model_is_faster_on_the_cpu() -> None:
             programs.build(lambda x: mb.linear(x=x, weight=weight), {"x": np.zeros((1, 256), np.float16)})
         ).graph
     )
-    chip = all_chips()["m1"]
+    device = find_device("m1")
     units: tuple[ComputeUnit, ...] = (CPU, NEURAL_ENGINE)
     cpu, engine = (
-        estimate(kernels, {id_: unit for k in kernels for id_ in k.ops}, chip).latency for unit in units
+        estimate(kernels, {id_: unit for k in kernels for id_ in k.ops}, device).latency for unit in units
     )
     # Published: 0.036 ms on the CPU, 0.27 ms at least on the Neural Engine.
     assert 0.03e-3 < cpu.value < 0.1e-3

@@ -56,9 +56,9 @@ def test_nodes_are_timed_for_every_run(tested: Engine, program: OnnxProgram, tmp
     profile = session.node_times(FEEDS, 4, 2)
     assert profile.warmups == 2
     assert len(profile.seconds) == 4
-    assert profile.measurement.nodes
-    assert all(len(node.seconds) == 4 and min(node.seconds) >= 0 for node in profile.measurement.nodes)
-    assert "y" in {name for node in profile.measurement.nodes for name in node.outputs}
+    assert profile.nodes
+    assert all(len(node.seconds) == 4 and min(node.seconds) >= 0 for node in profile.nodes)
+    assert "y" in {name for node in profile.nodes for name in node.outputs}
 
 
 @every_engine

@@ -90,11 +90,11 @@ def _looping(tmp_path: Path, turns: int) -> OnnxRuntimeSession:
 
 def test_nested_nodes_are_counted_within_their_outer_node(tmp_path: Path) -> None:
     profile = _looping(tmp_path, 7).node_times({"x": np.zeros((), np.float32)}, 3, 1)
-    by_name = {node.name: node for node in profile.measurement.nodes}
+    by_name = {node.name: node for node in profile.nodes}
     assert by_name["loop"].runs == 3
     assert by_name["loop"].outer is None
     assert by_name["inner"].runs == 21
-    assert profile.measurement.nodes[by_name["inner"].outer or 0].name == "loop"
+    assert profile.nodes[by_name["inner"].outer or 0].name == "loop"
     assert sum(by_name["inner"].seconds) <= sum(by_name["loop"].seconds)
 
 
@@ -102,7 +102,7 @@ def test_long_loops_are_profiled_less_often(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("coremlscope.engines.onnxruntime._MOST_EXECUTIONS", 40)
     profile = _looping(tmp_path, 7).node_times({"x": np.zeros((), np.float32)}, 30, 3)
     assert len(profile.seconds) == 2  # 15 executions per run: the loop, and two nodes seven times
-    assert all(len(node.seconds) == 2 for node in profile.measurement.nodes)
+    assert all(len(node.seconds) == 2 for node in profile.nodes)
 
 
 def test_run_beyond_the_capacity_of_the_profiler_has_no_nodes(
@@ -111,7 +111,7 @@ def test_run_beyond_the_capacity_of_the_profiler_has_no_nodes(
     session = _looping(tmp_path, 7)
     monkeypatch.setattr(NodeEvents, "read", lambda path, warmups: NodeEvents(()))
     profile = session.node_times({"x": np.zeros((), np.float32)}, 30, 3)
-    assert (profile.measurement.nodes, len(profile.seconds), profile.warmups) == ((), 1, 0)
+    assert (profile.nodes, len(profile.seconds), profile.warmups) == ((), 1, 0)
 
 
 def test_threads_are_positive() -> None:

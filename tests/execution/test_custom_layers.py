@@ -46,7 +46,7 @@ def test_a_profile_replaces_them(exact: bool) -> None:
     found = next(f for f in profile.all_findings if f.id == "layer-not-run")
     assert found.ops == (rows["mine"].id,)
     assert found.text == (
-        "The layer mine (class Sharpener) was not run, because its class Sharpener is a part of an app, "
+        "The layer mine (class Sharpener) was not run, because its class Sharpener is part of an app, "
         "and not in the file: synthetic values were used, of the shape that follows from its input, so "
         "times lack its work and results mean nothing."
     )

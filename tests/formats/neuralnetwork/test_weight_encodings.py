@@ -89,9 +89,20 @@ def test_dynamic_quantisation() -> None:
     codes = np.random.default_rng(0).integers(-127, 128, (5, 6)).astype(np.int8)
     builder = network({"x": X.shape}, exact=True)
     builder.add_inner_product(
-        "product", codes.tobytes(), None, 6, 5, False, "x", "y", int_8_dynamic_quantize=True,
-        is_quantized_weight=True, quantization_type="linear", nbits=8, quant_scale=np.array([0.02]),
-    )  # fmt: skip
+        "product",
+        codes.tobytes(),
+        None,
+        6,
+        5,
+        False,
+        "x",
+        "y",
+        int_8_dynamic_quantize=True,
+        is_quantized_weight=True,
+        quantization_type="linear",
+        nbits=8,
+        quant_scale=np.array([0.02]),
+    )
     np.testing.assert_allclose(predict(builder, x=X), X @ (0.02 * codes.T), rtol=1e-4, atol=1e-5)
     assert _group(read(builder)) == WeightGroup(
         storage="affine int8", dtype="fp32", tensors=1, parameters=30, nbytes=34
@@ -104,9 +115,25 @@ def test_quantised_kernels_of_convolutions() -> None:
     scale, bias = np.array([0.1, 0.2, 0.3, 0.4]), np.array([-1.0, 0.0, 1.0, 2.0])
     builder = network({"x": (1, 2, 3)})
     builder.add_convolution(
-        "conv", 1, 4, 2, 3, 1, 1, "valid", 1, codes.tobytes(), None, False, input_name="x", output_name="y",
-        quantization_type="linear", nbits=8, quant_scale=scale, quant_bias=bias,
-    )  # fmt: skip
+        "conv",
+        1,
+        4,
+        2,
+        3,
+        1,
+        1,
+        "valid",
+        1,
+        codes.tobytes(),
+        None,
+        False,
+        input_name="x",
+        output_name="y",
+        quantization_type="linear",
+        nbits=8,
+        quant_scale=scale,
+        quant_bias=bias,
+    )
     x = random(1, 2, 3)
     expected = ((codes * scale + bias)[:, :, 0] * x[0, :, :, None]).sum((0, 1))
     np.testing.assert_allclose(predict(builder, x=x), expected, rtol=1e-4)
@@ -116,9 +143,22 @@ def test_deconvolutions_are_quantised_along_what_they_give() -> None:
     weight = random(4, 3, 2, 2, seed=1)
     builder = network({"x": (4, 3, 3)})
     builder.add_convolution(
-        "up", 4, 3, 2, 2, 2, 2, "valid", 1, weight.transpose(2, 3, 0, 1), None, False, is_deconv=True,
-        input_name="x", output_name="y",
-    )  # fmt: skip
+        "up",
+        4,
+        3,
+        2,
+        2,
+        2,
+        2,
+        "valid",
+        1,
+        weight.transpose(2, 3, 0, 1),
+        None,
+        False,
+        is_deconv=True,
+        input_name="x",
+        output_name="y",
+    )
     spec = builder.spec
     quantization_utils._quantize_nn_spec(spec.neuralNetwork, 4, LINEAR)
     kept = container.read(spec.SerializeToString())

@@ -202,7 +202,7 @@ class _Row:
     inserted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Joined:
     """What Core ML says of one operation."""
 
@@ -233,11 +233,11 @@ def _join(
         analysis = None
     judged = {unit: _judge(unit, places, analysis) for unit in UNITS}
     return _Joined(
-        _chosen(places, analysis),
-        float(places.get("weight", 0.0)),
-        {unit: supported for unit, (supported, _) in judged.items()},
-        {} if analysis is None else {str(b): ms for b, ms in analysis.estimated_ms.items()},
-        tuple(reason for _, reasons in judged.values() for reason in reasons),
+        backend=_chosen(places, analysis),
+        weight=float(places.get("weight", 0.0)),
+        supported={unit: supported for unit, (supported, _) in judged.items()},
+        costs={} if analysis is None else {str(b): ms for b, ms in analysis.estimated_ms.items()},
+        reasons=tuple(reason for _, reasons in judged.values() for reason in reasons),
     )
 
 
