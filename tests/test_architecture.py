@@ -127,7 +127,6 @@ _RETIRED_WORDS: Mapping[str, int] = {
 
 #: Modules whose names differ from that of another module of their folder by a suffix only.
 _SIMILAR_NAMES: Mapping[str, int] = {
-    "src/coremlscope/formats/neuralnetwork/layers.py": 1,
     "src/coremlscope/placement/rules": 1,
 }
 
