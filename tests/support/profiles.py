@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from coremlscope.describe.model import ModelSummary, summarise
 from coremlscope.findings import Finding
@@ -51,27 +52,6 @@ _GROUPS = (
 def small_profile() -> Profile:
     """The first operations of the sample: two alone, a fused pair, one folded, and one engine-made node."""
     summary = small_summary(list_ops=True)
-    owners = {op_id: index for index, group in enumerate(_GROUPS) for op_id in group.op_ids}
-    rows = []
-    for op in summary.op_list:
-        group = owners.get(op.id, -1)
-        if group < 0 and op.type != "cast":
-            continue
-        rows.append(
-            OpRow(
-                id=op.id,
-                type=op.type,
-                name=op.name,
-                function="main",
-                outputs=op.outputs,
-                flops=op.flops,
-                read_bytes=op.read_bytes,
-                written_bytes=op.written_bytes,
-                weight_bytes=op.weight_bytes,
-                group=group,
-                status="folded" if group < 0 else "timed" if len(_GROUPS[group].op_ids) == 1 else "fused",
-            )
-        )
     return Profile(
         model=dataclasses.replace(summary, op_list=()),
         host=Host(
@@ -96,7 +76,7 @@ def small_profile() -> Profile:
             node_overhead_s=0.0003,
             profiler_overhead_s=0.0001,
         ),
-        ops=OpTable.of(iter(rows)),
+        ops=OpTable.of(_rows(summary)),
         groups=_GROUPS,
         findings=(
             Finding(id="first", severity="info", text="Something to know.", hint="what to do"),
@@ -107,3 +87,24 @@ def small_profile() -> Profile:
             ),
         ),
     )
+
+
+def _rows(summary: ModelSummary) -> Iterator[OpRow]:
+    owners = {op_id: index for index, group in enumerate(_GROUPS) for op_id in group.op_ids}
+    for op in summary.op_list:
+        group = owners.get(op.id, -1)
+        if group < 0 and op.type != "cast":
+            continue
+        yield OpRow(
+            id=op.id,
+            type=op.type,
+            name=op.name,
+            function="main",
+            outputs=op.outputs,
+            flops=op.flops,
+            read_bytes=op.read_bytes,
+            written_bytes=op.written_bytes,
+            weight_bytes=op.weight_bytes,
+            group=group,
+            status="folded" if group < 0 else "timed" if len(_GROUPS[group].op_ids) == 1 else "fused",
+        )
