@@ -96,7 +96,7 @@ def test_examples_of_functions(rule: GraphRule) -> None:
             id_: [
                 r.text
                 for r in (*by_unit[rule.unit].reasons, *by_unit[rule.unit].advice)
-                if r.rule == rule.id and not r.text.startswith("the compiler refuses")
+                if r.rule == rule.id and not r.text.startswith("the compiler rejects")
             ]
             for id_, by_unit in verdicts.items()
         }
@@ -168,7 +168,7 @@ def test_one_failure_takes_the_function_off_the_unit() -> None:
     assert [verdicts[id_]["neural_engine"].supported for id_ in ("main/0", "main/1")] == ["no", "no"]
     (reason,) = verdicts["main/0"]["neural_engine"].reasons
     assert reason.effect == "fails"
-    assert reason.text.startswith("the compiler refuses the whole function because of main/1: ")
+    assert reason.text.startswith("the compiler rejects the whole function because of main/1: ")
     assert verdicts["main/0"]["gpu"].supported == "yes"
 
 

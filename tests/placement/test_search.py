@@ -82,7 +82,7 @@ def test_ties_come_out_by_the_last_bit() -> None:
 
 
 def test_an_operation_without_a_backend_is_refused() -> None:
-    with pytest.raises(ValueError, match="without a backend"):
+    with pytest.raises(ValueError, match="has no backend"):
         search([{"ane": 1.0}, {}], TRANSITION_COSTS)
 
 

@@ -1,4 +1,4 @@
-"""The tables of rules, joined."""
+"""All tables of rules, joined."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def join_rules(*families: Iterable[Rule | GraphRule]) -> tuple[Rule | GraphRule,
     """All rules of several tables, in order.
 
     Raises:
-        ValueError: Two rules have one id.
+        ValueError: Two rules have the same id.
     """
     joined = tuple(rule for family in families for rule in family)
     seen: set[str] = set()

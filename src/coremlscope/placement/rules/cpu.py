@@ -1,4 +1,4 @@
-"""CPU: it runs every operation of Core ML."""
+"""CPU: runs every operation of Core ML."""
 
 from __future__ import annotations
 
