@@ -79,14 +79,14 @@ def test_segments_and_switches() -> None:
     assert plan.total_ms["cpu_and_ne"] == 1 + 1 + 1 + 10 + 2 + 1 + 1
 
 
-def test_settings_are_planned_apart() -> None:
+def test_settings_are_planned_separately() -> None:
     plan = planned("relu", "abs", settings=["all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"], cpu=30.0)
     assert set(units(plan, "all")) == {NEURAL_ENGINE}
     assert set(units(plan, "cpu_and_gpu")) == {GPU}
     assert set(units(plan, "cpu_only")) == {CPU}
 
 
-def test_a_refusal_is_a_reason() -> None:
+def test_a_rejection_is_a_reason() -> None:
     plan = planned("relu", "abs", refused=("v1",))
     assert [reason.rule for reason in plan.ops[2].reasons("cpu_and_ne")] == ["no-abs"]
 
@@ -103,7 +103,7 @@ def test_an_eligible_operation_that_is_too_cheap_has_its_cost_as_the_reason() ->
     assert set(op.costs) == set(BACKENDS)
 
 
-def test_unknown_operations_are_placed_nowhere_and_counted_apart() -> None:
+def test_unknown_operations_are_not_placed_and_counted_separately() -> None:
     plan = planned("relu", "abs", "relu", unknown=("v1",))
     assert units(plan)[2] is None
     assert plan.counts("cpu_and_ne")[None] == 1
@@ -114,7 +114,7 @@ def test_unknown_operations_are_placed_nowhere_and_counted_apart() -> None:
     assert [segment.backend for segment in plan.segments["cpu_and_ne"]].count(None) == 1
 
 
-def test_nested_graphs_are_searched_by_themselves() -> None:
+def test_nested_graphs_are_searched_separately() -> None:
     x, y = graphs.value("x", TYPE), graphs.value("y", TYPE)
     pred = graphs.value("p", graphs.tensor(dtype=ir.DType.BOOL))
     blocks = tuple(

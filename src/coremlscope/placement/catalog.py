@@ -163,7 +163,7 @@ def list_rules(
         effect: Only those with this effect; `note` for notes.
 
     Raises:
-        UsageError: There is no such operation.
+        UsageError: The operation is unknown.
     """
     if op is not None and op not in _known_ops():
         raise _unknown("operation", op, _known_ops())
@@ -182,7 +182,7 @@ def find_rule(id_: str) -> Entry:
     """A rule by its id.
 
     Raises:
-        UsageError: There is none; the nearest ids are suggested.
+        UsageError: The rule is unknown; the nearest ids are suggested.
     """
     if id_ not in _rows():
         raise _unknown("rule", id_, list(_rows()))
@@ -204,7 +204,7 @@ def describe_op(name: str, device: Device | None = None) -> OpCard:
         device: Only rules that hold on this chip and system.
 
     Raises:
-        UsageError: There is no such operation; the nearest names are suggested.
+        UsageError: The operation is unknown; the nearest names are suggested.
     """
     spec = OPS.get(name)
     if spec is None:
@@ -242,7 +242,7 @@ def _unknown(noun: str, name: str, known: Sequence[str]) -> UsageError:
     near = begun[:_SUGGESTIONS] or difflib.get_close_matches(name.lower(), known, _SUGGESTIONS, 0.5)
     verb = "rules" if noun == "rule" else "ops"
     hint = f"did you mean {' or '.join(near)}?" if near else f"`coremlscope {verb}` lists them all"
-    return UsageError(f"there is no {noun} {name!r}", hint)
+    return UsageError(f"unknown {noun} {name!r}", hint)
 
 
 def _concerns(row: Rule | GraphRule | Note, op: str) -> bool:
