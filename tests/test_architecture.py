@@ -25,10 +25,7 @@ _UNFORMATTED: Mapping[str, int] = {}
 _RETIRED_WORDS: Mapping[str, int] = {}
 
 #: Modules whose names differ from that of another module of their folder by a suffix only.
-_SIMILAR_NAMES: Mapping[str, int] = {
-    "src/coremlscope/formats/neuralnetwork/layers.py": 1,
-    "src/coremlscope/placement/rules": 1,
-}
+_SIMILAR_NAMES: Mapping[str, int] = {}
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PACKAGE = _ROOT / "src" / "coremlscope"

@@ -89,10 +89,10 @@ def test_json_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["rules", "ne-con"], "there is no rule 'ne-con'", "did you mean ne-cond"),
-        (["rules", "--op", "convv"], "there is no operation 'convv'", "did you mean conv"),
-        (["ops", "gelo"], "there is no operation 'gelo'", "did you mean gelu"),
-        (["ops", "???"], "there is no operation '???'", "`coremlscope ops` lists them all"),
+        (["rules", "ne-con"], "unknown rule 'ne-con'", "did you mean ne-cond"),
+        (["rules", "--op", "convv"], "unknown operation 'convv'", "did you mean conv"),
+        (["ops", "gelo"], "unknown operation 'gelo'", "did you mean gelu"),
+        (["ops", "???"], "unknown operation '???'", "`coremlscope ops` lists them all"),
         (["rules", "--os", "14"], "--os needs --device", "--device m4"),
         (["rules", "--unit", "ane"], "--unit: invalid unit 'ane'", "neural_engine"),
         (["rules", "--device", "m11"], "'m11'", "m1"),

@@ -1,4 +1,4 @@
-"""Which operations become one kernel, and what its numbers are."""
+"""Fusion of operations into kernels, and the numbers of kernels."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_activation_norm_and_shortcut_join_a_convolution() -> None:
     (kernel,) = kernels(body, x=MAP)
     assert kernel.kind == "conv"
     assert len(kernel.ops) == 4
-    # The shortcut is read besides the input; the folded normalisation costs nothing, the two others do.
+    # The shortcut is read in addition to the input; the folded normalization is free, the others are not.
     assert kernel.inputs == 2 * MAP.size - MAP.size
     assert kernel.vector == 2 * MAP.size
 
@@ -98,7 +98,7 @@ def test_silu_is_a_gate() -> None:
     assert kernel.gated == MAP.size
 
 
-def test_a_gate_that_is_used_twice_is_none() -> None:
+def test_a_value_used_twice_is_not_a_gate() -> None:
     def body(x: Any) -> Any:
         y = conv(x)
         gate = gate_of(y)
@@ -127,7 +127,7 @@ def rms_norm(x: Any) -> Any:
 
 
 @pytest.mark.parametrize(("norm", "ops"), [(layer_norm, 7), (rms_norm, 5)])
-def test_a_norm_that_is_spelled_out_is_one_kernel(norm: Callable[[Any], Any], ops: int) -> None:
+def test_a_norm_written_as_several_operations_is_one_kernel(norm: Callable[[Any], Any], ops: int) -> None:
     (kernel,) = kernels(norm, x=TOKENS)
     assert kernel.kind == "norm"
     assert len(kernel.ops) == ops
@@ -140,7 +140,7 @@ def map_norm(x: Any, axes: list[int]) -> Any:
     return mb.real_div(x=centred, y=mb.sqrt(x=mb.add(x=variance, y=np.float16(1e-3))))
 
 
-def test_norms_of_whole_maps_are_told_from_norms_of_rows() -> None:
+def test_norms_of_whole_maps_differ_from_norms_of_rows() -> None:
     def instance(x: Any) -> Any:
         return mb.instance_norm(x=x, gamma=weight(8), beta=weight(8))
 
@@ -164,7 +164,7 @@ def test_every_rank_has_kernels_with_finite_numbers(rank: int) -> None:
         assert kernel.inputs > 0
 
 
-def test_a_division_by_something_else_is_no_norm() -> None:
+def test_a_division_by_another_value_is_not_a_norm() -> None:
     def body(x: Any, y: Any) -> Any:
         return mb.real_div(x=x, y=mb.sqrt(x=mb.reduce_mean(x=mb.square(x=y), axes=[-1], keep_dims=True)))
 
@@ -184,14 +184,14 @@ def test_attention_is_one_kernel() -> None:
     assert kernel.outputs == HEADS.size
 
 
-def test_products_apart_from_their_softmax_are_no_attention() -> None:
+def test_products_without_their_softmax_are_not_attention() -> None:
     def body(q: Any, k: Any) -> Any:
         return mb.matmul(x=mb.matmul(x=q, y=k, transpose_y=True), y=k)
 
     assert kinds(kernels(body, q=HEADS, k=HEADS)) == ["matmul", "matmul"]
 
 
-def test_what_moves_is_told_apart() -> None:
+def test_kinds_of_data_movement() -> None:
     def body(x: Any) -> Any:
         back = mb.transpose(x=x, perm=[0, 2, 3, 1])
         left, right = mb.split(x=mb.relu(x=x), axis=1, num_splits=2)
@@ -202,12 +202,12 @@ def test_what_moves_is_told_apart() -> None:
     assert found == {"channels", "elementwise", "copy", "layout"}
 
 
-def test_ones_in_a_shape_cost_nothing() -> None:
+def test_dimensions_of_one_are_free() -> None:
     found = kernels(lambda x: mb.tanh(x=mb.expand_dims(x=mb.squeeze(x=x, axes=[0]), axes=[1])), x=MAP)
     assert kinds(found) == ["elementwise"]
 
 
-def test_rows_of_linear_lie_in_one_line_or_in_a_plane() -> None:
+def test_flat_and_planar_rows_of_linear() -> None:
     flat, plane = (
         kernels(lambda x: mb.linear(x=x, weight=weight(4, 8)), x=np.zeros(shape, np.float16))[0].geometry
         for shape in ((1, 12, 8), (1, 3, 4, 8))
@@ -216,7 +216,7 @@ def test_rows_of_linear_lie_in_one_line_or_in_a_plane() -> None:
     assert (plane.height, plane.width, plane.macs) == (3, 4, 12 * 4 * 8)
 
 
-def test_palettised_weights_count_as_they_lie_in_the_file() -> None:
+def test_palettized_weights_count_their_bytes_in_the_file() -> None:
     def body(x: Any) -> Any:
         lut = mb.constexpr_lut_to_dense(
             indices=np.zeros(16 * 8 // 2, np.uint8),

@@ -1,4 +1,4 @@
-"""The model of latency: what its parts do, and that it says of chips what their measurements show."""
+"""The latency model: its parts, and agreement with measurements of chips."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from coremlscope.results.estimate import Estimate
 
 CHIPS = all_chips()
 A14 = find_device("a14")
-#: Round numbers, so that expected prices can be told by hand.
+#: Round numbers, so that expected times can be computed by hand.
 ROUND = replace(
     load_calibration().units[NEURAL_ENGINE],
     kernel_s=0.0,
@@ -77,21 +77,21 @@ def test_a_kernel_takes_as_long_as_the_slowest_of_three() -> None:
     assert seconds(kernel(macs=10**6, size=2, weights=10**6)) == pytest.approx(2e-4)
 
 
-def test_shape_decides_about_linear() -> None:
+def test_linear_depends_on_shape() -> None:
     plane = seconds(kernel("linear", macs=10**9))
     assert plane == pytest.approx(2e-3)
     assert seconds(kernel("linear", macs=10**9, height=1)) == pytest.approx(2 * plane)
     assert seconds(kernel("linear", macs=10**9, height=1, width=1)) == pytest.approx(plane)
 
 
-def test_what_does_not_stay_on_the_chip_costs_more() -> None:
+def test_spilled_tensors_cost_more() -> None:
     small, large = seconds(kernel(size=10**6)), seconds(kernel(size=10**7))
     assert small == pytest.approx(2e6 / 1e10)
-    # Ten times the bytes, and 9 MB of either of both tensors are spilled.
+    # Ten times the bytes, and 9 MB of each of the two tensors are spilled.
     assert large == pytest.approx(2e7 / 1e10 + 2 * 9e6 / 2e9)
 
 
-def test_functions_gates_and_softmax_come_on_top() -> None:
+def test_functions_gates_and_softmax_are_added() -> None:
     plain = seconds(kernel(macs=10**9))
     assert seconds(kernel(macs=10**9, vector=10**6)) == pytest.approx(plain + 2e-3)
     assert seconds(kernel(macs=10**9, gated=10**6)) == pytest.approx(plain + 4e-3)
@@ -99,20 +99,20 @@ def test_functions_gates_and_softmax_come_on_top() -> None:
     assert scores == pytest.approx(2e-3, rel=1e-3)
 
 
-def test_eight_bits_help_where_the_chip_has_them() -> None:
+def test_int8_is_faster_where_the_chip_supports_it() -> None:
     made = kernel(macs=10**9, is_int8=True)
     assert seconds(made) == pytest.approx(2e-3)
     assert seconds(made, Scale(has_int8=True)) == pytest.approx(1e-3)
 
 
-def test_compressed_weights_help_only_where_weights_bound() -> None:
+def test_compressed_weights_help_only_kernels_bound_by_weights() -> None:
     bound, free = kernel(macs=1, weights=10**7), kernel(macs=10**10, weights=10**5)
     for made, gains in ((bound, 4.0), (free, 1.0)):
         packed = replace(made, weight_bytes=made.weight_bytes / 4)
         assert seconds(made) / seconds(packed) == pytest.approx(gains)
 
 
-def test_channels_are_filled_up() -> None:
+def test_channels_are_padded() -> None:
     full = seconds(kernel(macs=10**9, in_channels=32))
     for channels, times in ((16, 1), (24, 32 / 24), (3, 16 / 3)):
         assert seconds(kernel(macs=10**9, in_channels=channels)) == pytest.approx(times * full)
@@ -121,19 +121,19 @@ def test_channels_are_filled_up() -> None:
     )
 
 
-def test_windows_of_nine_that_move_by_one_need_fewer_multiplications() -> None:
+def test_3x3_windows_with_stride_1_need_fewer_multiplications() -> None:
     plain = seconds(kernel(macs=10**9))
     for taps, stride, times in ((9, 1, 0.5), (9, 2, 1), (25, 1, 1)):
         assert seconds(kernel(macs=10**9, taps=taps, stride=stride)) == pytest.approx(times * plain)
 
 
-def test_a_normalisation_of_maps_reads_them_twice_and_touches_each_element_once() -> None:
+def test_a_normalization_of_maps_reads_them_twice_before_its_elementwise_pass() -> None:
     rows, maps = seconds(kernel("norm", size=10**5)), seconds(kernel("map_norm", size=10**5))
     assert rows == pytest.approx(2e5 / 1e9)
     assert maps == pytest.approx(2 * 1e5 / 1e9 + 2e5 / 1e10)
 
 
-def test_weights_that_came_ahead_are_not_waited_for() -> None:
+def test_prefetched_weights_cost_no_time() -> None:
     made = kernel(macs=1, weights=10**6)
     ahead = replace(ROUND, prefetch_bytes=0.5e6)
     times = time_kernels(KernelTable.of([made]), NEURAL_ENGINE, ahead, Scale())
@@ -141,7 +141,7 @@ def test_weights_that_came_ahead_are_not_waited_for() -> None:
     assert times.stream[0] == pytest.approx(2e-4)
 
 
-def test_no_network_is_faster_than_its_weights_arrive() -> None:
+def test_no_network_is_faster_than_the_streaming_of_its_weights() -> None:
     known = load_calibration()
     parameters = replace(known.units[NEURAL_ENGINE], prefetch_bytes=1e9)
     calibration = replace(known, units={**known.units, NEURAL_ENGINE: parameters})
@@ -151,7 +151,7 @@ def test_no_network_is_faster_than_its_weights_arrive() -> None:
     assert found.bound == "weights"
 
 
-def test_weights_follow_the_memory_as_far_as_an_engine_reads() -> None:
+def test_weight_streaming_scales_with_memory_up_to_a_limit() -> None:
     known = load_calibration()
     parameters, reference = known.units[NEURAL_ENGINE], CHIPS["a14"]
     speed = {
@@ -164,7 +164,7 @@ def test_weights_follow_the_memory_as_far_as_an_engine_reads() -> None:
     assert speed["m1"].weights_Bps == pytest.approx(60.87e9)
 
 
-def test_the_cpu_counts_single_precision_as_it_is() -> None:
+def test_the_cpu_moves_single_precision_in_full() -> None:
     made = kernel(size=10**5)
     assert seconds(replace(made, element_bytes=4), unit=CPU) == pytest.approx(2 * seconds(made, unit=CPU))
     assert seconds(replace(made, element_bytes=4)) == pytest.approx(seconds(made))
@@ -182,7 +182,7 @@ def test_every_chip_has_a_scale(chip: object, unit: ComputeUnit) -> None:
         assert scale.speed == 1
 
 
-def test_what_nobody_published_of_a_chip_is_taken_from_its_relatives() -> None:
+def test_unpublished_numbers_of_a_chip_come_from_its_relatives() -> None:
     known = load_calibration()
 
     def speed(unit: ComputeUnit, chip: str) -> float:
@@ -239,7 +239,7 @@ def test_every_kernel_has_a_time_a_unit_and_a_bound() -> None:
     assert (found.compute_units, found.left_out) == ("cpu_and_ne", ("model1 (glmRegressor)",))
 
 
-def test_falling_off_the_neural_engine_costs_much() -> None:
+def test_leaving_the_neural_engine_is_expensive() -> None:
     assert 5 < on(CPU, "a14").latency.value / on(NEURAL_ENGINE, "a14").latency.value < 70
 
 
@@ -263,7 +263,7 @@ def test_networks_of_about_a_millisecond_hardly_gain_from_a14_to_a15() -> None:
     assert 0.8 < newer.latency.value / older.latency.value < 1
 
 
-def test_nothing_to_compute_costs_what_a_prediction_costs() -> None:
+def test_an_empty_network_costs_the_dispatch() -> None:
     found = estimate([], {}, find_device("m1"))
     assert found.latency.value == pytest.approx(load_calibration().units[CPU].dispatch_s)
     assert found.placement == {CPU: 1.0}
@@ -273,13 +273,13 @@ def test_operations_without_a_unit_run_on_the_cpu() -> None:
     assert estimate(network(), {}, A14).placement == {CPU: pytest.approx(1.0)}
 
 
-def test_chips_without_measurements_are_told_and_have_wider_intervals() -> None:
+def test_chips_without_measurements_are_marked_and_have_wider_intervals() -> None:
     known, guessed = on(NEURAL_ENGINE, "a14"), on(NEURAL_ENGINE, "m4")
     assert (known.basis, guessed.basis) == ("calibrated", "extrapolated")
     assert guessed.latency.high / guessed.latency.low > known.latency.high / known.latency.low
 
 
-def test_spread_grows_with_what_is_unusual() -> None:
+def test_spread_grows_with_the_share_of_unusual_kernels() -> None:
     spread = Spread(
         base=0.1,
         unusual=0.2,
@@ -295,7 +295,7 @@ def test_spread_grows_with_what_is_unusual() -> None:
     assert spread_of(spread, CHIPS["m1"], 0.0, 0.5) == pytest.approx(math.hypot(0.1, 0.4, 0.5))
 
 
-def test_intervals_reach_as_far_as_the_calibration_says() -> None:
+def test_intervals_follow_the_calibration() -> None:
     known = load_calibration()
     spread = Spread(
         base=0.2, unusual=0.0, by_chip={"a14": 0.0}, extrapolated=0.0, mixed=0.0, below=0.5, above=1.5

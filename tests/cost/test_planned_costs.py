@@ -7,7 +7,7 @@ import pytest
 from coremlscope.cost.planned.prices import price
 from coremlscope.devices import macos
 from coremlscope.ir import DType
-from coremlscope.placement.rule import Example, boolean, example_view, fp16, fp32, int32, tensor, weight
+from coremlscope.placement.rules.rule import Example, boolean, example_view, fp16, fp32, int32, tensor, weight
 
 M1, M4 = macos(14, 5), macos(27)
 MAP = fp16(1, 64, 32, 32)
@@ -121,7 +121,7 @@ def test_single_operations_on_an_m4(example: Example, ane: float | None, bnns: f
     assert prices["classic_cpu"].ms == pytest.approx(classic, rel=1e-13)
 
 
-def test_the_one_published_recurrent_layer() -> None:
+def test_the_only_published_recurrent_layer() -> None:
     arguments = {"x": fp16(16, 1, 64), "initial_h": weight(1, 64), "initial_c": weight(1, 64)}
     weights = {"weight_ih": weight(256, 64), "weight_hh": weight(256, 64), "output_sequence": True}
     prices = price(example_view(Example("lstm", arguments | weights)), M4)
@@ -200,7 +200,7 @@ def test_inputs_are_free_on_later_systems() -> None:
     assert {known.ms for known in price(entrance, M4).values()} == {0.0}
 
 
-def test_masks_that_the_file_leaves_out_count() -> None:
+def test_omitted_masks_count() -> None:
     begin_end = {"x": MAP, "begin": [0, 0, 0, 0], "end": [1, 64, 32, 32], "stride": [1, 1, 1, 2]}
     masks = dict.fromkeys(("begin_mask", "end_mask", "squeeze_mask"), [False] * 4)
     short = price(example_view(Example("slice_by_index", begin_end)), M4)
@@ -215,7 +215,7 @@ def test_unknown_operations_are_priced_by_their_bytes() -> None:
     assert {known.basis for known in prices.values()} == {"assumed"}
 
 
-def test_open_shapes_give_lower_bounds() -> None:
+def test_unknown_shapes_give_lower_bounds() -> None:
     view = example_view(Example("relu", {"x": fp16(None, 64)}))
     prices = price(view, M4)
     assert prices["ane"].ms > 0
@@ -224,7 +224,7 @@ def test_open_shapes_give_lower_bounds() -> None:
     assert not price(weights, M4)["bnns"].is_complete
 
 
-def test_weights_that_are_computed_are_priced_too() -> None:
+def test_computed_weights_are_priced_too() -> None:
     view = example_view(Example("conv", {"x": MAP, "weight": fp16(64, 64, 3, 3), "pad_type": "same"}))
     assert price(view, M4) == price(example_view(conv(MAP, 64, 64, 3, 3)), M4)
 

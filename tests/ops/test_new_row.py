@@ -21,8 +21,8 @@ from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.work import per_element
 from coremlscope.placement.coreml_view import view_function
 from coremlscope.placement.eligibility import judge
-from coremlscope.placement.rule import ProgramFacts
 from coremlscope.placement.rules import RULES
+from coremlscope.placement.rules.rule import ProgramFacts
 from tests.support import graphs, programs
 
 _NAME = "squared_tanh"

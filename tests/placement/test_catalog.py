@@ -8,8 +8,8 @@ from coremlscope.devices import find_device
 from coremlscope.errors import UsageError
 from coremlscope.placement.catalog import describe_op, describe_scope, find_rule, list_rules
 from coremlscope.placement.notes import NOTES
-from coremlscope.placement.rule import Scope
 from coremlscope.placement.rules import GRAPH_RULES, RULES
+from coremlscope.placement.rules.rule import Scope
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_examples_say_what_the_rule_says() -> None:
     assert entry.negative_examples == ("matmul(x=fp16 1x16x32768, y=fp16 1x32768x16) on M4, macOS 27",)
 
 
-def test_examples_of_functions_show_what_is_around() -> None:
+def test_examples_of_functions_show_program_facts() -> None:
     (operation, _), *_ = find_rule("ne-model-size-ios").applies_to
     assert operation == "%0 = relu(x=fp16 1x8) on A17 Pro, iOS 18, 1.2 GB of weights"
 
@@ -78,9 +78,9 @@ def test_notes_are_complete(note: object) -> None:
 
 
 def test_unknown_names() -> None:
-    with pytest.raises(UsageError, match="there is no rule 'ne-conv-wide'") as rule:
+    with pytest.raises(UsageError, match="unknown rule 'ne-conv-wide'") as rule:
         find_rule("ne-conv-wide")
     assert "ne-conv-width" in rule.value.hint
-    with pytest.raises(UsageError, match="there is no operation 'matmull'") as op:
+    with pytest.raises(UsageError, match="unknown operation 'matmull'") as op:
         describe_op("matmull")
     assert "matmul" in op.value.hint

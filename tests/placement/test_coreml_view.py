@@ -53,14 +53,14 @@ def test_older_systems_do_not_list_the_conversion_of_outputs() -> None:
     assert viewed(small(), ios(26)).nodes[-1].id == "main/output"
 
 
-def test_what_is_known_before_run_time_is_not_planned() -> None:
+def test_folded_operations_are_not_planned() -> None:
     x, y = graphs.value("x", HALF), graphs.value("y", HALF)
     shape = graphs.op("shape", graphs.value("shape", graphs.tensor(2, dtype=ir.DType.INT32)), x=x)
     built = function(shape, graphs.op("relu", y, x=x), inputs=(x,), outputs=(y,))
     assert [node.view.op.type for node in viewed(built).nodes if not node.inserted] == ["relu"]
 
 
-def test_a_cast_stands_where_the_interface_has_another_type() -> None:
+def test_a_cast_is_inserted_where_the_interface_has_another_type() -> None:
     nodes = viewed(small(), description=interface(ir.DType.FP32)).nodes
     assert [node.id for node in nodes[:2]] == ["main/input", "main/input/cast/x"]
     cast = nodes[1].view
@@ -77,7 +77,7 @@ def test_states_are_not_converted() -> None:
     assert [node.id for node in viewed(built).nodes] == ["y", "main/output"]
 
 
-def test_nested_graphs_are_kept_with_their_owner() -> None:
+def test_nested_graphs_stay_with_their_owner() -> None:
     pred, x, y = (
         graphs.value("p", graphs.tensor(dtype=ir.DType.BOOL)),
         graphs.value("x", HALF),

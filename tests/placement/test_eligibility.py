@@ -9,7 +9,7 @@ from coremlscope.ops.bind import bind
 from coremlscope.placement import eligibility
 from coremlscope.placement.coreml_view import CoreMLGraph, view_function
 from coremlscope.placement.eligibility import apply, judge, judge_op
-from coremlscope.placement.rule import (
+from coremlscope.placement.rules.rule import (
     EVERY_OP,
     Example,
     GraphRule,
@@ -50,7 +50,7 @@ def test_without_a_rule_nothing_is_known() -> None:
     assert verdict(rule("advises")).supported == "unknown"
 
 
-def test_one_rule_that_runs_is_enough_and_one_that_rejects_defeats_it() -> None:
+def test_a_rejection_overrides_a_rule_that_runs() -> None:
     assert verdict(rule("runs")).supported == "yes"
     rejected = verdict(rule("runs"), rule("rejects", "anecdotal"))
     assert rejected.supported == "no"
@@ -71,7 +71,7 @@ def test_all_reasons_are_given() -> None:
         ("static analysis", "anecdotal", "yes"),
     ],
 )
-def test_a_confirmation_beats_what_is_known_less_well(confidence, against, supported) -> None:
+def test_a_confirmation_overrides_lower_confidence(confidence, against, supported) -> None:
     assert verdict(rule("confirms", confidence), rule("rejects", against)).supported == supported
 
 
@@ -82,7 +82,7 @@ def test_the_detail_of_an_operation_is_in_the_message() -> None:
     assert plain.reasons[0].text == "says"
 
 
-def test_a_rule_that_asks_for_what_is_not_there_does_not_apply() -> None:
+def test_a_rule_that_needs_an_absent_argument_does_not_apply() -> None:
     missing = rule("rejects", when=lambda view, context: view.integer("axis") > 0)
     assert apply(missing, RELU, RuleContext(device=DEVICE)) is False
     unknown = rule("rejects", when=lambda view, context: bool(view.value("x").any()))
@@ -108,7 +108,7 @@ def test_scopes(scope: Scope, holds: bool) -> None:
     assert scope.holds(DEVICE.chip, DEVICE.os) is holds
 
 
-def test_families_take_in_their_variants() -> None:
+def test_families_include_their_variants() -> None:
     chip = find_device("m1-max").chip
     assert Scope(chips=("m1",)).holds(chip, DEVICE.os)
     assert not Scope(chips=("m2",)).holds(chip, DEVICE.os)
@@ -134,7 +134,7 @@ def chain() -> CoreMLGraph:
     return view_function(bind(function, OPS, None), DEVICE.os)
 
 
-def test_rules_of_one_operation_leave_others_alone(rules) -> None:
+def test_rules_about_one_operation_do_not_affect_others(rules) -> None:
     rules["RULES"] = (rule("runs"), rule("rejects", ops=("abs",)))
     rules["GRAPH_RULES"] = ()
     found = judge(chain(), DEVICE, ProgramFacts())
@@ -147,7 +147,7 @@ def test_rules_of_one_operation_leave_others_alone(rules) -> None:
     assert found["y"][CPU].supported == "unknown"
 
 
-def test_rules_know_the_neighbours(rules) -> None:
+def test_rules_see_producers_and_consumers(rules) -> None:
     def fed_by_relu(view, context):
         producer = context.producers.get(view.op.inputs["x"][0].name)
         return producer is not None and producer.op.type == "relu"
@@ -185,7 +185,7 @@ def test_rules_of_a_graph_add_their_reasons(rules) -> None:
     assert [reason.rule for reason in found["z"][NEURAL_ENGINE].advice] == ["whole"]
 
 
-def test_where_the_compiler_refuses_one_it_refuses_all(rules) -> None:
+def test_a_failure_of_one_operation_affects_all(rules) -> None:
     rules["RULES"] = (rule("runs"), rule("fails", ops=("abs",), id="breaks"))
     rules["GRAPH_RULES"] = ()
     found = judge(chain(), DEVICE, ProgramFacts())

@@ -113,14 +113,14 @@ def test_the_columns_say_the_same_of_segments_units_and_costs() -> None:
     assert [op.weight for op in view.ops] == [op.choices["cpu_and_ne"].weight for op in plan.ops]
 
 
-def test_settings_are_planned_apart() -> None:
+def test_settings_are_planned_separately() -> None:
     plan = planned("relu", "abs", settings=["all", "cpu_and_ne", "cpu_and_gpu", "cpu_only"], cpu=30.0)
     assert set(units(plan, "all")) == {NEURAL_ENGINE}
     assert set(units(plan, "cpu_and_gpu")) == {GPU}
     assert set(units(plan, "cpu_only")) == {CPU}
 
 
-def test_a_refusal_is_a_reason() -> None:
+def test_a_rejection_is_a_reason() -> None:
     plan = planned("relu", "abs", refused=("main/1",))
     assert reasons_of(plan, 2) == [WHY]
     assert WHY not in reasons_of(plan, 1)
@@ -138,7 +138,7 @@ def test_an_eligible_operation_that_is_too_cheap_has_its_cost_as_the_reason() ->
     assert set(op.costs) == set(BACKENDS)
 
 
-def test_unknown_operations_are_placed_nowhere_and_counted_apart() -> None:
+def test_unknown_operations_are_not_placed_and_counted_separately() -> None:
     plan = planned("relu", "abs", "relu", unknown=("main/1",))
     assert units(plan)[2] is None
     assert plan.counts("cpu_and_ne")[None] == 1
@@ -149,7 +149,7 @@ def test_unknown_operations_are_placed_nowhere_and_counted_apart() -> None:
     assert [segment.backend for segment in plan.segments["cpu_and_ne"]].count(None) == 1
 
 
-def test_nested_graphs_are_searched_by_themselves() -> None:
+def test_nested_graphs_are_searched_separately() -> None:
     x, y = graphs.value("x", TYPE), graphs.value("y", TYPE)
     pred = graphs.value("p", graphs.tensor(dtype=ir.DType.BOOL))
     blocks = tuple(

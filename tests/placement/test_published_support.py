@@ -1,4 +1,4 @@
-"""The rules against published plans: which units Core ML says can run an operation."""
+"""The rules compared with published plans: which units Core ML reports for an operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from coremlscope.devices import GPU, NEURAL_ENGINE, ComputeUnit, find_device
 from coremlscope.ir import DType, TensorType
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts, judge
-from coremlscope.placement.rule import Example, ProgramFacts, example_view, fp16, fp32
+from coremlscope.placement.rules.rule import Example, ProgramFacts, example_view, fp16, fp32
 from tests.support.published_ops import MODELS
 
 _SWEEPS = {
@@ -72,7 +72,7 @@ def test_single_operations_on_m4(published: Path) -> None:
     assert misses == []
 
 
-#: What the published plans say of an operation, and the rules that say the same.
+#: What published plans report for an operation, and the rules that agree.
 _SAME = {
     "Unsupported tensor data type: int32": {"ne-int32"},
     'Unable to resolve operation input "y".': {"ne-int32"},
@@ -114,7 +114,7 @@ def test_reasons_on_m4(published: Path, file: str, model: str) -> None:
 
 
 def test_the_first_operations_on_m1(published: Path) -> None:
-    """The fp32 front of a network on macOS 14.5: what is refused, and in which words."""
+    """The fp32 start of a network on macOS 14.5: what is rejected, and with which messages."""
     with (published / "m1_mobilenet_edgetpu.csv").open(encoding="utf-8") as file:
         rows = [[cell.strip() for cell in row] for row in csv.reader(file, skipinitialspace=True)][1:6]
     single = fp32(1, 224, 224, 3)

@@ -1,4 +1,4 @@
-"""Every rule holds where its examples say that it holds, and nowhere else."""
+"""Every rule applies to its examples and not to its negative examples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from coremlscope.ops.view import OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import apply, judge
 from coremlscope.placement.forms import always
-from coremlscope.placement.rule import (
+from coremlscope.placement.rules import GRAPH_RULES, RULES, join_rules
+from coremlscope.placement.rules.rule import (
     Example,
     GraphExample,
     GraphRule,
@@ -28,7 +29,6 @@ from coremlscope.placement.rule import (
     int32,
     weight,
 )
-from coremlscope.placement.rules import GRAPH_RULES, RULES, join_rules
 from coremlscope.placement.verdict import CONFIDENCES
 
 _PREFIX = {"neural_engine": "ne-", "gpu": "gpu-", "cpu": "cpu-"}
@@ -96,7 +96,7 @@ def test_examples_of_functions(rule: GraphRule) -> None:
             id_: [
                 r.text
                 for r in (*by_unit[rule.unit].reasons, *by_unit[rule.unit].advice)
-                if r.rule == rule.id and not r.text.startswith("the compiler refuses")
+                if r.rule == rule.id and not r.text.startswith("the compiler rejects")
             ]
             for id_, by_unit in verdicts.items()
         }
@@ -151,7 +151,7 @@ def test_every_chip_runs_a_convolution_on_every_unit(chip: str) -> None:
     assert {unit: verdict.supported for unit, verdict in verdicts.items()} == dict.fromkeys(UNITS, "yes")
 
 
-def test_what_no_rule_speaks_of_is_unknown() -> None:
+def test_an_operation_without_rules_is_unknown() -> None:
     view = example_view(Example("new_in_ios_30", {"x": fp16(1, 8)}, outputs=(fp16(1, 8),)))
     verdicts = judge(CoreMLGraph("main", (Node(view),)), find_device("m4"), ProgramFacts())["main/0"]
     assert [verdict.supported for verdict in verdicts.values()] == ["unknown"] * 3
@@ -168,11 +168,11 @@ def test_one_failure_takes_the_function_off_the_unit() -> None:
     assert [verdicts[id_]["neural_engine"].supported for id_ in ("main/0", "main/1")] == ["no", "no"]
     (reason,) = verdicts["main/0"]["neural_engine"].reasons
     assert reason.effect == "fails"
-    assert reason.text.startswith("the compiler refuses the whole function because of main/1: ")
+    assert reason.text.startswith("the compiler rejects the whole function because of main/1: ")
     assert verdicts["main/0"]["gpu"].supported == "yes"
 
 
-def test_what_is_rejected_beforehand_makes_no_compiler_fail() -> None:
+def test_rejected_operations_cause_no_compiler_failure() -> None:
     views = [example_view(Example("equal", {"x": int32(1, 8), "y": 0}), "main/0")]
     views.append(example_view(Example("tile", {"x": Result(0), "reps": [1, 2]}), "main/1", views))
     views.append(example_view(Example("relu", {"x": fp16(1, 8)}), "main/2"))
@@ -182,7 +182,7 @@ def test_what_is_rejected_beforehand_makes_no_compiler_fail() -> None:
 
 
 class _Absent:
-    """The content of a file that is not there."""
+    """The content of a missing file."""
 
     stored_bytes = 0
     is_available = False

@@ -20,7 +20,7 @@ def cost_of(path, costs, transition_costs) -> float:
     return total + sum(cost[backend] for cost, backend in zip(costs, path, strict=True))
 
 
-def test_nothing_costs_nothing() -> None:
+def test_an_empty_path_is_free() -> None:
     assert search([], TRANSITION_COSTS).backends == ()
     assert search([], TRANSITION_COSTS).total_ms == 0.0
 
@@ -60,12 +60,12 @@ def test_a_segment_in_the_middle_must_save_three_eighths(saved_ms: float, place:
     assert route.backends[1:3] == (place, place)
 
 
-def test_of_two_ways_that_cost_the_same_the_later_backend_wins() -> None:
+def test_of_two_equal_paths_the_later_backend_wins() -> None:
     assert search([{"bnns": 1.0, "classic_cpu": 1.0}], TransitionCosts()).backends == ("classic_cpu",)
     assert search([{"mps_graph": 1.0, "bnns": 1.0}], TransitionCosts()).backends == ("bnns",)
 
 
-def test_ties_come_out_by_the_last_bit() -> None:
+def test_ties_are_decided_by_the_last_bit() -> None:
     """Four convolutions with relu around one operation, on an M4: the last relu may go either way."""
     conv = {"ane": 0.0046742807655237523, "bnns": 0.10006388175261005, "classic_cpu": 0.11509533067856016}
     relu = dict.fromkeys(("ane", "bnns", "classic_cpu"), 0.0026214400000000001)
@@ -81,8 +81,8 @@ def test_ties_come_out_by_the_last_bit() -> None:
     assert inverse == (*("ane",) * 8, "classic_cpu")
 
 
-def test_an_operation_without_a_backend_is_refused() -> None:
-    with pytest.raises(ValueError, match="without a backend"):
+def test_an_operation_without_a_backend_is_an_error() -> None:
+    with pytest.raises(ValueError, match="has no backend"):
         search([{"ane": 1.0}, {}], TRANSITION_COSTS)
 
 

@@ -12,6 +12,8 @@ from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil import mil
 from coremltools.converters.mil.mil import get_new_symbol, types
 
+from coremlscope.dropin.installation import is_installed
+
 LABELS = ["cat", "dog", "emu"]
 
 
@@ -21,9 +23,14 @@ def mlp_weights() -> tuple[np.ndarray, np.ndarray]:
     return generator.standard_normal((5, 8)).astype(np.float32), np.arange(5, dtype=np.float32)
 
 
-@functools.cache
 def mlp(*, flexible: Any = None, precision: Any = ct.precision.FLOAT32) -> ct.models.MLModel:
     """`y = relu(W x + b)`: `x [2, 8]` or of the given shapes, `y [2, 5]`."""
+    # A model that was converted without the drop-in never predicts.
+    return _mlp(flexible, precision, is_installed())
+
+
+@functools.cache
+def _mlp(flexible: Any, precision: Any, _: bool) -> ct.models.MLModel:
     weight, bias = mlp_weights()
     shape = (2, 8) if flexible is None else flexible.symbolic_shape
 
@@ -83,9 +90,13 @@ def inverter(color: Any) -> ct.models.MLModel:
     return ct.models.MLModel(spec, weights_dir=model.weights_dir)
 
 
-@functools.cache
 def accumulator() -> ct.models.MLModel:
     """Adds its input to a state and returns the sum."""
+    return _accumulator(is_installed())
+
+
+@functools.cache
+def _accumulator(_: bool) -> ct.models.MLModel:
 
     @mb.program(
         input_specs=[mb.TensorSpec((3,), dtype=types.fp16), mb.StateTensorSpec((3,), dtype=types.fp16)],

@@ -282,7 +282,7 @@ def _infer_dequantize(view: OpView) -> Sequence[ValueType]:
     return [TensorType(view.type("scale").dtype, view.type("input").shape)]
 
 
-def _quantisation(view: OpView) -> tuple[Array, Array, int]:
+def _quantization(view: OpView) -> tuple[Array, Array, int]:
     """Scale, zero point and axis of `quantize` and `dequantize`."""
     scale = view.value("scale")
     zero = view.value("zero_point", np.zeros(scale.shape, np.int8))
@@ -290,7 +290,7 @@ def _quantisation(view: OpView) -> tuple[Array, Array, int]:
 
 
 def _lower_quantize(op: Lowering) -> Tensor:
-    scale, zero, axis = _quantisation(op.view)
+    scale, zero, axis = _quantization(op.view)
     dtype = op.view.output_type().dtype.numpy
     narrow = op.emit(
         "QuantizeLinear",
@@ -304,7 +304,7 @@ def _lower_quantize(op: Lowering) -> Tensor:
 
 
 def _lower_dequantize(op: Lowering) -> Tensor:
-    scale, zero, axis = _quantisation(op.view)
+    scale, zero, axis = _quantization(op.view)
     rank = len(op.view.shape("input"))
     x = op.cast(op["input"], F32)
     if zero.any():
@@ -313,7 +313,7 @@ def _lower_dequantize(op: Lowering) -> Tensor:
 
 
 def _fold_dequantize(view: OpView) -> Any:
-    scale, zero, axis = _quantisation(view)
+    scale, zero, axis = _quantization(view)
     data: Any = view.value("input")
     zero = _along_axis(zero.astype(np.float32), data.ndim, axis)
     return (data.astype(np.float32) - zero) * _along_axis(scale, data.ndim, axis)

@@ -1,1 +1,1 @@
-"""Where Core ML would run each operation: rules per compute unit, and the search for the cheapest way."""
+"""Where Core ML would run each operation: rules per compute unit, and the search for the cheapest path."""

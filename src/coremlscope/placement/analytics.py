@@ -1,7 +1,7 @@
 """Reads `analytics.mil`: the plan that Core ML writes beside a program when it compiles it on a Mac.
 
-The file is MIL text with one operation a line, each with what every backend said of it. It is not documented
-by Apple; what is read here was seen in published files of macOS 14.5 and 27.
+The file is MIL text with one operation per line, annotated with the answer of every backend. Apple does not
+document it; this reader follows published files of macOS 14.5 and 27.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coremlscope.placement.backend import BACKENDS, Backend
 
 __all__ = ["AnalysedOp", "parse_analytics"]
 
-#: "MEM_OPT" in hexadecimal: Core ML appends it to names of values that it keeps in another place.
+#: "MEM_OPT" in hexadecimal: Core ML appends it to names of values that it stores elsewhere.
 _SUFFIX = "_4D454D5F4F5054"
 
 _ATTRIBUTES = re.compile(r"\[BackendSupport = ")
@@ -31,12 +31,12 @@ class AnalysedOp:
     """An operation as Core ML analysed it.
 
     Attributes:
-        function: The function it is of.
-        type: Its name without an opset.
-        outputs: Names of its results, as the file of the model has them.
-        selected: The backend that Core ML selected; None where it names one that is not known here.
-        estimated_ms: Its estimates of the run time, by backend that runs it.
-        messages: Why others do not, by backend.
+        function: Its function.
+        type: Its type without the opset.
+        outputs: Names of its results in the model's file.
+        selected: The backend that Core ML selected; None for an unknown backend.
+        estimated_ms: Core ML's estimates of the run time, by backend that runs it.
+        messages: Why other backends do not run it, by backend.
     """
 
     function: str
@@ -48,7 +48,7 @@ class AnalysedOp:
 
 
 def parse_analytics(text: str) -> list[AnalysedOp]:
-    """The operations of a file in order. Lines that are no analysed operation are passed over."""
+    """The operations of a file in order. Other lines are ignored."""
     found = []
     function = ""
     for line in text.splitlines():
@@ -107,7 +107,7 @@ def _texts(attributes: str) -> dict[Backend, str]:
 
 
 def _assignment(body: str) -> tuple[str, str]:
-    """What stands left and right of the first `=` outside of brackets; an empty left without one."""
+    """The text left and right of the first `=` outside of brackets; an empty left side without one."""
     for index, depth, character in _depths(body):
         if character == "=" and depth == 0:
             return body[:index], body[index + 1 :]
@@ -126,7 +126,7 @@ def _names(left: str) -> Iterator[str]:
 
 
 def _depths(text: str) -> Iterator[tuple[int, int, str]]:
-    """Each character outside of strings, with how many brackets are open around it."""
+    """Each character outside of strings, with the number of open brackets around it."""
     depth, is_quoted, is_escaped = 0, False, False
     for index, character in enumerate(text):
         if is_quoted:

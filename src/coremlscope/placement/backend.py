@@ -12,8 +12,8 @@ __all__ = ["BACKENDS", "BACKENDS_OF", "UNIT_OF", "Backend", "CostBasis", "Planne
 #: In Core ML's own names. The CPU has two.
 Backend = Literal["ane", "mps_graph", "bnns", "classic_cpu"]
 
-#: The unit that each backend runs on, in the order of published plans (the GPU stands in other plans only).
-#: Where two ways cost the same, Core ML takes the later one.
+#: The unit of each backend, in the order of published plans (the GPU occurs only in other plans). Where two
+#: paths cost the same, Core ML takes the later backend.
 UNIT_OF: dict[Backend, ComputeUnit] = {
     "mps_graph": GPU,
     "bnns": CPU,
@@ -28,21 +28,21 @@ BACKENDS_OF: dict[ComputeUnit, tuple[Backend, ...]] = {
 }
 
 #: How a planned cost is known, best first:
-#: `Apple`      Core ML itself gave it;
+#: `Apple`      reported by Core ML itself;
 #: `recovered`  the formula reproduces published costs to all digits;
-#: `fitted`     the formula goes through published costs of few digits, or through a single one;
-#: `assumed`    nothing is published of this operation on this backend: it has the formula of its kind.
+#: `fitted`     the formula fits published costs with few digits, or a single one;
+#: `assumed`    nothing is published about this operation on this backend: the formula of its kind.
 CostBasis = Literal["Apple", "recovered", "fitted", "assumed"]
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedCost:
-    """What an operation costs on a backend by Core ML's cost model. A figure of a plan, never measured.
+    """The cost of an operation on a backend by Core ML's cost model: planned, never measured.
 
     Attributes:
         ms: Milliseconds.
         basis: How it is known.
-        is_complete: False where a shape is not known, so that it is a lower bound.
+        is_complete: False where a shape is not known, so that the cost is a lower bound.
     """
 
     ms: float

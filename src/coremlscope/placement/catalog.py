@@ -1,4 +1,4 @@
-"""The rules as people look them up: filtered, described, with their examples."""
+"""Rules and operations for lookup: filtered, described, with examples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.placement.eligibility import apply
 from coremlscope.placement.forms import extents
 from coremlscope.placement.notes import NOTES, Note
-from coremlscope.placement.rule import (
+from coremlscope.placement.rules import GRAPH_RULES, RULES
+from coremlscope.placement.rules.rule import (
     EVERY_OP,
     Example,
     GraphExample,
@@ -33,13 +34,12 @@ from coremlscope.placement.rule import (
     Scope,
     example_view,
 )
-from coremlscope.placement.rules import GRAPH_RULES, RULES
 
 __all__ = ["Entry", "OpCard", "WorkExample", "describe_op", "find_rule", "list_rules"]
 
 _SUGGESTIONS = 3
 _VARIANTS = (" Pro", " Max", " Ultra")
-#: The macOS that came out with each iOS up to 18; from 26 on both have the same number.
+#: The macOS released with each iOS up to 18; from 26 on both have the same number.
 _MACOS_OF_IOS = {14: 11, 15: 12, 16: 13, 17: 14, 18: 15}
 
 
@@ -51,15 +51,15 @@ class Entry:
         id: The rule's id.
         unit: The compute unit.
         effect: `rejects`, `fails`, `advises`, `runs`, `confirms`; `note` for notes.
-        ops: Operations that it may hit; `*` for any; empty for what concerns whole models.
-        text: What is so, without an operation's numbers.
+        ops: Operations to which it may apply; `*` for any; empty for whole models.
+        text: The fact, without an operation's numbers.
         fix: What to do about it.
-        core_ml: Core ML's own words.
+        core_ml: Core ML's own message.
         scope: Chips and systems for which it holds; empty for all.
         source: Who published it.
-        confidence: How it is known.
-        applies_to: Examples that it hits, each with what is then said.
-        negative_examples: Examples that it does not hit.
+        confidence: How the source knows.
+        applies_to: Examples to which it applies, each with the resulting text.
+        negative_examples: Examples to which it does not apply.
     """
 
     id: str
@@ -95,7 +95,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkExample:
-    """What one form of an operation costs by nature."""
+    """The work of one form of an operation."""
 
     operation: str
     flops: int
@@ -106,7 +106,7 @@ class WorkExample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpCard:
-    """All that is known of an operation.
+    """Everything known about an operation.
 
     Attributes:
         name: As Apple spells it.
@@ -114,8 +114,8 @@ class OpCard:
         traits: What it is, in words: see `Trait`.
         onnx: The ONNX operators that its lowering can write.
         work: How its work is counted.
-        example: The work of one form of it; None where no example is known.
-        rules: Every rule that can hit it, those about any operation last.
+        example: The work of one form of it; None without an example.
+        rules: Every rule that may apply to it, those about any operation last.
     """
 
     name: str
@@ -158,12 +158,12 @@ def list_rules(
 
     Args:
         unit: Only those about this compute unit.
-        op: Only those that can hit this operation.
+        op: Only those that may apply to this operation.
         device: Only those that hold on this chip and system.
         effect: Only those with this effect; `note` for notes.
 
     Raises:
-        UsageError: There is no such operation.
+        UsageError: The operation is unknown.
     """
     if op is not None and op not in _known_ops():
         raise _unknown("operation", op, _known_ops())
@@ -182,7 +182,7 @@ def find_rule(id_: str) -> Entry:
     """A rule by its id.
 
     Raises:
-        UsageError: There is none; the nearest ids are suggested.
+        UsageError: The rule is unknown; the nearest ids are suggested.
     """
     if id_ not in _rows():
         raise _unknown("rule", id_, list(_rows()))
@@ -191,20 +191,20 @@ def find_rule(id_: str) -> Entry:
 
 @functools.cache
 def _rows() -> Mapping[str, Rule | GraphRule | Note]:
-    """Everything that is published, by id."""
+    """All rules and notes, by id."""
     every: list[Rule | GraphRule | Note] = [*RULES, *GRAPH_RULES, *NOTES]
     return {row.id: row for row in every}
 
 
 def describe_op(name: str, device: Device | None = None) -> OpCard:
-    """What an operation is, what it becomes in ONNX, what it costs by nature, and every rule that can hit it.
+    """An operation: its traits, its ONNX operators, its work, and every rule that may apply to it.
 
     Args:
         name: As Apple spells it.
         device: Only rules that hold on this chip and system.
 
     Raises:
-        UsageError: There is no such operation; the nearest names are suggested.
+        UsageError: The operation is unknown; the nearest names are suggested.
     """
     spec = OPS.get(name)
     if spec is None:
@@ -222,7 +222,7 @@ def describe_op(name: str, device: Device | None = None) -> OpCard:
 
 
 def _counting(spec: OpSpec) -> str:
-    """How the work is counted: the first paragraph of what counts it, or of what made that."""
+    """How the work is counted: the first paragraph of the docstring of the function that counts it."""
     given = inspect.getclosurevars(spec.work).nonlocals
     maker = getattr(inspect.getmodule(spec.work), spec.work.__qualname__.partition(".<locals>")[0], None)
     doc = spec.work.__doc__ or getattr(maker, "__doc__", None) or ""
@@ -242,7 +242,7 @@ def _unknown(noun: str, name: str, known: Sequence[str]) -> UsageError:
     near = begun[:_SUGGESTIONS] or difflib.get_close_matches(name.lower(), known, _SUGGESTIONS, 0.5)
     verb = "rules" if noun == "rule" else "ops"
     hint = f"did you mean {' or '.join(near)}?" if near else f"`coremlscope {verb}` lists them all"
-    return UsageError(f"there is no {noun} {name!r}", hint)
+    return UsageError(f"unknown {noun} {name!r}", hint)
 
 
 def _concerns(row: Rule | GraphRule | Note, op: str) -> bool:
@@ -250,7 +250,7 @@ def _concerns(row: Rule | GraphRule | Note, op: str) -> bool:
 
 
 def _names(row: Rule | GraphRule) -> tuple[str, ...]:
-    """The operations that a rule may hit, traits spelled out; `EVERY_OP` for any."""
+    """The operations to which a rule may apply, traits expanded; `EVERY_OP` for any."""
     if row.ops == EVERY_OP:
         return EVERY_OP
     return tuple(name for name in _known_ops() if row.concerns(name))

@@ -1,11 +1,11 @@
-"""A program as Core ML plans it: not the file's list of operations, but what its compiler makes of that.
+"""A program as Core ML plans it: not the operations of the file, but what its compiler turns them into.
 
-Constants become arguments, and everything that is known before run time goes with them. Inputs pass through
+Constants become arguments, and everything known before run time is folded. Inputs pass through
 `tensor_buffer_to_tensor`, outputs through `tensor_to_tensor_buffer` (here one operation for all inputs:
 published plans price the first and leave the others empty). Where the program's type differs from that of
-the model's interface, a `cast` stands between them.
+the model's interface, a `cast` is inserted.
 
-Operations of the file keep their ids; what is inserted gets the id of the value that it serves:
+Operations of the file keep their ids; inserted ones get the id of the value that they convert:
 `main/input`, `main/input/cast/image`, `main/output`.
 """
 
@@ -32,7 +32,7 @@ from coremlscope.ops import traits_of
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
-from coremlscope.placement.rule import ProgramFacts
+from coremlscope.placement.rules.rule import ProgramFacts
 
 __all__ = ["CoreMLGraph", "Node", "program_facts", "view_function"]
 
@@ -46,9 +46,9 @@ class Node:
 
     Attributes:
         view: The operation with its types; its `op.id` is the id.
-        inserted: True where the file does not hold it.
-        follows: True where it has no cost and no choice of its own: it goes where its input is made.
-        blocks: Its nested graphs; each is planned by itself.
+        inserted: True where it is not in the file.
+        follows: True where it has no cost and no choice of its own: it runs where its input is computed.
+        blocks: Its nested graphs; each is planned separately.
     """
 
     view: OpView
@@ -64,12 +64,12 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class CoreMLGraph:
-    """A list of operations in the order in which they are planned.
+    """A list of operations in planning order.
 
     Attributes:
         name: The function's or the block's.
         nodes: The operations.
-        packed: The operations that unpack compressed weights. They are no part of the plan, but rules look at
+        packed: The operations that unpack compressed weights. They are not part of the plan; rules examine
             how a weight was compressed.
     """
 
@@ -100,7 +100,7 @@ def view_function(
     Args:
         bound: The function with its shapes.
         os: The system; which conversions plans list depends on it.
-        description: The function's interface, for the casts at its edges; None for none.
+        description: The function's interface, for the casts at its edges; None for no casts.
     """
     name = bound.function.name
     arrays = _interface(description)
@@ -207,7 +207,7 @@ def _opset(bound: BoundFunction) -> int:
 
 
 def program_facts(model: Model, bound: BoundFunction, description: FunctionDescription) -> ProgramFacts:
-    """What rules may ask of the program around an operation."""
+    """Facts about the program around an operation."""
     flexible = {}
     for feature in description.inputs:
         match getattr(feature.type, "flexibility", None):

@@ -1,4 +1,4 @@
-"""From rules to verdicts: which units can run each operation of a function, and every reason why not."""
+"""Applies the rules: which units can run each operation of a function, and all reasons why not."""
 
 from __future__ import annotations
 
@@ -13,17 +13,24 @@ from coremlscope.errors import MissingWeightsError
 from coremlscope.ir import Value
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
-from coremlscope.placement.rule import EVERY_OP, GraphContext, GraphRule, ProgramFacts, Rule, RuleContext
 from coremlscope.placement.rules import GRAPH_RULES, RULES
+from coremlscope.placement.rules.rule import (
+    EVERY_OP,
+    GraphContext,
+    GraphRule,
+    ProgramFacts,
+    Rule,
+    RuleContext,
+)
 from coremlscope.placement.verdict import CONFIDENCES, Reason, Verdict
 
 __all__ = ["Verdicts", "apply", "judge", "judge_op"]
 
-#: By operation: what is known of each unit.
+#: By operation: the verdict of each unit.
 Verdicts = Mapping[str, Mapping[ComputeUnit, Verdict]]
 
-#: Raised where an argument is absent, only known at run time, in a file that is absent, or of another form
-#: than the operation takes.
+#: Raised where an argument is absent, only known at run time, in a missing file, or not valid for the
+#: operation.
 _NOT_TOLD = (
     *(CannotInfer, CannotLower, MissingWeightsError),
     *(ArithmeticError, LookupError, TypeError, ValueError),
@@ -37,7 +44,7 @@ def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts, *, with_advic
         graph: The function as Core ML plans it.
         device: Chip and system.
         facts: The program.
-        with_advice: False leaves out what has no effect on where operations run.
+        with_advice: False omits rules without effect on the placement.
     """
     nodes = list(graph.walk())
     producers, consumers = _uses(nodes)
@@ -79,10 +86,10 @@ def judge_op(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> dict[
 
 
 def apply(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
-    """What a rule says of an operation: False, True, or the text for its message.
+    """Applies a rule to an operation: False, True, or the text for its message.
 
-    A rule does not apply where it asks for an argument that is absent or only known at run time, or that a
-    damaged file gives in a form that its operation does not take.
+    A rule does not apply where it needs an argument that is absent, only known at run time, or not valid for
+    the operation in a damaged file.
     """
     try:
         return rule.when(view, context) or False
@@ -143,9 +150,9 @@ def _apply_graph_rule(
 
 
 def _spread_failures(verdicts: dict[str, dict[ComputeUnit, Verdict]]) -> None:
-    """Where the compiler refuses one operation it refuses the function: every operation leaves the unit.
+    """Where the compiler rejects one operation it rejects the function: every operation leaves the unit.
 
-    The compiler never sees an operation that is rejected beforehand, so such a one refuses nothing.
+    The compiler never sees operations that are rejected earlier, so these do not cause a failure.
     """
     of_functions = {rule.id for rule in GRAPH_RULES if not rule.ops}
     for unit in UNITS:
@@ -163,7 +170,7 @@ def _spread_failures(verdicts: dict[str, dict[ComputeUnit, Verdict]]) -> None:
         culprit, cause = failures[0]
         spread = dataclasses.replace(
             cause,
-            text=f"the compiler refuses the whole function because of {culprit}: {cause.text}",
+            text=f"the compiler rejects the whole function because of {culprit}: {cause.text}",
             effect="fails",
         )
         for by_unit in verdicts.values():

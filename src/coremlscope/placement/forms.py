@@ -1,4 +1,4 @@
-"""What rules ask of an operation: its run-time tensors, its kernel, its extents."""
+"""What rules use of an operation: its run-time tensors, its kernel, its extents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coremlscope.ir import DType, StateType, TensorType
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.placement.rule import RuleContext
+from coremlscope.placement.rules.rule import RuleContext
 
 __all__ = [
     "BUFFERS",
@@ -25,13 +25,13 @@ __all__ = [
     "run_time_tensors",
 ]
 
-#: Element types in which a unit computes with floats; booleans are their masks.
+#: Element types of floating-point computation; booleans are masks.
 FLOATING = frozenset({DType.FP16, DType.FP32, DType.BOOL})
 
-#: What Core ML inserts at the edges of a program: buffers of the app on one side, tensors on the other.
+#: The conversions between buffers of the app and tensors, which Core ML inserts at the edges of a program.
 BUFFERS = ("tensor_buffer_to_tensor", "tensor_to_tensor_buffer")
 
-#: Parameters that say where, not what, of operations with a trait. Rules of their own speak of them.
+#: Parameters that hold positions, by trait. They have rules of their own.
 _INDEX_PARAMETERS = {
     Trait.GATHER: ("indices",),
     Trait.SLICE: ("begin", "end", "size"),
@@ -45,11 +45,11 @@ def always(view: OpView, context: RuleContext) -> bool:
 
 
 def run_time_inputs(view: OpView, *, indices: bool = True) -> Sequence[tuple[str, TensorType]]:
-    """Parameter and type of every tensor that is only known at run time; of states, what they hold.
+    """Parameter and type of every tensor only known at run time; for states, their content.
 
     Args:
         view: The operation, bound.
-        indices: False leaves out parameters that say where, such as the indices of a gather.
+        indices: False omits parameters that hold positions, such as the indices of a gather.
     """
     key = "run-time inputs", indices
     if key not in view.memo:
@@ -75,7 +75,7 @@ def _run_time_inputs(view: OpView, skipped: Sequence[str]) -> tuple[tuple[str, T
 def run_time_tensors(view: OpView, *, indices: bool = True) -> Sequence[tuple[str, TensorType]]:
     """As `run_time_inputs`, then the results under the name ``result``.
 
-    Without `indices`, results that hold places (those of an arg-max, the second of top-k) are left out too.
+    Without `indices`, results that hold positions (of an arg-max, the second of top-k) are omitted too.
     """
     key = "run-time tensors", indices
     if key not in view.memo:
@@ -96,19 +96,19 @@ def _index_parameters(view: OpView) -> tuple[str, ...]:
 
 
 def _index_results(view: OpView) -> tuple[int, ...]:
-    """Which results hold places: the unit never passes them on in this type."""
+    """Which results hold positions: the unit never passes them on in this type."""
     if view.op.type == "topk":
         return (1,)
     return (0,) if Trait.ARG_REDUCTION in traits_of(view.op.type) else ()
 
 
 def is_fixed(view: OpView, name: str) -> bool:
-    """True where the parameter is absent, or a constant: also one whose file is absent."""
+    """True where the parameter is absent or a constant, even if its file is missing."""
     return all(bound.constant is not None for bound in view.inputs.get(name, ()))
 
 
 def computes(view: OpView, context: RuleContext) -> bool:
-    """True where everything that the operation takes and gives at run time is floats or masks."""
+    """True where all run-time inputs and results are floats or masks."""
     return all(type_.dtype in FLOATING for _, type_ in run_time_tensors(view, indices=False))
 
 
@@ -144,12 +144,12 @@ def kernel(view: OpView) -> tuple[int, ...]:
 
 
 def lanes(type_: TensorType) -> dict[str, int]:
-    """Known extents by the axes of the Neural Engine: N, C, D, H and W. The last axis of a tensor is W."""
+    """Known extents along the Neural Engine's axes N, C, D, H and W. The last axis of a tensor is W."""
     shape = type_.shape or ()
     names = {1: "W", 2: "CW", 3: "NCW", 4: "NCHW", 5: "NCDHW"}.get(len(shape), "")
     return {name: size for name, size in zip(names, shape, strict=False) if size is not None}
 
 
 def extents(type_: TensorType) -> str:
-    """A shape as people write it: ``1x64x32x32``."""
+    """A shape as text: ``1x64x32x32``."""
     return "x".join("?" if size is None else str(size) for size in type_.shape or ()) or "scalar"

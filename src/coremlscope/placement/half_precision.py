@@ -1,9 +1,8 @@
-"""A neural network as Core ML computes it: in half precision wherever the unit works in it.
+"""A neural network as Core ML computes it: in half precision where the unit uses it.
 
-The layers of a neural network have no precision of their own. The Neural Engine works in half precision, the
-GPU by default as well (`MLModelConfiguration.allowLowPrecisionAccumulationOnGPU` and Apple's "Typed
-Execution" article for coremltools), so plans and estimates look at half-precision tensors. Whole numbers that
-layers take as indices stay integers.
+The layers of a neural network do not define a precision. The Neural Engine works in half precision, and so
+does the GPU by default (`MLModelConfiguration.allowLowPrecisionAccumulationOnGPU` and Apple's "Typed
+Execution" article for coremltools). So plans and estimates use half-precision tensors. Indices stay integers.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["in_half_precision"]
 
 
 def in_half_precision(bound: BoundFunction) -> BoundFunction:
-    """The function with fp16 in the place of fp32, in its values and its constants. Nothing is read."""
+    """The function with fp16 instead of fp32, in values and constants. No weights are read."""
     return replace(bound, graph=_graph(bound.graph))
 
 

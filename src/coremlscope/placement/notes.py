@@ -1,6 +1,6 @@
-"""What was published about placement and speed that no single operation or function shows.
+"""Published facts about placement and speed that do not depend on a single operation or function.
 
-Notes are shown by `coremlscope rules`; nothing is decided by them.
+`coremlscope rules` shows notes; they have no effect on plans.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Note:
     Attributes:
         id: Stable, in kebab case; begins with the unit.
         unit: The compute unit.
-        topic: What it is about, in a word: `weights`, `precision`, `shapes`, `attention`, …
-        ops: Operations that it speaks of; may be empty.
-        text: What is so.
+        topic: Its topic, in a word: `weights`, `precision`, `shapes`, `attention`, …
+        ops: Operations that it is about; may be empty.
+        text: The fact.
         fix: What to do about it; may be empty.
         source: Who published it.
-        confidence: How it is known.
+        confidence: How the source knows.
     """
 
     id: str
@@ -129,7 +129,7 @@ NOTES: tuple[Note, ...] = (
         ops=(),
         text="the Neural Engine computes in float16: values above 65504 overflow, partial sums above 32768"
         " become infinite, and NaN behaves as a large number",
-        fix="scale inputs, clamp, and normalise before squaring",
+        fix="scale inputs, clamp, and normalize before squaring",
         source=f"{_STUDY}; {FLUID_AUDIO}",
         confidence="measured",
     ),

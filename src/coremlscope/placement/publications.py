@@ -1,4 +1,4 @@
-"""Who published what the rules know: short names, so that one source reads alike everywhere."""
+"""Short names of the sources of rules, so that each source is cited the same way everywhere."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GUIDE_OPS = "sbryngelson/ane-guide, appendix A: operations by device"
 GUIDE_LIMITS = "sbryngelson/ane-guide, chapters 4 and 17: limits found by compiling"
 GUIDE_PITFALLS = "sbryngelson/ane-guide, chapter 19: pitfalls"
 GUIDE_GATES = "sbryngelson/ane-guide, chapter 24: parameters in the compiler"
-COMPILER_TEXTS = "published lists of the compiler's own texts"
+COMPILER_TEXTS = "published lists of the compiler's own messages"
 ANEFORGE = "sbryngelson/ANEForge: catalogue of operations"
 MOBIUS = "FluidInference/mobius: conversion reports"
 FLUID_AUDIO = "FluidInference/FluidAudio: notes on models"

@@ -1,13 +1,13 @@
-"""The cheapest way through a list of operations: which backend runs each, by what Core ML says they cost.
+"""Finds the cheapest path through a list of operations: which backend runs each, by Core ML's planned costs.
 
-Core ML asks every backend whether it runs an operation and for how long, and takes the shortest path through
+Core ML asks every backend whether it runs an operation and at what cost, and takes the shortest path through
 the list in order. Entering the Neural Engine or the GPU costs a launch, changing the backend costs a switch,
-and ending on the Neural Engine costs once more. All of it was read off published plans.
+and ending on the Neural Engine has a cost of its own. All of this was derived from published plans.
 
-Many plans are ties: whether the last `relu` follows its network onto the Neural Engine or stays on the CPU
-costs exactly the same. Published plans go either way, and by the last bit: they come out where the cost of
-operations in a row is the difference of two running sums, summed from the end, in double precision and
-milliseconds. So that is how costs are added up here.
+Many plans are ties: the last `relu` may cost exactly the same on the Neural Engine, after its network, as on
+the CPU. Published plans show both, decided by the last bit. They are reproduced where the cost of consecutive
+operations is the difference of two running sums from the end, in double precision and milliseconds. So costs
+are summed in this way here.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Route", "TransitionCosts", "search"]
 
 @dataclass(frozen=True, slots=True)
 class TransitionCosts:
-    """What a path costs besides its operations, in milliseconds.
+    """The costs of a path besides its operations, in milliseconds.
 
     Attributes:
-        launch_ms: For entering a backend.
-        switch_ms: For every change of backend.
-        finish_ms: For ending on a backend.
+        launch_ms: The cost of entering a backend.
+        switch_ms: The cost of every change of backend.
+        finish_ms: The cost of ending on a backend.
     """
 
     launch_ms: Mapping[Backend, float] = field(default_factory=dict)
@@ -42,9 +42,9 @@ class Route:
 
     Attributes:
         backends: The backend of each operation.
-        total_ms: What the whole path costs, transitions included.
-        best_ms: For each operation, by backend: what the cheapest path costs that runs it there. Its smallest
-            value is `total_ms`; the difference of two says how much one choice costs.
+        total_ms: The cost of the whole path, transitions included.
+        best_ms: For each operation, by backend: the cost of the cheapest path that runs it there. The
+            smallest value is `total_ms`; differences are the cost of a choice.
     """
 
     backends: tuple[Backend, ...]
@@ -56,8 +56,8 @@ def search(costs: Sequence[Mapping[Backend, float]], transition_costs: Transitio
     """The cheapest path through a list of operations.
 
     Args:
-        costs: For each operation, what it costs on every backend that may run it, in milliseconds.
-        transition_costs: What else a path costs.
+        costs: For each operation, its cost on every backend that may run it, in milliseconds.
+        transition_costs: The costs of a path besides its operations.
 
     Raises:
         ValueError: An operation has no backend.
@@ -87,7 +87,7 @@ def _ordered(costs: Mapping[Backend, float]) -> list[Backend]:
     """The backends in the order in which a later one wins a tie."""
     ordered = [backend for backend in BACKENDS if backend in costs]
     if not ordered:
-        raise ValueError("an operation without a backend has no place in a path")
+        raise ValueError("an operation has no backend")
     return ordered
 
 
@@ -100,7 +100,7 @@ def _steps(transition_costs: TransitionCosts) -> dict[tuple[Backend, Backend], f
 
 
 def _running_sums(costs: Sequence[Mapping[Backend, float]]) -> dict[Backend, list[float]]:
-    """By backend: for each operation, what it and all after it cost there; one more for the end."""
+    """By backend: for each operation, the cost there of it and all after it; one more entry for the end."""
     sums = {}
     for backend in BACKENDS:
         total, running = 0.0, [0.0]
@@ -117,9 +117,9 @@ def _forward(
     transition_costs: TransitionCosts,
     steps: Mapping[tuple[Backend, Backend], float],
 ) -> tuple[list[dict[Backend, float]], list[dict[Backend, Backend]]]:
-    """For each operation and backend: the cheapest way up to and with it, and where that came from.
+    """For each operation and backend: the cheapest path up to and including it, and the previous backend.
 
-    A way is what was spent before its last row of operations on one backend, and the first of that row.
+    A path is stored as the cost before its last run of operations on one backend, and the first of that run.
     """
     sums = _running_sums(costs)
     rows = {b: (transition_costs.launch_ms.get(b, 0.0), 0) for b in _ordered(costs[0])}
@@ -149,7 +149,7 @@ def _backward(
     transition_costs: TransitionCosts,
     steps: Mapping[tuple[Backend, Backend], float],
 ) -> list[dict[Backend, float]]:
-    """For each operation and backend: the cheapest way from after it to the end."""
+    """For each operation and backend: the cheapest path from after it to the end."""
     ahead = [{b: transition_costs.finish_ms.get(b, 0.0) for b in _ordered(costs[-1])}]
     for here, after in zip(reversed(costs[:-1]), reversed(costs[1:]), strict=True):
         rest = {b: after[b] + spent for b, spent in ahead[-1].items()}

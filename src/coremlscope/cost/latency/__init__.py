@@ -1,1 +1,1 @@
-"""How long predictions take on Apple chips: an estimate, fitted to published latencies."""
+"""Estimates of how long predictions take on Apple chips, fitted to published latencies."""

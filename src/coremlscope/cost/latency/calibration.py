@@ -1,4 +1,4 @@
-"""What a unit can do, in a few numbers that were fitted to published measurements, and how sure they are."""
+"""Parameters of compute units, fitted to published measurements, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ class UnitParameters:
     Rates of arithmetic count a multiply-add as two operations. Rates of bytes count what is read and written.
 
     Attributes:
-        dispatch_s: What a prediction costs before anything is computed.
-        kernel_s: What each kernel costs besides.
-        dense_FLOPps: Dense convolutions with windows.
+        dispatch_s: Fixed overhead of a prediction.
+        kernel_s: Fixed overhead of each kernel.
+        dense_FLOPps: Dense convolutions with windows larger than 1×1.
         pointwise_FLOPps: Dense convolutions of 1×1.
-        window_gain: How many times fewer multiplications dense windows of 3×3 need that move by one
-            (Winograd's algorithm).
-        channels_step: Dense convolutions sum over multiples of so many channels.
-        depthwise_FLOPps: Convolutions that keep channels apart.
-        grouped_FLOPps: Convolutions in groups.
-        linear_share: `linear` as a share of 1×1 convolutions.
-        flat_share: What is left of that where all rows lie in one line: (1, N, C) instead of (1, H, W, C).
-        product_FLOPps: Products of two tensors that are both computed, attention's among them.
+        window_gain: By how much Winograd's algorithm reduces the multiplications of dense 3×3 windows with
+            stride 1.
+        channels_step: Dense convolutions sum over multiples of this many channels.
+        depthwise_FLOPps: Depthwise convolutions.
+        grouped_FLOPps: Grouped convolutions.
+        linear_share: The rate of `linear` relative to 1×1 convolutions.
+        flat_share: The further factor for flat rows: (1, N, C) instead of (1, H, W, C).
+        product_FLOPps: Products of two computed tensors, those in attention included.
         activation_Bps: Inputs and results of convolutions and products.
-        elementwise_Bps: Element-wise operations by themselves.
-        norm_Bps: Normalisations of rows.
-        softmax_Bps: Softmax, attention's included.
+        elementwise_Bps: Kernels of elementwise operations.
+        norm_Bps: Normalizations of rows.
+        softmax_Bps: Softmax, that in attention included.
         pool_Bps: Pooling.
-        reduce_Bps: Reductions, those of normalisations over whole maps among them.
+        reduce_Bps: Reductions, those of normalizations over whole maps included.
         copy_Bps: Copies of whole rows: concatenation, splitting.
-        channels_Bps: Moving the channels to the other end.
-        reshape_Bps: Other shapes over the same order of elements.
-        layout_Bps: Any other rearrangement, rows that are cut among them.
+        channels_Bps: Transpositions that move the channels to the other end.
+        reshape_Bps: Reshapes, which keep the order of elements.
+        layout_Bps: Any other rearrangement, partial rows included.
         resize_Bps: Resampling.
-        weights_Bps: Streaming of weights; it follows the bandwidth of a chip's memory.
-        prefetch_bytes: Weights of a kernel that are there before it begins: they came during the one before.
-        spill_Bps: What a tensor costs besides that does not stay on the chip.
-        on_chip_bytes: How much of a tensor stays there.
+        weights_Bps: Streaming of weights; scales with the bandwidth of a chip's memory.
+        prefetch_bytes: Weights of a kernel that are loaded during the previous kernel.
+        spill_Bps: The additional cost of tensors that do not stay on the chip.
+        on_chip_bytes: How much of a tensor stays on the chip.
         function_Bps: Activation functions and sums at the end of a kernel, per result.
         gate_Bps: Gates (silu, hard-swish) at the end of a kernel, per result.
-        int8_gain: How much faster eight-bit arithmetic is, where the chip has it.
-        progress: How much of a newer chip's higher specification arrives: the exponent of their ratio.
-        dispatch_share: What is left of `dispatch_s` from H15 (A16, M3) on. Published figures of these chips
-            were all taken with iOS 17 or later, and of older ones before: what is the system's doing and
-            what the chip's cannot be told apart.
+        int8_gain: The speedup of 8-bit arithmetic, where the chip has it.
+        progress: How much of a newer chip's higher specification takes effect: the exponent of their ratio.
+        dispatch_share: The share of `dispatch_s` that remains from H15 (A16, M3) on. Published figures of
+            these chips all come from iOS 17 or later, those of older chips from earlier systems, so the
+            effects of system and chip cannot be separated.
     """
 
     dispatch_s: float
@@ -91,16 +91,16 @@ class UnitParameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """How far published latencies lie from estimates: standard deviations of the logarithm of their ratio.
+    """How published latencies deviate from estimates: standard deviations of the logarithm of their ratio.
 
     Attributes:
-        base: Of a network of convolutions on a chip with many measurements.
-        unusual: Added per share of the time that goes into kernels other than convolutions.
-        by_chip: Added in squares for chips by id, where the sources themselves disagree or are few.
-        extrapolated: Added in squares for chips without measurements.
-        mixed: Added in squares where two units share the time equally, in proportion where less.
-        below: How many standard deviations below an estimate its interval begins.
-        above: How many above it ends.
+        base: For a network of convolutions on a chip with many measurements.
+        unusual: Added in proportion to the share of time in kernels other than convolutions.
+        by_chip: Added in quadrature for chips by id, where sources disagree or are few.
+        extrapolated: Added in quadrature for chips without measurements.
+        mixed: Added in quadrature where two units share the time equally, in proportion where less.
+        below: Standard deviations from the estimate down to the start of its interval.
+        above: Standard deviations from the estimate up to the end of its interval.
     """
 
     base: float
@@ -114,15 +114,15 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """All that was fitted.
+    """The fitted parameters.
 
     Attributes:
         units: The parameters of each unit.
         references: The id of the chip that each unit's parameters are for.
-        spreads: How sure each unit's estimates are.
-        switch_s: What a change of the unit costs.
+        spreads: The uncertainty of each unit's estimates.
+        switch_s: The cost of changing the unit.
         convert_Bps: Conversion of inputs and outputs that are not in half precision.
-        rows: How many measurements it was fitted to.
+        rows: The number of measurements in the fit.
     """
 
     units: Mapping[ComputeUnit, UnitParameters]
@@ -135,13 +135,13 @@ class Calibration:
 
 @functools.cache
 def load_calibration() -> Calibration:
-    """The calibration that comes with the project."""
+    """The calibration included in the package."""
     file = resources.files("coremlscope.cost.latency") / "data" / "calibration.json"
     return calibration_of(json.loads(file.read_text(encoding="utf-8")))
 
 
 def calibration_of(table: Mapping[str, object]) -> Calibration:
-    """A calibration out of what its file holds."""
+    """The calibration in the content of its file."""
     data: dict[str, object] = dict(table)
     units = data["units"]
     spreads = data["spreads"]

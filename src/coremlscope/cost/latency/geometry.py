@@ -1,4 +1,4 @@
-"""What an operation computes, in the numbers that decide how well a unit is used."""
+"""The dimensions of an operation's work, which determine how well a unit is used."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Geometry:
 
     Attributes:
         macs: Multiply-adds.
-        groups: Groups of channels; of a product of matrices: how many products.
+        groups: Groups of channels; for a product of matrices, the number of products.
         in_channels: Channels that each result sums over, in its group.
         out_channels: Channels of the result, in its group.
-        height: Rows of the result; of a product: one.
-        width: The innermost extent of the result; of a product: its rows.
+        height: Rows of the result; 1 for a product.
+        width: The innermost extent of the result; for a product, its rows.
         taps: Positions of the window: 9 for 3×3.
         stride: Step of the window along its last axis.
     """
@@ -39,12 +39,12 @@ class Geometry:
     stride: int = 1
 
     def with_second_product(self, macs: int) -> Geometry:
-        """The geometry of a product that another of as many rows follows."""
+        """The geometry of a product followed by another with as many rows."""
         return replace(self, macs=self.macs + macs)
 
 
 def geometry_of(view: OpView) -> Geometry:
-    """The geometry of an operation; of a lower bound where a shape is not known before run time."""
+    """The geometry of an operation; a lower bound where a shape is not known before run time."""
     traits = traits_of(view.op.type)
     measure = next((_GEOMETRY_OF_TRAIT[trait] for trait in traits if trait in _GEOMETRY_OF_TRAIT), _plain)
     try:
@@ -56,7 +56,7 @@ def geometry_of(view: OpView) -> Geometry:
 def _known(value: BoundValue) -> tuple[int, ...]:
     type_ = value.type
     if not isinstance(type_, TensorType) or type_.shape is None:
-        raise CannotInfer("no known shape")
+        raise CannotInfer("the shape is not known")
     return tuple(1 if d is None else d for d in type_.shape)
 
 
@@ -165,7 +165,7 @@ def _pool(view: OpView) -> Geometry:
 
 
 def _plain(view: OpView) -> Geometry:
-    """Of what computes no products: channels and extents of the larger of argument and result."""
+    """For operations without products: channels and extents of the larger of argument and result."""
     shapes = [_known(value) for value in view.outputs]
     shapes += [
         _known(bound)

@@ -1,8 +1,8 @@
-"""From operations to kernels: what a compiler runs as one pass over the data.
+"""Fuses operations into kernels: what a compiler runs as one pass over the data.
 
-A kernel is an operation that does the work (its head) and those that it takes along for nothing, or nearly:
-the activation behind a convolution, a normalisation that folds into its weights, the sum with a shortcut.
-Which may join which is one table, `FUSIONS`.
+A kernel is an operation that does most of the work (its head) and the operations fused with it at little or
+no cost: the activation behind a convolution, a normalization folded into its weights, the sum with a
+shortcut. The table `FUSIONS` defines which operations can be fused with which kernels.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ class Kernel:
     """One pass over the data.
 
     Attributes:
-        kind: What its head does.
+        kind: The kind of its head.
         ops: The ids of its operations, in order; the head may be any of them.
         name: The head's name.
-        geometry: What the head computes, in numbers.
-        inputs: Elements that are read, constants excluded.
-        outputs: Elements that are written.
-        element_bytes: Bytes of one element, as the program has it.
+        geometry: The dimensions of the head's work.
+        inputs: Elements read, constants excluded.
+        outputs: Elements written.
+        element_bytes: Bytes of one element in the program.
         largest: Elements of the largest operand or result.
-        vector: Elements that the operations behind the head go over.
-        gated: Elements that a gate `x * gate(x)` goes over.
-        weight_bytes: Bytes of the constants as the file has them, compressed.
+        vector: Elements processed by the operations behind the head.
+        gated: Elements processed by a gate `x * gate(x)`.
+        weight_bytes: Bytes of the constants in the file, compressed.
         weights: Elements of the constants.
-        is_int8: True where both the weights and the input are quantised to eight bits.
+        is_int8: True where both the weights and the input are quantized to 8 bits.
     """
 
     kind: KernelKind
@@ -59,14 +59,14 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
-    """A rule of what a kernel takes along.
+    """A rule about which operations are fused with a kernel.
 
     Attributes:
-        name: What it is called.
-        heads: The kinds of kernels that do.
-        joins: The traits of operations that may join.
-        ops: The names of others.
-        when: What else must hold of the operation and the value that the kernel gives it.
+        name: Its name.
+        heads: The kinds of kernels that it applies to.
+        joins: The traits of operations that can be fused.
+        ops: Names of further operations.
+        when: A further condition on the operation and the name of the kernel's result.
     """
 
     name: str
@@ -99,9 +99,9 @@ _MATRIX: frozenset[KernelKind] = frozenset({"conv", "pointwise", "depthwise", "g
 _VECTOR: frozenset[KernelKind] = frozenset({"elementwise", "norm", "map_norm", "pool", "reduce", "resize"})
 _MOVES: frozenset[KernelKind] = frozenset({"layout", "channels", "reshape"})
 
-#: What joins a kernel; the first that fits counts.
+#: What can be fused with a kernel; the first rule that applies is used.
 FUSIONS: tuple[Fusion, ...] = (
-    Fusion(name="a normalisation folds into weights", heads=_MATRIX, joins=Trait.CHANNEL_SCALE),
+    Fusion(name="a normalization folds into weights", heads=_MATRIX, joins=Trait.CHANNEL_SCALE),
     Fusion(
         name="scale and shift by constants",
         heads=_MATRIX | _VECTOR,
@@ -114,9 +114,9 @@ FUSIONS: tuple[Fusion, ...] = (
         joins=Trait.ACTIVATION | Trait.FUNCTION | Trait.CONVERSION,
     ),
     Fusion(name="sum with a shortcut", heads=_MATRIX, ops=frozenset({"add"}), when=_same_shape),
-    Fusion(name="moves in a row", heads=_MOVES, joins=Trait.TRANSPOSITION | Trait.RESHAPE),
+    Fusion(name="consecutive moves", heads=_MOVES, joins=Trait.TRANSPOSITION | Trait.RESHAPE),
     Fusion(
-        name="chain of element-wise operations",
+        name="chain of elementwise operations",
         heads=frozenset({"elementwise"}),
         joins=Trait.ARITHMETIC,
         when=_same_shape,
@@ -126,7 +126,7 @@ FUSIONS: tuple[Fusion, ...] = (
 
 @dataclass(slots=True)
 class _Chain:
-    """A kernel while it grows: the value that it gives, the gate over it, and what it reads."""
+    """A kernel under construction: its result, the gate of that result, and what it reads."""
 
     kernel: Kernel
     gives: str
@@ -135,10 +135,10 @@ class _Chain:
 
 
 def fuse(graph: BoundGraph) -> tuple[Kernel, ...]:
-    """The kernels of a graph in the order in which they run, those of nested blocks once each.
+    """The kernels of a graph in order of execution, those of nested blocks once each.
 
     Args:
-        graph: The graph with its shapes.
+        graph: The bound graph.
     """
     return tuple(_Fuser(graph).run())
 
@@ -149,11 +149,11 @@ class _Fuser:
         self.users: dict[str, list[OpView | None]] = defaultdict(list)
         self.chains: dict[str, _Chain] = {}
         self.packed: dict[str, float] = {}
-        self.quantised: set[str] = set()
+        self.quantized: set[str] = set()
         norms = find_norms(graph.ops)
         #: Reductions of whole maps, by id.
         self.wide = {view.op.id for view in graph.ops if _has(view, Trait.SUMMATION) and over_maps(view)}
-        #: The members of normalisations by id, and the last of each.
+        #: For each operation of a normalization, by id: all operations of it, in order.
         self.norms = {id_: members for members in norms.values() for id_ in members}
         for view in graph.ops:
             for name, _ in _tensors(view):
@@ -184,7 +184,7 @@ class _Fuser:
         return is_constant
 
     def packed_bytes(self, view: OpView) -> float:
-        """Bytes of what a weight is unpacked from, by way of others that are unpacked first."""
+        """Bytes from which a weight is unpacked, including weights that are unpacked first."""
         total = 0.0
         for name, bound in _constants(view):
             size = bound.type.nbytes if isinstance(bound.type, TensorType) else 0
@@ -193,9 +193,9 @@ class _Fuser:
         return total + sum((type_.nbytes or 0) for type_ in types if isinstance(type_, TensorType))
 
     def place(self, view: OpView) -> _Chain | None:
-        """Adds an operation to the kernel that feeds it, or begins a new one; None for the former."""
+        """Adds an operation to the kernel that feeds it, or returns a new one."""
         if _has(view, Trait.DEQUANTIZATION):
-            self.quantised.add(view.op.outputs[0].name)
+            self.quantized.add(view.op.outputs[0].name)
         if view.op.id in self.norms:
             return self.place_norm(view, self.norms[view.op.id])
         if self.is_broadcast(view):
@@ -216,7 +216,7 @@ class _Fuser:
         return self.begin(view)
 
     def place_norm(self, view: OpView, members: tuple[str, ...]) -> _Chain | None:
-        """Begins a normalisation with its last operation; those before it come along."""
+        """Begins a normalization at its last operation, with all before it."""
         if view.op.id != members[-1]:
             return None
         size = sum(_size(value) for value in view.outputs)
@@ -235,9 +235,9 @@ class _Fuser:
         return chain
 
     def is_gate(self, view: OpView, name: str) -> bool:
-        """True where the operation is the gate of `x * gate(x)`, and nothing else needs either.
+        """True where the operation is the gate of `x * gate(x)`, and nothing else uses either.
 
-        That is one activation, however many operations the file spells it with.
+        Together they count as one activation.
         """
         others = [user for user in self.users[name] if user is not view]
         mine = self.users[view.op.outputs[0].name] if view.op.outputs else []
@@ -250,7 +250,7 @@ class _Fuser:
         )
 
     def is_broadcast(self, view: OpView) -> bool:
-        """True where copies are made that element-wise operations do not need: they spread by themselves."""
+        """True for copies that elementwise operations do not need, because they broadcast."""
         return view.op.type == "tile" and all(
             user is not None and _has(user, Trait.ARITHMETIC) for user in self.users[view.op.outputs[0].name]
         )
@@ -293,7 +293,7 @@ class _Fuser:
         if kernel.kind == "attention":
             kernel.vector = geometry.groups * geometry.width * geometry.out_channels
         is_dense = _has(view, Trait.CONVOLUTION | Trait.LINEAR) and not _has(view, Trait.TRANSPOSED)
-        kernel.is_int8 = is_dense and any(name in self.quantised for name in read)
+        kernel.is_int8 = is_dense and any(name in self.quantized for name in read)
         self.add_weights(kernel, view)
         name = view.op.outputs[0].name if view.op.outputs else ""
         chain = _Chain(kernel, name, read=read)
@@ -326,7 +326,7 @@ def _joins(kernel: Kernel, view: OpView, name: str) -> bool:
 
 
 def _attention(kernels: Sequence[Kernel], views: Sequence[OpView]) -> list[Kernel]:
-    """Joins a product, the softmax over it and the product with that into one kernel."""
+    """Fuses a product, its softmax and the product with that into one attention kernel."""
     views_of = {view.op.id: view for view in views}
     result: list[Kernel] = []
     for kernel in kernels:
@@ -373,7 +373,7 @@ def _has(view: OpView, traits: Trait) -> bool:
 
 
 def _is_relabel(view: OpView) -> bool:
-    """True where the result is the argument with other ones in its shape."""
+    """True where the result differs from the argument only by dimensions of 1."""
     if not _has(view, Trait.RESHAPE):
         return False
     before = shape_of(view.bound("x")) if view.has("x") else None
@@ -397,7 +397,7 @@ def _element_bytes(view: OpView) -> int:
 
 
 def _tensors(view: OpView) -> list[tuple[str, int]]:
-    """Names and elements of what an operation reads at run time, each once."""
+    """Names and sizes of the values that an operation reads at run time, each once."""
     found: dict[str, int] = {}
     for parameter, given in view.op.inputs.items():
         for argument, bound in zip(given, view.inputs[parameter], strict=True):

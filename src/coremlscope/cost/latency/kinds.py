@@ -1,4 +1,4 @@
-"""What kernels do, in as many words as units have different speeds."""
+"""Kinds of kernels: one for each speed that compute units have."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KernelKind = Literal[
 
 KERNEL_KINDS: tuple[KernelKind, ...] = get_args(KernelKind)
 
-#: The kind of the kernel that an operation heads, where the trait alone decides.
+#: The kind of a kernel by a trait of its head, where the trait alone decides.
 KIND_OF_TRAIT: dict[Trait, KernelKind] = {
     Trait.LINEAR: "linear",
     Trait.MATRIX_PRODUCT: "matmul",
@@ -91,7 +91,7 @@ def kind_of(view: OpView, geometry: Geometry) -> KernelKind:
 
 
 def moves_channels(view: OpView) -> bool:
-    """True where a transposition takes one axis from the front to the back, or the other way round."""
+    """True where a transposition moves one axis from the front to the back, or the reverse."""
     shape = shape_of(view.bound("x"))
     if shape is None or not view.is_known("perm"):
         return False
@@ -102,7 +102,7 @@ def moves_channels(view: OpView) -> bool:
 
 
 def _cuts_rows(view: OpView) -> bool:
-    """True where rows get shorter or longer: what was whole is gathered piece by piece."""
+    """True where rows change their length, so that they are gathered in pieces."""
     given = next((b for n in ("x", "values") for b in view.inputs.get(n, ()) if b.constant is None), None)
     before = shape_of(given) if given is not None else None
     after = shape_of(view.outputs[0]) if view.outputs else None

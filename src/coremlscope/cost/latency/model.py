@@ -1,9 +1,8 @@
-"""How long a prediction takes on a device: an estimate, with an interval that published latencies gave it.
+"""Estimates how long a prediction takes on a device, with an interval derived from published latencies.
 
-A prediction is a row of kernels, each on the unit that the plan puts it on. A kernel takes as long as the
-slowest of its arithmetic, its activations and its weights, and what comes on top; see `roofline`. Besides
-that a prediction costs what a unit needs before it begins, once a unit, and something for every change of
-the unit.
+A prediction is a sequence of kernels, each on the unit that the plan assigns. A kernel takes as long as the
+slowest of its arithmetic, its activations and its weights, plus an overhead; see `roofline`. A prediction
+adds the dispatch overhead of each unit that it uses, and the cost of every change of the unit.
 """
 
 from __future__ import annotations

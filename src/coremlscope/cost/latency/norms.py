@@ -1,4 +1,4 @@
-"""Normalisations that a file spells out: a reduction, a root, a division. On a device they are one kernel."""
+"""Finds normalizations written as a reduction, a root and a division: on a device they are one kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coremlscope.ops.view import OpView
 
 __all__ = ["find_norms", "over_maps"]
 
-#: What stands between the reduction and the division, on one number per row.
+#: Operations between the reduction and the division, on one number per row.
 _ON_ROWS = (
     *("add", "mul", "real_div", "maximum", "clip", "sqrt", "rsqrt", "pow", "inverse"),
     *("tile", "reshape", "expand_dims", "squeeze"),
@@ -21,13 +21,13 @@ _SQUARES = frozenset({"square", "pow", "mul", "abs"})
 
 
 def find_norms(views: Sequence[OpView]) -> Mapping[str, tuple[str, ...]]:
-    """The normalisations among operations.
+    """Finds the normalizations among operations.
 
     Args:
         views: A graph's operations in order.
 
     Returns:
-        By the id of each one's last operation, which divides: the ids of all of its operations in order.
+        For each normalization, by the id of its last operation (the division): the ids of all, in order.
     """
     finder = _Finder(views)
     found = {}
@@ -40,7 +40,7 @@ def find_norms(views: Sequence[OpView]) -> Mapping[str, tuple[str, ...]]:
 
 
 def over_maps(view: OpView) -> bool:
-    """True where an operation reduces or normalises over several axes: whole maps, not one row each."""
+    """True where an operation reduces or normalizes over several axes: whole maps instead of rows."""
     type_ = view.bound("x").type if view.has("x") else None
     if not isinstance(type_, TensorType) or type_.shape is None:
         return False
@@ -52,7 +52,7 @@ def over_maps(view: OpView) -> bool:
 
 
 def _names(view: OpView) -> list[str]:
-    """What an operation reads at run time."""
+    """Names of the values that an operation reads at run time."""
     return [
         argument.name
         for parameter, given in view.op.inputs.items()
@@ -78,13 +78,13 @@ class _Finder:
                 self.users[name] += 1
 
     def root(self, name: str) -> str:
-        """The value that a name shows, whatever shape it is given."""
+        """The value behind reshapes of it."""
         while (view := self.made.get(name)) is not None and Trait.RESHAPE in traits_of(view.op.type):
             name = _names(view)[0]
         return name
 
     def match(self, last: OpView) -> list[str]:
-        """The operations of the normalisation that ends here; none where none does."""
+        """The operations of the normalization that ends here; empty where none does."""
         names = _operands(last)
         if len(names) != 2:
             return []
@@ -96,7 +96,7 @@ class _Finder:
         return []
 
     def reduction(self, subject: str, scale: str) -> list[str]:
-        """What makes the scale out of the subject."""
+        """The operations that compute the scale from the subject; empty where it is not a norm."""
         ids: list[str] = []
         while (view := self.made.get(scale)) is not None and self.users[scale] == 1:
             names = _names(view)
@@ -115,7 +115,7 @@ class _Finder:
         return []
 
     def centring(self, subject: str) -> list[str]:
-        """What subtracts the mean before."""
+        """The operations that subtract the mean first, if any."""
         view = self.made.get(subject)
         if view is None or view.op.type != "sub" or len(_operands(view)) != 2:
             return []

@@ -1,4 +1,4 @@
-"""What kernels cost on a compute unit of a chip: a roofline with effective ceilings per kind and shape."""
+"""The time of kernels on a compute unit: a roofline model with effective ceilings per kind and shape."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from coremlscope.devices.unit import CPU, NEURAL_ENGINE, ComputeUnit
 
 __all__ = ["KernelTimes", "Scale", "scale_of", "time_kernels"]
 
-#: Neural Engine generations from H16 (A17 Pro, M4) on are marketed by operations on eight bits.
+#: Neural Engine generations from H16 (A17 Pro, M4) on are specified by 8-bit operations.
 _INT8_GENERATION = 16
-#: From here on a prediction costs less before it begins; see `dispatch_share`.
+#: From this generation on, dispatch costs less; see `dispatch_share`.
 _SHORT_DISPATCH_GENERATION = 15
-#: A prediction through Core ML on M1 (maderix and others: less without Core ML), of which phones need more.
+#: Dispatch through Core ML on M1 (maderix and others: less without Core ML); phones need more.
 _MAC_DISPATCH_S = 0.268e-3
-#: What one Neural Engine reads at most where the memory gives more: 51e9 to 70e9 on M1 to M5 (anemll-bench).
+#: The limit of one Neural Engine where memory is faster: 51e9 to 70e9 on M1 to M5 (anemll-bench).
 _STREAM_LIMIT_BPS = 70e9
-#: Of A12 to A15, where nothing is published of a chip and its relatives.
+#: For A12 to A15, where nothing is published for a chip or related chips.
 _COMMON_BANDWIDTH_BPS = 34.1e9
 _COMMON = {"performance_clock_Hz": 3.2e9, "fp16_FLOPps": 1.7e12, "fp32_FLOPps": 1.7e12}
 #: Bytes of a number in the Neural Engine and, in practice, on the GPU.
@@ -36,14 +36,14 @@ _WINDOW = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """A chip beside the one that its unit's parameters are for.
+    """A chip relative to the reference chip of its unit's parameters.
 
     Attributes:
-        speed: The ratio of what they can compute and move.
-        dispatch: The ratio of what a prediction costs at least.
-        memory: The ratio of the bandwidths of their memories.
-        weights_Bps: Measured streaming of weights; None where nobody published it.
-        has_int8: True where eight-bit arithmetic is faster.
+        speed: The ratio of compute and data rates.
+        dispatch: The ratio of dispatch overheads.
+        memory: The ratio of memory bandwidths.
+        weights_Bps: The measured streaming rate of weights; None where it was not published.
+        has_int8: True where 8-bit arithmetic is faster.
     """
 
     speed: float = 1.0
@@ -55,15 +55,15 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTimes:
-    """Seconds of each kernel by what they go into.
+    """Seconds of each kernel, by component.
 
     Attributes:
         compute: Arithmetic.
-        activations: Reading and writing of what is computed.
-        weights: Streaming of weights, as far as it is not over before the kernel begins.
-        extra: What comes on top of the slowest of these: functions, spills, dispatch.
-        total: The kernel.
-        stream: Streaming of all weights, those that come ahead among them: together no kernels are faster.
+        activations: Reading and writing of activations.
+        weights: Streaming of weights that were not prefetched.
+        extra: Added to the slowest of these: functions, gates, kernel overhead.
+        total: The whole kernel.
+        stream: Streaming of all weights, prefetched ones included: a lower bound for all kernels together.
     """
 
     compute: Floats
@@ -75,13 +75,13 @@ class KernelTimes:
 
 
 def scale_of(unit: ComputeUnit, chip: Chip, reference: Chip, parameters: UnitParameters) -> Scale:
-    """How a chip compares, by its specification.
+    """The scale of a chip, by its specification.
 
     Args:
         unit: The compute unit.
         chip: The chip.
-        reference: The one that the parameters are for.
-        parameters: They say how much of a higher specification arrives.
+        reference: The chip that the parameters are for.
+        parameters: The unit's parameters; `progress` limits the effect of a higher specification.
     """
     ratio = _capability(unit, chip) / _capability(unit, reference)
     speed = ratio**parameters.progress
@@ -110,14 +110,14 @@ def _bandwidth(chip: Chip) -> float:
 
 
 def _capability(unit: ComputeUnit, chip: Chip) -> float:
-    """Operations a second by specification, the same kind of operation for every chip."""
+    """Operations per second by specification, of the same kind for every chip."""
     if unit == NEURAL_ENGINE:
         peak = chip.value(unit, "peak_OPps")
         generation = chip.neural_engine_generation
         # Two engines of an Ultra do not share a prediction.
         engines = max((chip.value(unit, "cores") or 16) / 16, 1)
         if peak is None:
-            # Nothing marketed: A13 is 20 % above A12's 5e12; later chips are taken to be like their
+            # Not specified: A13 is 20 % above A12's 5e12; later chips are assumed to equal their
             # neighbours.
             return {12: 6e12}.get(generation, 19e12 if generation > _INT8_GENERATION else 16e12)
         return peak / engines / (2 if generation >= _INT8_GENERATION else 1)
@@ -130,7 +130,7 @@ def _capability(unit: ComputeUnit, chip: Chip) -> float:
 
 
 def _of_relatives(chip: Chip, unit: ComputeUnit, name: str, per: str = "") -> float:
-    """A number of a chip; where nobody published it, of its closest relative, in proportion to another."""
+    """A number of a chip, or of its closest published relative, scaled by `per`."""
     for relative in _relatives(chip):
         value = relative.value(unit, name)
         mine, theirs = (c.value(unit, per) if per else 1.0 for c in (chip, relative))
@@ -157,20 +157,20 @@ def _relatives_of(id_: str) -> tuple[Chip, ...]:
 
 
 def _relatives(chip: Chip) -> tuple[Chip, ...]:
-    """A chip, those of its family, and older ones of its line, the latest first."""
+    """A chip, those of its family, and older ones of its platform, the latest first."""
     return _relatives_of(chip.id) if chip.id in all_chips() else (chip,)
 
 
 def time_kernels(
     table: KernelTable, unit: ComputeUnit, parameters: UnitParameters, scale: Scale
 ) -> KernelTimes:
-    """What each kernel costs.
+    """The time of each kernel.
 
     Args:
         table: The kernels.
-        unit: Where they run.
-        parameters: What the unit can do.
-        scale: How the chip compares with the one that these are for.
+        unit: The unit that runs them.
+        parameters: The unit's parameters.
+        scale: The chip relative to the reference chip.
     """
     p = parameters
     size = table.element_bytes if unit == CPU else np.full(len(table), _HALF)
@@ -201,7 +201,7 @@ def time_kernels(
 
 
 def _multiplications(table: KernelTable, p: UnitParameters) -> Floats:
-    """Multiply-adds as they are done: with channels filled up, and fewer for windows of 3×3."""
+    """Multiply-adds as computed: with padded channels, and fewer for windows of 3×3."""
     step = p.channels_step
     filled = np.ceil(table.in_channels / step) * step / np.maximum(table.in_channels, 1)
     macs = np.where(table.is_kind("conv", "pointwise", "linear"), table.macs * filled, table.macs)
@@ -212,7 +212,7 @@ def _multiplications(table: KernelTable, p: UnitParameters) -> Floats:
 def _moving(table: KernelTable, p: UnitParameters, size: Floats) -> Floats:
     """Seconds of reading and writing activations on the chip."""
     moved = size * (table.inputs + table.outputs)
-    # The mean of a map, the mean of its squares, and then each element by itself.
+    # The mean of a map, the mean of its squares, then a pass over the elements.
     twice = 2 * size * table.inputs / p.reduce_Bps + moved / p.elementwise_Bps
     return np.where(table.is_kind("map_norm"), twice, moved / _movement(table, p))
 
@@ -259,7 +259,7 @@ def _movement(table: KernelTable, p: UnitParameters) -> Floats:
 
 
 def _by_kind(table: KernelTable, common: float, others: Mapping[KernelKind, float]) -> Floats:
-    """One value for each kernel by its kind."""
+    """One value for each kernel, by its kind."""
     values = np.full(len(KERNEL_KINDS), common)
     for kind, value in others.items():
         values[KERNEL_KINDS.index(kind)] = value

@@ -1,4 +1,4 @@
-"""Kernels as columns of numbers, so that a network is priced for a chip in one go."""
+"""Kernels as columns of numbers, so that all kernels of a network are evaluated at once."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class KernelTable:
     """One column per number of a kernel; see `Kernel` and `Geometry` for what they mean.
 
     Attributes:
-        kind: The place of the kernel's kind in `KERNEL_KINDS`.
+        kind: The index of the kernel's kind in `KERNEL_KINDS`.
         macs: Multiply-adds.
         height: Rows of the result.
         width: The innermost extent of the result.
         in_channels: Channels that each result sums over.
         taps: Positions of the window.
         stride: Step of the window.
-        inputs: Elements that are read, constants excluded.
-        outputs: Elements that are written.
-        vector: Elements that the operations behind the head go over.
-        gated: Elements that a gate `x * gate(x)` goes over.
-        element_bytes: Bytes of an element, as the program has it.
+        inputs: Elements read, constants excluded.
+        outputs: Elements written.
+        vector: Elements processed by the operations behind the head.
+        gated: Elements processed by a gate `x * gate(x)`.
+        element_bytes: Bytes of an element in the program.
         weights: Elements of the constants.
         weight_bytes: Bytes of the constants, compressed.
-        int8: One where weights and inputs are quantised to eight bits, else zero.
+        int8: 1 where weights and inputs are quantized to 8 bits, else 0.
     """
 
     kind: npt.NDArray[np.int64]

@@ -1,1 +1,1 @@
-"""What Core ML's own cost model says that operations cost."""
+"""Core ML's own cost model: what it plans operations to cost."""

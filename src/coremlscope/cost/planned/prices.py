@@ -1,18 +1,16 @@
-"""Core ML's own estimate of what an operation costs on each backend, by which it places operations.
+"""Core ML's own cost of an operation on each backend, by which it places operations.
 
-These are figures of a *plan*: crude, far from what any chip needs, and the same on every chip. They are read
-off published plans, which carry them with all digits:
+These are figures of a *plan*: crude, far from real run times, and the same on every chip. They are derived
+from published plans, which give them with all digits:
 
 * M1, macOS 14.5: a MobilenetEdgeTPU, 119 operations on four backends (freedomtan/coreml_modelc_profling);
 * M4, macOS 27.0.1: single operations, without the GPU (751K/Apple-Neural-Engine-Microarchitecture-Study-M6).
 
-Most operations are priced by the bytes that they move. Convolutions, `linear`, `add` and `transpose` go
-through a decision tree whose leaves are rates in single precision; as every price is a count over such a
-rate, it could be told which counts are meant (a bias counts, constant arguments count).
+Most operations are priced by the bytes that they move. Convolutions, `linear`, `add` and `transpose` have a
+decision tree whose leaves are rates in single precision. Every price is a count divided by such a rate, which
+shows what is counted: a bias counts, constant arguments count.
 
-Each price says how it is known: `recovered` (reproduces the published figures to all digits), `fitted`
-(through published figures of few digits, or a single one), `assumed` (nothing is published of this operation
-on this backend; it is given the formula of its kind).
+Each cost states its basis; see `CostBasis`.
 """
 
 from __future__ import annotations
@@ -42,8 +40,8 @@ from coremlscope.placement.search import TransitionCosts
 
 __all__ = ["TRANSITION_COSTS", "PlannedCosts", "price"]
 
-#: Launching, switching and ending, as the plans of the M4 list them. The GPU's launch is not published: the
-#: plan of the M1, which never enters the GPU, needs more than 0.0212 ms; the Neural Engine's is taken.
+#: The costs of launching, switching and ending in the plans of the M4. The GPU's launch is not published: the
+#: plan of the M1, which never enters the GPU, implies more than 0.0212 ms; the Neural Engine's is used.
 TRANSITION_COSTS = TransitionCosts(
     launch_ms={"ane": 0.125, "mps_graph": 0.125},
     switch_ms=0.125,
@@ -66,8 +64,8 @@ def price(view: OpView, os: OSRelease) -> PlannedCosts:
     try:
         prices = formula(view, era(os))
     except (CannotInfer, CannotLower, ArithmeticError, LookupError, TypeError, ValueError):
-        # What a formula counts is only known at run time, or a damaged file gives it in another form: what
-        # moves is the best that can be said.
+        # What a formula counts is only known at run time, or has another form in a damaged file: the bytes
+        # moved are the best estimate.
         prices = _assumed(view, era(os))
     if all(_size(value)[2] for value in _values(view)):
         return prices
@@ -76,7 +74,7 @@ def price(view: OpView, os: OSRelease) -> PlannedCosts:
     }
 
 
-# What is counted
+# Counts
 
 
 def _values(view: OpView) -> list[ValueType]:
@@ -85,7 +83,7 @@ def _values(view: OpView) -> list[ValueType]:
 
 
 def _size(type_: ValueType) -> tuple[int, int, bool]:
-    """Elements and bytes of a value, and whether its dimensions are all known. Strings count as nothing."""
+    """Elements and bytes of a value, and whether all its dimensions are known. Strings count as zero."""
     match type_:
         case StateType(wrapped):
             return _size(wrapped)
@@ -127,13 +125,13 @@ def _output_elements(view: OpView) -> int:
     return sum(_size(value.type)[0] for value in view.outputs)
 
 
-# How counts become prices
+# From counts to costs
 
 
 def _at(count: float, rates: Rates, basis: CostBasis, gpu: CostBasis | None = None) -> PlannedCosts:
-    """A count over rates; `gpu` says how the GPU's is known where that differs.
+    """A count divided by rates; `gpu` is the basis for the GPU where that differs.
 
-    In this order of operations every published figure comes out to the last bit.
+    This order of operations reproduces every published figure to the last bit.
     """
     return {
         backend: PlannedCost(count * 1e-9 / rate * 1e3, gpu if gpu and backend == "mps_graph" else basis)
@@ -142,14 +140,14 @@ def _at(count: float, rates: Rates, basis: CostBasis, gpu: CostBasis | None = No
 
 
 def _bandwidth(count: int, basis: CostBasis = "recovered") -> PlannedCosts:
-    """Bytes over the bandwidths."""
+    """Bytes divided by the bandwidths."""
     accelerator = PlannedCost(count / ACCELERATOR_BPS * 1e3, basis)
     cpu = PlannedCost(count / CPU_BPS * 1e3, basis)
     return {"ane": accelerator, "mps_graph": accelerator, "bnns": cpu, "classic_cpu": cpu}
 
 
 def _roofline(count: int, operations: int, basis: CostBasis = "recovered") -> PlannedCosts:
-    """Bytes over the bandwidths, on the CPU at least as long as the operations take."""
+    """Bytes divided by the bandwidths; on the CPU at least the time of the operations."""
     prices = _bandwidth(count, basis)
     for backend, rate in cpu_rates(CLASSIC_GOPPS).items():
         computing = operations * 1e-9 / rate * 1e3
@@ -166,7 +164,7 @@ def _moving(view: OpView, _: Era) -> PlannedCosts:
 
 
 def _slicing(view: OpView, _: Era) -> PlannedCosts:
-    """Masks that the file leaves out count: Core ML's compiler fills them in, a byte for each dimension."""
+    """Masks that the file omits count: Core ML's compiler adds them, one byte per dimension."""
     masks = sum(not view.has(name) for name in ("begin_mask", "end_mask", "squeeze_mask"))
     return _bandwidth(_moved_bytes(view) + masks * (view.type("x").rank or 0))
 
@@ -191,12 +189,12 @@ def _free(view: OpView, _: Era) -> PlannedCosts:
 
 
 def _gpu_basis(era_: Era) -> CostBasis:
-    """The GPU's rates are published where inputs are priced, on macOS 14.5; else the same are assumed."""
+    """The GPU's rates are published for macOS 14.5, which prices inputs; for others they are assumed."""
     return "recovered" if era_.prices_inputs else "assumed"
 
 
 def _leaf(leaves: Sequence[Leaf], operations: int, count: int) -> Leaf:
-    """The leaf for a density of operations per byte."""
+    """The leaf for a number of operations per byte."""
     density = operations / max(count, 1)
     return next(leaf for leaf in leaves if density <= leaf.up_to)
 
@@ -255,8 +253,8 @@ def _subtraction(view: OpView, era_: Era) -> PlannedCosts:
     return _at(_input_elements(view), era_.addition, "assumed")
 
 
-#: Elements of all arguments a nanosecond: the CPU and the GPU are published exactly, the Neural Engine as
-#: 6.10 µs for 131,072 elements.
+#: Elements of all arguments per nanosecond: exact for the CPU and the GPU; 6.10 µs for 131,072 elements were
+#: published for the Neural Engine.
 _MULTIPLICATION: Rates = {"ane": 21.487, "mps_graph": 10.0, **cpu_rates(5.0)}
 
 
@@ -270,7 +268,7 @@ def _transposition(view: OpView, era_: Era) -> PlannedCosts:
     return _at(_input_elements(view), era_.transposition, basis, _gpu_basis(era_))
 
 
-#: Elements of the tensors that are joined, a nanosecond.
+#: Elements of the concatenated tensors per nanosecond.
 _CONCATENATION: Rates = {"ane": 50.0, "mps_graph": 50.0, **cpu_rates(5.0)}
 
 
@@ -278,7 +276,7 @@ def _concatenation(view: OpView, _: Era) -> PlannedCosts:
     return _at(_output_elements(view), _CONCATENATION, "recovered", "assumed")
 
 
-#: Elements of the table and all other arguments, a nanosecond.
+#: Elements of the table and all other arguments per nanosecond.
 _GATHERING = cpu_rates(10.0)
 
 
@@ -286,7 +284,7 @@ def _gathering(view: OpView, _: Era) -> PlannedCosts:
     return _bandwidth(_moved_bytes(view), "assumed") | _at(_input_elements(view), _GATHERING, "recovered")
 
 
-#: Operations an element that the CPU is charged for `gelu` in the mode EXACT.
+#: Operations per element on the CPU for `gelu` in mode EXACT.
 _GELU_OPERATIONS = 78
 
 
@@ -298,12 +296,12 @@ def _gelu(view: OpView, _: Era) -> PlannedCosts:
 
 
 def _pooling(view: OpView, _: Era) -> PlannedCosts:
-    """The window counts as one operation an element, and as four bytes."""
+    """Each window position counts as one operation per element, and as four bytes."""
     window = math.prod(view.integers("kernel_sizes"))
     return _roofline(_tensor_bytes(view) + 4 * window, window * _output_elements(view))
 
 
-#: Elements of the result a nanosecond: 3.31 µs on the Neural Engine and 499.64 µs on BNNS for 262,144.
+#: Elements of the result per nanosecond: 3.31 µs on the Neural Engine and 499.64 µs on BNNS for 262,144.
 _BILINEAR: Rates = {
     "ane": 79.2,
     "mps_graph": 79.2,
@@ -315,8 +313,7 @@ def _bilinear(view: OpView, _: Era) -> PlannedCosts:
     return _at(_output_elements(view), _BILINEAR, "fitted", "assumed")
 
 
-#: Multiplications a nanosecond of the one recurrent layer that is published: 548 ms for an LSTM with 16
-#: steps.
+#: Multiplications per nanosecond of the only published recurrent layer: 548 ms for an LSTM with 16 steps.
 _RECURRENT = 16 * 256 * 128 / 0.54843507929840905 * 1e-9
 
 
@@ -328,20 +325,20 @@ def _recurrence(view: OpView, _: Era) -> PlannedCosts:
     return moved | _at(steps * products, cpu_rates(_RECURRENT), basis)
 
 
-#: Operations that move what they cost: published with all digits for at least one backend.
+#: Operations priced by bytes moved: published with all digits for at least one backend.
 _RECOVERED_AS_MOVING = """
     cast clip crop_resize cumsum equal expand_dims greater greater_equal layer_norm less less_equal
     not_equal random_normal reduce_argmax reduce_argmin reduce_mean reshape scaled_dot_product_attention
     scatter select slice_by_size softmax squeeze
 """
-#: Of these the Neural Engine's price is published with three digits, which the bandwidth gives.
+#: Operations whose cost on the Neural Engine, published with three digits, is that of the bytes moved.
 _FITTED_AS_MOVING = """
     abs ceil cos dequantize elu erf exp exp2 floor floor_div inverse leaky_relu log maximum minimum pow
     quantize real_div round rsqrt sigmoid sign silu sin softplus softsign sqrt square tanh tile
     upsample_nearest_neighbor
 """
 
-#: The formulas of operations of which prices were published, and of `sub` beside `add`.
+#: Formulas of operations with published costs; `sub` is taken to cost as much as `add`.
 _FORMULAS: Mapping[str, Formula] = {
     **dict.fromkeys(_RECOVERED_AS_MOVING.split(), _moving),
     **dict.fromkeys(_FITTED_AS_MOVING.split(), _moving_fitted),
@@ -366,7 +363,7 @@ _FORMULAS: Mapping[str, Formula] = {
     "upsample_bilinear": _bilinear,
 }
 
-#: Formulas by what an operation is, for all others. Where there is none here either, it is what moves.
+#: Formulas by trait, for all other operations. Without one, an operation is priced by bytes moved.
 _FORMULA_OF_TRAIT: Mapping[Trait, Formula] = {
     Trait.CONTROL_FLOW: _free,
     Trait.RECURRENCE: _recurrence,

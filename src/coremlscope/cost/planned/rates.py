@@ -1,9 +1,9 @@
 """The published rates behind Core ML's planned costs: leaves of its decision trees, and its bandwidths.
 
-The two systems whose plans were published have different leaves; their bandwidths agree. Which leaf counts is
-decided by operations per byte. The published figures of the M1 lie at 1.0 … 10.8, 20.0 … 93.5 and 154 … 240
-operations per byte; the borders between them are their geometric means. `benchmarks/plan` derives all of it
-anew and compares.
+The two systems with published plans have different leaves; their bandwidths agree. The number of operations
+per byte selects the leaf. The published figures of the M1 lie at 1.0 … 10.8, 20.0 … 93.5 and 154 … 240
+operations per byte; the borders between them are geometric means. `benchmarks/plan` derives all rates again
+and compares.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ __all__ = [
     "era",
 ]
 
-#: Operations (or elements) a nanosecond, by backend: the trees hold GFLOP/s.
+#: Operations (or elements) per nanosecond, by backend: the trees hold GFLOP/s.
 Rates = Mapping[Backend, float]
 
-#: Bytes a second that the Neural Engine and the GPU are given: 68 GiB/s.
+#: Bandwidth assumed for the Neural Engine and the GPU, in bytes per second: 68 GiB/s.
 ACCELERATOR_BPS = 68 * 2.0**30
-#: Bytes a second that both CPU backends are given.
+#: Bandwidth assumed for both CPU backends, in bytes per second.
 CPU_BPS = 60.845367296e9
 #: `relu` has a bandwidth of its own, the same everywhere.
 RELU_BPS = 100e9
-#: Operations a nanosecond of the older CPU backend.
+#: Operations per nanosecond of the older CPU backend.
 CLASSIC_GOPPS = 656.0
-#: How much faster BNNS counts in all that is computed, not moved.
+#: Speed of BNNS relative to the older CPU backend, for arithmetic, not for bytes moved.
 BNNS_SPEEDUP = 1.1502184867858887
 
 
@@ -49,8 +49,8 @@ class Leaf:
     """A leaf of a decision tree.
 
     Attributes:
-        up_to: Most operations per byte that it holds for.
-        rates: Operations a nanosecond.
+        up_to: The largest number of operations per byte for which it holds.
+        rates: Operations per nanosecond.
     """
 
     up_to: float
@@ -67,9 +67,9 @@ class Era:
         dilated: Rates of dilated convolutions.
         transposed: Rates of transposed convolutions.
         linear: Leaves of `linear`, by operations per byte.
-        addition: Elements of all arguments a nanosecond, for `add`.
-        transposition: Elements of all arguments a nanosecond, for `transpose`.
-        prices_inputs: Whether the conversion of inputs is priced; where it is not it costs nothing.
+        addition: Elements of all arguments per nanosecond, for `add`.
+        transposition: Elements of all arguments per nanosecond, for `transpose`.
+        prices_inputs: Whether the conversion of inputs is priced; otherwise it costs nothing.
     """
 
     name: str
@@ -83,12 +83,12 @@ class Era:
 
 
 def cpu_rates(classic: float) -> dict[Backend, float]:
-    """The rates of both CPU backends from that of the older one, in single precision as Core ML has them."""
+    """The rates of both CPU backends from that of the older one, in single precision as in Core ML."""
     return {"bnns": float(np.float32(classic * BNNS_SPEEDUP)), "classic_cpu": classic}
 
 
 def _rates(ane: float, bnns: float, classic_cpu: float, mps_graph: float) -> Rates:
-    """Rates in the order of the dumps."""
+    """Rates in the order of the published plans."""
     return {"ane": ane, "bnns": bnns, "classic_cpu": classic_cpu, "mps_graph": mps_graph}
 
 
@@ -99,16 +99,16 @@ _ALL = float("inf")
 #: The GPU's leaves, published for the M1 only.
 _GPU_FEW, _GPU_SOME, _GPU_MANY = 114.07001495361328, 737.8605346679688, 1572.246337890625
 
-#: Published for one shape, at 73 operations a byte. That a row of four `linear` at 64 operations a byte, and
-#: of two at 43, goes to the Neural Engine shows that below 64 they cost the CPU at least six times as much
-#: as that leaf says; the convolutions' lowest leaf is in keeping with all of these plans.
+#: Published for one shape, at 73 operations per byte. Four `linear` in sequence at 64 operations per byte,
+#: and two at 43, go to the Neural Engine. So below 64 they cost the CPU at least six times as much as this
+#: leaf gives; the convolutions' lowest leaf is consistent with all of these plans.
 _LINEAR = (
     Leaf(68.3, _rates(471.180908203125, 27.08521270751953, 23.54788589477539, _GPU_FEW)),
     Leaf(_ALL, _rates(10581.5791015625, 335.5166015625, 291.6981506347656, _GPU_SOME)),
 )
 
-#: On the later system a convolution at 31 operations a byte is of the middle leaf, and one at 70.7 must be
-#: of the highest: two of them at the end of a graph stay on the CPU (`pixel_shuffle` in context).
+#: On the later system a convolution at 31 operations per byte has the middle leaf, and one at 70.7 must have
+#: the highest: two of them at the end of a graph stay on the CPU (`pixel_shuffle` in context).
 _MANY_LATER = 46.8
 
 _MACOS_14 = Era(
@@ -139,20 +139,20 @@ _MACOS_27 = Era(
     transposed=_rates(3804.0, 754.4927368164062, 655.9559936523438, _GPU_MANY),
     linear=_LINEAR,
     addition=_rates(17.990264892578125, 10.56109619140625, 9.181818008422852, 10.207612037658691),
-    # Three digits: 3.81 and 3.00 µs for 65,540 elements; the fourth so that a tie of a published plan comes
-    # out.
+    # Three digits: 3.81 and 3.00 µs for 65,540 elements; the fourth is chosen to reproduce a tie of a
+    # published plan.
     transposition=_rates(17.2025, 21.847, 21.847 / BNNS_SPEEDUP, 17.69293785095215),
     prices_inputs=False,
 )
 
-#: From this version of Core ML on, the later figures are used. What lies between is not published.
+#: From this version of Core ML on, the later figures are used. Nothing is published for versions between.
 _CHANGE = (26, 0)
 
 
 def era(os: OSRelease) -> Era:
-    """The rates for a system: of the two that are published, the one on its side of the change to one number.
+    """The rates for a system: those of the published system on the same side of version 26.
 
-    The leaves changed between macOS 14.5 on an M1 and macOS 27 on an M4, while the bandwidths, which are an
-    M1's, did not follow the chip: so the system is taken to decide, not the chip.
+    The leaves changed between macOS 14.5 on an M1 and macOS 27 on an M4, while the bandwidths stayed those of
+    an M1. So the rates are assumed to depend on the system, not on the chip.
     """
     return _MACOS_27 if os.core_ml >= _CHANGE else _MACOS_14

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.unary_function import unary
 from coremlscope.formats.neuralnetwork.weights import weight_values
 from coremlscope.ir import Array

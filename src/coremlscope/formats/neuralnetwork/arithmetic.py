@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translate, Translation
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translate, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.ir import Constant
 from coremlscope.schema import Message

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from coremlscope.formats.neuralnetwork.arithmetic import in_one_layout
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translate, Translation
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translate, Translation
 
 __all__ = ["LAYERS"]
 

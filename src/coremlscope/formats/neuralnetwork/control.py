@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.ir import Graph, TensorType
 from coremlscope.ops.bind import join
 from coremlscope.ops.view import BoundValue

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translate, Translation
 from coremlscope.formats.neuralnetwork.shaping import shape_of
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translate, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.ir import Array
 from coremlscope.schema import Message

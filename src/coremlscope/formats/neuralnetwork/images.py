@@ -8,8 +8,8 @@ from typing import Any
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate, Given
 from coremlscope.formats.neuralnetwork.convolution import flat_padding, sizes
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.rank_5 import fold
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 
 __all__ = ["LAYERS"]
 

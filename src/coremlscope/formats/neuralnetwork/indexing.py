@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translate, Translation
 from coremlscope.formats.neuralnetwork.shaping import at_least_rank_1
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translate, Translation
 
 __all__ = ["LAYERS"]
 

@@ -23,7 +23,7 @@ from coremlscope.formats.neuralnetwork import (
     shaping,
     slicing_nd,
 )
-from coremlscope.formats.neuralnetwork.layer import LayerSpec
+from coremlscope.formats.neuralnetwork.translation import LayerSpec
 
 __all__ = ["LAYERS"]
 

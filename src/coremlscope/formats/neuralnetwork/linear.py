@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.ir import Constant
 

@@ -14,9 +14,9 @@ from coremlscope.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork.builder import FLOAT, OPSET, Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.control import walk, written
 from coremlscope.formats.neuralnetwork.custom import custom_layer, why_not_run
-from coremlscope.formats.neuralnetwork.layer import Translation
 from coremlscope.formats.neuralnetwork.layers import LAYERS
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
+from coremlscope.formats.neuralnetwork.translation import Translation
 from coremlscope.ir import (
     ArrayFeature,
     DType,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import is_empty, read_weights
 from coremlscope.ir import Constant
 from coremlscope.schema import Message

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate, Given
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.ir import Array, Constant, DType, TensorType
 from coremlscope.schema import Message

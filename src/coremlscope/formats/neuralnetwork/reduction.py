@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from coremlscope.formats.neuralnetwork.builder import Blob
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translate, Translation
 from coremlscope.formats.neuralnetwork.shaping import at_least_rank_1
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translate, Translation
 
 __all__ = ["LAYERS"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 
 __all__ = ["LAYERS", "at_least_rank_1", "shape_of"]
 

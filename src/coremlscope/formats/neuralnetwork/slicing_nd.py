@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.formats.neuralnetwork.layer import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.shaping import at_least_rank_1
+from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 
 __all__ = ["LAYERS"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder
-from coremlscope.formats.neuralnetwork.layer import Translation
+from coremlscope.formats.neuralnetwork.translation import Translation
 from coremlscope.schema import Message
 
 __all__ = ["unary"]

@@ -1,10 +1,9 @@
-"""The tables of rules, joined."""
+"""All tables of rules, joined."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coremlscope.placement.rule import GraphRule, Rule
 from coremlscope.placement.rules import cpu, gpu
 from coremlscope.placement.rules.model import program as model_rules
 from coremlscope.placement.rules.model import weights as weight_rules
@@ -16,6 +15,7 @@ from coremlscope.placement.rules.neural_engine import shapes as neural_engine_sh
 from coremlscope.placement.rules.neural_engine import tensors as neural_engine_tensors
 from coremlscope.placement.rules.neural_engine import types as neural_engine_types
 from coremlscope.placement.rules.neural_engine import windows as neural_engine_windows
+from coremlscope.placement.rules.rule import GraphRule, Rule
 
 __all__ = ["GRAPH_RULES", "RULES", "join_rules"]
 
@@ -24,7 +24,7 @@ def join_rules(*families: Iterable[Rule | GraphRule]) -> tuple[Rule | GraphRule,
     """All rules of several tables, in order.
 
     Raises:
-        ValueError: Two rules have one id.
+        ValueError: Two rules have the same id.
     """
     joined = tuple(rule for family in families for rule in family)
     seen: set[str] = set()

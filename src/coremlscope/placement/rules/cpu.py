@@ -1,4 +1,4 @@
-"""CPU: it runs every operation of Core ML."""
+"""CPU: runs every operation of Core ML."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from coremlscope.ops import OPS
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import BUFFERS
 from coremlscope.placement.publications import M1_PLAN, M4_PLANS
-from coremlscope.placement.rule import EVERY_OP, Example, Rule, RuleContext, fp16, int32
+from coremlscope.placement.rules.rule import EVERY_OP, Example, Rule, RuleContext, fp16, int32
 
 __all__ = ["RULES"]
 

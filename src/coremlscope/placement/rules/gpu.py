@@ -1,4 +1,4 @@
-"""GPU: what it runs and what it does not."""
+"""GPU: what it runs and what it does not run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import BUFFERS, always
 from coremlscope.placement.publications import APPLE_LLAMA, FLUID_AUDIO, GUIDE_OPS, M1_PLAN, M4_PLANS
-from coremlscope.placement.rule import Example, Rule, RuleContext, Scope, boolean, fp16, int32, weight
 from coremlscope.placement.rules.neural_engine.runs import LAYERS, MOVEMENTS, NATIVE, OTHER_LAYERS
+from coremlscope.placement.rules.rule import Example, Rule, RuleContext, Scope, boolean, fp16, int32, weight
 
 __all__ = ["RULES"]
 
@@ -30,11 +30,11 @@ _KINDS = (
     | Trait.RANDOM
     | Trait.RECURRENCE
 )
-#: MPSGraph has them; published plans do not.
+#: MPSGraph supports them; they do not occur in published plans.
 _NATIVE = NATIVE | {"logical_or", "logical_xor", "shape"}
-#: What published plans show not to run, in some forms or in all.
+#: Published plans show that the GPU does not run them in some or all forms.
 _REJECTED = frozenset({"crop_resize", "sliding_windows", "affine", "resize"})
-#: Nothing was published of these on the GPU.
+#: Nothing was published about these on the GPU.
 _UNPUBLISHED = frozenset({"reverse_sequence"})
 
 
@@ -67,7 +67,7 @@ RULES: tuple[Rule, ...] = (
         ops=tuple(sorted(_NATIVE)),
         when=always,
         effect="runs",
-        message="MPSGraph, the GPU's backend, has what this needs; no plan with it was published",
+        message="MPSGraph, the GPU's backend, supports this operation; no plan with it was published",
         source="Apple's documentation of MPSGraph",
         confidence="static analysis",
         applies_to=(
@@ -175,7 +175,7 @@ RULES: tuple[Rule, ...] = (
         unit=GPU,
         ops=("resize",),
         when=_shrinks,
-        message="the GPU does not make tensors smaller with the operation resize",
+        message="the GPU does not downscale with the operation resize",
         fix="use resize_bilinear or resize_nearest_neighbor (opsets up to iOS 17), or an average pooling",
         source=M4_PLANS,
         confidence="measured",

@@ -1,4 +1,4 @@
-"""Rules that show in a whole function only: limits of the model, and what an operation is fed with."""
+"""Rules about whole functions: limits of the model, and where an operation's inputs come from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coremlscope.ir import DType, TensorType, Value
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.placement.publications import ANE_BOOK, ANEMLL, APPLE_FAQ, APPLE_SIZES, COREML_LLM, MOBIUS
-from coremlscope.placement.rule import (
+from coremlscope.placement.rules.rule import (
     EVERY_OP,
     Example,
     GraphContext,
@@ -31,12 +31,12 @@ _MOST_STATES = 2
 
 
 def _first(context: GraphContext, detail: str) -> Mapping[str, str]:
-    """What concerns the whole function is said of its first operation."""
+    """Reports what concerns the whole function at its first operation."""
     return {context.ops[0][0]: detail} if context.ops else {}
 
 
 def _runs_elsewhere(context: GraphContext) -> Mapping[str, str]:
-    """Operations that take a mask from an operation that the unit does not run."""
+    """Operations with a mask from an operation that the unit does not run."""
     makers = {value.name: id_ for id_, view in context.ops for value in view.op.outputs}
     lost = {id_ for id_, by_unit in context.verdicts.items() if by_unit[NEURAL_ENGINE].supported != "yes"}
     rejected = {

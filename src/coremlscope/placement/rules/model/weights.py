@@ -1,4 +1,4 @@
-"""Neural Engine: how weights are compressed. These rules look at the operation that unpacks a weight."""
+"""Neural Engine: compressed weights. These rules examine the operation that unpacks a weight."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.placement.publications import ANE_BOOK, APPLE_MODELS, APPLE_QUANTIZATION, COMPILER_TEXTS
-from coremlscope.placement.rule import Example, GraphContext, GraphExample, GraphRule, Result, fp16, weight
+from coremlscope.placement.rules.rule import (
+    Example,
+    GraphContext,
+    GraphExample,
+    GraphRule,
+    Result,
+    fp16,
+    weight,
+)
 
 __all__ = ["GRAPH_RULES"]
 
-#: The parameter that holds the weight of operations with a trait.
+#: The parameter that holds the weight, by trait.
 _WEIGHTS = {
     Trait.CONVOLUTION: "weight",
     Trait.LINEAR: "weight",
@@ -26,7 +34,7 @@ _WEIGHTED = Trait.CONVOLUTION | Trait.LINEAR | Trait.MATRIX_PRODUCT
 
 
 def _packed(context: GraphContext, *kinds: str) -> Iterator[tuple[str, OpView, OpView]]:
-    """Operations whose weight an operation of one of these kinds unpacks: id, operation, what unpacks."""
+    """Operations whose weight is unpacked by an operation of one of these types: id, operation, unpacking."""
     for id_, view in context.ops:
         traits = traits_of(view.op.type)
         parameter = next((name for trait, name in _WEIGHTS.items() if trait in traits), "")
@@ -44,7 +52,7 @@ def _given(view: OpView, name: str) -> Constant | None:
 
 
 def _blocks(maker: OpView) -> str:
-    """How a blockwise scale lies over the weight: ``64x2``; empty where it is one per output or tensor."""
+    """The shape of a blockwise scale: ``64x2``; empty where there is one scale per output or tensor."""
     given = _given(maker, "scale")
     shape = maker.output_type().shape or ()
     scale = given.type.shape if given is not None and isinstance(given.type, TensorType) else None
@@ -157,7 +165,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         unit=NEURAL_ENGINE,
         find=_shifted,
         effect="advises",
-        message="int8 weights with a zero point are slower on the Neural Engine, and refused in some forms",
+        message="int8 weights with a zero point are slower on the Neural Engine, and rejected in some forms",
         fix="quantize with mode='linear_symmetric'",
         source=f"sbryngelson/ane-guide, chapter 7; {COMPILER_TEXTS}",
         confidence="static analysis",

@@ -11,7 +11,7 @@ from coremlscope.ops import OPS
 from coremlscope.ops.traits import Trait
 from coremlscope.placement.forms import always
 from coremlscope.placement.publications import APPLE_KERNELS, COREML_LLM, GUIDE_OPS, HOLLANCE, M4_PLANS
-from coremlscope.placement.rule import Example, Rule, fp16, int32, tensor
+from coremlscope.placement.rules.rule import Example, Rule, fp16, int32, tensor
 from coremlscope.placement.verdict import Confidence
 
 __all__ = ["ABSENT", "RULES"]
@@ -23,7 +23,7 @@ _IMAGE = {"x": fp16(1, 64, 32, 32)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Absent:
-    """An operation that the unit lacks: its name, what to do, an example, and how it is known."""
+    """An operation that the unit does not have: its name, what to do, an example, the source."""
 
     op: str
     fix: str
@@ -182,7 +182,7 @@ _TABLE: tuple[_Absent, ...] = (
             arguments={"loop_vars": (fp16(1, 8),)} if op == "while_loop" else {"pred": tensor(DType.BOOL)},
             outputs=(fp16(1, 8),),
             source=f"apple/coremltools issue 2004; {GUIDE_OPS}",
-            why="it has no control flow; a loop can keep the rest of the network off it, too",
+            why="it has no control flow; a loop can keep the rest of the network off it as well",
         )
         for op in _all(Trait.CONTROL_FLOW)
     ),
@@ -251,7 +251,7 @@ def _rule(row: _Absent) -> Rule:
     )
 
 
-#: The operations, for rules about all that have some trait.
+#: The operations, to be excluded from rules about traits.
 ABSENT: frozenset[str] = frozenset(row.op for row in _TABLE)
 
 RULES: tuple[Rule, ...] = tuple(map(_rule, _TABLE))

@@ -1,4 +1,4 @@
-"""Neural Engine: what runs, but slowly, inexactly or at a risk. Said to people; it changes no placement."""
+"""Neural Engine: what runs, but slowly, inexactly or with a risk. Advice has no effect on the placement."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from coremlscope.placement.publications import (
     GUIDE_PITFALLS,
     M4_PLANS,
 )
-from coremlscope.placement.rule import EVERY_OP, Example, Rule, RuleContext, Scope, fp16, weight
+from coremlscope.placement.rules.rule import EVERY_OP, Example, Rule, RuleContext, Scope, fp16, weight
 
 __all__ = ["RULES"]
 
 _X = fp16(1, 64, 32, 32)
 _on_m1 = partial(Example, chip="m1", os="14.5")
-#: What one operand may take of the unit's own memory (published as 2 MB).
+#: The largest operand that fits the unit's own memory (published as 2 MB).
 _WORKING_SET = 2 * 2**20
 #: The last axis of a tensor in memory is padded to this many bytes.
 _ROW_BYTES = 64
-#: Constants up to this size are looked through for infinities.
+#: Constants up to this size are searched for infinities.
 _SMALL = 4096
 _NATIVE_FACTORS = (2, 3)
 _CORES_OF_M1 = 4
@@ -59,7 +59,7 @@ def _slow_to_compile(view: OpView, context: RuleContext) -> str:
 
 
 def _rest(number: int) -> int:
-    """What remains once the native factors are taken out."""
+    """What remains after division by the native factors."""
     for factor in _NATIVE_FACTORS:
         while number > 1 and number % factor == 0:
             number //= factor
@@ -122,7 +122,7 @@ def _is_infinite(constant: Constant | None) -> bool:
 
 def _minus_infinity(view: OpView, context: RuleContext) -> str:
     names = [name for name, given in view.inputs.items() if any(_is_infinite(b.constant) for b in given)]
-    return f"{join_words(names)} holds it" if names else ""
+    return f"{join_words(names)} contains it" if names else ""
 
 
 def _late_slice(view: OpView, context: RuleContext) -> str:
@@ -194,7 +194,7 @@ RULES: tuple[Rule, ...] = (
         id="ne-slow-stride",
         ops=("conv", "conv_transpose"),
         when=_odd_stride,
-        message="strides with a prime factor above 3 are taken apart: {detail}",
+        message="strides with a prime factor above 3 are decomposed: {detail}",
         fix="use strides of 2, 3, 4, 6, 8, 9, 12 or 16, the same along both axes",
         source=APPLE_MODELS,
         confidence="documented",
@@ -231,7 +231,7 @@ RULES: tuple[Rule, ...] = (
         id="ne-risk-dynamic-weights",
         ops=("conv",),
         when=_moving_weight,
-        message="convolutions by computed weights crashed the compiler with batches above 1",
+        message="convolutions with computed weights crashed the compiler for batches above 1",
         fix="use a batch of 1, or write it as a matmul",
         source=GUIDE_PITFALLS,
         confidence="measured",
@@ -292,7 +292,7 @@ RULES: tuple[Rule, ...] = (
         id="ne-slow-rank-5",
         ops=EVERY_OP,
         when=_rank_five,
-        message="tensors of rank 5 cost copies and are refused by the compiler in some graphs: {detail}",
+        message="tensors of rank 5 cost copies, and the compiler rejects them in some graphs: {detail}",
         fix="fold them to rank 4",
         source="FluidInference/mobius: candidates for the Neural Engine; FluidInference/FluidAudio",
         confidence="measured",
@@ -313,7 +313,7 @@ RULES: tuple[Rule, ...] = (
         id="ne-slow-single-row",
         ops=("matmul", "linear"),
         when=_single_row,
-        message="products with a single row are bound by memory (about 6 GFLOP/s on M1)",
+        message="products with a single row are limited by memory (about 6 GFLOP/s on M1)",
         fix="compute several tokens at once, or leave decoding to the GPU",
         source="sbryngelson/ane-guide, chapter 11",
         confidence="measured",
@@ -340,7 +340,7 @@ RULES: tuple[Rule, ...] = (
         id="ne-slow-long-reduction",
         ops=("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_sum_square", "reduce_l2_norm"),
         when=_long_reduction,
-        message="reductions of long axes take the way over a transpose: {detail}",
+        message="reductions of long axes need a transpose: {detail}",
         fix="reduce in two steps, or multiply by a matrix of ones",
         source=f"{GUIDE_OPS}; {GUIDE_GATES}",
         confidence="static analysis",
@@ -354,7 +354,7 @@ RULES: tuple[Rule, ...] = (
         id="ne-slow-square-sum-on-m1",
         ops=("reduce_sum_square",),
         when=always,
-        message="this Neural Engine squares and sums in two steps, rounding to float16 between",
+        message="this Neural Engine squares and sums in two steps and rounds to float16 in between",
         fix="",
         source=GUIDE_OPS,
         confidence="measured",
@@ -365,7 +365,7 @@ RULES: tuple[Rule, ...] = (
         id="ne-exact-minus-infinity",
         ops=EVERY_OP,
         when=_minus_infinity,
-        message="the Neural Engine does not compute with -inf as IEEE says: {detail}",
+        message="the Neural Engine does not follow IEEE 754 for -inf: {detail}",
         fix="use -10000 or -40000 in masks",
         source=APPLE_MODELS,
         confidence="documented",
@@ -389,7 +389,7 @@ RULES: tuple[Rule, ...] = (
         id="ne-risk-pad-value",
         ops=("pad",),
         when=_nonzero_pad,
-        message="compilers of older systems refuse to pad with values other than 0",
+        message="compilers of older systems reject padding with values other than 0",
         fix="pad with zeros and add a mask",
         source="751K/Apple-Neural-Engine-Microarchitecture-Study-M6: texts of the compiler",
         confidence="static analysis",

@@ -1,4 +1,4 @@
-"""Neural Engine: what older generations and systems lack."""
+"""Neural Engine: what older generations and systems do not support."""
 
 from __future__ import annotations
 
@@ -17,7 +17,16 @@ from coremlscope.placement.publications import (
     M4_PLANS,
     MOBIUS,
 )
-from coremlscope.placement.rule import Example, ProgramFacts, Rule, RuleContext, Scope, fp16, tensor, weight
+from coremlscope.placement.rules.rule import (
+    Example,
+    ProgramFacts,
+    Rule,
+    RuleContext,
+    Scope,
+    fp16,
+    tensor,
+    weight,
+)
 
 __all__ = ["RULES"]
 
@@ -56,7 +65,7 @@ def _depth(view: OpView, context: RuleContext) -> str:
 
 def _broadcasts_depth(view: OpView, context: RuleContext) -> bool:
     x, y = view.shape("x"), view.shape("y")
-    # A single number is no broadcast along an axis: PoolFormer subtracts its mean so, and its published
+    # A single number does not count as a broadcast: PoolFormer subtracts its mean this way, and its published
     # latencies on A14 are those of the Neural Engine.
     single = 1 in (view.type("x").elements, view.type("y").elements)
     return len(x) == len(y) == 5 and x[2] != y[2] and not single
@@ -150,7 +159,7 @@ RULES: tuple[Rule, ...] = (
         when=_gathers_batches,
         message="this Neural Engine gathers from a batch of 1 only: {detail}",
         core_ml="Cannot decompose layer on this architecture",
-        fix="use slice_by_index with constants, or gather before the batch is made",
+        fix="use slice_by_index with constants, or gather before batching",
         source=GUIDE_LIMITS,
         confidence="measured",
         scope=_UP_TO_M1,
@@ -215,7 +224,7 @@ RULES: tuple[Rule, ...] = (
         ops=("layer_norm",),
         when=lambda view, context: "enumerated" in context.facts.flexible_inputs.values(),
         message="layer_norm did not run on the Neural Engine in models with enumerated input shapes",
-        fix="convert with fixed shapes, or write the normalisation as mean, difference and rsqrt",
+        fix="convert with fixed shapes, or write the normalization as mean, difference and rsqrt",
         source="apple/coremltools issue 1909 (macOS 13 and 14)",
         confidence="measured",
         scope=Scope(since=(16, 0), before=(18, 0)),
@@ -242,8 +251,8 @@ RULES: tuple[Rule, ...] = (
         when=lambda view, context: (
             max(view.real("scale_factor_height", 1.0), view.real("scale_factor_width", 1.0)) > 2
         ),
-        message="the Neural Engine of A12 enlarges by a factor of 2 at most",
-        fix="enlarge by 2 twice",
+        message="the Neural Engine of A12 upsamples by a factor of 2 at most",
+        fix="upsample by 2 twice",
         source=HOLLANCE,
         confidence="anecdotal",
         scope=_UP_TO_A12,

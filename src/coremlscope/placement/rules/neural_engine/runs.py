@@ -16,12 +16,22 @@ from coremlscope.placement.publications import (
     M1_PLAN,
     M4_PLANS,
 )
-from coremlscope.placement.rule import Example, Rule, RuleContext, Scope, boolean, fp16, int32, tensor, weight
 from coremlscope.placement.rules.neural_engine.absent import ABSENT
+from coremlscope.placement.rules.rule import (
+    Example,
+    Rule,
+    RuleContext,
+    Scope,
+    boolean,
+    fp16,
+    int32,
+    tensor,
+    weight,
+)
 
 __all__ = ["LAYERS", "MOVEMENTS", "NATIVE", "OTHER_LAYERS", "RULES"]
 
-#: Sums of products, poolings and norms.
+#: Layers: sums of products, poolings and normalizations.
 LAYERS = (
     Trait.CONVOLUTION
     | Trait.LINEAR
@@ -33,9 +43,9 @@ LAYERS = (
     | Trait.MAP_NORMALIZATION
     | Trait.VECTOR_NORMALIZATION
 )
-#: `einsum` has rules of its own; of `conv_quantized` nothing was published.
+#: `einsum` has rules of its own; nothing was published about `conv_quantized`.
 OTHER_LAYERS = frozenset({"einsum", "conv_quantized"})
-#: What moves elements without computing. Resizing computes, but counts as a movement in published lists.
+#: Operations that move elements, and resizing, which published lists group with them.
 MOVEMENTS = (
     Trait.RESHAPE
     | Trait.TRANSPOSITION
@@ -50,7 +60,7 @@ MOVEMENTS = (
 _SINCE_M1 = Scope(neural_engine=(13, None))
 _MEASURED = f"{M4_PLANS}; {GUIDE_OPS}"
 
-#: In the compiler's lists; published plans do not have them.
+#: The compiler's lists have them; they do not occur in published plans.
 _NATIVE = """
     clamped_relu scaled_tanh softplus_parametric threshold reshape_like flatten2d identity fill fill_like
     crop logical_not
@@ -84,7 +94,7 @@ RULES: tuple[Rule, ...] = (
         but=ABSENT | NATIVE,
         when=computes,
         effect="runs",
-        message="the Neural Engine runs element-wise arithmetic and comparisons",
+        message="the Neural Engine runs elementwise arithmetic and comparisons",
         source=_MEASURED,
         confidence="measured",
         scope=_SINCE_M1,
@@ -119,7 +129,7 @@ RULES: tuple[Rule, ...] = (
         but=OTHER_LAYERS,
         when=computes,
         effect="runs",
-        message="the Neural Engine runs convolutions, products of matrices, poolings and norms",
+        message="the Neural Engine runs convolutions, matrix products, poolings and normalizations",
         source=f"{_MEASURED}; {M1_PLAN}",
         confidence="measured",
         scope=_SINCE_M1,
@@ -137,7 +147,7 @@ RULES: tuple[Rule, ...] = (
         but=ABSENT,
         when=computes,
         effect="runs",
-        message="the Neural Engine runs reductions (but products) and top-k",
+        message="the Neural Engine runs reductions (except products) and top-k",
         source=_MEASURED,
         confidence="measured",
         scope=_SINCE_M1,
@@ -154,7 +164,7 @@ RULES: tuple[Rule, ...] = (
         but=ABSENT | NATIVE,
         when=computes,
         effect="runs",
-        message="the Neural Engine runs what moves, pads, cuts, joins and resizes tensors",
+        message="the Neural Engine runs operations that move, pad, split, join and resize tensors",
         source=_MEASURED,
         confidence="measured",
         scope=_SINCE_M1,
@@ -238,7 +248,7 @@ RULES: tuple[Rule, ...] = (
         ops=(Trait.ARG_REDUCTION,),
         when=_unsigned_place,
         effect="runs",
-        message="the Neural Engine's compiler has an arg-max; of 16-bit results no plan was published",
+        message="the Neural Engine's compiler has an arg-max; no plan with 16-bit results was published",
         source=GUIDE_OPS,
         confidence="static analysis",
         scope=_SINCE_M1,
@@ -270,7 +280,7 @@ RULES: tuple[Rule, ...] = (
         ops=tuple(_EARLY.split()),
         when=computes,
         effect="runs",
-        message="the Neural Engines of A12 and A13 run what convolutional networks are made of",
+        message="the Neural Engines of A12 and A13 run the operations of convolutional networks",
         source=HOLLANCE,
         confidence="anecdotal",
         scope=Scope(neural_engine=(None, 12)),

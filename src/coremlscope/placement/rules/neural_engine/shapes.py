@@ -14,7 +14,7 @@ from coremlscope.placement.publications import (
     M4_PLANS,
     MOBIUS,
 )
-from coremlscope.placement.rule import EVERY_OP, Example, Rule, RuleContext, Scope, fp16, int32, weight
+from coremlscope.placement.rules.rule import EVERY_OP, Example, Rule, RuleContext, Scope, fp16, int32, weight
 
 __all__ = ["RULES"]
 
@@ -23,7 +23,7 @@ _WIDEST = 65536
 #: Of depth, height and width up to the generation of M3.
 _WIDEST_BEFORE = 16384
 _LARGEST_BATCH_BEFORE = 4096
-#: From here on flexible programs were seen to run on the Neural Engine.
+#: From this version on, flexible programs were observed to run on the Neural Engine.
 _FLEXIBLE = (26, 0)
 
 
@@ -35,7 +35,7 @@ def _rank(view: OpView, context: RuleContext) -> str:
 
 
 def _beyond(view: OpView, limits: dict[str, int]) -> str:
-    """The first extent beyond its limit: ``result is 1x1x65537x1, its H may be 65536``."""
+    """The first extent above its limit, as text."""
     for name, type_ in run_time_tensors(view, indices=False):
         for axis, size in lanes(type_).items():
             if size > limits[axis]:

@@ -1,4 +1,4 @@
-"""Neural Engine: gathers, slices and what else moves data; products of matrices; norms."""
+"""Neural Engine: gathers, slices and other data movement; matrix products; attention."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import always, extents, is_fixed
 from coremlscope.placement.publications import COMPILER_TEXTS, GUIDE_LIMITS, GUIDE_OPS, M4_PLANS, MOBIUS
-from coremlscope.placement.rule import Example, Rule, RuleContext, Scope, fp16, int32, tensor, weight
+from coremlscope.placement.rules.rule import Example, Rule, RuleContext, Scope, fp16, int32, tensor, weight
 
 __all__ = ["RULES"]
 
@@ -107,7 +107,7 @@ RULES: tuple[Rule, ...] = (
         unit=NEURAL_ENGINE,
         ops=("slice_by_index", "slice_by_size"),
         when=_moving_slice,
-        message="a slice whose place is only known at run time does not run on the Neural Engine: {detail}",
+        message="a slice at a position only known at run time does not run on the Neural Engine: {detail}",
         core_ml='Op is connected to an invalid live-in "begin": Unsupported tensor data type: int32',
         fix="slice with constants, or multiply by a one-hot mask that is passed in",
         source=M4_PLANS,
@@ -135,7 +135,7 @@ RULES: tuple[Rule, ...] = (
         ops=(Trait.ARG_REDUCTION,),
         when=_long_search,
         message="arg-max and arg-min on the Neural Engine search 2048 elements at most: {detail}",
-        fix="search in parts and compare their best, or search in the app",
+        fix="search parts and compare the results, or search in the app",
         source=GUIDE_LIMITS,
         confidence="measured",
         applies_to=(Example("reduce_argmax", {"x": fp16(1, 4096), "axis": 1}),),

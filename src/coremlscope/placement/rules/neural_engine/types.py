@@ -8,7 +8,7 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import BUFFERS, describe, run_time_inputs, run_time_tensors
 from coremlscope.placement.publications import ANEMLL, GUIDE_OPS, M1_PLAN, M4_PLANS, MOBIUS
-from coremlscope.placement.rule import (
+from coremlscope.placement.rules.rule import (
     EVERY_OP,
     Example,
     Rule,
@@ -32,13 +32,13 @@ _FP32_FIX = (
     " np.float16 (minimum_deployment_target iOS16 or later)"
 )
 _FP32_SOURCE = f"{M1_PLAN}; {MOBIUS} (M2, macOS 26.5)"
-#: From this version on the compiler takes fp32 tensors.
+#: From this version on the compiler accepts fp32 tensors.
 _FP32_TAKEN = (27, 0)
 
 
 def _integers(view: OpView, context: RuleContext) -> str:
     if view.op.type in BUFFERS and any(t.dtype not in _INTEGERS for _, t in run_time_tensors(view)):
-        # One conversion stands for all inputs; published plans let it run where one of them is of floats.
+        # One conversion stands for all inputs; in published plans it runs where one of them holds floats.
         return ""
     return describe(run_time_tensors(view, indices=False), _INTEGERS)
 
@@ -97,7 +97,7 @@ RULES: tuple[Rule, ...] = (
         unit=NEURAL_ENGINE,
         ops=(Trait.ARG_REDUCTION,),
         when=_argument_place,
-        message="an arg-max or arg-min that gives int32 does not run on the Neural Engine",
+        message="an arg-max or arg-min with int32 results does not run on the Neural Engine",
         core_ml="Output type int32 is not supported.",
         fix="return the scores and take the arg-max in the app, or compare the scores with their reduce_max",
         source=M4_PLANS,
@@ -116,7 +116,7 @@ RULES: tuple[Rule, ...] = (
         unit=NEURAL_ENGINE,
         ops=EVERY_OP,
         when=_fp32_result,
-        message="the Neural Engine computes in float16, and this operation gives float32",
+        message="the Neural Engine computes in float16, and the result of this operation is float32",
         core_ml="Invalid output tensor format: fp32",
         fix=_FP32_FIX,
         source=_FP32_SOURCE,
@@ -153,7 +153,7 @@ RULES: tuple[Rule, ...] = (
         unit=NEURAL_ENGINE,
         ops=BUFFERS,
         when=_fp32_buffer,
-        message="the Neural Engine does not take a float32 input or output of the model",
+        message="the Neural Engine does not support float32 inputs or outputs of the model",
         core_ml="Unsupported tensor format: fp32.",
         fix="declare the model's inputs and outputs as np.float16, or pass images with scale and bias",
         source=M1_PLAN,

@@ -17,7 +17,7 @@ from coremlscope.placement.publications import (
     M4_PLANS,
     MOBIUS,
 )
-from coremlscope.placement.rule import Example, Rule, RuleContext, Scope, fp16, weight
+from coremlscope.placement.rules.rule import Example, Rule, RuleContext, Scope, fp16, weight
 
 __all__ = ["RULES"]
 
@@ -61,7 +61,7 @@ def _deep(view: OpView, context: RuleContext) -> str:
 
 
 def _unfolded(view: OpView, context: RuleContext) -> str:
-    """A dilated kernel makes the compiler spread the row out: (width + padding) x dilation."""
+    """For a dilated kernel the compiler expands the row to (width + padding) x dilation."""
     sizes, shape = kernel(view), view.shape("x")
     window = Window.of(view, sizes)
     dilation, width = window.dilations[-1], shape[-1]
@@ -69,7 +69,7 @@ def _unfolded(view: OpView, context: RuleContext) -> str:
     if dilation == 1 or width is None or padding is None:
         return ""
     spread = (width + max(padding) // dilation) * dilation
-    return f"{width} elements spread to {spread}, and 16384 is the limit" if width <= 16384 < spread else ""
+    return f"{width} elements expand to {spread}, and 16384 is the limit" if width <= 16384 < spread else ""
 
 
 def _long_depthwise(view: OpView, context: RuleContext) -> str:
@@ -207,8 +207,8 @@ RULES: tuple[Rule, ...] = (
         ops=("conv",),
         when=_unfolded,
         effect="fails",
-        message="a dilated convolution over so wide a tensor makes the compiler fail, and the whole function"
-        " leaves the Neural Engine: {detail}",
+        message="a dilated convolution over such a wide tensor makes the compiler fail, and the whole"
+        " function leaves the Neural Engine: {detail}",
         core_ml="Tensor dimensions N1D1C27H1W16386 are not within supported range",
         fix="work in chunks of the long axis, so that (width + padding) x dilation stays within 16384",
         source=f"{MOBIUS} (M2, macOS 26.5)",
@@ -313,7 +313,7 @@ RULES: tuple[Rule, ...] = (
         unit=NEURAL_ENGINE,
         ops=("max_pool", "avg_pool"),
         when=_old_pool,
-        message="up to iOS 14 the Neural Engine pooled windows up to 13 by strides up to 2: {detail}",
+        message="up to iOS 14 the Neural Engine pooled windows up to 13 with strides up to 2: {detail}",
         fix="chain smaller windows, and use strides of 2",
         source=HOLLANCE,
         confidence="anecdotal",

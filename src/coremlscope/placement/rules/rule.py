@@ -1,9 +1,9 @@
-"""What a rule of placement is, and how rules become verdicts.
+"""What a placement rule is.
 
 How to write a rule
 -------------------
-Rules are rows of plain tuples, `RULES` in each module of `placement/` that is named after a unit
-(`neural_engine_*.py`, `gpu.py`, `cpu.py`); `placement/rules.py` joins them. A row is a `Rule`:
+Rules are rows of plain tuples: `RULES` in the modules of `placement/rules/`, whose `__init__` joins them. A
+row is a `Rule`:
 
     Rule(
         id="ne-conv-kernel-width",
@@ -22,25 +22,24 @@ Rules are rows of plain tuples, `RULES` in each module of `placement/` that is n
     )
 
 * `id`: kebab case, beginning with `ne-`, `gpu-` or `cpu-`. It never changes: people filter by it.
-* `when(view, context)` sees a bound operation. It returns False or "", True, or a short text with the
-  operation's numbers, which takes the place of `{detail}` in the message. An argument that is
-  absent, or only known at run time, raises CannotInfer or CannotLower in `OpView`'s accessors: a rule that
-  lets it through does *not* apply. A rule about such an argument asks `view.has(name)`,
-  or `view.is_known(name)`.
-* What a unit runs at all is said by rules with the effect `runs`. An operation that no rule says is run or
-  rejected is `unknown` on that unit.
-* `ops` names traits where the fact is about what operations are: a new operation with such a trait is then
-  taken to behave alike. It names operations where the fact was published of these very ones.
-* Any rule that rejects defeats `runs`. A rule that `confirms` (this very form was seen to run) defeats
-  rejections that are known less well. Rejections of equal or better confidence stand.
-* The operations that rules see are those of Core ML's own rewriting of the program, with its casts
+* `when(view, context)` examines a bound operation. It returns False or "", True, or a short text with the
+  operation's numbers, which replaces `{detail}` in the message. An argument that is absent, or only known at
+  run time, raises CannotInfer or CannotLower in `OpView`'s accessors. If the rule does not catch them, it
+  does *not* apply. A rule about such an argument tests `view.has(name)` or `view.is_known(name)`.
+* Rules with the effect `runs` define what a unit runs at all. An operation without such a rule and without a
+  rejection is `unknown` on that unit.
+* `ops` holds traits where the fact is about a kind of operation: it then includes new operations with that
+  trait. It holds names where the fact was published about those very operations.
+* A rejection overrides `runs`. A rule that `confirms` (this very form was observed to run) overrides
+  rejections of lower confidence, but not those of equal or higher confidence.
+* Rules see the operations of Core ML's own rewriting of the program, with its casts
   (`placement/coreml_view.py`); `context.inserted` is True for those that are not in the file.
 * `applies_to` holds examples for which `when` holds, `negative_examples` those for which it does not, on the
   chip and system that each example names. A test runs them all, and `coremlscope rules RULE` shows them.
 
-What no single operation shows is a `GraphRule`: limits of a whole function, flexible inputs, inputs that come
-from an operation which the unit does not run ("Unable to resolve operation input"). Its `find` sees the whole
-function with the verdicts that the rules above gave, and returns the operations it hits.
+A `GraphRule` is about more than a single operation: limits of a whole function, flexible inputs, inputs from
+an operation that the unit does not run ("Unable to resolve operation input"). Its `find` examines the whole
+function with the verdicts of the rules above, and returns the operations to which the rule applies.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ __all__ = [
     "weight",
 ]
 
-#: What a rule may apply to: operations as Apple spells them, and all operations that have one of some traits.
+#: The operations that a rule may apply to: names as Apple spells them, and traits.
 Selection = tuple[str | Trait, ...]
 
 #: In `Rule.ops`: the rule may apply to any operation.
@@ -90,7 +89,7 @@ EVERY_OP = ("*",)
 
 
 def selects(selection: Selection, op: str) -> bool:
-    """True where a rule about these operations may apply to the one of this name."""
+    """True where the selection includes the operation of this name."""
     if selection == EVERY_OP or op in selection:
         return True
     traits = traits_of(op)
@@ -102,9 +101,9 @@ class Scope:
     """Where a rule holds. The empty scope is everywhere.
 
     Attributes:
-        chips: Ids (`m1-max`) or families (`m1`, which takes in its Pro, Max and Ultra).
+        chips: Ids (`m1-max`) or families (`m1`, which includes Pro, Max and Ultra).
         neural_engine: First and last generation of the Neural Engine (13 for A14 and M1; see `Chip`).
-        since: The first version of Core ML on iOS's scale: `(18, 0)` is iOS 18 and macOS 15.
+        since: The first version of Core ML, numbered as iOS: `(18, 0)` is iOS 18 and macOS 15.
         before: The first version for which the rule no longer holds.
     """
 
@@ -114,7 +113,7 @@ class Scope:
     before: tuple[int, int] | None = None
 
     def holds(self, chip: Chip, os: OSRelease) -> bool:
-        """True where the rule counts on this chip and system."""
+        """True where the rule holds on this chip and system."""
         first, last = self.neural_engine
         generation = chip.neural_engine_generation
         return (
@@ -128,7 +127,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramFacts:
-    """What rules may ask of the program around an operation.
+    """Facts about the program around an operation.
 
     Attributes:
         opset: The number of the function's opset: 5 for `CoreML5` (iOS 15) … 9 for `CoreML9`.
@@ -147,7 +146,7 @@ class ProgramFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleContext:
-    """What a rule knows besides the operation.
+    """What a rule can use besides the operation.
 
     Attributes:
         device: Chip and system.
@@ -176,7 +175,7 @@ class RuleContext:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An operation, written down for a rule.
+    """An operation, as an example for a rule.
 
     Attributes:
         type: Its name.
@@ -184,8 +183,8 @@ class Example:
             `ir.constant` takes: numbers, strings, lists. A tuple of tensor types is a variadic parameter.
         outputs: Types of the results, where the operation is not one that `ops` can infer.
         opset: As `OpView.opset`.
-        chip: Where it is tried; by default one of the newest chips.
-        os: The version of iOS's scale where it is tried.
+        chip: The chip on which the rule is tested; by default one of the newest.
+        os: The version of the system, numbered as iOS.
         facts: The program around it.
     """
 
@@ -204,24 +203,25 @@ When = Callable[[OpView, RuleContext], bool | str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A fact about a unit: which forms of which operations it runs or does not.
+    """A fact about a unit: which forms of which operations it runs, or does not run.
 
     Attributes:
         id: Stable, in kebab case.
         unit: The compute unit.
         ops: Names of operations as Apple spells them, traits, or `EVERY_OP`.
         when: Whether the rule applies; see the module.
-        message: For people: what is so. `{detail}` stands for the text that `when` gives.
+        message: The fact, for people. `{detail}` stands for the text that `when` returns.
         source: Who published it, and where.
-        confidence: How it is known there.
+        confidence: How the source knows.
         effect: What it does where it applies.
         fix: What to do about it; empty where nothing helps or nothing is wrong.
-        core_ml: What Core ML itself says, where that was published.
+        core_ml: Core ML's own message, where that was published.
         scope: Chips and systems for which it holds.
         applies_to: Operations that it applies to; at least one.
         negative_examples: Operations that it does not apply to; at least one, unless the rule is about every
             form of an operation.
-        but: Operations with a trait of `ops` that other rules speak of, or that nothing was published about.
+        but: Operations with a trait in `ops` that the rule excludes: other rules are about them, or nothing
+            was published.
     """
 
     id: str
@@ -260,15 +260,16 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphContext:
-    """A function with what is known of each of its operations.
+    """A function with what is known about each of its operations.
 
     Attributes:
         device: Chip and system.
         facts: The program.
         ops: The operations with their ids, in order, nested ones after their owner.
-        verdicts: By id: what the rules for single operations say, per unit. A rule must not change it.
+        verdicts: By id: the verdicts of the rules for single operations, per unit. A rule must not change
+            them.
         producers: As `RuleContext.producers`.
-        function: The function as the file has it.
+        function: The function as in the file.
     """
 
     device: Device
@@ -281,14 +282,14 @@ class GraphContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphExample:
-    """A function, written down for a rule: examples whose arguments may name earlier results as `Result`.
+    """A function, as an example for a rule: operations whose arguments may be earlier results, as `Result`.
 
     Attributes:
         ops: The operations in order.
-        hits: The positions of those that the rule hits.
+        hits: The positions of those to which the rule applies.
         facts: The program around them.
-        chip: Where it is tried.
-        os: The version where it is tried.
+        chip: The chip on which the rule is tested.
+        os: The version of the system, numbered as iOS.
     """
 
     ops: tuple[Example, ...]
@@ -308,13 +309,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphRule:
-    """A fact about a unit that shows in a whole function only.
+    """A fact about a unit that concerns a whole function.
 
     Attributes:
-        find: Returns the ids of the operations that it hits, with the text for `{detail}` or "".
+        find: Returns the ids of the operations to which it applies, with the text for `{detail}` or "".
         Others: as `Rule`.
-        ops: Operations that it may hit; empty for rules about a whole function, which hit its first one.
-        examples: Functions and which of their operations it hits; one at least that is hit, one that is not.
+        ops: Operations to which it may apply; empty for rules about a whole function, which are reported at
+            its first operation.
+        examples: Functions, at least one to which it applies and one to which it does not.
     """
 
     id: str
@@ -331,7 +333,7 @@ class GraphRule:
     examples: tuple[GraphExample, ...] = ()
 
     def concerns(self, op: str) -> bool:
-        """True where the rule may hit operations of this name."""
+        """True where the rule may apply to operations of this name."""
         return selects(self.ops, op)
 
     def reason(self, detail: str) -> Reason:
@@ -375,7 +377,7 @@ def boolean(*shape: int | None) -> TensorType:
 
 
 def weight(*shape: int, dtype: DType = DType.FP16) -> Constant:
-    """A constant of this shape, for examples; it holds zeros, made when they are asked for."""
+    """A constant of this shape, for examples; its zeros are created on demand."""
     return Constant(TensorType(dtype, shape), Derived(lambda: np.zeros(shape, dtype.numpy)))
 
 
@@ -384,7 +386,7 @@ def example_view(example: Example, id_: str = "main/0", results: Sequence[OpView
 
     Args:
         example: The operation.
-        id_: The id to give it; the names of its values are made from it.
+        id_: Its id; the names of its values derive from it.
         results: The operations before it, for arguments that are `Result`.
     """
     bound: dict[str, tuple[BoundValue, ...]] = {}
