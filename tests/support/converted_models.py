@@ -97,7 +97,6 @@ def accumulator() -> ct.models.MLModel:
 
 @functools.cache
 def _accumulator(_: bool) -> ct.models.MLModel:
-
     @mb.program(
         input_specs=[mb.TensorSpec((3,), dtype=types.fp16), mb.StateTensorSpec((3,), dtype=types.fp16)],
         opset_version=ct.target.iOS18,
