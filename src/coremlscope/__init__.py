@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from coremlscope.results.presentation import present_with
 from coremlscope.version import __version__
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ _MODULES = {
     "read": "api",
     "uninstall": "dropin",
 }
+
+# Results do not import renderers, which stand above them.
+present_with(lambda: importlib.import_module(f"{__name__}.render"))
 
 
 def __getattr__(name: str) -> object:

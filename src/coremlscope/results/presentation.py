@@ -1,15 +1,29 @@
 """How results show themselves, without results depending on renderers.
 
-Renderers stand above results. A result looks them up when it is asked to show itself.
+Renderers stand above results. The top package, which knows both, hands the renderers over; they are imported
+when a result shows itself for the first time.
 """
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
-__all__ = ["Presented"]
+__all__ = ["Presented", "present_with"]
+
+_find: Callable[[], Any] | None = None
+
+
+def present_with(find: Callable[[], Any]) -> None:
+    """Sets what results show themselves with.
+
+    Args:
+        find: Returns an object with `write_report(result, path)`, `to_dataframe(result)` and
+            `notebook_card(result)`.
+    """
+    global _find
+    _find = find
 
 
 class Presented:
@@ -39,4 +53,6 @@ class Presented:
 
 
 def _renderers() -> Any:
-    return importlib.import_module("coremlscope.render")
+    if _find is None:
+        raise RuntimeError("no renderers were set; import coremlscope first")
+    return _find()
