@@ -69,6 +69,9 @@ def test_rounds_cancel_what_slows_down_both() -> None:
 def test_plans_have_no_noise_and_estimates_have_errors() -> None:
     planned = [Figure(value, value, value, "planned") for value in (1.0, 1.01)]
     assert change_of_figures(*planned).verdict == "slower"
+    # Profiles of version 0.1 keep six digits of planned costs.
+    rounded = Figure(1.2345678, 1.2345678, 1.2345678, "planned"), Figure(1.23457, 1.23457, 1.23457, "planned")
+    assert change_of_figures(*rounded).verdict == "no change"
     estimated = [Figure(value, value * 0.7, value * 1.4, "estimated") for value in (1.0, 1.2, 4.0)]
     assert change_of_figures(estimated[0], estimated[1]).verdict == "unclear"
     assert change_of_figures(estimated[0], estimated[2]).verdict == "slower"

@@ -22,6 +22,8 @@ _LEVEL = 0.95
 #: Two medians whose intervals each hold them with this probability give an interval of their ratio at
 #: `_LEVEL`, however they depend on each other (Bonferroni).
 _SIDE_LEVEL = 1 - (1 - _LEVEL) / 2
+#: Planned costs in profiles of version 0.1 are rounded to six significant digits.
+_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,15 +131,16 @@ def change_of_rounds(before: Sequence[Sequence[float]], after: Sequence[Sequence
 def change_of_figures(before: Figure, after: Figure) -> Change:
     """Planned or estimated figures of two subjects.
 
-    Plans have no noise: what differs, differs. Estimates whose intervals overlap are `unclear` unless they
-    are the same: their errors are larger than most changes, and unlike noise no repetition makes them less.
+    Plans have no noise: every difference is a change, except for rounding, since older profiles keep six
+    digits. Estimates whose intervals overlap are `unclear` unless they are equal: their errors are larger than
+    most changes, and no repetition makes them smaller.
 
     Raises:
         ValueError: The figures have different origins.
     """
     if before.origin != after.origin:
         raise ValueError(f"a figure {before.origin} cannot be compared with one {after.origin}")
-    if before.value == after.value:
+    if math.isclose(before.value, after.value, rel_tol=_ROUNDING):
         return Change(
             before=before.value,
             after=after.value,

@@ -150,7 +150,9 @@ def _pairs(
 def _differs(before: PlannedOp | None, after: PlannedOp | None) -> bool:
     if before is None or after is None:
         return True
-    return (before.unit, before.planned_ms) != (after.unit, after.planned_ms)
+    if before.unit != after.unit or before.planned_ms is None or after.planned_ms is None:
+        return (before.unit, before.planned_ms) != (after.unit, after.planned_ms)
+    return change_of_figures(_planned(before.planned_ms), _planned(after.planned_ms)).verdict != "no change"
 
 
 def _change(before: PlannedOp | None, after: PlannedOp | None) -> PlannedOpChange:
