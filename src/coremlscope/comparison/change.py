@@ -132,8 +132,8 @@ def change_of_figures(before: Figure, after: Figure) -> Change:
     """Planned or estimated figures of two subjects.
 
     Plans have no noise: every difference is a change, except for rounding, since older profiles keep six
-    digits. Estimates whose intervals overlap are `unclear` unless they are equal: their errors are larger than
-    most changes, and no repetition makes them smaller.
+    digits. Estimates whose intervals overlap are `unclear` unless they are equal: their errors are larger
+    than most changes, and no repetition makes them smaller.
 
     Raises:
         ValueError: The figures have different origins.
