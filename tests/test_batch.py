@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -18,13 +16,13 @@ from coremlscope.errors import EngineError, NotAModelError, UnsupportedModelErro
 from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.formats.sample import sample_model
 from coremlscope.ir import Model
-from coremlscope.measure.contract import Progress, Subject
+from coremlscope.measure.contract import Subject
 from coremlscope.measure.engine import EngineMeasurer
-from coremlscope.results.measurement import Measurement, Phase, Runtime, Settings
+from coremlscope.measure.scripted import ScriptedMeasurer
+from coremlscope.results.measurement import Settings
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import profiles_from_json, to_json
 from tests.support.ir_models import perceptron
-from tests.support.profiles import MACHINE
 
 UNITS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")
 SETTINGS = [Settings(compute_units=setting, iterations=3) for setting in UNITS]
@@ -38,42 +36,12 @@ def broken() -> Model:
     raise NotAModelError("that is no model", "give another")
 
 
-def measurement(settings: Settings) -> Measurement:
-    return Measurement(
-        label="Core ML on Example 9000",
-        runtime=Runtime("coreml", "Core ML"),
-        machine=MACHINE,
-        settings=settings,
-        compute_units=settings.compute_units,
-        load=Phase.of((0.5,)),
-        predict=Phase.of((0.25, 0.5, 0.25)),
-    )
+def measurer(**failures: BaseException) -> ScriptedMeasurer:
+    """A measurer that fails under some settings of compute units."""
+    return ScriptedMeasurer(predict_s=(0.25, 0.5, 0.25), failures=failures)
 
 
-@dataclass
-class Timer:
-    """A measurer without a runtime.
-
-    Attributes:
-        failures: By setting, what is raised instead of a measurement.
-    """
-
-    failures: Mapping[str, BaseException]
-
-    def measure(
-        self,
-        subject: Subject,
-        settings: Settings,
-        *,
-        inputs: Mapping[str, Any] | None = None,
-        progress: Progress | None = None,
-    ) -> Measurement:
-        if settings.compute_units in self.failures:
-            raise self.failures[settings.compute_units]
-        return measurement(settings)
-
-
-TIMER = Timer({"cpu_and_gpu": EngineError("no GPU here", "use the CPU")})
+TIMER = measurer(cpu_and_gpu=EngineError("no GPU here", "use the CPU"))
 
 
 def test_what_fails_stops_nothing_else() -> None:
@@ -113,14 +81,14 @@ def test_off_a_mac_one_setting_is_timed() -> None:
 
 
 def test_one_setting_is_not_named_where_it_fails() -> None:
-    timer = Timer({"all": EngineError("no engine")})
+    timer = measurer(all=EngineError("no engine"))
     (profile,) = fill_matrix([("good", read)], SETTINGS[:1], timer)
     assert [finding.text for finding in profile.findings] == ["measure: no engine"]
     assert profile.model.functions
 
 
 def test_ctrl_c_keeps_what_is_done() -> None:
-    timer = Timer({"cpu_only": KeyboardInterrupt()})
+    timer = measurer(cpu_only=KeyboardInterrupt())
     profiles = fill_matrix([("a", read), ("b", read)], SETTINGS, timer)
     assert [len(profile.measurements) for profile in profiles] == [3, 0]
     assert [[finding.id for finding in profile.findings] for profile in profiles] == [[INTERRUPTED], []]
