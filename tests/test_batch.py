@@ -164,5 +164,5 @@ def test_json() -> None:
     assert data["schema"] == "coremlscope.profiles/2"
     measured = data["profiles"][0]["measurements"][0]
     assert measured["predict"]["statistics"]["median"] == 0.25
-    assert (measured["compute_units"], measured["runtime"]["id"]) == ("all", "coreml")
+    assert (measured["compute_units"], measured["runtime"]["id"]) == ("all", "scripted")
     assert profiles_from_json(data) == profiles
