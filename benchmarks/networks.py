@@ -1,4 +1,4 @@
-"""The networks that benchmarks and the long suite use, with made-up weights, and their conversion to Core ML.
+"""The networks that benchmarks and the long suite use, with random weights, and their conversion to Core ML.
 
 Weights are drawn so that every branch of a network counts: convolution and linear weights as timm draws them,
 scales of normalisations and of residual branches between 0.5 and 1.5, and running statistics taken from one

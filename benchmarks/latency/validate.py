@@ -66,7 +66,7 @@ def choose(measurements: Iterable[Measurement], unit: ComputeUnit) -> list[Measu
 def hold_out(
     unit: ComputeUnit, measurements: Sequence[Measurement], networks: Mapping[str, Network], whole: Fitted
 ) -> list[HeldOut]:
-    """Fits again and again, each time without one publication, without one family, without one chip."""
+    """Fits repeatedly, each time without one publication, without one family, without one chip."""
     publication = _without(unit, measurements, networks, whole, lambda m: m.publication)
     family = _without(unit, measurements, networks, whole, lambda m: m.family)
     chip = _without(unit, measurements, networks, whole, lambda m: m.chip)
