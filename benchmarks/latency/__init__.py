@@ -1,1 +1,1 @@
-"""Calibration of the latency model on published measurements, and its validation on those it did not see."""
+"""Calibration of the latency model on published measurements, and its cross-validation."""

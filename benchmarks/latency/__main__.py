@@ -1,8 +1,8 @@
-"""`python -m benchmarks.latency`: how good the latency model is on measurements that it did not see.
+"""`python -m benchmarks.latency`: the accuracy of the latency model on held-out measurements.
 
-python -m benchmarks.latency                    the tables
-python -m benchmarks.latency calibrate          fits anew, writes the parameters and docs/accuracy.md
-python -m benchmarks.latency extract FOLDER     takes the data out of a collection
+python -m benchmarks.latency                    prints the tables
+python -m benchmarks.latency calibrate          fits the parameters, writes them and docs/accuracy.md
+python -m benchmarks.latency extract FOLDER     extracts the data from a collection
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 _ROOT = Path(__file__).parents[2]
 _CALIBRATION = _ROOT / "src" / "coremlscope" / "cost" / "data" / "calibration.json"
 _PAGE = _ROOT / "docs" / "accuracy.md"
-#: Entering a unit again: a round trip without the preparation of a prediction.
+#: Cost of entering a unit again: a round trip without the preparation of a prediction.
 _SWITCH_S = 0.2e-3
-#: Conversion of inputs and outputs, by the CPU.
+#: Bandwidth at which the CPU converts inputs and outputs.
 _CONVERT_BPS = 20e9
 
 
 def main() -> None:
-    """Validates, and calibrates where asked."""
+    """Runs the action given on the command line: validation, calibration or extraction."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("action", nargs="?", choices=("validate", "calibrate", "extract"), default="validate")
     parser.add_argument("folder", nargs="?", type=Path, help="a collection of latencies and packages")
-    parser.add_argument("-o", "--output", type=Path, default=_ROOT / "out", help="where the drawing goes")
+    parser.add_argument("-o", "--output", type=Path, default=_ROOT / "out", help="folder of the plot")
     arguments = parser.parse_args()
     if arguments.action == "extract":
         if arguments.folder is None:
@@ -51,7 +51,7 @@ def main() -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     drawing = arguments.output / "latency.svg"
     drawing.write_text(draw(results[NEURAL_ENGINE].held))
-    print(f"drew {drawing}")
+    print(f"wrote {drawing}")
     if arguments.action == "calibrate":
         _write(results)
         _PAGE.write_text(text)

@@ -1,4 +1,4 @@
-"""The published measurements and the kernels of their networks, as they lie in the project."""
+"""Loads the published measurements and the kernels of their networks from `data/`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Measurement:
 
     Attributes:
         row: Its number in the collection.
-        network: Which package has its structure.
+        network: The package with the structure of the network.
         family: The family of architectures.
-        publication: Who measured.
+        publication: The publication.
         chip: The chip's id.
-        unit: The unit that ran it, as far as the setting tells.
+        unit: The unit that ran it, according to the setting of compute units.
         precision: `fp16`, `w8`, `pal4`, `sparse75`, `w8a8`, `fp32`.
         ms: The latency.
         rounding: Half a unit of its last digit.
@@ -51,7 +51,7 @@ class Measurement:
 
 
 def load_measurements() -> list[Measurement]:
-    """All measurements."""
+    """Loads all measurements."""
     with MEASUREMENTS.open(newline="") as file:
         return [_measurement(row) for row in csv.DictReader(file)]
 
@@ -84,14 +84,14 @@ def _precision(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The kernels of a network and how often each runs."""
+    """The kernels of a network and the number of times that each runs."""
 
     table: KernelTable
     times: Floats
 
 
 def load_networks() -> dict[str, Network]:
-    """All networks by name."""
+    """Loads all networks by name."""
     rows: dict[str, list[dict[str, float]]] = defaultdict(list)
     text = gzip.decompress(KERNELS.read_bytes()).decode()
     for row in csv.DictReader(io.StringIO(text)):
@@ -106,12 +106,12 @@ def _network(kernels: Sequence[Mapping[str, float]]) -> Network:
 
 
 def in_precision(table: KernelTable, precision: str) -> KernelTable:
-    """A network in half precision as it is when compressed, or in single precision."""
+    """Returns the table of a half-precision network for compressed weights or for single precision."""
     if precision == "fp32":
         return replace(table, element_bytes=table.element_bytes * 2, weight_bytes=table.weight_bytes * 2)
     number = int(re.findall(r"\d+", precision)[0])
     if precision.startswith("sparse"):
-        # What is not zero, and one bit for each place.
+        # The nonzero elements, and one bit for each element.
         return replace(table, weight_bytes=table.weights * ((1 - number / 100) * 2 + 1 / 8))
     if precision == "w8a8":
         matrix = table.is_kind("conv", "pointwise", "depthwise", "grouped", "linear")
@@ -121,7 +121,7 @@ def in_precision(table: KernelTable, precision: str) -> KernelTable:
 
 
 def concatenate(networks: Sequence[Network], precision: str) -> tuple[KernelTable, Floats, np.ndarray]:
-    """Several networks as one table, with how often each kernel runs and where each network begins."""
+    """Concatenates networks; returns the table, the counts of kernels and the first row of each network."""
     parts = [in_precision(network.table, precision) for network in networks]
     columns = {name: np.concatenate([getattr(p, name) for p in parts]) for name in KernelTable.__slots__}
     begins = np.cumsum([0, *(len(p) for p in parts)])[:-1]

@@ -1,7 +1,7 @@
-"""Takes what calibration needs out of a collection of published latencies and of packages without weights.
+"""Extracts the calibration data from a collection of published latencies and packages without weights.
 
 It writes `data/measurements.csv` (rows with their sources) and `data/kernels.csv.gz` (the kernels of every
-network), so that neither is needed to calibrate or to validate.
+network), so that calibration and validation do not need the collection.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COLUMNS = (
     "grade",
 )
 
-#: Sources that are one publication: the same people, the same phone, the same tool.
+#: Sources that belong to one publication: the same authors, phone and tool.
 _PUBLICATIONS = (
     ("mobileone", "MobileOne"),
     ("fastvit", "FastViT"),
@@ -110,7 +110,7 @@ def _measurement(row: dict[str, str], network: str) -> tuple[str, ...]:
 
 
 def _kernels(path: Path) -> Iterator[tuple[object, ...]]:
-    """The kernels of a package, equal ones once with their number."""
+    """Yields the distinct kernels of a package with their counts."""
     content = container.read(path).content
     assert isinstance(content, Program)
     function = next(iter(content.functions.values()))

@@ -1,4 +1,4 @@
-"""Fits the parameters of a compute unit to measurements, within what micro-benchmarks say of them."""
+"""Fits the parameters of a compute unit to measurements, with priors from micro-benchmarks."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from coremlscope.cost.latency.roofline import scale_of, time_kernels
 from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import ComputeUnit, all_chips
 
-#: What measurements of one network on one chip differ by, from run to run, beyond rounding.
+#: Standard deviation between runs of one network on one chip, in addition to rounding.
 _RUN = 0.06
-#: What publications differ by, each as a whole: their tools, systems and phones. As much as on A15; on A14
-#: they differ less, and the measurements say so by themselves.
+#: Standard deviation between publications, due to tools, systems and phones: the value of A15. On A14 they
+#: differ less, which the fit derives from the measurements.
 _PUBLICATION = 0.26
-#: What the centre of all publications of a chip may be off by.
+#: Standard deviation of the centre of all publications of a chip.
 _CENTRE = 0.03
-#: Beyond this many standard deviations an error counts by its size, not by its square.
+#: Threshold of the Huber loss, in standard deviations: larger errors have a linear, not a quadratic loss.
 _HUBER = 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A fit.
+    """The result of a fit.
 
     Attributes:
         parameters: The parameters.
-        logs: The logarithms of those that were free; where the next fit may begin.
-        offsets: By publication and chip: how much slower it measures than the centre, as a logarithm.
+        logs: The logarithms of the free parameters, as the start of another fit.
+        offsets: By publication and chip: the logarithm of its measurements relative to the centre.
     """
 
     parameters: UnitParameters
@@ -43,7 +43,7 @@ class Fitted:
 
 
 class Estimator:
-    """Estimates all measurements of one unit at once, for any parameters."""
+    """Vectorised estimates of all measurements of one unit, for any parameters."""
 
     def __init__(
         self, unit: ComputeUnit, measurements: Sequence[Measurement], networks: Mapping[str, Network]
@@ -61,7 +61,7 @@ class Estimator:
             self.groups.append((all_chips()[chip], table, times, begins, np.array(places), which))
 
     def seconds(self, parameters: UnitParameters) -> Floats:
-        """The estimate of each measurement."""
+        """Returns the estimate of each measurement, in seconds."""
         result = np.zeros(self.count)
         reference = all_chips()[REFERENCES[self.unit]]
         for chip, table, times, begins, places, which in self.groups:
@@ -79,7 +79,7 @@ def fit(
     networks: Mapping[str, Network],
     start: Floats | None = None,
 ) -> Fitted:
-    """Fits a unit's parameters: logarithmic errors, robust, around priors, one offset a publication."""
+    """Fits the parameters of a unit: robust logarithmic errors, priors, and one offset per publication."""
     priors = PRIORS[unit]
     free = [name for name, prior in priors.items() if prior.spread]
     centre = np.log([priors[name].value for name in free])
@@ -119,7 +119,7 @@ def _parameters(priors: Mapping[str, Prior], free: Sequence[str], logs: Floats) 
 
 
 def _sigmas(measurements: Sequence[Measurement]) -> Floats:
-    """How sure each measurement is; many of one network by one publication count as few."""
+    """Returns standard deviations, larger for repeated measurements of one network by one publication."""
     same: dict[tuple[str, str, str, bool], int] = defaultdict(int)
     keys = [(m.network, m.chip, m.publication, m.precision in ("fp16", "fp32")) for m in measurements]
     for key in keys:

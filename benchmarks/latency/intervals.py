@@ -1,4 +1,4 @@
-"""How wide intervals must be, by how far estimates were off that did not see what they estimate."""
+"""Fits the width of the prediction intervals to the errors of held-out estimates."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from coremlscope.devices import all_chips
 
 #: A normal distribution holds 80 % of its mass within this many standard deviations.
 _Z80 = 1.2816
-#: An interval goes at least this many standard deviations to either side.
+#: Minimum extent of an interval to either side, in standard deviations.
 _LEAST = 0.25
-#: What the intervals aim to hold of measurements that were held out: a little more than 80 %, as some of them
-#: are of publications and some of families that nobody has seen.
+#: Target coverage of held-out measurements: slightly more than 80 %, because both the publication and the
+#: family of a new network may be unseen.
 _AIM = 0.82
-#: Chips with fewer measurements than this are taken to be as unsure as those without any.
+#: Chips with fewer measurements than this get the uncertainty of chips without measurements.
 _FEW = 6
-#: What chips without measurements are widened by at least: too few chips were measured to know it better.
+#: Minimum widening for chips without measurements: too few chips were measured for a better estimate.
 _INHERITED = 0.3
-#: Where more than one unit works: nobody published latencies with the placement beside them.
+#: Widening where more than one unit works: no published latencies include the placement.
 _MIXED = 0.4
 
 
 def fit_spread(held: Sequence[HeldOut]) -> Spread:
-    """The spread that holds the aimed share of what was held out, chip by chip (conformal prediction).
+    """Fits the spread to the target coverage of held-out measurements, chip by chip (conformal prediction).
 
-    Whoever estimates a network has one of a family and by a publication that the calibration may not know:
-    the errors of both ways of holding out count, alike. How far an interval goes up and down is told by the
-    chip with most measurements; others are wider. Chips without measurements are as unsure as those are that
-    were held out as a whole.
+    A new network may be of a family, and measured by a publication, that are not in the calibration data, so
+    the errors of both kinds of hold-out have equal weight. The chip with the most measurements determines the
+    lower and upper extent of the intervals; the other chips widen them. Chips without measurements get the
+    uncertainty of chips that were held out as a whole.
 
     Args:
-        held: The measurements, with estimates that did not see them.
+        held: The measurements, with held-out estimates.
     """
     chips = np.array([h.measurement.chip for h in held] * 2)
     unusual = np.array([h.unusual for h in held] * 2)
@@ -58,7 +58,7 @@ def fit_spread(held: Sequence[HeldOut]) -> Spread:
         here = good & (chips == chip)
         if here.sum() >= 2 * _FEW:
             by_chip[str(chip)] = _widening(off[here], sigma[here], below, above)
-    # Whatever a chip inherits is less sure than what was measured on any.
+    # Inherited parameters are less certain than those measured on any chip.
     inheriting = _widening(apart[inherited], sigma[: len(held)][inherited], below, above)
     extrapolated = max(inheriting, _INHERITED, *by_chip.values())
     by_chip |= {str(chip): extrapolated for chip in set(chips) if chip not in by_chip}
@@ -76,12 +76,12 @@ def fit_spread(held: Sequence[HeldOut]) -> Spread:
 def coverage(
     held: Sequence[HeldOut], estimate: Callable[[HeldOut], float], spread: Callable[[HeldOut], Spread]
 ) -> float:
-    """The share of measurements within the 80 % intervals around estimates that did not see them.
+    """Returns the share of measurements within the 80 % intervals around their held-out estimates.
 
     Args:
         held: The measurements.
-        estimate: Which of the estimates.
-        spread: Gives the spread that a measurement's interval is made with.
+        estimate: Selects one of the held-out estimates.
+        spread: Returns the spread for the interval of a measurement.
     """
     inside = [_is_inside(h, estimate(h), spread(h)) for h in held if np.isfinite(estimate(h))]
     return float(np.mean(inside)) if inside else float("nan")
@@ -93,7 +93,7 @@ def _is_inside(h: HeldOut, estimate: float, spread: Spread) -> bool:
 
 
 def unseen_spreads(held: Sequence[HeldOut], key: Callable[[Measurement], str]) -> dict[str, Spread]:
-    """By group: the spread that the other groups alone would have given."""
+    """Returns for each group the spread fitted to the other groups only."""
     groups = {key(h.measurement) for h in held}
     found = {}
     for group in groups:
@@ -103,12 +103,12 @@ def unseen_spreads(held: Sequence[HeldOut], key: Callable[[Measurement], str]) -
 
 
 def _off(held: Iterable[HeldOut], estimate: Callable[[HeldOut], float]) -> Floats:
-    """How far measurements are above estimates, as logarithms."""
+    """Returns the logarithms of the ratios of measurements to estimates."""
     return np.array([np.log(h.measurement.ms / estimate(h)) for h in held])
 
 
 def _quantile_line(x: Floats, y: Floats) -> tuple[float, float]:
-    """The line below which the aimed share of the points lies, by the loss of quantile regression."""
+    """Fits the line below which the target share of the points is, by quantile regression."""
     best = (np.inf, 0.1, 0.0)
     for slope in np.arange(0.0, 1.01, 0.05):
         rest = y - slope * x
@@ -120,7 +120,7 @@ def _quantile_line(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def _widening(off: Floats, sigma: Floats, below: float, above: float) -> float:
-    """What must be added in squares for the aimed share to lie within."""
+    """Returns the standard deviation to add in quadrature for the target coverage."""
     for extra in np.arange(0.0, 1.5, 0.01):
         wide = np.hypot(sigma, extra)
         if np.mean((-below * wide <= off) & (off <= above * wide)) >= _AIM:

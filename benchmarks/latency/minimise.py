@@ -1,4 +1,4 @@
-"""Nonlinear least squares, after Levenberg and Marquardt."""
+"""Nonlinear least squares with the Levenberg-Marquardt algorithm."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from coremlscope.cost.latency.table import Floats
 
 _STEP = 1e-4
-#: An iteration that gains a smaller share of the sum of squares is the last.
+#: Relative decrease of the sum of squares below which the iteration stops.
 _ENOUGH = 1e-5
 
 
 def minimise(residuals: Callable[[Floats], Floats], start: Floats, iterations: int) -> Floats:
-    """Where the sum of squares is smallest, near the start.
+    """Returns a local minimum of the sum of squares.
 
     Args:
-        residuals: The residuals at a point.
-        start: Where to begin.
-        iterations: How many steps at most.
+        residuals: Returns the residuals at a point.
+        start: The initial point.
+        iterations: Maximum number of steps.
     """
     point, damping = start, 1e-2
     here = residuals(point)

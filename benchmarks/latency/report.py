@@ -1,4 +1,4 @@
-"""The validation as a page and as a drawing."""
+"""Renders the validation as a page and as a plot."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What the validation of one unit found.
+    """The validation of one unit.
 
     Attributes:
         unit: The unit.
         whole: The fit to all measurements.
-        held: The measurements with estimates that did not see them.
-        spread: How wide the intervals are.
+        held: The measurements with held-out estimates.
+        spread: The width of the intervals.
     """
 
     unit: ComputeUnit
@@ -38,14 +38,14 @@ _RULE = "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 
 
 def render(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measurement]) -> str:
-    """The page in Markdown."""
+    """Returns the page in Markdown."""
     lines = [
-        "# How good the latency estimates are",
+        "# Accuracy of the latency estimates",
         "",
-        "Written by `python -m benchmarks.latency calibrate`; `make bench-latency` prints it anew. Every"
-        " figure compares a published measurement with an estimate by a fit that did **not see it**: on the"
-        " left without everything that the same publication measured, on the right without all networks of"
-        " the same family. No figure is an estimate of what it was fitted to.",
+        "Written by `python -m benchmarks.latency calibrate`; `make bench-latency` prints it again. Every"
+        " figure compares a published measurement with an estimate from a fit from which this measurement was"
+        " **held out**: in the left columns together with all measurements of the same publication, in the"
+        " right columns together with all networks of the same family.",
         "",
         "*Error* is |estimate / measured - 1|; *bias* is the median of the logarithm of their ratio, so that"
         " +0.10 means estimates 10 % too high; *rank* is Spearman's correlation. The estimates assume that"
@@ -55,14 +55,14 @@ def render(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measure
         lines += ["", f"## {_NAMES[result.unit]}", "", *_unit(result, measurements)]
     lines += ["", "## Chips without measurements of their own", "", *_inherited(results)]
     lines += ["", *_others(results, measurements)]
-    lines += ["", "## What to keep in mind", "", *_caveats(results[NEURAL_ENGINE].whole.parameters)]
+    lines += ["", "## Limitations", "", *_caveats(results[NEURAL_ENGINE].whole.parameters)]
     lines += ["", "## Parameters", "", *_parameters(results)]
     return "\n".join(lines) + "\n"
 
 
 def _unit(result: Result, measurements: Sequence[Measurement]) -> list[str]:
     held = result.held
-    lines = [_HEAD.format("chip; without its publication, without its family"), _RULE]
+    lines = [_HEAD.format("chip; publication held out, family held out"), _RULE]
     lines += _table(held, lambda m: all_chips()[m.chip].name)
     if result.unit == NEURAL_ENGINE:
         lines += ["", *_floor([h.measurement for h in held])]
@@ -74,11 +74,11 @@ def _unit(result: Result, measurements: Sequence[Measurement]) -> list[str]:
 
 
 def _floor(measurements: Sequence[Measurement]) -> list[str]:
-    """What no estimate can be better than."""
+    """Returns the table of the lowest errors that estimates can have."""
     lines = [
-        "What publications differ by among themselves: on networks that several measured, one by the median"
-        " of the others; and what an oracle would reach that gave each network the centre of all that was"
-        " published of it, those with a single figure that figure.",
+        "The differences between publications, for networks with several: the error of one with respect to"
+        " the median of the others; and the error of an oracle that estimates for each network the median of"
+        " all its publications, which is exact for networks with a single figure.",
         "",
         "| chip | n | median | p90 | rank | n, oracle | median | p90 | rank |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
@@ -92,12 +92,12 @@ def _floor(measurements: Sequence[Measurement]) -> list[str]:
 
 
 def _coverage(result: Result) -> list[str]:
-    """Shares within the intervals: as they are shown, and as the other groups alone would have made them."""
+    """Returns the shares within the intervals, with the widths in use and with held-out widths."""
     lines = [
-        "Share of held-out measurements within the 80 % interval: as it is shown, and with widths that the"
-        " other publications, or the other families, alone would have given.",
+        "Share of held-out measurements within the 80 % interval: with the widths in use, and with held-out"
+        " widths, which are fitted to the other publications or families only.",
         "",
-        "| chip | n | publication | family | publication, unseen widths | family, unseen widths |",
+        "| chip | n | publication | family | publication, held-out widths | family, held-out widths |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     by_publication = unseen_spreads(result.held, lambda m: m.publication)
@@ -119,10 +119,11 @@ def _coverage(result: Result) -> list[str]:
 
 
 def _inherited(results: Mapping[ComputeUnit, Result]) -> list[str]:
-    """What a chip would be estimated to take if nothing had been measured on it."""
+    """Returns the table of chips estimated without their own measurements."""
     lines = [
-        "What the estimates of a chip would be if nothing had been measured on it, so that it inherits from"
-        " the others by its specification, and the share within the interval that such a chip gets.",
+        "The errors of the estimates for a chip if all its measurements are held out, so that its parameters"
+        " follow from its specification and the other chips, and the share of measurements within the"
+        " interval of such a chip.",
         "",
         "| unit | chip | n | median | p90 | bias | rank | within |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
@@ -158,7 +159,7 @@ def _cells(e: Errors) -> str:
 
 
 def _others(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measurement]) -> list[str]:
-    """Measurements of the Neural Engine that no fit has seen: of grade B, or of other chips."""
+    """Returns the table of Neural Engine measurements outside the fit: of grade B, or of other chips."""
     from benchmarks.latency.dataset import load_networks
     from benchmarks.latency.fit import Estimator
 
@@ -167,11 +168,12 @@ def _others(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measur
     whole = results[NEURAL_ENGINE].whole
     estimates = Estimator(NEURAL_ENGINE, rest, load_networks()).seconds(whole.parameters) * 1e3
     lines = [
-        "Measurements that no fit has seen: of other chips, and of grade B. Estimates for these chips"
-        " come from their specification and are labelled as extrapolated. Two things are not the "
-        "chips' doing: nearly all of A13's are of 2020, with iOS 13 and in whole milliseconds (a "
-        "later one, of MobileNetV2 1.4 with iOS 15, is met); and most of A14's and that of M1 Pro are"
-        " too slow for networks that stay on the Neural Engine, which the estimates here assume.",
+        "Measurements that are not used in any fit: of other chips, and of grade B. Estimates for these chips"
+        " follow from their specification and are labelled as extrapolated. Two kinds of differences are not"
+        " due to the chips: nearly all measurements of A13 are from 2020, with iOS 13 and in whole"
+        " milliseconds (the estimate agrees with a later one, of MobileNetV2 1.4 with iOS 15); and most of"
+        " those of A14 and that of M1 Pro are too slow for networks that stay on the Neural Engine, which the"
+        " estimates here assume.",
         "",
         "| chip | n | median | p90 | bias |",
         "|---|---:|---:|---:|---:|",
@@ -189,19 +191,20 @@ def _caveats(parameters: UnitParameters) -> list[str]:
     before = parameters.dispatch_s * 1e3
     after = before * parameters.dispatch_share
     return [
-        "- The form of the model was chosen with these tables in sight: about 60 forms were compared, most of"
-        " them no better. Tables that nobody has seen will be met a little worse.",
-        "- On A15 publications differ more than estimates do: no estimate can rank its measurements better"
-        " than the oracle above.",
+        "- The form of the model was selected with these tables: about 60 forms were compared, most of them"
+        " not better. Errors on new measurements will be slightly larger.",
+        "- On A15, publications differ from each other more than estimates differ from them: no estimate can"
+        " rank its measurements better than the oracle above.",
         "- A16 and A17 Pro were measured by one publication, on three networks. MobileNetV3-small takes 0.12"
-        " to 0.22 ms there, less than is known of the Neural Engine, and may have run on the CPU.",
-        f"- A prediction costs {before:.2f} ms before it begins up to A15 and {after:.2f} ms from A16 on."
-        " Whether chips, systems or tools differ, the data cannot tell. So networks of about a millisecond"
-        " hardly gain from A14 to A15 and from A16 to A17 Pro, and only that step between them.",
+        " to 0.22 ms there, less than other measurements of the Neural Engine, and may have run on the CPU.",
+        f"- The fixed cost of a prediction is {before:.2f} ms up to A15 and {after:.2f} ms from A16 on. The"
+        " data do not show whether this is due to chips, systems or tools. Networks of about a millisecond"
+        " therefore gain little from A14 to A15 and from A16 to A17 Pro, and only this difference in"
+        " between.",
         "- Publications differ by a factor of two on EfficientNet (0.9 to 1.7 ms for B0 on A15), and only one"
         " has measured DeiT, at nearly twice its estimate.",
         "- A13's CPU and GPU were measured once, in whole milliseconds, with iOS 13; without that publication"
-        " there is hardly any measurement of either unit.",
+        " there are very few measurements of either unit.",
     ]
 
 
@@ -209,9 +212,9 @@ def _parameters(results: Mapping[ComputeUnit, Result]) -> list[str]:
     lines = []
     for unit, result in results.items():
         lines += [
-            f"{_NAMES[unit]}, as on {all_chips()[REFERENCES[unit]].name}:",
+            f"{_NAMES[unit]}, for {all_chips()[REFERENCES[unit]].name}:",
             "",
-            "| parameter | before | spread | fitted | where the first is from |",
+            "| parameter | prior | spread | fitted | source of the prior |",
             "|---|---:|---:|---:|---|",
         ]
         for name, prior in PRIORS[unit].items():
@@ -227,7 +230,7 @@ _COLORS = {"a14": "#1f77b4", "a15": "#ff7f0e", "a16": "#2ca02c", "a17-pro": "#d6
 
 
 def draw(held: Sequence[HeldOut]) -> str:
-    """Measured against estimated, both logarithmic, as SVG; the lines are a factor of 1.25 apart."""
+    """Plots estimated against measured times on logarithmic axes as SVG; lines are a factor of 1.25 apart."""
     values = [v for h in held for v in (h.measurement.ms, h.without_publication) if v == v]
     low, high = math.log(min(values) * 0.8), math.log(max(values) * 1.25)
 

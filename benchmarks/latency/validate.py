@@ -1,4 +1,4 @@
-"""Estimates of measurements that the fit did not see, and how far off they are."""
+"""Cross-validation: estimates of held-out measurements and their errors."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """A measurement and its estimates by fits that did not see it.
+    """A measurement and its estimates from fits without it.
 
     Attributes:
         measurement: The measurement.
-        without_publication: Milliseconds, by a fit without all that its publication measured.
-        without_family: Milliseconds, by a fit without all networks of its family.
-        without_chip: Milliseconds, by a fit without all measurements of its chip.
+        without_publication: Milliseconds, from a fit without the measurements of its publication.
+        without_family: Milliseconds, from a fit without the networks of its family.
+        without_chip: Milliseconds, from a fit without the measurements of its chip.
         unusual: The share of the time in kernels other than convolutions.
     """
 
@@ -38,10 +38,10 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """How far estimates are off.
+    """The errors of estimates.
 
     Attributes:
-        count: How many.
+        count: Number of estimates.
         median: Median of |estimate / measured - 1|.
         p90: Its 90th percentile.
         bias: Median of the logarithm of their ratio.
@@ -56,7 +56,7 @@ class Errors:
 
 
 def choose(measurements: Iterable[Measurement], unit: ComputeUnit) -> list[Measurement]:
-    """What a unit is calibrated on: grade A of the Neural Engine, grade B of the others, which have no A."""
+    """Selects the calibration data of a unit: grade A of the Neural Engine, grade B of the other units."""
     if unit == NEURAL_ENGINE:
         chips = ("a14", "a15", "a16", "a17-pro")
         return [m for m in measurements if m.unit == unit and m.grade == "A" and m.chip in chips]
@@ -66,7 +66,7 @@ def choose(measurements: Iterable[Measurement], unit: ComputeUnit) -> list[Measu
 def hold_out(
     unit: ComputeUnit, measurements: Sequence[Measurement], networks: Mapping[str, Network], whole: Fitted
 ) -> list[HeldOut]:
-    """Fits repeatedly, each time without one publication, without one family, without one chip."""
+    """Estimates every measurement from fits without its publication, without its family, without its chip."""
     publication = _without(unit, measurements, networks, whole, lambda m: m.publication)
     family = _without(unit, measurements, networks, whole, lambda m: m.family)
     chip = _without(unit, measurements, networks, whole, lambda m: m.chip)
@@ -100,7 +100,7 @@ def unusual_shares(
     networks: Mapping[str, Network],
     parameters: UnitParameters,
 ) -> list[float]:
-    """The share of each network's time in kernels other than convolutions."""
+    """Returns the share of each network's time in kernels other than convolutions."""
     shares = []
     reference = all_chips()[REFERENCES[unit]]
     for m in measurements:
@@ -113,7 +113,7 @@ def unusual_shares(
 
 
 def errors(measured: Sequence[float], estimated: Sequence[float]) -> Errors:
-    """The errors of estimates; those that are not numbers are left out."""
+    """Returns the errors of estimates, ignoring NaN."""
     pairs = [(m, e) for m, e in zip(measured, estimated, strict=True) if e == e]
     if not pairs:
         return Errors(0, *[float("nan")] * 4)
@@ -130,14 +130,14 @@ def errors(measured: Sequence[float], estimated: Sequence[float]) -> Errors:
 
 
 def _ranks(values: Floats) -> Floats:
-    """Ranks; equal values share theirs."""
+    """Returns ranks; equal values have equal ranks."""
     _, place, times = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(times)
     return np.asarray((last - (times - 1) / 2)[place])
 
 
 def noise_floor(measurements: Iterable[Measurement], chip: str) -> Errors | None:
-    """How far publications are from the median of the others, on networks that several measured."""
+    """Returns the errors of publications relative to the median of the others, for networks with several."""
     mine, theirs = [], []
     for medians in _published(measurements, chip).values():
         for name, value in medians.items():
@@ -149,14 +149,14 @@ def noise_floor(measurements: Iterable[Measurement], chip: str) -> Errors | None
 
 
 def oracle(measurements: Sequence[Measurement], chip: str) -> Errors | None:
-    """How far measurements are from the centre of all publications, their own among them."""
+    """Returns the errors of the median of all publications, including the measurement's own."""
     centres = {n: float(np.median(list(m.values()))) for n, m in _published(measurements, chip).items()}
     pairs = [(m.ms, centres[m.network]) for m in measurements if m.chip == chip and m.precision == "fp16"]
     return errors(*zip(*pairs, strict=True)) if pairs else None
 
 
 def _published(measurements: Iterable[Measurement], chip: str) -> dict[str, dict[str, float]]:
-    """By network and publication: the median."""
+    """Returns the median by network and publication."""
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for m in measurements:
         if m.chip == chip and m.precision == "fp16":

@@ -1,1 +1,1 @@
-"""How well plans agree with published ones."""
+"""Agreement of plans with published ones."""

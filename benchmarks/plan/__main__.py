@@ -1,4 +1,4 @@
-"""Prints how well our plans agree with published ones, with every miss: `make bench-plan`."""
+"""Prints the agreement of our plans with published ones and every mismatch: `make bench-plan`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _PARTS = ("network", "fit", "support", "context", "speed")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compares and prints; 0 where everything that was asked for could be compared."""
+    """Compares plans and prints the agreement; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.plan", description=__doc__)
     parser.add_argument("part", nargs="*", metavar="PART", help=f"some of {', '.join(_PARTS)} (default: all)")
     wanted = parser.parse_args(arguments).part or list(_PARTS)
     unknown = [part for part in wanted if part not in _PARTS]
     if unknown:
-        parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(_PARTS)}")
+        parser.error(f"unknown part {unknown[0]!r}; known parts: {', '.join(_PARTS)}")
     if not FOLDER.is_dir():
-        print(f"the published plans are not at {FOLDER}: nothing to compare with")
+        print(f"{FOLDER} does not exist: there are no published plans to compare with")
         return 0
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore")

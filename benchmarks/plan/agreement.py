@@ -1,4 +1,4 @@
-"""Our plans beside the published ones."""
+"""Compares our plans with the published ones."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from coremlscope.placement.place import PlacedFunction, PlacedOp
 
 __all__ = ["Agreement", "compare_context", "compare_network", "compare_support"]
 
-#: Plans whose costs differ by less are equal but for rounding.
+#: Costs of plans that differ by less are equal up to rounding.
 _TIE_MS = 1e-9
-#: Largest relative error of the planned cost of an operation that is bound by memory.
+#: Tolerance for the relative error of the planned cost of a memory-bound operation.
 _CLOSE = 0.01
 
 
 @dataclass
 class Agreement:
-    """How many of the published facts our plans reproduce.
+    """The number of published facts that our plans reproduce.
 
     Attributes:
-        name: What was compared.
-        right: How many are reproduced.
-        total: Of how many.
-        misses: One line for each that is not.
-        notes: What else to know.
+        name: The subject of the comparison.
+        right: Number of facts that are reproduced.
+        total: Number of facts.
+        misses: One line for each fact that is not reproduced.
+        notes: Further remarks.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Agreement:
     notes: list[str] = field(default_factory=list)
 
     def count(self, is_right: bool, miss: str) -> None:
-        """Counts one fact; `miss` is listed where it is not reproduced."""
+        """Counts one fact, and lists `miss` if it is not reproduced."""
         self.total += 1
         self.right += is_right
         if not is_right:
@@ -51,12 +51,12 @@ class Agreement:
 
     @property
     def share(self) -> float:
-        """The share of what is right."""
+        """The share of facts that are reproduced."""
         return self.right / self.total if self.total else math.nan
 
 
 def compare_network() -> list[Agreement]:
-    """The M1's dump: selected backends, costs of what is not a convolution, rejections."""
+    """Compares with the M1's dump: selected backends, costs except convolutions, rejections."""
     placed = place_functions(network(), find_device("m1", "14.5"))
     (function,) = placed.values()
     rows = read_dump()
@@ -74,14 +74,14 @@ def _selections(pairs: Sequence[tuple[DumpRow, PlacedOp]]) -> Agreement:
         exact += ours == row.selected
         same = ours is not None and UNIT_OF[ours] == UNIT_OF[row.selected]
         found.count(same, f"{row.name}: {row.selected}, ours {ours}")
-    found.notes.append(f"the very backend: {exact} of {len(pairs)}")
+    found.notes.append(f"same backend: {exact} of {len(pairs)}")
     return found
 
 
 def _costs(pairs: Sequence[tuple[DumpRow, PlacedOp]]) -> list[Agreement]:
     agreements = []
     for backend in BACKENDS:
-        found = Agreement(f"M1 · planned cost on {backend} within 1 %, convolutions apart")
+        found = Agreement(f"M1 · planned cost on {backend} within 1 %, without convolutions")
         for row, op in pairs:
             if row.type == "conv" or backend not in row.costs_ms:
                 continue
@@ -93,7 +93,7 @@ def _costs(pairs: Sequence[tuple[DumpRow, PlacedOp]]) -> list[Agreement]:
 
 
 def _rejections(pairs: Sequence[tuple[DumpRow, PlacedOp]]) -> Agreement:
-    found = Agreement("M1 · the Neural Engine's rejections, with Core ML's own words among the reasons")
+    found = Agreement("M1 · the Neural Engine's rejections, with Core ML's message among the reasons")
     for row, op in pairs:
         verdict = op.verdicts[NEURAL_ENGINE]
         if row.message:
@@ -108,7 +108,7 @@ def _rejections(pairs: Sequence[tuple[DumpRow, PlacedOp]]) -> Agreement:
 
 
 def compare_support() -> list[Agreement]:
-    """The M4's models of one operation: which units support all of their operations."""
+    """Compares with the M4's models of one operation: the units that support all of their operations."""
     device = find_device("m4", "27")
     engine = Agreement("M4 · Neural Engine supports the model")
     gpu = Agreement("M4 · GPU supports the model")
@@ -132,12 +132,12 @@ def _support(
         f"{op.type} {op.supported(unit)} ({', '.join(r.rule for r in op.verdicts[unit].reasons)})"
         for op in failing
     )
-    told = f"{name}: {'supported' if expected else f'not supported ({note})'}, ours {why or 'supported'}"
-    found.count((not failing) == expected, told)
+    miss = f"{name}: {'supported' if expected else f'not supported ({note})'}, ours {why or 'supported'}"
+    found.count((not failing) == expected, miss)
 
 
 def compare_context() -> list[Agreement]:
-    """The M4's operations between layers: the pattern of preferred units with CPU and Neural Engine."""
+    """Compares with the M4's operations between layers: the units preferred with CPU and Neural Engine."""
     device = find_device("m4", "27")
     found = Agreement("M4 · pattern of units in context")
     ties = 0
@@ -148,7 +148,7 @@ def compare_context() -> list[Agreement]:
         if not same and is_tie:
             ties += 1
         found.count(same, f"{name}: {pattern}, ours {ours}{' (a tie)' if is_tie else ''}")
-    found.notes.append(f"right but for ties of equal cost: {found.right + ties} of {found.total}")
+    found.notes.append(f"including ties of equal cost: {found.right + ties} of {found.total}")
     return [found]
 
 
@@ -169,7 +169,7 @@ def _matches(marks: str, pattern: str) -> bool:
         return set(marks) == {"C"}
     wanted = _spelled(pattern)
     runs, wanted_runs = _runs(marks), _runs(wanted)
-    # The table counts a row of two inputs one short; its first run and the order of units are what it tells.
+    # The table counts one operation too few with two inputs: compare the first run and the order of units.
     return runs[0] == wanted_runs[0] and [mark for mark, _ in runs] == [mark for mark, _ in wanted_runs]
 
 
@@ -178,7 +178,7 @@ def _runs(marks: str) -> list[tuple[str, int]]:
 
 
 def _spelled(pattern: str) -> str:
-    """`C x7 | A A A A` as `CCCCCCCAAAA`."""
+    """Expands `C x7 | A A A A` to `CCCCCCCAAAA`."""
     text = ""
     for word in pattern.replace("|", " ").split():
         text += text[-1] * (int(word[1:]) - 1) if word.startswith("x") else word
@@ -186,7 +186,7 @@ def _spelled(pattern: str) -> str:
 
 
 def unknown_cases() -> list[str]:
-    """Rows of the published tables for which no case is written."""
+    """Returns rows of the published tables that have no case."""
     rows = [row["model"] for row in read_support() if not row["ane"].startswith("n/a")]
     rows += [name for name, _ in read_context()]
     return [name for name in rows if name not in CASES and name not in GROUPS]

@@ -25,13 +25,13 @@ from coremlscope.ir import Model
 __all__ = ["CASES", "Case", "build"]
 
 F16 = np.float16
-#: Where converted models are kept: out/ is what make makes.
+#: Cache of converted models.
 _KEPT = Path(__file__).parents[2] / "out" / "plan"
 _MAP = (1, 64, 32, 32)
 _ROWS = (1, 128, 256)
 _HEADS = (1, 8, 128, 64)
 _RNG = np.random.default_rng(0)
-#: More channels get a depthwise convolution around them; rows longer than this get nothing.
+#: Maps with more channels are wrapped in depthwise convolutions; longer rows are not wrapped.
 _MOST_CHANNELS, _LONGEST_ROW = 512, 2048
 
 
@@ -42,7 +42,7 @@ class Case:
     Attributes:
         inputs: Shapes of the inputs.
         dtypes: Their types: `fp16`, `fp32`, `int32`.
-        build: Makes the operation from the inputs.
+        build: Builds the operation from the inputs.
     """
 
     inputs: tuple[tuple[int, ...], ...]
@@ -329,7 +329,7 @@ def _sweeps() -> dict[str, Case]:
     }
 
 
-#: Rows of the published table that stand for several models.
+#: Rows of the published table that cover several models.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "conv_groups_2..32": tuple(f"conv_groups_{g}" for g in (2, 4, 8, 16, 32)),
     "conv_1x9..1x15": tuple(f"conv_1x{k}" for k in range(9, 16)),
@@ -352,7 +352,7 @@ _TYPES = {"fp16": types.fp16, "fp32": types.fp32, "int32": types.int32}
 
 @functools.cache
 def build(name: str, in_context: bool = False) -> Model:
-    """The model of a case, converted by coremltools and read back. Models are kept for the next time.
+    """Converts the model of a case with coremltools and reads it back. Converted models are cached.
 
     Args:
         name: One of `CASES`.
@@ -390,7 +390,7 @@ def _convert(name: str, in_context: bool, path: Path) -> None:
 
 
 def _surrounded(x: Any, tag: str) -> Any:
-    """Two layers on a float16 value of rank 3 or 4; nothing on any other."""
+    """Adds two layers to a float16 value of rank 3 or 4; returns other values unchanged."""
     if x.dtype != types.fp16 or x.rank not in (3, 4):
         return x
     for index in range(2):

@@ -1,4 +1,4 @@
-"""The network of the M1's dump: the body of a model of the corpus, with the front that the dump shows."""
+"""The network of the M1's dump: the body of a model of the corpus, with the input conversion of the dump."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CORPUS = Path(__file__).parents[2].parent / "shared" / "corpus"
 
 
 def network(corpus: Path = CORPUS) -> Model:
-    """MobilenetEdgeTPU with an input of floats that is scaled (by one number), shifted (by three) and cast.
+    """Returns MobilenetEdgeTPU with a float input that is scaled (one factor), shifted (three) and cast.
 
     The model of the corpus casts and transposes its input instead; everything after that is the same,
     operation for operation. The counts of the constants follow from the dump's figures: 150,529 and 150,531

@@ -1,13 +1,13 @@
-"""Derives the rates of convolutions anew from the M1's dump, and states the error of what is derived.
+"""Derives the rates of convolutions from the M1's dump and reports the cross-validation error.
 
-A convolution's planned cost is its operations (two for a product and a sum, one more an output element where
-there is a bias) over the rate of a leaf of a decision tree. Shapes whose rates agree to single precision are
-of one leaf; the leaves lie apart in operations per byte, and the border between two is the geometric mean of
-the nearest shapes on either side.
+The planned cost of a convolution is its number of operations (two for a product and a sum, and one for each
+output element if there is a bias) divided by the rate of a leaf of a decision tree. Shapes whose rates agree
+to single precision belong to one leaf. The leaves are ranges of operations per byte, and the border between
+two leaves is the geometric mean of the nearest shapes on either side.
 
-The error is that of shapes that the fit has not seen: all convolutions of one shape are left out together,
-the leaves are derived from the others, and the cost of the one left out is predicted. Beside it stands what
-the nearest other shape costs, nearest in the logarithms of operations and bytes.
+The error is that of held-out shapes: all convolutions of one shape are left out together, the leaves are
+derived from the others, and the cost of the shape left out is predicted. The baseline is the cost of the
+nearest other shape, in the logarithms of operations and bytes.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from coremlscope.placement.backend import BACKENDS, Backend
 
 __all__ = ["Convolution", "Leaf", "derive", "report", "shapes"]
 
-#: Rates in single precision agree this closely.
+#: Relative tolerance of rates in single precision.
 _SAME = 1e-6
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """A shape of convolution, and what the dump says that it costs.
+    """A shape of convolutions and its costs in the dump.
 
     Attributes:
         key: Shapes of input and weight, strides, groups.
         operations: Products and sums.
         nbytes: Bytes of input, weight, bias and result.
         costs_ms: By backend.
-        count: How many the network has.
+        count: Number of such convolutions in the network.
     """
 
     key: tuple[object, ...]
@@ -62,7 +62,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Leaf:
-    """Shapes of one rate: the densities that they span, and the rates."""
+    """The range of densities of shapes with equal rates, and the rates."""
 
     least: float
     most: float
@@ -70,7 +70,7 @@ class Leaf:
 
 
 def shapes() -> list[Convolution]:
-    """The distinct shapes of the dump's convolutions."""
+    """Returns the distinct shapes of the dump's convolutions."""
     views = [view for view in bind_model(network()).graph.ops if view.op.type == "conv"]
     rows = [row for row in read_dump() if row.type == "conv"]
     found: dict[tuple[object, ...], Convolution] = {}
@@ -95,7 +95,7 @@ def _convolution(view: OpView, costs: dict[Backend, float]) -> Convolution:
 
 
 def derive(seen: Sequence[Convolution]) -> list[Leaf]:
-    """The leaves, by rising density: neighbours whose rates agree are of one leaf."""
+    """Derives the leaves in ascending density: neighbours with equal rates belong to one leaf."""
     leaves: list[Leaf] = []
     for one in sorted(seen, key=lambda shape: shape.density):
         rates = {backend: one.rate(backend) for backend in BACKENDS}
@@ -129,7 +129,7 @@ Predict = Callable[[Convolution, Sequence[Convolution], Backend], float]
 
 
 def _errors(seen: Sequence[Convolution], backend: Backend, predict: Predict) -> list[float]:
-    """The relative error of every convolution, its shape left out."""
+    """Returns the relative error of every convolution with its shape left out."""
     errors = []
     for one in seen:
         others = [other for other in seen if other.key != one.key]
@@ -139,7 +139,7 @@ def _errors(seen: Sequence[Convolution], backend: Backend, predict: Predict) -> 
 
 
 def report() -> str:
-    """The leaves, how they compare with those in use, and the errors."""
+    """Returns the errors, the derived leaves, and whether they equal those in use."""
     seen = shapes()
     count = sum(one.count for one in seen)
     lines = [f"M1 · planned cost of {count} convolutions of {len(seen)} shapes, each shape left out in turn"]

@@ -1,4 +1,4 @@
-"""The published plans that ours are compared with, read from a folder of shared knowledge."""
+"""Reads the published plans with which ours are compared from a shared folder."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class DumpRow:
     """An operation of the M1's dump.
 
     Attributes:
-        name: As the dump spells it: `ios17.conv:9:12`.
-        type: The operation without an opset.
+        name: Name in the dump: `ios17.conv:9:12`.
+        type: Type of the operation without the opset.
         selected: The backend that Core ML selected.
-        costs_ms: Its estimates, of the backends that run it.
-        message: Why the Neural Engine does not; empty where it does.
+        costs_ms: Core ML's cost estimates for the backends that support it.
+        message: Why the Neural Engine rejects it; empty if the Neural Engine supports it.
     """
 
     name: str
@@ -37,7 +37,7 @@ class DumpRow:
 
 
 def read_dump(folder: Path = FOLDER) -> list[DumpRow]:
-    """The plan of MobilenetEdgeTPU on an M1 with macOS 14.5."""
+    """Reads the plan of MobilenetEdgeTPU on an M1 with macOS 14.5."""
     with (folder / "m1_mobilenet_edgetpu.csv").open(newline="") as file:
         rows = [[cell.strip() for cell in row] for row in csv.reader(file)][1:]
     found = []
@@ -50,13 +50,13 @@ def read_dump(folder: Path = FOLDER) -> list[DumpRow]:
 
 
 def read_support(folder: Path = FOLDER) -> list[dict[str, str]]:
-    """Which units support the models of one operation on an M4: `model`, `ane`, `gpu`, `note`."""
+    """Reads the units that support each model of one operation on an M4: `model`, `ane`, `gpu`, `note`."""
     with (folder / "m4_isolated_support.csv").open(newline="") as file:
         rows = list(csv.reader(file))[1:]
     return [dict(zip(("model", "ane", "gpu", "note"), row, strict=False)) for row in rows]
 
 
 def read_context(folder: Path = FOLDER) -> list[tuple[str, str]]:
-    """Where the operations go between layers on an M4, with CPU and Neural Engine: model and pattern."""
+    """Reads the placement of operations between layers on an M4, with CPU and Neural Engine."""
     with (folder / "m4_context_preferred.csv").open(newline="") as file:
         return [(row[0], row[1]) for row in list(csv.reader(file))[1:]]

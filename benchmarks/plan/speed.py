@@ -1,4 +1,4 @@
-"""How long a plan takes for a large model."""
+"""Times the planning of a large model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OPS = 3000
 
 
 def large_model(count: int = _OPS) -> Model:
-    """A chain of operations of six types."""
+    """Returns a chain of operations of six types."""
     type_ = TensorType(DType.FP16, (1, 64, 32, 32))
     x = given = Value("x", type_)
     ops = []
@@ -51,7 +51,7 @@ def large_model(count: int = _OPS) -> Model:
 
 
 def report() -> str:
-    """Seconds for a plan of 3,000 operations with every setting; the chips are read before."""
+    """Returns the time to plan 3,000 operations under every setting, without the time to load the chips."""
     device = find_device("m4")
     model = large_model()
     place_functions(large_model(12), device)
