@@ -47,7 +47,7 @@ def test_the_wheel_carries_types_schema_and_licences(environment: Path) -> None:
 def test_the_wheel_s_command_inspects_a_model(environment: Path, tmp_path: Path) -> None:
     assert "profile" in _run(environment / "coremlscope", "--help")
     package = tmp_path / "sample.mlpackage"
-    script = "import sys; from coremlscope.formats import write_sample; write_sample(sys.argv[1])"
+    script = "import sys; from coremlscope.formats.sample import write_sample; write_sample(sys.argv[1])"
     _run(environment / "python", "-W", "error", "-c", script, package)
     assert "classLabel" in _run(environment / "coremlscope", "inspect", package)
 

@@ -12,16 +12,30 @@ export interface TimeColumn {
   setting: string;
   /** By index of the profile. */
   seconds: (number | null)[];
+  /** The interval of each time, where it has one. */
+  intervals: (Interval | null)[];
+}
+
+interface Interval {
+  low: number;
+  high: number;
+  /** Whether no latency of the chip went into the estimate. */
+  isExtrapolated: boolean;
 }
 
 /** The times of every profile: medians of predictions, estimates, and planned costs of devices without estimates. */
 export function timeColumns(profiles: readonly Profile[]): TimeColumn[] {
   const columns = new Map<string, TimeColumn>();
-  const add = (index: number, origin: Origin, title: string, setting: string, seconds: number | null) => {
+  const add = (index: number, origin: Origin, title: string, setting: string, seconds: number | null, interval: Interval | null = null) => {
     const key = [origin, title, setting].join("\n");
-    const column = columns.get(key) ?? { key, origin, title, setting, seconds: profiles.map(() => null) };
+    const column = columns.get(key) ?? {
+      ...{ key, origin, title, setting },
+      seconds: profiles.map(() => null),
+      intervals: profiles.map(() => null),
+    };
     columns.set(key, column);
     column.seconds[index] = seconds;
+    column.intervals[index] = interval;
   };
   profiles.forEach((profile, index) => {
     for (const one of profile.measurements)
@@ -32,7 +46,9 @@ export function timeColumns(profiles: readonly Profile[]): TimeColumn[] {
     for (const one of profile.estimates) {
       const device = `${one.device}, ${one.os}`;
       estimated.add(device);
-      add(index, "estimated", device, SETTING_NAMES[one.compute_units], one.latency.value);
+      const { value, low, high } = one.latency;
+      const interval = { low, high, isExtrapolated: one.basis === "extrapolated" };
+      add(index, "estimated", device, SETTING_NAMES[one.compute_units], value, interval);
     }
   });
   profiles.forEach((profile, index) => {

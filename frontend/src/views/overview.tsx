@@ -50,6 +50,9 @@ export function Overview(props: { profiles: readonly Profile[]; names: readonly 
           </tbody>
         </table>
       </ScrollRegion>
+      {columns.some((one) => one.intervals.some((interval) => interval)) && (
+        <p class="dim caption">Below estimates: the interval that holds 80 % of the cases. * extrapolated from the chip's specification.</p>
+      )}
     </Section>
   );
 }
@@ -124,9 +127,16 @@ function Cells(props: { index: number; profile: Profile; columns: readonly TimeC
       <td class="number">{model.parameters ? count(model.parameters) : ""}</td>
       {columns.map((column) => {
         const seconds = column.seconds[index] ?? null;
+        const interval = column.intervals[index];
         return (
           <td key={column.key} class="number">
             {seconds === null ? "–" : duration(seconds)}
+            {interval && (
+              <div class="faint" title={`80 % interval${interval.isExtrapolated ? "; extrapolated from the chip's specification" : ""}`}>
+                {duration(interval.low)} – {duration(interval.high)}
+                {interval.isExtrapolated && " *"}
+              </div>
+            )}
           </td>
         );
       })}

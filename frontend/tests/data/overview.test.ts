@@ -27,6 +27,16 @@ describe("timeColumns", () => {
     ]);
   });
 
+  it("keeps the intervals of estimates", () => {
+    const [measured, estimated] = timeColumns([
+      profile({ measurements: [measurement("host", { predict: phase(1) })] }),
+      profile({ estimates: [estimate({ basis: "extrapolated" })] }),
+    ]);
+    const { low, high } = estimate().latency;
+    expect(measured?.intervals).toEqual([null, null]);
+    expect(estimated?.intervals).toEqual([null, { low, high, isExtrapolated: true }]);
+  });
+
   it("shows planned costs of devices without estimates only", () => {
     const planned = plan(1, { settings: [settingPlan({ backend: [0] }, 5)] });
     expect(timeColumns([profile({ plans: [planned] })]).map(({ origin, seconds }) => [origin, seconds])).toEqual([["planned", [5e-3]]]);

@@ -16,6 +16,7 @@ from coremlscope.units import format_duration, format_rate, format_share
 
 __all__ = [
     "estimates_to_json",
+    "interval_ms",
     "latency_rows",
     "listed_estimates",
     "render_estimates",
@@ -85,7 +86,7 @@ def _cells(profile: Profile, e: Estimate) -> dict[str, str]:
         "device": e.device,
         "setting": e.compute_units,
         "estimate": _value(e),
-        "80 % within": _interval(e),
+        "80 % within": interval_ms(e),
         "rate": format_rate(e.per_second),
         "runs on": _placement(e.placement),
         "waits for": e.bound,
@@ -139,7 +140,8 @@ def _value(e: Estimate) -> str:
     return f"{_ms(e.latency.value)} ms{'' if e.basis == 'calibrated' else '*':1}"
 
 
-def _interval(e: Estimate) -> str:
+def interval_ms(e: Estimate) -> str:
+    """The interval of an estimate, in milliseconds."""
     return f"{_ms(e.latency.low)} – {_ms(e.latency.high)}"
 
 
@@ -188,7 +190,7 @@ def listed_estimates(profile: Profile) -> list[Estimate]:
 
 def latency_rows(estimates: Sequence[Estimate]) -> list[tuple[str, ...]]:
     """Device, estimate, interval, placement and bound of each."""
-    return [(e.device, _value(e), _interval(e), _placement(e.placement), e.bound) for e in estimates]
+    return [(e.device, _value(e), interval_ms(e), _placement(e.placement), e.bound) for e in estimates]
 
 
 def render_estimates_json(profiles: Sequence[Profile]) -> str:

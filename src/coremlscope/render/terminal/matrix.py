@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from coremlscope.comparison.profiles import label_subjects
 from coremlscope.devices.unit import SETTINGS
+from coremlscope.render.terminal.estimates import interval_ms
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.timing import disclaimer
 from coremlscope.render.words import FINDING_MARKS, by_severity, plural, systems
@@ -162,6 +163,7 @@ def _device_block(device: str, os: str, named: Sequence[tuple[str, Profile]]) ->
         lines = []
         if estimates:
             lines.append(("estimated", *(_estimated(estimates.get(s)) for s in settings)))
+            lines.append(("80 %, ms", *(_within(estimates.get(s)) for s in settings)))
         if plans:
             lines.append(("planned", *(_planned(plans.get(s)) for s in settings)))
         rows += [("" if place else name, *line) for place, line in enumerate(lines)]
@@ -185,6 +187,10 @@ def _estimated(estimate: Estimate | None) -> str:
     return format_duration(estimate.latency.value) + ("*" if estimate.basis == "extrapolated" else "")
 
 
+def _within(estimate: Estimate | None) -> str:
+    return "–" if estimate is None else interval_ms(estimate)
+
+
 def _planned(setting: SettingPlan | None) -> str:
     return "–" if setting is None else format_duration(setting.total_ms / 1e3)
 
@@ -194,7 +200,7 @@ def device_remarks(profiles: Sequence[Profile]) -> list[str]:
     estimates = [estimate for profile in profiles for estimate in profile.estimates]
     remarks = []
     if estimates:
-        remarks.append("estimated: from published latencies")
+        remarks.append("estimated: from published latencies, with the interval that holds 80 % of the cases")
     if any(profile.plans for profile in profiles):
         remarks.append(
             "planned: Core ML's own cost model, which only ranks the units, so nothing takes that long"
