@@ -42,6 +42,12 @@ def package(tmp_path: Path) -> Path:
     return path
 
 
+def test_only_compiled_models_have_plans(package: Path) -> None:
+    """On a Mac the process would end there."""
+    with pytest.raises(RuntimeError, match="not a compiled model"):
+        MLComputePlan.load_from_path(str(package))
+
+
 def operations(plan: MLComputePlan) -> list[Any]:
     return plan.model_structure.program.functions["main"].block.operations
 

@@ -16,6 +16,7 @@ from coremlscope import ir
 from coremlscope.devices import SETTINGS, ComputeUnit, ComputeUnits, Device, find_device
 from coremlscope.dropin.compute_devices import device_of_unit
 from coremlscope.dropin.structure import model_structure
+from coremlscope.errors import UsageError
 from coremlscope.execution.wiring import stage_key, wire
 from coremlscope.forecast.planner import place_functions
 from coremlscope.formats import container
@@ -147,17 +148,24 @@ def _by_layer(
 
 
 def load_plan(path: str, compute_units: str) -> Any:
-    """The plan of a compiled model (or of a package) as coremltools' `MLComputePlan`.
+    """The plan of a compiled model as coremltools' `MLComputePlan`.
 
     Args:
         path: The model.
         compute_units: Name of a `coremltools.ComputeUnit`: `ALL`, `CPU_AND_NE`, …
 
     Raises:
-        CoremlscopeError: The model cannot be read or planned, or the device is unknown.
+        CoremlscopeError: The model is not compiled, cannot be read or planned, or the device is unknown.
+            Core ML itself ends the process where the model is not compiled (apple/coremltools #2757).
     """
     from coremltools.models.compute_plan import MLComputePlan
 
     setting = next(known for known in SETTINGS if known == compute_units.lower())
-    model = container.read(Path(path).expanduser())
+    file = Path(path).expanduser()
+    if file.exists() and container.sniff(file) != "mlmodelc":
+        raise UsageError(
+            f"{path} is not a compiled model, and a compute plan is loaded from one",
+            "compile it with coremltools.models.utils.compile_model(path)",
+        )
+    model = container.read(file)
     return MLComputePlan(PlannedModel(model, chosen_device(), setting))
