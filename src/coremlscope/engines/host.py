@@ -12,7 +12,14 @@ from pathlib import Path
 
 from coremlscope.results.measurement import Machine
 
-__all__ = ["logical_processors", "physical_cores", "power_mode", "processor_name", "this_machine"]
+__all__ = [
+    "logical_processors",
+    "macos_version",
+    "physical_cores",
+    "power_mode",
+    "processor_name",
+    "this_machine",
+]
 
 #: macOS's names for the values of `powermode` in `pmset -g`. Older systems report only `lowpowermode`.
 _POWER_MODES = {"0": "normal", "1": "low power", "2": "high power"}
@@ -70,6 +77,26 @@ def processor_name() -> str:
         for key in ("model name", "Model", "cpu model", "Hardware"):
             name = name or next((block[key] for block in _cpuinfo() if block.get(key)), "")
     return " ".join(name.split()) or platform.processor() or platform.machine() or "unknown processor"
+
+
+@functools.cache
+def macos_version() -> str:
+    """Returns the version of macOS, such as `15.1`; empty on other systems.
+
+    Python's own answer depends on the SDK that it was built with: macOS 26 calls itself 16.0, and every
+    version from 11 on 10.16, to programs built before it. `sw_vers` gives the true one.
+    """
+    if sys.platform != "darwin":
+        return ""
+    variables = {name: value for name, value in os.environ.items() if name != "SYSTEM_VERSION_COMPAT"}
+    with suppress(OSError, subprocess.SubprocessError):
+        command = ["/usr/bin/sw_vers", "-productVersion"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, env=variables)
+        if done.stdout.strip():
+            return done.stdout.strip()
+    told = platform.mac_ver()[0]
+    major, _, rest = told.partition(".")
+    return f"26.{rest}" if major == "16" else told
 
 
 def power_mode() -> str:
@@ -132,7 +159,7 @@ def _os_name() -> str:
     system = platform.system()
     name = f"{system} {platform.release()}"
     if system == "Darwin":
-        name = f"macOS {platform.mac_ver()[0]}"
+        name = f"macOS {macos_version()}"
     elif system == "Linux":
         with suppress(OSError):
             name = platform.freedesktop_os_release().get("PRETTY_NAME", name)
