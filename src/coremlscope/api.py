@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from coremlscope.execution.predictor import Predictor
     from coremlscope.forecast.planner import Forecast
     from coremlscope.measure.contract import Measurer, Progress, Subject
+    from coremlscope.measure.coreml.plan import Answer
     from coremlscope.results.measurement import Precision, Settings
     from coremlscope.results.model import ModelSummary
+    from coremlscope.results.operations import OpTable
+    from coremlscope.results.plan import Plan
     from coremlscope.results.profile import Profile
 
 __all__ = [
@@ -381,10 +384,11 @@ def matrix(
 
     Raises:
         UsageError: An argument is wrong.
-        MissingDependencyError: `on_device` needs coremltools.
+        MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.batch import fill_matrix
     from coremlscope.measure.coreml.device import device_measurer
+    from coremlscope.measure.coreml.files import require_coremltools
     from coremlscope.measure.coreml.timing import CoreMLMeasurer
     from coremlscope.measure.engine import EngineMeasurer
     from coremlscope.results.measurement import Settings
@@ -396,6 +400,7 @@ def matrix(
         if on_device is not None or team:
             measurer = stack.enter_context(device_measurer(on_device or "", team))
         elif has_core_ml:
+            require_coremltools()
             measurer = CoreMLMeasurer()
         return fill_matrix(
             [(_name(source), partial(read, source)) for source in sources],
@@ -531,21 +536,65 @@ def plan_by_core_ml(
         shapes: Shapes of flexible inputs, instead of the defaults, for our plan.
 
     Returns:
-        A profile with two plans: Core ML's and ours.
+        A profile with two plans: Core ML's and ours. Where rules do not know the chip or the system of this
+        Mac, ours is left out, with a finding.
 
     Raises:
         ModelError: The model cannot be read, or has no operations to plan.
-        UsageError: The chip or the system of this Mac is unknown.
+        MissingDependencyError: coremltools is not installed.
         EngineError: Core ML gave no plan.
     """
-    import dataclasses
+    from coremlscope.assemble import assemble
+    from coremlscope.describe.model import describe_model, list_operations
+    from coremlscope.forecast.planner import Forecast
+    from coremlscope.measure.coreml.files import require_coremltools
+    from coremlscope.measure.coreml.plan import ask_core_ml, plan_findings
 
-    from coremlscope.measure.coreml.plan import ask_core_ml, plan_from_core_ml, this_mac
+    require_coremltools()
+    model, (setting,) = read(path), _settings(compute_units)
+    default = model.description.default
+    names = sorted(model.description.functions, key=lambda name: name != default)
+    ops = list_operations(model, shapes, functions=names)
+    answer = ask_core_ml(Path(path), setting)
+    plans, findings = _plans_by_core_ml(model, ops, setting, answer, shapes=shapes)
+    return assemble(
+        describe_model(model, shapes),
+        ops,
+        forecast=Forecast(plans=plans),
+        findings=[*plan_findings(answer), *findings],
+    )
 
-    mac = this_mac()
-    ours = plan(path, mac.chip.id, os=str(mac.os), compute_units=compute_units, shapes=shapes)
-    theirs = plan_from_core_ml(ours.plans[0], ours.ops, compute_units, ask_core_ml(Path(path), compute_units))
-    return dataclasses.replace(ours, plans=(theirs, *ours.plans))
+
+def _plans_by_core_ml(
+    model: Model,
+    ops: OpTable,
+    setting: ComputeUnits,
+    answer: Answer,
+    *,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> tuple[tuple[Plan, ...], list[Finding]]:
+    """Core ML's plan for this Mac, and ours; a finding instead where rules do not know this Mac."""
+    from coremlscope.forecast.planner import forecast
+    from coremlscope.measure.coreml.plan import empty_plan, plan_from_core_ml, this_mac
+
+    try:
+        mac = this_mac()
+    except UsageError as error:
+        text = f"Our own plan for this Mac is left out: {error.message}."
+        finding = Finding(id="mac-not-known", severity="info", text=text, hint="name a chip with --device")
+        return (plan_from_core_ml(empty_plan(ops, setting), ops, setting, answer),), [finding]
+    found = forecast(
+        model,
+        ops,
+        [mac],
+        [setting],
+        function=function,
+        every_function=function is None,
+        shapes=shapes,
+        with_estimates=False,
+    )
+    return (plan_from_core_ml(found.plans[0], ops, setting, answer), *found.plans), []
 
 
 def _devices(devices: str | Sequence[str], os_version: str | None) -> list[Device]:

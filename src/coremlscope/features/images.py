@@ -21,6 +21,7 @@ __all__ = [
     "Resize",
     "from_image",
     "image_from_array",
+    "image_of_feature",
     "is_image",
     "open_image",
     "resize_image",
@@ -104,6 +105,11 @@ def _in_mode(image: Image, mode: str) -> Image:
     if image.mode in ("P", "LA", "PA") and mode == "RGB":
         image = image.convert("RGBA")
     return image.convert(mode)
+
+
+def image_of_feature(image: Image, feature: ImageFeature) -> Image:
+    """Converts an image to the mode that coremltools expects of a feature: RGB, L, or F for 16-bit grey."""
+    return _in_mode(image, _MODES[feature.color_space])
 
 
 def from_image(image: Image, feature: ImageFeature) -> Array:

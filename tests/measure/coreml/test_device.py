@@ -198,7 +198,7 @@ def test_what_must_be_given(package: Path, name: str, team: str, message: str) -
 
 @pytest.mark.usefixtures("mac")
 def test_coremltools_is_needed(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coremlscope.measure.coreml.device.importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("coremlscope.measure.coreml.files.importlib.util.find_spec", lambda _: None)
     with pytest.raises(MissingDependencyError, match="coremltools"):
         api.matrix(package, on_device="any", team=TEAM)
 

@@ -13,11 +13,12 @@ import pytest
 from coremlscope import api
 from coremlscope.devices import CPU, ComputeUnits, find_device
 from coremlscope.errors import EngineError
-from coremlscope.measure.coreml.plan import Answer, Limits, ask_core_ml, plan_from_core_ml
+from coremlscope.measure.coreml.child import Limits
+from coremlscope.measure.coreml.plan import Answer, ask_core_ml, plan_from_core_ml, this_mac
 from coremlscope.placement.analytics import AnalysedOp
 from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
-from tests.support import converted_models
+from tests.support import converted_models, networks
 from tests.support.coreml_children import PLAN_CHILD
 
 
@@ -137,6 +138,9 @@ def told(ours: Profile, answer: Answer, setting: ComputeUnits = "all") -> PlanVi
     return plan_from_core_ml(ours.plans[0], ours.ops, setting, answer).view(ours.ops)
 
 
+TELL = "from coremlscope.measure.coreml.channel import tell"
+
+
 def child(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
@@ -145,10 +149,10 @@ def child(code: str) -> list[str]:
     ("code", "limits", "message"),
     [
         ("raise SystemExit('no such chip')", Limits(), "failed: no such chip"),
-        ("import time; time.sleep(60)", Limits(time_s=0.3), "more than 0 s"),
+        ("import time; time.sleep(60)", Limits(time_s=0.3), "no sign of life for 0 s"),
         ("import time; x = bytearray(10**8); time.sleep(60)", Limits(memory_bytes=5 * 10**6), "GB of memory"),
         ("pass", Limits(), "gave no plan"),
-        ("import sys; open(sys.argv[3], 'w').write('[]')", Limits(), "gave no plan"),
+        (f"{TELL}; tell(others={{}})", Limits(), "gave no plan"),
     ],
 )
 def test_what_can_go_wrong(code: str, limits: Limits, message: str) -> None:
@@ -164,7 +168,56 @@ def test_analytics_are_found_below_the_fresh_home() -> None:
         "folder = pathlib.Path(os.environ['CFFIXED_USER_HOME'], 'Library', 'Caches', 'x')\n"
         "folder.mkdir(parents=True)\n"
         f"(folder / 'analytics.mil').write_text({text!r})\n"
-        "open(sys.argv[3], 'w').write('{\"functions\": {}}')\n"
+        f"{TELL}; tell(functions={{}})\n"
     )
     answer = ask_core_ml(Path("m"), "all", None, child(code))
     assert [(op.function, op.type, op.selected) for op in answer.analysed] == [("main", "relu", "ane")]
+
+
+def test_layers_of_a_neural_network_have_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = networks.network({"x": (4,)})
+    weights = networks.random(3, 4)
+    builder.add_inner_product("dense", weights, None, 4, 3, False, "x", "h")
+    builder.add_activation("act", "RELU", "h", "y")
+    path = tmp_path / "network.mlmodel"
+    ct.models.MLModel(builder.spec, skip_model_load=True).save(str(path))
+    monkeypatch.setattr(
+        "coremlscope.measure.coreml.plan.ask_core_ml", partial(ask_core_ml, command=PLAN_CHILD)
+    )
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
+    profile = api.plan_by_core_ml(path, compute_units="cpu_only")
+    assert profile.findings == ()
+    # Core ML says nothing of operations that belong to no layer: they are this package's own.
+    layers = dict(zip(profile.ops.id, profile.ops.layer, strict=True))
+    units = {(layers.get(op.id), op.unit) for op in view_of(profile).ops if not op.inserted}
+    assert units >= {("dense", CPU), ("act", CPU)}
+    assert {unit for layer, unit in units if layer} == {CPU}
+
+
+@pytest.mark.parametrize("brand", ["Intel(R) Core(TM) i9-9980HK CPU @ 2.40GHz", "Apple M99"])
+def test_macs_that_rules_do_not_know(package: Path, monkeypatch: pytest.MonkeyPatch, brand: str) -> None:
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.processor_name", lambda: brand)
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.macos_version", lambda: "26.1")
+    monkeypatch.setattr(
+        "coremlscope.measure.coreml.plan.ask_core_ml", partial(ask_core_ml, command=PLAN_CHILD)
+    )
+    profile = api.plan_by_core_ml(package, compute_units="cpu_only")
+    assert [plan.planner for plan in profile.plans] == ["Core ML"]
+    assert [finding.id for finding in profile.findings] == ["mac-not-known"]
+    assert {op.unit for op in view_of(profile).ops} == {CPU}
+    assert profile.plans[0].os == "macOS 26.1"
+
+
+def test_a_virtual_mac_has_the_chip_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.processor_name", lambda: "Apple M1 (Virtual)")
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.macos_version", lambda: "26.0")
+    assert (this_mac().chip.id, str(this_mac().os)) == ("m1", "macOS 26")
+
+
+def test_a_plan_without_places_says_so(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Answer({"main": []}, asked=5)
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", lambda *_: answer)
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
+    profile = api.plan_by_core_ml(package)
+    assert [finding.id for finding in profile.findings] == ["core-ml-plan-empty"]
+    assert "no place for any of 5 operations" in profile.plans[0].notes[1]

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import dataclasses
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
 
+import coremltools as ct
+import numpy as np
 import pytest
+from PIL import Image
 
 from coremlscope import api
-from coremlscope.errors import EngineError, InputError
+from coremlscope.errors import EngineError, InputError, MissingDependencyError, UnsupportedModelError
 from coremlscope.formats import container
-from coremlscope.ir import Model
+from coremlscope.ir import (
+    ArrayFeature,
+    DictionaryFeature,
+    DType,
+    Feature,
+    FunctionDescription,
+    ImageFeature,
+    Int64Feature,
+    Model,
+    SequenceFeature,
+    StringFeature,
+)
 from coremlscope.measure.contract import Subject, resolve_settings
+from coremlscope.measure.coreml.child import Limits
+from coremlscope.measure.coreml.failures import explain
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
-from coremlscope.results.measurement import Settings
+from coremlscope.measure.coreml.values import load_values, save_values
+from coremlscope.results.measurement import Machine, Settings
 from tests.support import converted_models
 from tests.support.coreml_children import TIMING_CHILD
 from tests.support.ir_models import perceptron
+
+SHORT = Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
 
 
 def subject_of(model: Model) -> Subject:
@@ -33,7 +54,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_process_of_its_own_times(package: Path) -> None:
     told: list[tuple[str, int, int]] = []
-    settings = Settings(compute_units="cpu_only", iterations=4)
+    settings = Settings(
+        compute_units="cpu_only", iterations=4, compile_iterations=2, load_iterations=2, warmups=3
+    )
     measured = CoreMLMeasurer(command=TIMING_CHILD).measure(
         subject_of(container.read(package)), settings, progress=lambda *state: told.append(state)
     )
@@ -44,13 +67,27 @@ def test_a_process_of_its_own_times(package: Path) -> None:
     # The first load compiles for the device.
     assert (len(measured.load.samples_s), len(measured.load.warmups_s)) == (2, 1)
     assert min(measured.predict.samples_s) > 0
-    assert [phase for phase, *_ in told] == ["load"] * 3 + ["warm-up"] * 3 + ["predict"] * 4
+    assert [phase for phase, *_ in told] == ["compile"] * 2 + ["load"] * 3 + ["warm-up"] * 3 + ["predict"] * 4
     assert told[-1] == ("predict", 4, 4)
     assert measured.label.startswith("Core ML on ")
     assert (measured.runtime.id, measured.runtime.name) == ("coreml", "Core ML")
     # Core ML's predictions are timed as a whole.
-    assert (measured.groups, measured.status, measured.compile) == ((), (), None)
+    assert (measured.groups, measured.status) == ((), ())
     assert measured.measured_at
+    assert measured.compile is not None
+    assert (len(measured.compile.samples_s), measured.compile.warmups_s) == (2, ())
+    assert measured.peak_memory_bytes is not None
+    assert measured.peak_memory_bytes > 10**7
+    (finding,) = measured.findings
+    assert finding.id == "core-ml-clock"
+    assert "a prediction" in finding.text
+
+
+def test_nothing_is_left_behind(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    CoreMLMeasurer(command=TIMING_CHILD).measure(subject_of(container.read(package)), SHORT)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,18 +105,21 @@ def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("code", "limit_s", "message"),
+    ("code", "limits", "message"),
     [
-        ("raise SystemExit('no such model')", 30, "failed: no such model"),
-        ("import time; time.sleep(60)", 0.3, "no sign of life"),
-        ("print('a remark')", 30, "made no predictions"),
-        ("import os; os.abort()", 30, "failed: exit code"),
+        ("raise SystemExit('no such model')", Limits(), "failed: no such model"),
+        ("import time; time.sleep(60)", Limits(time_s=0.3), "no sign of life"),
+        ("import time; x = bytearray(10**8); time.sleep(60)", Limits(memory_bytes=5 * 10**6), "of memory"),
+        ("print('a remark')", Limits(), "made no predictions"),
+        ("import os; os.abort()", Limits(), "failed: Core ML aborted the process"),
+        ("import os; os.kill(os.getpid(), 9)", Limits(), "killed the process"),
+        ("import sys; sys.exit('No module named 'coremltools'')", Limits(), "not installed"),
     ],
 )
-def test_what_can_go_wrong(package: Path, code: str, limit_s: float, message: str) -> None:
-    measurer = CoreMLMeasurer(limit_s=limit_s, command=[sys.executable, "-c", code])
+def test_what_can_go_wrong(package: Path, code: str, limits: Limits, message: str) -> None:
+    measurer = CoreMLMeasurer(limits=limits, command=[sys.executable, "-c", code])
     with pytest.raises(EngineError, match=message):
-        measurer.measure(subject_of(container.read(package)), Settings(iterations=1))
+        measurer.measure(subject_of(container.read(package)), SHORT)
 
 
 def test_models_in_memory_are_refused() -> None:
@@ -87,8 +127,112 @@ def test_models_in_memory_are_refused() -> None:
         CoreMLMeasurer(command=TIMING_CHILD).measure(subject_of(perceptron()), Settings(iterations=1))
 
 
-def test_given_values_are_refused(package: Path) -> None:
-    with pytest.raises(InputError, match="synthetic inputs"):
-        CoreMLMeasurer(command=TIMING_CHILD).measure(
-            subject_of(container.read(package)), Settings(), inputs={"image": 0}
-        )
+def test_zipped_packages_are_unpacked(package: Path, tmp_path: Path) -> None:
+    archive = shutil.make_archive(str(tmp_path / "zipped"), "zip", package.parent, package.name)
+    measured = CoreMLMeasurer(command=TIMING_CHILD).measure(subject_of(container.read(archive)), SHORT)
+    assert measured.predict is not None
+
+
+def test_given_values_reach_the_model(package: Path, tmp_path: Path) -> None:
+    """The drop-in rejects an image of another size, so that a given image is seen to arrive."""
+    image = Image.new("RGBA", (8, 8))
+    model = container.read(package)
+    interface = model.description.main
+    (feature,) = interface.inputs
+    assert isinstance(feature.type, ImageFeature)
+    image = image.resize((feature.type.width, feature.type.height))
+    measured = CoreMLMeasurer(command=TIMING_CHILD).measure(
+        subject_of(model), SHORT, inputs={feature.name: image}
+    )
+    assert measured.predict is not None
+    with pytest.raises(InputError):
+        CoreMLMeasurer(command=TIMING_CHILD).measure(subject_of(model), SHORT, inputs={feature.name: "text"})
+
+
+def test_states_and_functions(tmp_path: Path) -> None:
+    stateful, functions = tmp_path / "stateful.mlpackage", tmp_path / "functions.mlpackage"
+    converted_models.accumulator().save(str(stateful))
+    converted_models.sine_and_cosine(functions)
+    for path in (stateful, functions):
+        for function in container.read(path).description.functions:
+            model = container.read(path)
+            settings = resolve_settings(model, dataclasses.replace(SHORT, function=function))
+            measured = CoreMLMeasurer(command=TIMING_CHILD).measure(Subject.of(model, settings), settings)
+            assert measured.settings.function == function
+            assert measured.predict is not None
+
+
+def test_flexible_shapes(tmp_path: Path) -> None:
+    path = tmp_path / "flexible.mlpackage"
+    converted_models.mlp(flexible=ct.EnumeratedShapes([(2, 8), (5, 8)])).save(str(path))
+    model = container.read(path)
+    (feature,) = model.description.main.inputs
+    shape = (5, 8)
+    settings = resolve_settings(model, dataclasses.replace(SHORT, shapes={feature.name: shape}))
+    measured = CoreMLMeasurer(command=TIMING_CHILD).measure(Subject.of(model, settings), settings)
+    assert measured.settings.shapes == {feature.name: shape}
+
+
+def test_values_survive_the_way_to_the_child(tmp_path: Path) -> None:
+    features = [
+        Feature("x", ArrayFeature(dtype=DType.FP16, shape=(2,))),
+        Feature("n", Int64Feature()),
+        Feature("d", DictionaryFeature("int64")),
+        Feature("s", StringFeature()),
+        Feature("i", ImageFeature("GRAYSCALE", 2, 2)),
+    ]
+    interface = FunctionDescription(inputs=tuple(features), outputs=())
+    values = {
+        "x": np.array([1.5, 2], np.float16),
+        "n": np.int64(3),
+        "d": {1: 2.0},
+        "s": "word",
+        "i": np.full((2, 2), 7),
+    }
+    save_values(interface, values, tmp_path)
+    loaded = load_values(tmp_path)
+    assert loaded["x"].dtype == np.float32
+    assert loaded["x"].tolist() == [1.5, 2]
+    assert (loaded["n"], loaded["d"], loaded["s"]) == (3, {1: 2.0}, "word")
+    assert (loaded["i"].mode, loaded["i"].getpixel((1, 1))) == ("L", 7)
+
+
+def test_sequences_are_refused(tmp_path: Path) -> None:
+    interface = FunctionDescription(inputs=(Feature("s", SequenceFeature("string", (1, -1))),), outputs=())
+    with pytest.raises(UnsupportedModelError, match="cannot pass sequences"):
+        save_values(interface, {"s": ["a"]}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "message"),
+    [
+        (1, "x\nRuntimeError: model execution plan of 'm.mil' with error code: -14.", "error code: -14"),
+        (-6, "ios_base::failure: a. It is not a valid .mlmodelc file.", "not a compiled model"),
+        (139, "", "crashed (SIGSEGV)"),
+        (-15, "last", "ended by SIGTERM; its last words: last"),
+        (3, "", "exit code 3"),
+    ],
+)
+def test_ends_are_explained(code: int, said: str, message: str) -> None:
+    assert message in explain(code, said)[0]
+
+
+def test_without_coremltools_a_matrix_fails_once(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coremlscope.api.sys.platform", "darwin")
+    monkeypatch.setattr("coremlscope.measure.coreml.files.importlib.util.find_spec", lambda _: None)
+    with pytest.raises(MissingDependencyError) as caught:
+        api.matrix(package)
+    assert "pip install 'coremlscope[coreml]'" in caught.value.hint
+
+
+def test_the_label_and_findings_of_a_mac(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mac = Machine(processor="Apple M1 (Virtual)", os="macOS 15.1 (arm64)", power_mode="normal")
+    monkeypatch.setattr("coremlscope.measure.coreml.timing.this_machine", lambda: mac)
+    monkeypatch.setattr("coremlscope.measure.coreml.timing.power_mode", lambda: "low power")
+    measured = CoreMLMeasurer(command=TIMING_CHILD).measure(subject_of(container.read(package)), SHORT)
+    assert measured.label == "Core ML on M1 (Virtual), macOS 15.1"
+    assert [finding.id for finding in measured.findings] == [
+        "core-ml-clock",
+        "virtual-machine",
+        "power-mode-changed",
+    ]

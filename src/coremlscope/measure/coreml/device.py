@@ -6,32 +6,33 @@ takes the times there. Written against coremltools' documented interface; not ye
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from coremlscope.errors import (
     EngineError,
     InputError,
-    MissingDependencyError,
     UnsupportedModelError,
     UsageError,
 )
 from coremlscope.execution.wiring import interface_of
 from coremlscope.ir import ArrayFeature, Model, Program
 from coremlscope.measure.contract import Progress, Subject, now
-from coremlscope.measure.coreml.timing import LIMIT_S, LOADS, collect_samples
-from coremlscope.results.measurement import Machine, Measurement, Runtime, Settings
+from coremlscope.measure.coreml.child import Limits, run_child
+from coremlscope.measure.coreml.files import require_coremltools
+from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 
 __all__ = ["DeviceMeasurer", "device_measurer"]
 
 _CHILD = (sys.executable, "-m", "coremlscope.measure.coreml.device_child")
+#: How often a model is loaded; the first time compiles for the device.
+_LOADS = 3
 _NEEDED = (
     "it needs a Mac with Xcode, an iPhone or iPad connected to it, unlocked and in developer mode, a"
     " development team (--team), and coremltools 9 with its ModelRunner app"
@@ -65,11 +66,7 @@ def device_measurer(name: str, team: str, *, command: Sequence[str] = _CHILD) ->
             "use --team ID with the ten letters and digits that the membership page of your Apple account"
             " shows: --team A1B2C3D4E5",
         )
-    if importlib.util.find_spec("coremltools") is None:
-        raise MissingDependencyError(
-            "a connected device is measured through coremltools, which is not installed",
-            "pip install coremltools",
-        )
+    require_coremltools()
     with tempfile.TemporaryDirectory(prefix="coremlscope-device-") as folder:
         yield DeviceMeasurer(device=name, team=team, folder=Path(folder), command=command)
 
@@ -82,14 +79,14 @@ class DeviceMeasurer:
         device: The name or identifier of the device, or `any`.
         team: The identifier of the development team that signs the app.
         folder: Where coremltools' app is built; it is built again where it is absent.
-        limit_s: How long to wait for the next sample before giving up.
+        limits: When to give up.
         command: The child process to run; tests give another one.
     """
 
     device: str
     team: str
     folder: Path
-    limit_s: float = LIMIT_S
+    limits: Limits = field(default_factory=Limits)
     command: Sequence[str] = _CHILD
 
     def measure(
@@ -114,19 +111,16 @@ class DeviceMeasurer:
             str(subject.model.source),
             settings.compute_units,
             str(settings.iterations),
-            str(LOADS),
+            str(_LOADS),
             str(settings.seed),
             self.device,
             self.team,
             str(self.folder),
         ]
-        place, load, predict = collect_samples(
-            [*self.command, *arguments],
-            iterations=settings.iterations,
-            progress=progress,
-            limit_s=self.limit_s,
-            hint=_NEEDED,
-        )
+        with run_child([*self.command, *arguments], self.limits, doing="Core ML", hint=_NEEDED) as messages:
+            place, seconds = _listen(messages, settings, progress)
+        if len(seconds["load"]) < _LOADS or len(seconds["predict"]) < settings.iterations:
+            raise EngineError("Core ML made no predictions", _NEEDED)
         if not place:
             raise EngineError("the device that was measured is unknown", _NEEDED)
         # The power mode of the Mac says nothing about the device, and nothing reports that of the device.
@@ -137,10 +131,29 @@ class DeviceMeasurer:
             machine=Machine(processor=name, os=system),
             settings=settings,
             compute_units=settings.compute_units,
-            load=load,
-            predict=predict,
+            load=Phase.of(seconds["load"][1:], seconds["load"][:1]),
+            predict=Phase.of(seconds["predict"], seconds["warm-up"]),
             measured_at=now(),
         )
+
+
+def _listen(
+    messages: Iterable[Mapping[str, Any]], settings: Settings, progress: Progress | None
+) -> tuple[str, dict[str, list[float]]]:
+    """What the device is called, empty where it is not said, and seconds by phase."""
+    place = ""
+    seconds: dict[str, list[float]] = {"load": [], "warm-up": [], "predict": []}
+    totals = {"load": _LOADS, "predict": settings.iterations}
+    for message in messages:
+        place = str(message.get("device", place))
+        phase = message.get("phase", "")
+        if phase not in seconds:
+            continue
+        seconds[phase].append(float(message["seconds"]))
+        if progress is not None:
+            done = len(seconds[phase])
+            progress(phase, done, totals.get(phase, done))
+    return place, seconds
 
 
 def _check(model: Model) -> None:

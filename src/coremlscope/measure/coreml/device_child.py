@@ -1,4 +1,4 @@
-"""The child process that times a model on a connected device and prints each sample as a line of JSON.
+"""The child process that times a model on a connected device and sends each sample to its parent.
 
 `python -m coremlscope.measure.coreml.device_child MODEL UNITS ITERATIONS LOADS SEED DEVICE TEAM FOLDER`
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -17,6 +16,7 @@ from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.formats import container
+from coremlscope.measure.coreml.channel import tell
 
 __all__ = ["choose_device", "main"]
 
@@ -70,7 +70,7 @@ async def _time(
     found = choose_device(Device.get_devices(), name)
     device = await found.prepare_for_model_debugging(AppSigningCredentials(development_team=team), folder)
     try:
-        _tell(device=f"{device.name}, {_SYSTEMS[device.type.value]} {device.os_version}")
+        tell(device=f"{device.name}, {_SYSTEMS[device.type.value]} {device.os_version}")
         benchmarker = MLModelBenchmarker(model, device)
         # One at a time, so that each sample is told when it is there. The model stays loaded in between.
         await _repeat("load", loads, benchmarker.benchmark_load)
@@ -83,11 +83,7 @@ async def _time(
 async def _repeat(phase: str, times: int, measure: Callable[[], Awaitable[Any]]) -> None:
     for _ in range(times):
         for milliseconds in (await measure()).samples:
-            _tell(phase=phase, seconds=milliseconds / 1e3)
-
-
-def _tell(**values: str | float) -> None:
-    print(json.dumps(values), flush=True)
+            tell(phase=phase, seconds=milliseconds / 1e3)
 
 
 def choose_device(devices: Iterable[Any], name: str) -> Any:

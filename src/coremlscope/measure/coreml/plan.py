@@ -9,41 +9,27 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
-import os
-import platform
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_device
+from coremlscope.engines.host import macos_version, processor_name
 from coremlscope.errors import EngineError
+from coremlscope.findings import Finding
+from coremlscope.measure.coreml.child import Limits, run_child
+from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.placement.analytics import AnalysedOp, parse_analytics
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import FunctionCost, Plan, PlannedOp, Reason, SettingPlan, segments
 
-__all__ = ["Limits", "ask_core_ml", "plan_from_core_ml", "this_mac"]
+__all__ = ["Answer", "ask_core_ml", "empty_plan", "plan_findings", "plan_from_core_ml", "this_mac"]
 
-_POLL_S = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long loading a plan may take, and how much memory.
-
-    Attributes:
-        time_s: Seconds.
-        memory_bytes: Bytes of resident memory.
-    """
-
-    time_s: float = 900.0
-    memory_bytes: int = 12 * 10**9
+_NO_CORE_ML = "try `coremlscope plan MODEL --device NAME`, which needs no Core ML"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +37,21 @@ class Answer:
     """What Core ML says of a model.
 
     Attributes:
-        functions: By function, what MLComputePlan says of each operation.
+        functions: By function, what MLComputePlan says of each operation that it has a place for.
         analysed: The operations of `analytics.mil`; empty where Core ML wrote none.
+        layers: The same for the layers of neural networks, by stage of a pipeline, else under an empty name.
+        asked: Of how many operations and layers, other than constants, MLComputePlan was asked.
     """
 
     functions: Mapping[str, Sequence[Mapping[str, Any]]]
-    analysed: Sequence[AnalysedOp]
+    analysed: Sequence[AnalysedOp] = ()
+    layers: Mapping[str, Sequence[Mapping[str, Any]]] = dataclasses.field(default_factory=dict)
+    asked: int = 0
+
+    @property
+    def placed(self) -> int:
+        """Of how many operations and layers MLComputePlan gave a place."""
+        return sum(map(len, self.functions.values())) + sum(map(len, self.layers.values()))
 
 
 def ask_core_ml(
@@ -77,70 +72,66 @@ def ask_core_ml(
         EngineError: The process failed, or went past a limit.
     """
     child = command or (sys.executable, "-m", "coremlscope.measure.coreml.plan_child")
-    with tempfile.TemporaryDirectory(prefix="coremlscope-plan-") as home:
-        output = Path(home) / "plan.json"
-        environment = {**os.environ, "CFFIXED_USER_HOME": home}
-        _run([*child, str(model), compute_units, str(output)], environment, limits or Limits())
-        try:
-            functions = json.loads(output.read_text(encoding="utf-8"))["functions"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise EngineError("Core ML gave no plan", "try `coremlscope plan MODEL --device NAME`") from error
+    told: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="coremlscope-plan-", ignore_cleanup_errors=True) as home:
+        path = readable_by_core_ml(model, Path(home))
+        with run_child(
+            [*child, str(path), compute_units, home],
+            limits or Limits(),
+            doing="loading the compute plan",
+            hint=_NO_CORE_ML,
+            environment={"CFFIXED_USER_HOME": home, "TMPDIR": home},
+        ) as messages:
+            for message in messages:
+                told.update(message)
+        if "functions" not in told:
+            raise EngineError("Core ML gave no plan", _NO_CORE_ML)
         files = sorted(Path(home).rglob("analytics.mil"))
         texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-    return Answer(functions, [op for text in texts for op in parse_analytics(text)])
-
-
-def _run(command: Sequence[str], environment: Mapping[str, str], limits: Limits) -> None:
-    with tempfile.TemporaryFile() as errors:
-        start = time.monotonic()
-        process = subprocess.Popen(command, env=dict(environment), stdout=subprocess.DEVNULL, stderr=errors)
-        try:
-            while process.poll() is None:
-                _check(process.pid, time.monotonic() - start, limits)
-                time.sleep(_POLL_S)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        if process.returncode:
-            errors.seek(0)
-            lines = errors.read().decode("utf-8", "replace").strip().splitlines()
-            said = lines[-1] if lines else f"exit code {process.returncode}"
-            raise EngineError(
-                f"loading the compute plan failed: {said}",
-                "try `coremlscope plan MODEL --device NAME`, which needs no Core ML",
-            )
-
-
-def _check(pid: int, passed_s: float, limits: Limits) -> None:
-    hint = "raise the limit, or use `coremlscope plan MODEL --device NAME`, which needs no Core ML"
-    if passed_s > limits.time_s:
-        raise EngineError(f"loading the compute plan took more than {limits.time_s:.0f} s", hint)
-    if _resident_bytes(pid) > limits.memory_bytes:
-        raise EngineError(
-            f"loading the compute plan took more than {limits.memory_bytes / 1e9:.3g} GB of memory", hint
-        )
-
-
-def _resident_bytes(pid: int) -> int:
-    """Memory of a process; 0 where the system does not say. macOS ignores RLIMIT_AS, so it is looked up."""
-    try:
-        command = ["ps", "-o", "rss=", "-p", str(pid)]
-        told = subprocess.run(command, capture_output=True, text=True, check=False)
-        return int(told.stdout.strip() or 0) * 1024
-    except (OSError, ValueError):
-        return 0
+    analysed = [op for text in texts for op in parse_analytics(text)]
+    return Answer(told["functions"], analysed, told.get("layers", {}), int(told.get("asked", 0)))
 
 
 def this_mac() -> Device:
-    """The Mac that this runs on.
+    """The Mac that this runs on; a virtual one counts as one with the host's chip.
 
     Raises:
         UsageError: It has no Apple silicon, or a chip or system that is not known.
     """
-    command = ["sysctl", "-n", "machdep.cpu.brand_string"]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    return find_device(told.stdout.strip(), f"macOS {platform.mac_ver()[0]}")
+    return find_device(processor_name().replace("(Virtual)", ""), f"macOS {macos_version()}")
+
+
+def empty_plan(ops: OpTable, setting: ComputeUnits) -> Plan:
+    """The columns of a plan for this Mac, with nothing in them: for a Mac that rules know nothing of."""
+    count = len(ops)
+    totals = {name: FunctionCost(0.0, 0) for name in dict.fromkeys(ops.function)}
+    return Plan(
+        device=processor_name().removeprefix("Apple "),
+        chip="",
+        os=f"macOS {macos_version()}",
+        cost_model="this Mac",
+        backends=dict(UNIT_OF.items()),
+        supported=dict.fromkeys(UNITS, (-1,) * count),
+        cost_ms=dict.fromkeys(UNIT_OF, (None,) * count),
+        settings=(SettingPlan(compute_units=setting, functions=totals, backend=(-1,) * count),),
+    )
+
+
+def plan_findings(answer: Answer) -> tuple[Finding, ...]:
+    """What Core ML left out of its answer."""
+    if answer.placed or answer.analysed:
+        return ()
+    text = "Core ML gave a plan without a place for any operation"
+    if answer.asked:
+        text = f"Core ML gave no place for any of {answer.asked} operations"
+    return (
+        Finding(
+            id="core-ml-plan-empty",
+            severity="warning",
+            text=f"{text}, as it does for models with an older deployment target.",
+            hint="convert the model with minimum_deployment_target=ct.target.iOS18, or use --device NAME",
+        ),
+    )
 
 
 def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: Answer) -> Plan:
@@ -161,8 +152,10 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: A
         for op in function
         if op["outputs"]
     }
+    layers = {(stage, layer["name"]): layer for stage, found in answer.layers.items() for layer in found}
     known = [
-        _join(row, told, analysed) if is_listed else None for row, is_listed in zip(rows, listed, strict=True)
+        _join(row, _places(row, told, layers), analysed) if is_listed else None
+        for row, is_listed in zip(rows, listed, strict=True)
     ]
     backends = list(ours.backends)
     chosen = [None if op is None else op.backend for op in known]
@@ -176,6 +169,7 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: A
         cost_model="this Mac",
         notes=(
             "planned by Apple's Core ML on this Mac; this path is not yet confirmed on a device",
+            *(finding.text for finding in plan_findings(answer)),
             *ours.notes,
         ),
         supported={
@@ -192,7 +186,7 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: A
     return dataclasses.replace(plan, settings=(_with_switches(plan, ops),))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
     """A column of a plan: an operation of the file, or one that Core ML inserts."""
 
@@ -200,6 +194,7 @@ class _Row:
     type: str
     first: str
     inserted: bool
+    layer: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +202,7 @@ class _Joined:
     """What Core ML says of one operation."""
 
     backend: Backend | None
-    weight: float
+    weight: float | None
     supported: Mapping[ComputeUnit, int]
     costs: Mapping[str, float]
     reasons: tuple[Reason, ...]
@@ -216,25 +211,44 @@ class _Joined:
 def _row(ops: OpTable, plan: Plan, column: int) -> _Row:
     if column < len(ops):
         names = ops.output_names[column]
-        return _Row(ops.function[column], ops.type[column], names[0] if names else "", False)
+        layer = ops.layer[column] if ops.layer else None
+        return _Row(
+            function=ops.function[column],
+            type=ops.type[column],
+            first=names[0] if names else "",
+            inserted=False,
+            layer=layer,
+        )
     op = plan.inserted[column - len(ops)]
-    return _Row(op.function, op.type, op.output_names[0] if op.output_names else "", True)
+    first = op.output_names[0] if op.output_names else ""
+    return _Row(function=op.function, type=op.type, first=first, inserted=True)
+
+
+def _places(
+    row: _Row,
+    told: Mapping[tuple[str, str], Mapping[str, Any]],
+    layers: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> Mapping[str, Any]:
+    """What MLComputePlan says of an operation, or of the layer that it belongs to; empty for nothing."""
+    if row.inserted:
+        return {}
+    if row.layer is not None:
+        return layers.get((row.function.rpartition("/")[0], row.layer), {})
+    return told.get((row.function, row.first), {})
 
 
 def _join(
     row: _Row,
-    told: Mapping[tuple[str, str], Mapping[str, Any]],
+    places: Mapping[str, Any],
     analysed: Mapping[tuple[str, str], AnalysedOp],
 ) -> _Joined:
-    key = row.function, row.first
-    places = {} if row.inserted else told.get(key, {})
-    analysis = analysed.get(key)
+    analysis = analysed.get((row.function, row.first))
     if analysis is not None and analysis.type != row.type:
         analysis = None
     judged = {unit: _judge(unit, places, analysis) for unit in UNITS}
     return _Joined(
         backend=_chosen(places, analysis),
-        weight=float(places.get("weight", 0.0)),
+        weight=places.get("weight"),
         supported={unit: supported for unit, (supported, _) in judged.items()},
         costs={} if analysis is None else {str(b): ms for b, ms in analysis.estimated_ms.items()},
         reasons=tuple(reason for _, reasons in judged.values() for reason in reasons),
@@ -281,11 +295,12 @@ def _setting(
     for row, backend, op in zip(rows, chosen, known, strict=True):
         if op is not None and backend is not None:
             totals[row.function] = totals.get(row.function, 0.0) + op.costs.get(backend, 0.0)
+    weights = tuple(None if op is None else op.weight for op in known)
     return SettingPlan(
         compute_units=setting,
         functions={name: FunctionCost(total, 0) for name, total in totals.items()},
         backend=tuple(-1 if backend is None else backends.index(backend) for backend in chosen),
-        weight=tuple(None if op is None else op.weight for op in known),
+        weight=weights if any(weight is not None for weight in weights) else (),
     )
 
 

@@ -1,34 +1,38 @@
-"""Measures Core ML itself on this Mac, through coremltools.
+"""Measures Core ML itself: a child process compiles, loads and predicts through coremltools.
 
-Written against coremltools' documented interface; not yet confirmed on a device. Each measurement runs in a
-child process: Core ML keeps what it loaded, and a model that aborts it costs that measurement alone.
+Written against coremltools' documented interface; not yet confirmed on a device.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import subprocess
+import statistics
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import IO, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from coremlscope.engines.host import this_machine
-from coremlscope.errors import EngineError, InputError
+from coremlscope.engines.host import power_mode, this_machine
+from coremlscope.errors import EngineError
+from coremlscope.execution.wiring import input_functions, interface_of
+from coremlscope.features import dummy_values
+from coremlscope.findings import Finding
+from coremlscope.ir import Pipeline
 from coremlscope.measure.contract import Progress, Subject, now
-from coremlscope.results.measurement import Measurement, Phase, Runtime, Settings
+from coremlscope.measure.coreml.child import Limits, run_child
+from coremlscope.measure.coreml.files import readable_by_core_ml
+from coremlscope.measure.coreml.timing_child import Request
+from coremlscope.measure.coreml.values import save_values
+from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
+from coremlscope.units import format_duration
 
-__all__ = ["LIMIT_S", "LOADS", "CoreMLMeasurer", "collect_samples"]
+__all__ = ["CoreMLMeasurer"]
 
 _CHILD = (sys.executable, "-m", "coremlscope.measure.coreml.timing_child")
 _HINT = "try another setting with --compute-units"
-#: How often a model is loaded; the first time compiles for the device.
-LOADS = 3
-#: Core ML compiles for a device on the first load, which can take minutes.
-LIMIT_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +40,11 @@ class CoreMLMeasurer:
     """Measures Core ML on this Mac, under the compute units of the settings. Not yet confirmed on a device.
 
     Attributes:
-        limit_s: How long to wait for the next sample before giving up.
+        limits: When to give up.
         command: The child process to run; tests give another one.
     """
 
-    limit_s: float = LIMIT_S
+    limits: Limits = field(default_factory=Limits)
     command: Sequence[str] = _CHILD
 
     def measure(
@@ -51,129 +55,148 @@ class CoreMLMeasurer:
         inputs: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> Measurement:
-        """Times loads and predictions with synthetic inputs; see `Measurer`.
+        """Times compilations, loads and predictions in a process of its own; see `Measurer`.
+
+        The first load after the last compilation is set apart as a warm-up. Phases are wall times around
+        coremltools' calls; Core ML's own durations, where coremltools has them, are told in a finding.
 
         Raises:
-            EngineError: The model is not in a file, Core ML failed, or took too long.
-            InputError: Values of inputs are given: they cannot be passed on yet.
+            EngineError: The model is not in a file, Core ML failed, or went past a limit.
+            InputError: A value does not suit its input.
+            UnsupportedModelError: coremltools cannot pass such inputs to Core ML.
         """
-        if inputs:
-            raise InputError("Core ML is measured with synthetic inputs", "leave --input out")
-        source, setting = subject.model.source, settings.compute_units
-        if source is None:
-            raise EngineError("Core ML reads models from files, and this one is in memory", "give its path")
-        arguments = [str(source), setting, str(settings.iterations), str(LOADS), str(settings.seed)]
-        _, load, predict = collect_samples(
-            [*self.command, *arguments],
-            iterations=settings.iterations,
-            progress=progress,
-            limit_s=self.limit_s,
-        )
         machine = this_machine()
+        with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            request = _prepare(subject, settings, inputs or {}, folder)
+            # Caches and temporary files of the child end with the folder, even if it is killed.
+            own = {"CFFIXED_USER_HOME": str(folder), "TMPDIR": str(folder)}
+            with run_child(
+                [*self.command, str(request)],
+                self.limits,
+                doing="Core ML",
+                hint=_HINT,
+                environment=own,
+            ) as messages:
+                told = _listen(messages, settings, progress)
+        after = power_mode()
+        if not told.is_complete(settings):
+            raise EngineError("Core ML made no predictions", _HINT)
         return Measurement(
-            label=f"Core ML on {machine.processor}",
+            label=f"Core ML on {_place(machine)}",
             runtime=Runtime("coreml", "Core ML"),
             machine=machine,
             settings=settings,
-            compute_units=setting,
-            load=load,
-            predict=predict,
+            compute_units=settings.compute_units,
+            compile=told.phase("compile"),
+            load=told.phase("load", "first load"),
+            predict=told.phase("predict", "warm-up"),
+            peak_memory_bytes=told.peak_memory_bytes,
+            findings=(*_clock_findings(told), *_machine_findings(machine, after)),
             measured_at=now(),
         )
 
 
-def collect_samples(
-    command: Sequence[str],
-    *,
-    iterations: int,
-    progress: Progress | None = None,
-    limit_s: float = LIMIT_S,
-    hint: str = _HINT,
-) -> tuple[str, Phase, Phase]:
-    """Runs a process that times a model and prints what it finds as lines of JSON.
-
-    Args:
-        command: What is run.
-        iterations: How many predictions it times.
-        progress: Told of each repetition.
-        limit_s: How long to wait for the next sample before giving up.
-        hint: What to do where Core ML fails.
-
-    Returns:
-        What the process says it measures on, empty where it does not say; loads, of which the first is set
-        apart, since it compiles for the device; predictions with their warm-ups.
-
-    Raises:
-        EngineError: Core ML failed, or took too long.
-    """
-    place = ""
-    seconds: dict[str, list[float]] = {"load": [], "warm-up": [], "predict": []}
-    totals = {"load": LOADS, "predict": iterations}
-    with _lines(command, limit_s, hint) as lines:
-        for told in map(_parse, lines):
-            place = str(told.get("device", place))
-            phase = told.get("phase", "")
-            if phase not in seconds:
-                continue
-            seconds[phase].append(told["seconds"])
-            if progress is not None:
-                done = len(seconds[phase])
-                progress(phase, done, totals.get(phase, done))
-    if len(seconds["load"]) < LOADS or len(seconds["predict"]) < iterations:
-        raise EngineError("Core ML made no predictions", hint)
-    load = Phase.of(seconds["load"][1:], seconds["load"][:1])
-    return place, load, Phase.of(seconds["predict"], seconds["warm-up"])
+def _prepare(subject: Subject, settings: Settings, inputs: Mapping[str, Any], folder: Path) -> Path:
+    """Writes the values of the inputs and the request; returns the file of the request."""
+    model = subject.model
+    path = readable_by_core_ml(model.source, folder)
+    function, interface = interface_of(model, settings.function or None)
+    bodies = input_functions(model, None if isinstance(model.content, Pipeline) else function)
+    synthetic = dummy_values(interface, *bodies, seed=settings.seed, shapes=settings.shapes)
+    save_values(interface, {**synthetic, **inputs}, folder)
+    request = Request(
+        model=str(path),
+        compute_units=settings.compute_units,
+        function=function if len(model.description.functions) > 1 else "",
+        is_stateful=bool(interface.states),
+        compiles=settings.compile_iterations,
+        loads=settings.load_iterations,
+        iterations=settings.iterations,
+        warmups=settings.warmups,
+    )
+    file = folder / "request.json"
+    file.write_text(json.dumps(dataclasses.asdict(request)), encoding="utf-8")
+    return file
 
 
-def _parse(line: str) -> dict[str, Any]:
-    try:
-        told = json.loads(line)
-        if "device" in told:
-            return {"device": str(told["device"])}
-        return {"phase": str(told["phase"]), "seconds": float(told["seconds"])}
-    except (ValueError, KeyError, TypeError):
-        return {}  # frameworks print remarks of their own
+@dataclass(slots=True)
+class _Told:
+    """What the child said: by phase, seconds of wall time and nanoseconds of Core ML's own clock."""
+
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    native_ns: dict[str, list[int]] = field(default_factory=dict)
+    peak_memory_bytes: int | None = None
+
+    def is_complete(self, settings: Settings) -> bool:
+        """True if everything that was asked for was timed."""
+        loads, predictions = self.seconds.get("load", ()), self.seconds.get("predict", ())
+        return len(loads) == settings.load_iterations and len(predictions) == settings.iterations
+
+    def phase(self, name: str, warmups: str = "") -> Phase | None:
+        """A phase; None where it was not timed."""
+        samples = self.seconds.get(name)
+        return Phase.of(samples, self.seconds.get(warmups, ())) if samples else None
 
 
-@contextmanager
-def _lines(command: Sequence[str], limit_s: float, hint: str) -> Iterator[Iterator[str]]:
-    """The lines that a process prints. It is ended when none comes for too long."""
-    late = False
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-        assert process.stdout is not None
-
-        def end() -> None:
-            nonlocal late
-            late = True
-            process.kill()
-
-        try:
-            yield _watched(process.stdout, limit_s, end)
-            process.wait()
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-            process.stdout.close()
-        if late:
-            raise EngineError(f"Core ML gave no sign of life for {limit_s:.0f} s", "try a smaller model")
-        if process.returncode:
-            errors.seek(0)
-            said = errors.read().decode("utf-8", "replace").strip().splitlines()
-            reason = said[-1] if said else f"exit code {process.returncode}"
-            raise EngineError(f"Core ML failed: {reason}", hint)
+def _listen(messages: Iterable[Mapping[str, Any]], settings: Settings, progress: Progress | None) -> _Told:
+    told = _Told()
+    done: dict[str, int] = {}
+    totals = {
+        "compile": settings.compile_iterations,
+        "load": settings.load_iterations + 1,
+        "predict": settings.iterations,
+    }
+    for message in messages:
+        if "phase" in message:
+            told.seconds[message["phase"]] = [float(seconds) for seconds in message["seconds"]]
+            told.native_ns[message["phase"]] = [int(duration) for duration in message["native_ns"]]
+        elif "progress" in message and progress is not None:
+            phase = {"first load": "load"}.get(message["progress"], message["progress"])
+            done[phase] = done.get(phase, 0) + 1
+            progress(phase, done[phase], totals.get(phase, done[phase]))
+        told.peak_memory_bytes = message.get("peak_memory_bytes", told.peak_memory_bytes)
+    return told
 
 
-def _watched(stream: IO[str], limit_s: float, end: Callable[[], None]) -> Iterator[str]:
-    while True:
-        watch = threading.Timer(limit_s, end)
-        watch.daemon = True
-        watch.start()
-        try:
-            line = stream.readline()
-        finally:
-            watch.cancel()
-        if not line:
-            return
-        yield line
+def _place(machine: Machine) -> str:
+    """`M2, macOS 15.1`."""
+    system = machine.os.partition(" (")[0]
+    return f"{machine.processor.removeprefix('Apple ')}, {system}"
+
+
+def _clock_findings(told: _Told) -> list[Finding]:
+    """Which clock the phases are from, beside Core ML's own durations where they are known."""
+    known = [
+        f"a median of {format_duration(statistics.median(told.native_ns[phase]) / 1e9)} for a {noun}"
+        for phase, noun in (("load", "load"), ("predict", "prediction"))
+        if told.native_ns.get(phase)
+    ]
+    if not known:
+        return []
+    text = (
+        "The phases are wall times around coremltools' calls, which convert inputs and outputs besides;"
+        f" coremltools' clock around Core ML's own call gives {' and '.join(known)}."
+    )
+    return [Finding(id="core-ml-clock", severity="info", text=text)]
+
+
+def _machine_findings(machine: Machine, power_mode_after: str) -> list[Finding]:
+    found = []
+    if "virtual" in machine.processor.casefold():
+        text = (
+            f"{machine.processor} is a virtual machine without a Neural Engine; its times do not compare with"
+            " those of a Mac."
+        )
+        found.append(Finding(id="virtual-machine", severity="warning", text=text))
+    if machine.power_mode != power_mode_after:
+        before, after = machine.power_mode or "unknown", power_mode_after or "unknown"
+        found.append(
+            Finding(
+                id="power-mode-changed",
+                severity="warning",
+                text=f"The power mode changed from {before} to {after} while this was timed.",
+                hint="leave the power mode alone, and run it again",
+            )
+        )
+    return found

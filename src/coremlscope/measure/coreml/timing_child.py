@@ -1,60 +1,157 @@
-"""The child process that times a model in Core ML and prints each sample as a line of JSON.
+"""The child process that times a model in Core ML and sends each phase to its parent.
 
-`python -m coremlscope.measure.coreml.timing_child MODEL COMPUTE_UNITS ITERATIONS LOADS SEED`
+`python -m coremlscope.measure.coreml.timing_child REQUEST`, a JSON file with the fields of `Request`; the
+values of the inputs are beside it.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import shutil
 import sys
-import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coremlscope.execution.wiring import input_functions, interface_of
-from coremlscope.features import dummy_values
-from coremlscope.formats import container
+from coremlscope.engines.sampling import sample
+from coremlscope.measure.coreml.channel import tell
+from coremlscope.measure.coreml.values import load_values
 
-__all__ = ["main"]
+__all__ = ["Request", "main"]
 
-_WARMUPS = 3
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is timed.
+
+    Attributes:
+        model: The model.
+        compute_units: Name of a `coremltools.ComputeUnit`.
+        function: The function; empty for the only one.
+        is_stateful: True if predictions share a state.
+        compiles: Timed compilations.
+        loads: Timed loads after the first one.
+        iterations: Timed predictions.
+        warmups: Predictions before them; None for as many as it takes.
+    """
+
+    model: str
+    compute_units: str
+    function: str
+    is_stateful: bool
+    compiles: int
+    loads: int
+    iterations: int
+    warmups: int | None
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Times loads and predictions.
+    """Times compilations, loads and predictions.
 
     Args:
-        arguments: The model, the name of a `coremltools.ComputeUnit`, how many predictions, how many loads,
-            the seed of synthetic inputs.
+        arguments: The file of the request.
     """
-    path, units, iterations, loads, seed = arguments
-    given = container.read(Path(path))
-    _, interface = interface_of(given)
-    values = dummy_values(interface, *input_functions(given), seed=int(seed))
-    import coremltools
-    from coremltools.models import CompiledMLModel
-    from coremltools.models.utils import compile_model
-
-    compiled = path if path.rstrip("/").endswith(".mlmodelc") else compile_model(path)
-    unit = getattr(coremltools.ComputeUnit, units.upper())
-    model: Any = None
-    for _ in range(int(loads)):
-        model = _timed("load", lambda: CompiledMLModel(compiled, unit))
-    states = [model.make_state()] if interface.states else []
-    for _ in range(_WARMUPS):
-        _timed("warm-up", lambda: model.predict(values, *states))
-    for _ in range(int(iterations)):
-        _timed("predict", lambda: model.predict(values, *states))
+    file = Path(arguments[0])
+    request = Request(**json.loads(file.read_text(encoding="utf-8")))
+    _Run(request, file.parent).time()
+    tell(peak_memory_bytes=_peak_memory_bytes())
     return 0
 
 
-def _timed(phase: str, work: Callable[[], Any]) -> Any:
-    start = time.perf_counter()
-    result = work()
-    seconds = time.perf_counter() - start
-    print(json.dumps({"phase": phase, "seconds": seconds}), flush=True)
-    return result
+class _Run:
+    """One model, compiled and loaded repeatedly; at most one loaded model exists at a time."""
+
+    def __init__(self, request: Request, folder: Path) -> None:
+        import coremltools
+        from coremltools.libcoremlpython import _MLModelProxy  # noqa: F401 - absent: Core ML is out of reach
+
+        self._request, self._folder = request, folder
+        self._unit = getattr(coremltools.ComputeUnit, request.compute_units.upper())
+        self._compiled = Path(request.model)
+        self._model: Any = None
+        self._native: list[int] = []
+        self._numbers = itertools.count()
+
+    def time(self) -> None:
+        """Times every phase."""
+        request = self._request
+        if self._compiled.suffix != ".mlmodelc":
+            self._repeat("compile", self._compile, request.compiles, after=self._keep_one)
+        # The first load after a compilation is cold.
+        self._repeat("first load", self._load, 1, before=self._release)
+        self._repeat("load", self._load, request.loads, before=self._release, after=self._note_load)
+        values = load_values(self._folder)
+        states = [self._model.make_state()] if request.is_stateful else []
+
+        def predict() -> None:
+            self._model.predict(values, *states)
+
+        self._repeat("warm-up", predict, None)
+        self._repeat("predict", predict, request.iterations, after=self._note_prediction)
+
+    def _repeat(
+        self,
+        phase: str,
+        work: Callable[[], object],
+        iterations: int | None,
+        *,
+        before: Callable[[], object] | None = None,
+        after: Callable[[], object] | None = None,
+    ) -> None:
+        """Times a phase and sends it; warm-ups where `iterations` is None."""
+        self._native.clear()
+
+        def done() -> None:
+            if after is not None:
+                after()
+            tell(progress=phase)
+
+        warmups = self._request.warmups if iterations is None else 0
+        taken = sample(work, iterations or 0, warmups, before=before, after=done)
+        tell(phase=phase, seconds=taken.seconds or taken.warmups, native_ns=self._native)
+
+    def _compile(self) -> None:
+        from coremltools.models.utils import compile_model
+
+        target = self._folder / f"compiled{next(self._numbers)}.mlmodelc"
+        self._compiled = Path(compile_model(self._request.model, str(target)))
+
+    def _keep_one(self) -> None:
+        for folder in self._folder.glob("*.mlmodelc"):
+            if folder != self._compiled:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _release(self) -> None:
+        self._model = None
+
+    def _load(self) -> None:
+        from coremltools.models import CompiledMLModel
+
+        options = {"function_name": self._request.function} if self._request.function else {}
+        self._model = CompiledMLModel(str(self._compiled), self._unit, **options)
+
+    def _note_load(self) -> None:
+        self._note("get_load_duration_in_nano_seconds")
+
+    def _note_prediction(self) -> None:
+        self._note("get_last_predict_duration_in_nano_seconds")
+
+    def _note(self, name: str) -> None:
+        """Core ML's own duration, where coremltools has it: without conversions of inputs and outputs."""
+        with suppress(AttributeError):
+            duration = getattr(self._model._proxy, name)()
+            if duration is not None:
+                self._native.append(int(duration))
+
+
+def _peak_memory_bytes() -> int:
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
 
 
 if __name__ == "__main__":
