@@ -101,7 +101,7 @@ def test_every_arm_may_be_absent() -> None:
 
 
 def test_arms_of_another_table_are_refused() -> None:
-    with pytest.raises(ValueError, match="column status of a measurement has not 0 rows"):
+    with pytest.raises(ValueError, match="column status of a measurement does not have 0 rows"):
         assemble(small_summary(), measurements=[small_measurement()])
     with pytest.raises(ValueError, match="column of the plan for M1"):
         assemble(small_summary(), forecast=Forecast(plans=(device_plan(),)))

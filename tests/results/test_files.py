@@ -23,7 +23,7 @@ def test_profiles_come_back(tmp_path: Path) -> None:
     write_profiles(two, [profile, profile])
     assert read_profile(one) == Profile.load(one) == profile
     assert read_profiles(two) == (profile, profile)
-    with pytest.raises(UsageError, match="holds 2 profiles"):
+    with pytest.raises(UsageError, match="contains 2 profiles"):
         Profile.load(two)
 
 

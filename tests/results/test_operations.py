@@ -36,7 +36,7 @@ def test_columns_of_another_length_are_refused(column: str, change: str) -> None
     table = small_ops()
     values = getattr(table, column)
     wrong = {"one less": values[:-1], "one more": (*values, values[-1]), "none": ()}[change]
-    with pytest.raises(ValueError, match=r"column \w+ has not \d rows"):
+    with pytest.raises(ValueError, match=r"column \w+ does not have \d rows"):
         dataclasses.replace(table, **{column: wrong})
 
 

@@ -69,13 +69,13 @@ SEVEN, TEN = (0,) * 7, (None,) * 10
 RANGES = Fp16Ranges(largest=(None,) * 5, overflows=(None,) * 6, infinities=(None,) * 6, nans=(None,) * 6)
 #: What does not fit together, by the words that say so.
 WRONG: list[tuple[str, Callable[[], Profile]]] = [
-    ("column status of a measurement has not 6 rows", lambda: measurement(status=("timed",))),
-    ("column group of a measurement has not 6 rows", lambda: measurement(group=SEVEN)),
-    ("column largest of a measurement has not 6 rows", lambda: measurement(fp16=RANGES)),
-    ("group hold an index", lambda: measurement(group=(0, -1, 1, 1, 4, -1))),
-    ("group hold an index", lambda: measurement(group=(0, -2, 1, 1, 3, -1))),
-    ("groups hold an index", lambda: group(ops=(6,))),
-    ("groups hold an index", lambda: group(ops=(-1,))),
+    ("column status of a measurement does not have 6 rows", lambda: measurement(status=("timed",))),
+    ("column group of a measurement does not have 6 rows", lambda: measurement(group=SEVEN)),
+    ("column largest of a measurement does not have 6 rows", lambda: measurement(fp16=RANGES)),
+    ("group contain an index", lambda: measurement(group=(0, -1, 1, 1, 4, -1))),
+    ("group contain an index", lambda: measurement(group=(0, -2, 1, 1, 3, -1))),
+    ("groups contain an index", lambda: group(ops=(6,))),
+    ("groups contain an index", lambda: group(ops=(-1,))),
     ("column of the plan for M1", lambda: plan(supported={"cpu": (1,) * 6})),
     ("column of the plan for M1", lambda: plan(cost_ms={**BASE.plans[0].cost_ms, "ane": TEN})),
     ("column of the plan for M1", lambda: plan(inserted=())),
@@ -85,22 +85,22 @@ WRONG: list[tuple[str, Callable[[], Profile]]] = [
     ("column of the plan for M1", lambda: setting(backend=(0,) * 6)),
     ("column of the plan for M1", lambda: setting(weight=(0.1,) * 6)),
     ("column of the plan for M1", lambda: setting(detour_ms={"cpu": (None,) * 6})),
-    ("no costs of a backend", lambda: plan(cost_ms={})),
-    ("no setting", lambda: plan(settings=())),
-    ("other support than", lambda: plan(supported={"cpu": (2,) * 7})),
-    ("backends of the plan for M1 hold an index", lambda: setting(backend=(3,) * 7)),
-    ("backends of the plan for M1 hold an index", lambda: setting(backend=(-2,) * 7)),
-    ("bases of the plan for M1 hold an index", lambda: plan(cost_basis={"ane": SEVEN})),
-    ("reasons of the plan for M1 hold an index", lambda: plan(why=((1,), *((),) * 6))),
-    ("reasons of the plan for M1 hold an index", lambda: plan(advice=((-1,), *((),) * 6))),
-    ("inserted operations of the plan for M1 hold an index", lambda: inserted(before=7)),
-    ("kernels hold an index", lambda: kernel(6)),
+    ("lacks settings or the costs of a backend", lambda: plan(cost_ms={})),
+    ("lacks settings or the costs of a backend", lambda: plan(settings=())),
+    ("invalid support values", lambda: plan(supported={"cpu": (2,) * 7})),
+    ("backends of the plan for M1 contain an index", lambda: setting(backend=(3,) * 7)),
+    ("backends of the plan for M1 contain an index", lambda: setting(backend=(-2,) * 7)),
+    ("bases of the plan for M1 contain an index", lambda: plan(cost_basis={"ane": SEVEN})),
+    ("reasons of the plan for M1 contain an index", lambda: plan(why=((1,), *((),) * 6))),
+    ("reasons of the plan for M1 contain an index", lambda: plan(advice=((-1,), *((),) * 6))),
+    ("inserted operations of the plan for M1 contain an index", lambda: inserted(before=7)),
+    ("kernels contain an index", lambda: kernel(6)),
     ("estimate for M1 does not match the kernels", lambda: estimate(kernel_s=(1.0,))),
     ("estimate for M1 does not match the kernels", lambda: estimate(kernel_unit=())),
     ("estimate for M1 does not match the kernels", lambda: dataclasses.replace(BASE, kernels=())),
-    ("units of the estimate for M1 hold an index", lambda: estimate(kernel_unit=(0, 3, 0))),
-    ("inputs hold an index", lambda: inputs(6)),
-    ("does not match|has not|hold an index", lambda: dataclasses.replace(BASE, ops=OpTable())),
+    ("units of the estimate for M1 contain an index", lambda: estimate(kernel_unit=(0, 3, 0))),
+    ("inputs contain an index", lambda: inputs(6)),
+    ("does not match|does not have|hold an index", lambda: dataclasses.replace(BASE, ops=OpTable())),
 ]
 
 
@@ -123,7 +123,7 @@ def test_every_arm_may_be_empty(name: str, tmp_path: Path) -> None:
 def test_the_first_measurement() -> None:
     profile = three_measurements_beside_two_plans()
     assert profile.measurement is profile.measurements[0]
-    with pytest.raises(LookupError, match="no measurement"):
+    with pytest.raises(LookupError, match="does not contain a measurement"):
         _ = PROFILES["plan"].measurement
 
 

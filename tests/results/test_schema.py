@@ -195,7 +195,7 @@ def test_unknown_versions_are_refused(version: str) -> None:
     schema = f"coremlscope.profile/{version}"
     with pytest.raises(UsageError) as caught:
         Profile.from_json({**planned_profile().to_json(), "schema": schema})
-    expected = f"this profile follows {schema}, and this version of coremlscope reads {PROFILE}"
+    expected = f"this profile has the schema {schema}, but this version of coremlscope reads {PROFILE}"
     assert sentence_of(caught) == expected
 
 

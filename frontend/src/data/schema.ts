@@ -45,7 +45,7 @@ export interface Change {
   origin: Origin;
 }
 
-/** The classes of a classifier: how many, and the first few. */
+/** The number of classes of a classifier, and the first few. */
 export interface ClassLabels {
   count: number;
   first: (string | number)[];
@@ -121,7 +121,7 @@ export interface Entry {
   problem: string;
 }
 
-/** What a prediction is estimated to take on a device under one setting. Nothing was measured. */
+/** The estimated time of a prediction on a device under one setting. Nothing was measured. */
 export interface Estimate {
   /** The device, or its chip. */
   device: string;
@@ -131,25 +131,25 @@ export interface Estimate {
   os: string;
   /** The assumed setting. */
   compute_units: ComputeUnits;
-  /** Seconds, with an interval that holds 80 % of the cases. */
+  /** Seconds, with an 80 % interval. */
   latency: Figure;
-  /** Whether latencies of this chip and unit went into the model. */
+  /** Whether the model was fitted to latencies of this chip and unit. */
   basis: EstimateBasis;
-  /** What takes most of the time. */
+  /** The bottleneck: the part that takes most of the time. */
   bound: Bound;
-  /** Seconds by what they are spent on. */
+  /** Seconds of each part. */
   parts: Partial<Record<Bound, number>>;
   /** The share of each unit in the time of the kernels, as the plan places them. */
   placement: Partial<Record<ComputeUnit, number>>;
   /** How often the unit changes between kernels. */
   switches: number;
-  /** Stages of a pipeline that the estimate does not include: nothing is known of them. */
+  /** Stages of a pipeline that the estimate does not include, because nothing is known about them. */
   left_out: string[];
   /** Seconds of each kernel. */
   kernel_s: number[];
-  /** Where it runs, an index into `units`. */
+  /** The unit of each kernel, an index into `units`. */
   kernel_unit: number[];
-  /** What it waits for. */
+  /** The bottleneck of each kernel. */
   kernel_bound: Bound[];
   /** The compute units that columns refer to. */
   units: ComputeUnit[];
@@ -158,15 +158,15 @@ export interface Estimate {
 /** An input, output or state. */
 export interface FeatureSummary {
   name: string;
-  /** For people: `float16 1×3×224×224`. */
+  /** The readable type: `float16 1×3×224×224`. */
   type: string;
-  /** The default tensor shape, where there is one. */
+  /** The default tensor shape; null for other types. */
   shape: number[] | null;
-  /** The shapes that are allowed, for people; empty for a fixed shape. */
+  /** The allowed shapes in readable form; empty for a fixed shape. */
   flexibility: string;
   is_optional: boolean;
   doc: string;
-  /** Of an image input of a program: what is done to its pixels first. */
+  /** The preprocessing of pixels in the program, for image inputs. */
   preprocessing: string;
 }
 
@@ -201,11 +201,11 @@ export interface Finding {
 /** Ranges of results in a prediction rounded to fp16, one entry for each row of the op table. */
 export interface Fp16Ranges {
   /**
-   * The largest finite magnitude of its fp16 results before rounding; fp16 ends at 65504. null where there is none, and where the operation
-   * only moves elements; likewise the counts.
+   * The largest finite magnitude of the fp16 results before rounding; the largest fp16 number is 65504. This column and the counts are null
+   * for operations without fp16 results and for operations that only move elements.
    */
   largest: (number | null)[];
-  /** Elements that were finite and that rounding made infinite. */
+  /** Finite elements that rounding made infinite. */
   overflows: (number | null)[];
   /** Elements that were infinite before rounding. */
   infinities: (number | null)[];
@@ -215,9 +215,9 @@ export interface Fp16Ranges {
 
 /** The planned cost of one function under one setting. */
 export interface FunctionCost {
-  /** Cost of the cheapest path, launches and switches included. */
+  /** Cost of the cheapest path, including launches and switches. */
   total_ms: number;
-  /** How often the path changes its unit. */
+  /** Number of changes of the unit along the path. */
   switches: number;
 }
 
@@ -229,9 +229,9 @@ export interface FunctionSummary {
   states: FeatureSummary[];
   predicted_feature: string;
   predicted_probabilities: string;
-  /** Apple's name of its operation set; empty where the model is not a program. */
+  /** Apple's name of its operation set; empty if the model is not a program. */
   opset: string;
-  /** The first iOS that supports that set. */
+  /** The first version of iOS that supports that set. */
   opset_os: string;
   /** Number of operations of each type, most frequent first, without constants, with nested ones. */
   ops: Record<string, number>;
@@ -239,9 +239,9 @@ export interface FunctionSummary {
   constants: number;
   /** Number of results of operations of each element type. */
   compute: Record<string, number>;
-  /** null where the model is not a program. */
+  /** The declared work; null if the model is not a program. */
   work: WorkSummary | null;
-  /** Of a neural network: number of layers of each type, most frequent first. */
+  /** Number of layers of each type in a neural network, most frequent first. */
   layers: Record<string, number>;
 }
 
@@ -249,25 +249,25 @@ export interface FunctionSummary {
 export interface Group {
   /** The types of its operations, or of the nodes where the engine added them. */
   label: string;
-  /** The operations, as rows of the op table in program order; empty where the engine added the nodes. */
+  /** The operations, as rows of the op table in program order; empty if the engine added the nodes. */
   ops: number[];
   /** Median time per prediction, from the profiled runs. */
   wall_s: number;
-  /** Its part of the sum over all groups. */
+  /** Its share of the sum over all groups. */
   share: number;
-  /** Name and operator of each node of the engine. */
+  /** Name and operator of each engine node. */
   engine_nodes: [string, string][];
-  /** Lower end of the median's confidence interval (99.5 %); null where there are too few runs. */
+  /** Lower end of the median's confidence interval (99.5 %); null if there are too few runs. */
   low_s: number | null;
-  /** Upper end. */
+  /** Upper end of the interval. */
   high_s: number | null;
   /** The stage of a pipeline that it belongs to; empty for other models. */
   stage: string;
 }
 
-/** An operation that Core ML adds to those of the file. */
+/** An operation that Core ML adds to those in the file. */
 export interface InsertedOp {
-  /** `main/input`. */
+  /** Its id: `main/input`. */
   id: string;
   /** Apple's name of the operation. */
   type: string;
@@ -305,11 +305,11 @@ export interface Job {
   request: Record<string, unknown>;
 }
 
-/** Operations that a device is taken to run as one. */
+/** Operations that a device is assumed to run as one. */
 export interface Kernel {
   /** The author's name of the operation that does most of the work. */
   name: string;
-  /** What it does: `conv`, `linear`, `elementwise`, …; empty in older profiles. */
+  /** Its kind: `conv`, `linear`, `elementwise`, …; empty in older profiles. */
   kind: string;
   /** The operations, as rows of the op table. */
   ops: number[];
@@ -327,77 +327,78 @@ export interface KindChange {
   time: Change;
 }
 
-/** A machine that ran the model, or made the profile. */
+/** A machine that ran the model or made the profile. */
 export interface Machine {
-  /** The processor's name, as it reports it. */
+  /** The name of the processor, as reported by the system. */
   processor: string;
-  /** Physical cores that could be used; null where unknown. */
+  /** Available physical cores; null if unknown. */
   cores: number | null;
   /** The operating system with its version. */
   os: string;
-  /** Python's version; empty where Python was not involved. */
+  /** Python's version; empty if Python was not involved. */
   python: string;
-  /** On a Mac `low power`, `normal` or `high power`; empty where the system does not report it. */
+  /** On a Mac, `low power`, `normal` or `high power`; empty if the system does not report it. */
   power_mode: string;
 }
 
-/** What a model took where it ran. */
+/** Measured times of a model. */
 export interface Measurement {
-  /** What the times are times of: `ONNX Runtime 1.22 on AMD EPYC`, `Core ML on M2, macOS 15.1`. */
+  /** The source of the times: `ONNX Runtime 1.22 on AMD EPYC`, `Core ML on M2, macOS 15.1`. */
   label: string;
-  /** What compiled, loaded and ran the model. */
+  /** The runtime that compiled, loaded and ran the model. */
   runtime: Runtime;
-  /** Where. */
+  /** The machine that ran the model. */
   machine: Machine;
-  /** What was asked for. */
+  /** The requested settings. */
   settings: Settings;
-  /** The setting of compute units that was in effect; empty where the runtime has none. */
+  /** The setting of compute units in effect; empty if the runtime has none. */
   compute_units: string;
-  /** Threads that worked on one operation; null where unknown. */
+  /** Threads per operation; null if unknown. */
   threads: number | null;
-  /** Compilation, cold each time; null where it was not measured, likewise the other phases. */
+  /** Compilation, cold each time; null if it was not measured. */
   compile: Phase | null;
-  /** Loading what was compiled. */
+  /** Loading of the compiled model; null if it was not measured. */
   load: Phase | null;
-  /** A prediction, from tensors to tensors. */
+  /** A prediction, from tensors to tensors; null if it was not measured. */
   predict: Phase | null;
-  /** Times of operations, in order of execution; empty where the source has none. */
+  /** Times of operations, in order of execution; empty if the source has none. */
   groups: Group[];
-  /** What became of every operation, one entry for each row of the op table; empty where the source has no operation times. */
+  /** The status of every operation, one entry for each row of the op table; empty if the source has no operation times. */
   status: Status[];
   /**
-   * Index into `groups` for each row of the op table, -1 for none; empty likewise. An operation inside a loop has the group of the loop.
+   * Index into `groups` for each row of the op table, -1 for none; empty if the source has no operation times. An operation inside a loop
+   * has the group of the loop.
    */
   group: number[];
-  /** How the times of the groups were taken. */
+  /** The relation between the times of groups and of predictions; null if there are no groups. */
   nodes: NodeTiming | null;
-  /** Of a pipeline: what each of its models takes, those of nested pipelines included. */
+  /** Times of each model of a pipeline, those of nested pipelines included. */
   stages: StageTiming[];
-  /** Ranges of fp16 results, where they were asked for. */
+  /** Ranges of fp16 results; null if they were not requested. */
   fp16: Fp16Ranges | null;
-  /** Largest resident memory of the process that ran the model; null where unknown. */
+  /** Peak resident memory of the process that ran the model; null if unknown. */
   peak_memory_bytes: number | null;
   /** Remarks on this measurement. */
   findings: Finding[];
-  /** When it ended, UTC, ISO 8601 (`2026-01-31T12:00:00Z`); empty where unknown. */
+  /** When it ended, UTC, ISO 8601 (`2026-01-31T12:00:00Z`); empty if unknown. */
   measured_at: string;
   /** `measured`. */
   origin: Origin;
 }
 
-/** What a model is. */
+/** The description of a model. */
 export interface ModelSummary {
-  /** Where it was read from; empty for bytes. */
+  /** The path from which it was read; empty for bytes. */
   path: string;
-  /** `mlpackage`, `mlmodel` or `mlmodelc`; empty where the model could not be read. */
+  /** `mlpackage`, `mlmodel` or `mlmodelc`; empty if the model could not be read. */
   container: string;
-  /** Apple's name of the model type: `mlProgram`, `neuralNetwork`, …; empty likewise. */
+  /** Apple's name of the model type: `mlProgram`, `neuralNetwork`, …; empty if the model could not be read. */
   kind: string;
   spec_version: number;
   /** The oldest systems that read it. */
   platforms: string;
   size_bytes: number;
-  /** The default one first; empty where the model could not be read. */
+  /** The functions, the default one first; empty if the model could not be read. */
   functions: FunctionSummary[];
   description: string;
   version: string;
@@ -405,10 +406,10 @@ export interface ModelSummary {
   licence: string;
   user_defined: Record<string, string>;
   is_updatable: boolean;
-  /** Of a pipeline: its models in order, those of nested pipelines included. */
+  /** The models of a pipeline in order, those of nested pipelines included. */
   stages: StageSummary[];
   labels: ClassLabels | null;
-  /** The parameters, by how they are stored. */
+  /** The parameters by storage format. */
   weights: WeightGroup[];
   /** Number of parameters. */
   parameters: number;
@@ -416,35 +417,35 @@ export interface ModelSummary {
   weights_bytes: number;
   /** Names of weight files that are absent. */
   missing_weights: string[];
-  /** What else the file holds, of a classical model and of one whose content lies elsewhere: pairs of label and value. */
+  /** Other contents of the file, for classical models and models whose content is not in the file: pairs of label and value. */
   facts: [string, string][];
   /** Why such a model cannot be run here, as the end of a sentence; empty for others. */
   absent: string;
   /**
-   * Every operation of the default function but constants, where that was asked for; of a pipeline those of all stages. A stage that cannot
-   * be run is one row. Empty in profiles, which have their own.
+   * All operations of the default function except constants, if requested; for a pipeline those of all stages. A stage that cannot be run
+   * is one row. Empty in profiles, which have their own op table.
    */
   ops: OpTable;
 }
 
-/** How the times of the groups relate to the times of predictions. All are medians, in seconds. */
+/** The relation between the times of groups and of predictions. All times are medians, in seconds. */
 export interface NodeTiming {
-  /** Profiled runs that count. */
+  /** Number of profiled runs. */
   iterations: number;
-  /** Profiled runs before them. */
+  /** Number of profiled runs before them, which are dropped. */
   warmups: number;
-  /** A profiled run as a whole. */
+  /** Time of a profiled run. */
   run_s: number;
   /** The sum over all nodes of a profiled run. */
   nodes_s: number;
-  /** What a profiled run takes besides its nodes. */
+  /** Time of a profiled run outside its nodes. */
   node_overhead_s: number;
-  /** How much longer a profiled run takes than a prediction. */
+  /** Time of a profiled run minus the time of a prediction. */
   profiler_overhead_s: number;
   origin: Origin;
 }
 
-/** Every operation but constants, nested ones included, column by column. */
+/** A column for each property of all operations except constants, nested ones included. */
 export interface OpTable {
   /** Stable ids, in program order. */
   id: string[];
@@ -452,13 +453,13 @@ export interface OpTable {
   type: string[];
   /** The author's names. */
   name: string[];
-  /** The function that holds each operation; in a pipeline with its stage: `model1/main`. */
+  /** The function that contains each operation; in a pipeline with its stage: `model1/main`. */
   function: string[];
   /** Types of the results, with bound shapes. */
   outputs: string[][];
   /** Names of the results in the file; empty in profiles of older versions. */
   output_names: string[][];
-  /** null where the operation is unknown; likewise the bytes. */
+  /** FLOPs; null where the operation is unknown. The same applies to the bytes. */
   flops: (number | null)[];
   read_bytes: (number | null)[];
   written_bytes: (number | null)[];
@@ -477,9 +478,9 @@ export interface OpTable {
 
 /** A benchmarked phase and its samples. */
 export interface Phase {
-  /** Seconds, in the order in which they were taken. */
+  /** Seconds, in the order of measurement. */
   samples_s: number[];
-  /** Samples that were taken before and dropped. */
+  /** Earlier samples that were dropped. */
   warmups_s: number[];
   /** Summary statistics of `samples_s`. */
   statistics: Statistics;
@@ -487,7 +488,7 @@ export interface Phase {
   origin: Origin;
 }
 
-/** Where a device would run every operation, at what planned cost, and why. */
+/** The placement of every operation on the units of a device, with planned costs and reasons. */
 export interface Plan {
   /** The device, or its chip. */
   device: string;
@@ -495,22 +496,22 @@ export interface Plan {
   chip: string;
   /** The system. */
   os: string;
-  /** Which published plans the costs were recovered from. */
+  /** The published plans from which the costs were recovered. */
   cost_model: string;
   /** The implementations that Core ML chooses from, with the unit of each. */
   backends: Record<string, ComputeUnit>;
   /**
-   * For each unit, per operation: 1 where it can run there, 0 where it cannot, -1 where no rule covers it; null for operations that plans
-   * do not list, such as those known before run time.
+   * For each unit, per operation: 1 if it can run there, 0 if it cannot, -1 if no rule covers it; null for operations that plans do not
+   * list, such as those known before run time.
    */
   supported: Partial<Record<ComputeUnit, (number | null)[]>>;
-  /** For each backend, per operation: its planned cost; null where it cannot run there. */
+  /** For each backend, per operation: its planned cost; null if it cannot run there. */
   cost_ms: Record<string, (number | null)[]>;
   /** All settings that were planned, the requested one first. */
   settings: SettingPlan[];
-  /** Who planned: `rules` (coremlscope) or `Core ML`. */
+  /** The source of the plan: `rules` (coremlscope) or `Core ML`. */
   planner: string;
-  /** What else to know. */
+  /** Further remarks. */
   notes: string[];
   /** The compute units that columns refer to. */
   units: ComputeUnit[];
@@ -518,13 +519,13 @@ export interface Plan {
   inserted: InsertedOp[];
   /** For each backend, per operation: how that cost is known, an index into `bases`; -1 for none. Empty in older profiles. */
   cost_basis: Record<string, number[]>;
-  /** `recovered`, `fitted`, `assumed`, … */
+  /** The bases of costs: `recovered`, `fitted`, `assumed`, … */
   bases: string[];
-  /** Every distinct reason, once. */
+  /** The distinct reasons. */
   reasons: Reason[];
   /** Per operation: indices of the reasons why it cannot run on units. */
   why: number[][];
-  /** Per operation: indices of what would make it faster where it runs. */
+  /** Per operation: indices of advice that would make it faster on its unit. */
   advice: number[][];
   /** `planned`. */
   origin: Origin;
@@ -570,21 +571,21 @@ export interface PlannedOpChange {
   planned: Change;
 }
 
-/** A model with what was measured, planned and estimated of it. Each of these arms may be empty. */
+/** A model with its measurements, plans and estimates, each of which may be empty. */
 export interface Profile {
-  /** What the model is. */
+  /** The description of the model. */
   model: ModelSummary;
-  /** Every operation that one of the arms refers to. */
+  /** The operations to which measurements, plans and estimates refer. */
   ops: OpTable;
   /** When, where and by which version this profile was made. */
   made: Provenance;
-  /** What the model took where it ran. */
+  /** Measured times. */
   measurements: Measurement[];
-  /** Where devices would run every operation. */
+  /** The placement of every operation on devices. */
   plans: Plan[];
-  /** What devices are taken to run as one, in order of execution; estimates refer to them. */
+  /** Operations that devices are assumed to run as one, in order of execution; estimates refer to them. */
   kernels: Kernel[];
-  /** What a prediction is estimated to take, by device and setting; the requested setting of a device comes first. */
+  /** Estimated times of a prediction, by device and setting; the requested setting of a device is first. */
   estimates: Estimate[];
   /** Remarks that do not belong to a measurement. */
   findings: Finding[];
@@ -606,17 +607,17 @@ export interface Reason {
   unit: ComputeUnit;
   /** The rule's id. */
   rule: string;
-  /** What is wrong, with the operation's own numbers where the rule has them. */
+  /** The reason, with the operation's own numbers if the rule has them. */
   text: string;
-  /** What to do about it; may be empty. */
+  /** Advice on how to avoid it; may be empty. */
   fix: string;
-  /** The words that Core ML itself uses, where they were published; may be empty. */
+  /** Core ML's own message, if published; may be empty. */
   core_ml: string;
   /** How the rule is known. */
   confidence: Confidence;
-  /** Where it is known from. */
+  /** The source of the rule. */
   source: string;
-  /** What the rule does. */
+  /** The effect of the rule. */
   effect: Effect;
 }
 
@@ -639,13 +640,13 @@ export interface RowChange {
   time: Change;
 }
 
-/** What compiled, loaded and ran the model. */
+/** The runtime that compiled, loaded and ran the model. */
 export interface Runtime {
-  /** `onnxruntime`, `coreml`; the id of an engine or of another runtime. */
+  /** The id of an engine or of another runtime: `onnxruntime`, `coreml`. */
   id: string;
-  /** For people: `ONNX Runtime`, `Core ML`. */
+  /** The display name: `ONNX Runtime`, `Core ML`. */
   name: string;
-  /** Its version; empty where unknown. */
+  /** Its version; empty if unknown. */
   version: string;
 }
 
@@ -655,17 +656,20 @@ export interface SettingPlan {
   compute_units: ComputeUnits;
   /** The cost of every function that was planned, by name; in a pipeline by `STAGE/FUNCTION`. */
   functions: Record<string, FunctionCost>;
-  /** Where each operation goes, an index into the plan's `backends`; -1 where no unit is known to run it. */
+  /** The backend of each operation, an index into the plan's `backends`; -1 if no unit is known to support it. */
   backend: number[];
-  /** For each unit, per operation: how much more the cheapest plan costs that runs it there; null where it runs there anyway, or cannot. */
+  /**
+   * For each unit, per operation: the additional cost of the cheapest plan that runs it there; null if it already runs there or cannot run
+   * there.
+   */
   detour_ms: Partial<Record<ComputeUnit, (number | null)[]>>;
-  /** The share of each operation in the cost of its graph, where Core ML itself reports it; empty where it follows from the costs. */
+  /** The share of each operation in the cost of its graph as reported by Core ML; empty if it follows from the costs. */
   weight: (number | null)[];
 }
 
-/** How a measurement was asked for. */
+/** The requested settings of a measurement. */
 export interface Settings {
-  /** The setting that was asked for; only Core ML uses it. */
+  /** The requested setting; only Core ML uses it. */
   compute_units: string;
   /** The function; empty for the default one. */
   function: string;
@@ -675,7 +679,7 @@ export interface Settings {
   compile_iterations: number;
   /** Timed loads. */
   load_iterations: number;
-  /** Predictions before the timed ones; null for as many as it takes. */
+  /** Predictions before the timed ones; null to detect a steady state. */
   warmups: number | null;
   /** Seed of synthetic inputs and weights. */
   seed: number;
@@ -683,28 +687,28 @@ export interface Settings {
   shapes: Record<string, number[]>;
   /** Inputs whose values were given; the others were synthetic. */
   inputs: string[];
-  /** Whether weights that are absent were replaced by synthetic ones. */
+  /** Whether absent weights were replaced by synthetic ones. */
   random_weights: boolean;
   /**
-   * `fp16` asks for one prediction besides, never timed, in which every result that is declared as fp16 is rounded as on a device, and its
-   * range recorded.
+   * `fp16` requests one additional, untimed prediction in which every result that is declared as fp16 is rounded as on a device and its
+   * range is recorded.
    */
   precision: Precision;
 }
 
 /** A model of a pipeline that is not a pipeline itself. */
 export interface StageSummary {
-  /** Its place: `model0`, `encoder/model1`. The ids of its operations begin with it. */
+  /** Its path in the pipeline: `model0`, `encoder/model1`. The ids of its operations begin with it. */
   name: string;
   /** Apple's name of the model type. */
   kind: string;
-  /** Name and type of each input, for people. */
+  /** Name and readable type of each input. */
   inputs: [string, string][];
-  /** Name and type of each output. */
+  /** Name and readable type of each output. */
   outputs: [string, string][];
-  /** What else its file holds, for people: pairs of label and value. */
+  /** Other contents of its file: pairs of label and readable value. */
   facts: [string, string][];
-  /** Why it cannot be run here, as the end of a sentence; empty where it can. */
+  /** Why it cannot be run here, as the end of a sentence; empty if it can be run. */
   absent: string;
   /** Number of operations without constants; null where unknown. */
   operations: number | null;
@@ -714,21 +718,22 @@ export interface StageSummary {
   weights_bytes: number;
 }
 
-/** What a stage of a pipeline takes. All times are medians, in seconds. */
+/** Times of a stage of a pipeline. All times are medians, in seconds. */
 export interface StageTiming {
-  /** Its place: `model0`, `encoder/model1`; the ids of its operations begin with it. */
+  /** Its path in the pipeline: `model0`, `encoder/model1`; the ids of its operations begin with it. */
   name: string;
   /** Apple's name of the model type. */
   kind: string;
   /**
-   * Why it was not run, as the end of a sentence; synthetic values of its outputs' types and shapes were passed on. Empty where it was run.
+   * Why it was not run, as the end of a sentence; it was replaced by synthetic values of its outputs' types and shapes. Empty if it was
+   * run.
    */
   absent: string;
-  /** In a prediction, without the engine's profiler; null where it was not run, likewise the others. */
+  /** Time in a prediction, without the engine's profiler; null if it was not run. */
   run_s: number | null;
-  /** Converting the outputs of earlier stages to its inputs. */
+  /** Time of converting the outputs of earlier stages to its inputs; null if it was not run. */
   convert_s: number | null;
-  /** The sum over its groups, from the profiled runs. */
+  /** The sum over its groups, from the profiled runs; null if it was not run. */
   operations_s: number | null;
   origin: Origin;
 }
@@ -755,7 +760,7 @@ export interface Statistics {
   mean: number;
   /** The 95th percentile, interpolated linearly between the two neighbouring samples. */
   p95: number;
-  /** The 99th percentile, likewise. */
+  /** The 99th percentile, interpolated in the same way. */
   p99: number;
   max: number;
   /** Sample standard deviation (divisor `count - 1`; 0 for a single sample). */
@@ -784,7 +789,7 @@ export interface TypeCost {
 export interface WeightGroup {
   /** `fp16`, `LUT 4-bit`, `affine int8`, `sparse fp16`. */
   storage: string;
-  /** The element type that operations see. */
+  /** The element type as seen by operations. */
   dtype: string;
   /** Number of weights. */
   tensors: number;
@@ -796,14 +801,14 @@ export interface WeightGroup {
 
 /** The declared work of one prediction at the bound shapes; derived from the file, not measured. */
 export interface WorkSummary {
-  /** A multiply-add counts as two. */
+  /** FLOPs; a multiply-add counts as two. */
   flops: number;
   read_bytes: number;
   weight_bytes: number;
   written_bytes: number;
-  /** false where a shape or an operation is unknown, so that the figures are lower bounds. */
+  /** false if a shape or an operation is unknown, so that the figures are lower bounds. */
   is_complete: boolean;
-  /** Operations of unknown types: how many of each. */
+  /** Number of operations of each unknown type. */
   unknown_ops: Record<string, number>;
 }
 

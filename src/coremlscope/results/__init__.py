@@ -1,1 +1,1 @@
-"""Results as plain data: everything that is shown, exported or compared comes from here."""
+"""Results as plain data, from which everything is shown, exported and compared."""

@@ -1,4 +1,4 @@
-"""How long a prediction takes on a device, estimated."""
+"""Estimated times of predictions on devices."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from coremlscope.figures import Figure
 
 __all__ = ["Bound", "Estimate", "EstimateBasis", "Kernel"]
 
-#: What a kernel or a prediction waits for most of the time.
+#: The bottleneck of a kernel or a prediction.
 Bound = Literal["compute", "weights", "activations", "dispatch", "switches"]
 
-#: `calibrated`: latencies measured on this chip and unit went into the model; `extrapolated`: none did.
+#: `calibrated`: the model was fitted to latencies measured on this chip and unit; `extrapolated`: it was not.
 EstimateBasis = Literal["calibrated", "extrapolated"]
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Operations that a device is taken to run as one.
+    """Operations that a device is assumed to run as one.
 
     Attributes:
         name: The author's name of the operation that does most of the work.
-        kind: What it does: `conv`, `linear`, `elementwise`, …; empty in older profiles.
+        kind: Its kind: `conv`, `linear`, `elementwise`, …; empty in older profiles.
         ops: The operations, as rows of the op table.
     """
 
@@ -35,7 +35,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a prediction is estimated to take on a device under one setting. Nothing was measured.
+    """The estimated time of a prediction on a device under one setting. Nothing was measured.
 
     The columns of kernels have one entry for each of the profile's kernels, in order of execution. A kernel's
     time belongs to all its operations together and is never split.
@@ -45,16 +45,17 @@ class Estimate:
         chip: The chip's id.
         os: The system.
         compute_units: The assumed setting.
-        latency: Seconds, with an interval that holds 80 % of the cases.
-        basis: Whether latencies of this chip and unit went into the model.
-        bound: What takes most of the time.
-        parts: Seconds by what they are spent on.
+        latency: Seconds, with an 80 % interval.
+        basis: Whether the model was fitted to latencies of this chip and unit.
+        bound: The bottleneck: the part that takes most of the time.
+        parts: Seconds of each part.
         placement: The share of each unit in the time of the kernels, as the plan places them.
         switches: How often the unit changes between kernels.
-        left_out: Stages of a pipeline that the estimate does not include: nothing is known of them.
+        left_out: Stages of a pipeline that the estimate does not include, because nothing is known about
+            them.
         kernel_s: Seconds of each kernel.
-        kernel_unit: Where it runs, an index into `units`.
-        kernel_bound: What it waits for.
+        kernel_unit: The unit of each kernel, an index into `units`.
+        kernel_bound: The bottleneck of each kernel.
         units: The compute units that columns refer to.
     """
 

@@ -1,4 +1,4 @@
-"""Saved profiles, and how files are written."""
+"""Reads and writes files of profiles; writes files atomically."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ __all__ = ["is_saved_profile", "read_profile", "read_profiles", "write_atomicall
 
 
 def is_saved_profile(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is taken for saved profiles and not for a model: by its suffix, `.json`."""
+    """Returns whether a path is treated as saved profiles instead of a model: whether it ends in `.json`."""
     return Path(path).suffix.lower() == ".json"
 
 
 def read_profiles(path: str | os.PathLike[str]) -> tuple[Profile, ...]:
-    """The profiles of a file: one, or the list that `matrix` writes.
+    """Reads the profiles of a file: one, or the list that `matrix` writes.
 
     Raises:
-        UsageError: The file cannot be read, is not valid JSON, or does not hold profiles.
+        UsageError: The file cannot be read, is not valid JSON, or does not contain profiles.
     """
     try:
         data = msgspec.json.decode(Path(path).read_bytes())
@@ -43,16 +43,16 @@ def read_profiles(path: str | os.PathLike[str]) -> tuple[Profile, ...]:
 
 
 def read_profile(path: str | os.PathLike[str]) -> Profile:
-    """The profile of a file that holds one.
+    """Reads the profile of a file with a single profile.
 
     Raises:
-        UsageError: The file cannot be read, is not a profile, is damaged, or holds several profiles.
+        UsageError: The file cannot be read, is not a profile, is damaged, or contains several profiles.
     """
     profiles = read_profiles(path)
     if len(profiles) != 1:
         raise UsageError(
-            f"{path} holds {len(profiles)} profiles, and one is needed",
-            "`coremlscope.results.files.read_profiles` reads them all",
+            f"{path} contains {len(profiles)} profiles instead of one",
+            "use `coremlscope.results.files.read_profiles` to read all of them",
         )
     return profiles[0]
 
@@ -69,10 +69,10 @@ def write_profiles(path: str | os.PathLike[str], profiles: Sequence[Profile]) ->
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a file as a whole: if that fails, the file that was there before stays as it was.
+    """Writes a file atomically: if writing fails, an existing file remains unchanged.
 
-    A temporary file in the same folder replaces the target once it is complete. What is not a regular file,
-    such as a pipe, is written directly; so is a file in a folder in which no other file can be made.
+    A temporary file in the same folder replaces the target once it is complete. Targets other than regular
+    files, such as pipes, are written directly, and so are files in a folder in which no file can be created.
 
     Raises:
         OutputError: The file cannot be written.

@@ -1,4 +1,4 @@
-"""What a model took where it ran: phases, operations, stages, and who measured them."""
+"""Measured times of a model: phases, operations, stages, and their source."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ __all__ = [
     "Status",
 ]
 
-#: How a prediction computes: `fp16` rounds every result that is declared as fp16, as a device does.
+#: The precision of a prediction: `fp16` rounds every result that is declared as fp16, as a device does.
 Precision = Literal["fp32", "fp16"]
 
-#: What became of an operation. `timed`: it has a group to itself. `fused`: it shares its group with others.
-#: `inside`: it ran in a nested graph; its time is in the group of the operation that holds the graph.
-#: `folded`: nothing of it is left at run time. `not run`: nothing reads its result, its branch is never
-#: taken, or what computes it is not in the file. `unattributed`: no node of the engine was found for it.
+#: The status of an operation. `timed`: it is alone in its group. `fused`: its group contains other
+#: operations.
+#: `inside`: it ran in a nested graph; its time is part of the group of the operation that contains the graph.
+#: `folded`: it was computed or eliminated before run time. `not run`: nothing reads its result, its branch is
+#: never taken, or its computation is not in the file. `unattributed`: no node of the engine was found for it.
 Status = Literal["timed", "fused", "inside", "folded", "not run", "unattributed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A machine that ran the model, or made the profile.
+    """A machine that ran the model or made the profile.
 
     Attributes:
-        processor: The processor's name, as it reports it.
-        cores: Physical cores that could be used; None where unknown.
+        processor: The name of the processor, as reported by the system.
+        cores: Available physical cores; None if unknown.
         os: The operating system with its version.
-        python: Python's version; empty where Python was not involved.
-        power_mode: On a Mac `low power`, `normal` or `high power`; empty where the system does not report it.
+        python: Python's version; empty if Python was not involved.
+        power_mode: On a Mac, `low power`, `normal` or `high power`; empty if the system does not report it.
     """
 
     processor: str
@@ -55,12 +56,12 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What compiled, loaded and ran the model.
+    """The runtime that compiled, loaded and ran the model.
 
     Attributes:
-        id: `onnxruntime`, `coreml`; the id of an engine or of another runtime.
-        name: For people: `ONNX Runtime`, `Core ML`.
-        version: Its version; empty where unknown.
+        id: The id of an engine or of another runtime: `onnxruntime`, `coreml`.
+        name: The display name: `ONNX Runtime`, `Core ML`.
+        version: Its version; empty if unknown.
     """
 
     id: str
@@ -70,21 +71,21 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a measurement was asked for.
+    """The requested settings of a measurement.
 
     Attributes:
-        compute_units: The setting that was asked for; only Core ML uses it.
+        compute_units: The requested setting; only Core ML uses it.
         function: The function; empty for the default one.
         iterations: Timed predictions.
         compile_iterations: Timed compilations.
         load_iterations: Timed loads.
-        warmups: Predictions before the timed ones; None for as many as it takes.
+        warmups: Predictions before the timed ones; None to detect a steady state.
         seed: Seed of synthetic inputs and weights.
         shapes: Shapes of inputs that differ from the defaults.
         inputs: Inputs whose values were given; the others were synthetic.
-        random_weights: Whether weights that are absent were replaced by synthetic ones.
-        precision: `fp16` asks for one prediction besides, never timed, in which every result that is declared
-            as fp16 is rounded as on a device, and its range recorded.
+        random_weights: Whether absent weights were replaced by synthetic ones.
+        precision: `fp16` requests one additional, untimed prediction in which every result that is declared
+            as fp16 is rounded as on a device and its range is recorded.
     """
 
     compute_units: str = "all"
@@ -105,8 +106,8 @@ class Phase:
     """A benchmarked phase and its samples.
 
     Attributes:
-        samples_s: Seconds, in the order in which they were taken.
-        warmups_s: Samples that were taken before and dropped.
+        samples_s: Seconds, in the order of measurement.
+        warmups_s: Earlier samples that were dropped.
         statistics: Summary statistics of `samples_s`.
         origin: `measured`.
     """
@@ -118,10 +119,10 @@ class Phase:
 
     @classmethod
     def of(cls, samples_s: Sequence[float], warmups_s: Sequence[float] = ()) -> Phase:
-        """A phase with the statistics of its samples.
+        """Returns a phase with the statistics of its samples.
 
         Raises:
-            ValueError: There is no sample.
+            ValueError: There are no samples.
         """
         return cls(tuple(samples_s), tuple(warmups_s), summarize(samples_s))
 
@@ -132,12 +133,12 @@ class Group:
 
     Attributes:
         label: The types of its operations, or of the nodes where the engine added them.
-        ops: The operations, as rows of the op table in program order; empty where the engine added the nodes.
+        ops: The operations, as rows of the op table in program order; empty if the engine added the nodes.
         wall_s: Median time per prediction, from the profiled runs.
-        share: Its part of the sum over all groups.
-        engine_nodes: Name and operator of each node of the engine.
-        low_s: Lower end of the median's confidence interval (99.5 %); None where there are too few runs.
-        high_s: Upper end.
+        share: Its share of the sum over all groups.
+        engine_nodes: Name and operator of each engine node.
+        low_s: Lower end of the median's confidence interval (99.5 %); None if there are too few runs.
+        high_s: Upper end of the interval.
         stage: The stage of a pipeline that it belongs to; empty for other models.
     """
 
@@ -153,16 +154,16 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTiming:
-    """What a stage of a pipeline takes. All times are medians, in seconds.
+    """Times of a stage of a pipeline. All times are medians, in seconds.
 
     Attributes:
-        name: Its place: `model0`, `encoder/model1`; the ids of its operations begin with it.
+        name: Its path in the pipeline: `model0`, `encoder/model1`; the ids of its operations begin with it.
         kind: Apple's name of the model type.
-        absent: Why it was not run, as the end of a sentence; synthetic values of its outputs' types and
-            shapes were passed on. Empty where it was run.
-        run_s: In a prediction, without the engine's profiler; None where it was not run, likewise the others.
-        convert_s: Converting the outputs of earlier stages to its inputs.
-        operations_s: The sum over its groups, from the profiled runs.
+        absent: Why it was not run, as the end of a sentence; it was replaced by synthetic values of its
+            outputs' types and shapes. Empty if it was run.
+        run_s: Time in a prediction, without the engine's profiler; None if it was not run.
+        convert_s: Time of converting the outputs of earlier stages to its inputs; None if it was not run.
+        operations_s: The sum over its groups, from the profiled runs; None if it was not run.
     """
 
     name: str
@@ -176,18 +177,18 @@ class StageTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTiming:
-    """How the times of the groups relate to the times of predictions. All are medians, in seconds.
+    """The relation between the times of groups and of predictions. All times are medians, in seconds.
 
-    The engine's own profiler slows it down. Group times are shown as measured, in a session of their own, and
-    are never scaled to the time of a prediction without the profiler.
+    The engine's own profiler slows it down. Group times are measured in a separate session, reported as
+    measured, and never scaled to the time of a prediction without the profiler.
 
     Attributes:
-        iterations: Profiled runs that count.
-        warmups: Profiled runs before them.
-        run_s: A profiled run as a whole.
+        iterations: Number of profiled runs.
+        warmups: Number of profiled runs before them, which are dropped.
+        run_s: Time of a profiled run.
         nodes_s: The sum over all nodes of a profiled run.
-        node_overhead_s: What a profiled run takes besides its nodes.
-        profiler_overhead_s: How much longer a profiled run takes than a prediction.
+        node_overhead_s: Time of a profiled run outside its nodes.
+        profiler_overhead_s: Time of a profiled run minus the time of a prediction.
     """
 
     iterations: int
@@ -204,9 +205,10 @@ class Fp16Ranges:
     """Ranges of results in a prediction rounded to fp16, one entry for each row of the op table.
 
     Attributes:
-        largest: The largest finite magnitude of its fp16 results before rounding; fp16 ends at 65504. None
-            where there is none, and where the operation only moves elements; likewise the counts.
-        overflows: Elements that were finite and that rounding made infinite.
+        largest: The largest finite magnitude of the fp16 results before rounding; the largest fp16 number is
+            65504. This column and the counts are None for operations without fp16 results and for operations
+            that only move elements.
+        overflows: Finite elements that rounding made infinite.
         infinities: Elements that were infinite before rounding.
         nans: Elements that were not a number.
     """
@@ -219,29 +221,29 @@ class Fp16Ranges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What a model took where it ran.
+    """Measured times of a model.
 
     Attributes:
-        label: What the times are times of: `ONNX Runtime 1.22 on AMD EPYC`, `Core ML on M2, macOS 15.1`.
-        runtime: What compiled, loaded and ran the model.
-        machine: Where.
-        settings: What was asked for.
-        compute_units: The setting of compute units that was in effect; empty where the runtime has none.
-        threads: Threads that worked on one operation; None where unknown.
-        compile: Compilation, cold each time; None where it was not measured, likewise the other phases.
-        load: Loading what was compiled.
-        predict: A prediction, from tensors to tensors.
-        groups: Times of operations, in order of execution; empty where the source has none.
-        status: What became of every operation, one entry for each row of the op table; empty where the source
-            has no operation times.
-        group: Index into `groups` for each row of the op table, -1 for none; empty likewise. An operation
-            inside a loop has the group of the loop.
-        nodes: How the times of the groups were taken.
-        stages: Of a pipeline: what each of its models takes, those of nested pipelines included.
-        fp16: Ranges of fp16 results, where they were asked for.
-        peak_memory_bytes: Largest resident memory of the process that ran the model; None where unknown.
+        label: The source of the times: `ONNX Runtime 1.22 on AMD EPYC`, `Core ML on M2, macOS 15.1`.
+        runtime: The runtime that compiled, loaded and ran the model.
+        machine: The machine that ran the model.
+        settings: The requested settings.
+        compute_units: The setting of compute units in effect; empty if the runtime has none.
+        threads: Threads per operation; None if unknown.
+        compile: Compilation, cold each time; None if it was not measured.
+        load: Loading of the compiled model; None if it was not measured.
+        predict: A prediction, from tensors to tensors; None if it was not measured.
+        groups: Times of operations, in order of execution; empty if the source has none.
+        status: The status of every operation, one entry for each row of the op table; empty if the source has
+            no operation times.
+        group: Index into `groups` for each row of the op table, -1 for none; empty if the source has no
+            operation times. An operation inside a loop has the group of the loop.
+        nodes: The relation between the times of groups and of predictions; None if there are no groups.
+        stages: Times of each model of a pipeline, those of nested pipelines included.
+        fp16: Ranges of fp16 results; None if they were not requested.
+        peak_memory_bytes: Peak resident memory of the process that ran the model; None if unknown.
         findings: Remarks on this measurement.
-        measured_at: When it ended, UTC, ISO 8601 (`2026-01-31T12:00:00Z`); empty where unknown.
+        measured_at: When it ended, UTC, ISO 8601 (`2026-01-31T12:00:00Z`); empty if unknown.
         origin: `measured`.
     """
 
@@ -267,12 +269,12 @@ class Measurement:
 
     @property
     def phases(self) -> dict[str, Phase]:
-        """The phases that were measured, by name."""
+        """The measured phases, by name."""
         found = {"compile": self.compile, "load": self.load, "predict": self.predict}
         return {name: phase for name, phase in found.items() if phase is not None}
 
     @property
     def predictions_per_s(self) -> float | None:
-        """Sequential predictions per second: the inverse of the mean; None where none was timed."""
+        """Sequential predictions per second: the inverse of the mean; None if none was timed."""
         mean = self.predict.statistics.mean if self.predict is not None else 0.0
         return 1.0 / mean if mean else None

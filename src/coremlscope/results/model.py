@@ -1,4 +1,4 @@
-"""What a model is: everything that `inspect` shows."""
+"""Descriptions of models, as shown by `inspect`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class ClassLabels:
-    """The classes of a classifier: how many, and the first few."""
+    """The number of classes of a classifier, and the first few."""
 
     count: int
     first: tuple[str | int, ...]
@@ -37,7 +37,7 @@ class WeightGroup:
 
     Attributes:
         storage: `fp16`, `LUT 4-bit`, `affine int8`, `sparse fp16`.
-        dtype: The element type that operations see.
+        dtype: The element type as seen by operations.
         tensors: Number of weights.
         parameters: Their elements, decompressed.
         nbytes: Bytes in the file, scales and tables included.
@@ -55,12 +55,12 @@ class StageSummary:
     """A model of a pipeline that is not a pipeline itself.
 
     Attributes:
-        name: Its place: `model0`, `encoder/model1`. The ids of its operations begin with it.
+        name: Its path in the pipeline: `model0`, `encoder/model1`. The ids of its operations begin with it.
         kind: Apple's name of the model type.
-        inputs: Name and type of each input, for people.
-        outputs: Name and type of each output.
-        facts: What else its file holds, for people: pairs of label and value.
-        absent: Why it cannot be run here, as the end of a sentence; empty where it can.
+        inputs: Name and readable type of each input.
+        outputs: Name and readable type of each output.
+        facts: Other contents of its file: pairs of label and readable value.
+        absent: Why it cannot be run here, as the end of a sentence; empty if it can be run.
         operations: Number of operations without constants; None where unknown.
         parameters: Number of parameters.
         weights_bytes: Bytes of its parameters in the file.
@@ -78,7 +78,7 @@ class StageSummary:
 
     @property
     def id(self) -> str:
-        """The id of its row in op tables, where it is not run."""
+        """The id of its row in op tables if it is not run."""
         return f"{self.name}/main"
 
 
@@ -87,10 +87,10 @@ class FeatureSummary:
     """An input, output or state.
 
     Attributes:
-        type: For people: `float16 1×3×224×224`.
-        shape: The default tensor shape, where there is one.
-        flexibility: The shapes that are allowed, for people; empty for a fixed shape.
-        preprocessing: Of an image input of a program: what is done to its pixels first.
+        type: The readable type: `float16 1×3×224×224`.
+        shape: The default tensor shape; None for other types.
+        flexibility: The allowed shapes in readable form; empty for a fixed shape.
+        preprocessing: The preprocessing of pixels in the program, for image inputs.
     """
 
     name: str
@@ -107,9 +107,9 @@ class WorkSummary:
     """The declared work of one prediction at the bound shapes; derived from the file, not measured.
 
     Attributes:
-        flops: A multiply-add counts as two.
-        is_complete: False where a shape or an operation is unknown, so that the figures are lower bounds.
-        unknown_ops: Operations of unknown types: how many of each.
+        flops: FLOPs; a multiply-add counts as two.
+        is_complete: False if a shape or an operation is unknown, so that the figures are lower bounds.
+        unknown_ops: Number of operations of each unknown type.
     """
 
     flops: int = 0
@@ -135,13 +135,13 @@ class FunctionSummary:
     """One function of a model.
 
     Attributes:
-        opset: Apple's name of its operation set; empty where the model is not a program.
-        opset_os: The first iOS that supports that set.
+        opset: Apple's name of its operation set; empty if the model is not a program.
+        opset_os: The first version of iOS that supports that set.
         ops: Number of operations of each type, most frequent first, without constants, with nested ones.
         constants: Number of constants.
         compute: Number of results of operations of each element type.
-        work: None where the model is not a program.
-        layers: Of a neural network: number of layers of each type, most frequent first.
+        work: The declared work; None if the model is not a program.
+        layers: Number of layers of each type in a neural network, most frequent first.
     """
 
     name: str
@@ -161,25 +161,26 @@ class FunctionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSummary(Presented):
-    """What a model is.
+    """The description of a model.
 
     Attributes:
-        path: Where it was read from; empty for bytes.
-        container: `mlpackage`, `mlmodel` or `mlmodelc`; empty where the model could not be read.
-        kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, …; empty likewise.
+        path: The path from which it was read; empty for bytes.
+        container: `mlpackage`, `mlmodel` or `mlmodelc`; empty if the model could not be read.
+        kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, …; empty if the model could not be
+            read.
         platforms: The oldest systems that read it.
-        functions: The default one first; empty where the model could not be read.
-        stages: Of a pipeline: its models in order, those of nested pipelines included.
-        weights: The parameters, by how they are stored.
+        functions: The functions, the default one first; empty if the model could not be read.
+        stages: The models of a pipeline in order, those of nested pipelines included.
+        weights: The parameters by storage format.
         parameters: Number of parameters.
         weights_bytes: Bytes of all parameters in the file.
         missing_weights: Names of weight files that are absent.
-        facts: What else the file holds, of a classical model and of one whose content lies elsewhere: pairs
-            of label and value.
+        facts: Other contents of the file, for classical models and models whose content is not in the file:
+            pairs of label and value.
         absent: Why such a model cannot be run here, as the end of a sentence; empty for others.
-        ops: Every operation of the default function but constants, where that was asked for; of a pipeline
-            those of all stages. A stage that cannot be run is one row. Empty in profiles, which have their
-            own.
+        ops: All operations of the default function except constants, if requested; for a pipeline those of
+            all stages. A stage that cannot be run is one row. Empty in profiles, which have their own op
+            table.
     """
 
     path: str

@@ -32,7 +32,7 @@ class OpRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpTable:
-    """Every operation but constants, nested ones included, column by column.
+    """A column for each property of all operations except constants, nested ones included.
 
     Measurements, plans and estimates refer to the rows of this table.
 
@@ -40,10 +40,10 @@ class OpTable:
         id: Stable ids, in program order.
         type: Apple's names.
         name: The author's names.
-        function: The function that holds each operation; in a pipeline with its stage: `model1/main`.
+        function: The function that contains each operation; in a pipeline with its stage: `model1/main`.
         outputs: Types of the results, with bound shapes.
         output_names: Names of the results in the file; empty in profiles of older versions.
-        flops: None where the operation is unknown; likewise the bytes.
+        flops: FLOPs; None where the operation is unknown. The same applies to the bytes.
         work_is_complete: False where FLOPs and bytes are lower bounds, as in a loop of unknown length.
         layer: In a neural network, the author's name of the layer that the operation belongs to; else None.
         layer_type: Apple's name of that layer's type.
@@ -71,7 +71,7 @@ class OpTable:
     def __post_init__(self) -> None:
         for column in dataclasses.fields(self):
             if len(getattr(self, column.name)) != len(self.id):
-                raise ValueError(f"column {column.name} has not {len(self.id)} rows")
+                raise ValueError(f"column {column.name} does not have {len(self.id)} rows")
 
     def __len__(self) -> int:
         return len(self.id)
@@ -88,7 +88,7 @@ class OpTable:
 
     @classmethod
     def of(cls, rows: Iterable[OpRow]) -> OpTable:
-        """A table of rows."""
+        """Makes a table of rows."""
         names = [column.name for column in dataclasses.fields(OpRow)]
         columns = zip(*([getattr(row, name) for name in names] for row in rows), strict=True)
         return cls(**dict(zip(names, columns, strict=False)))

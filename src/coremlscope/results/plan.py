@@ -1,4 +1,4 @@
-"""Where a device would run every operation, at what planned cost, and why."""
+"""Plans: the placement of operations on a device's compute units, their planned costs and the reasons."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ Support = Literal["yes", "no", "unknown"]
 #: How a rule is known.
 Confidence = Literal["measured", "documented", "static analysis", "anecdotal"]
 
-#: What a rule does where it applies:
+#: The effect of a rule on the operations to which it applies:
 #: `runs`      the unit runs this kind of operation, unless a rule rejects the form;
-#: `confirms`  this very form was seen to run: rejections that are known less well do not count;
+#: `confirms`  this form was observed to run, which overrides rejections of lower confidence;
 #: `rejects`   the unit does not run it;
-#: `fails`     accepted by itself, but the compiler then refuses, and the whole function leaves the unit;
-#: `advises`   it runs, but slowly, inexactly or at a risk; no effect on the placement.
+#: `fails`     accepted alone, but rejected by the compiler, so that the whole function leaves the unit;
+#: `advises`   it runs, but slowly, inaccurately or with a risk; no effect on the placement.
 Effect = Literal["runs", "confirms", "rejects", "fails", "advises"]
 
-#: The rule id of reasons that come from costs: another unit could run it, but the plan would cost more.
+#: The rule id of reasons due to costs: another unit could run it, but the plan would cost more.
 COST_RULE = "plan-cost"
 
 _SUPPORT: Mapping[int, Support] = {1: "yes", 0: "no", -1: "unknown"}
@@ -65,12 +65,12 @@ class Reason:
     Attributes:
         unit: The unit.
         rule: The rule's id.
-        text: What is wrong, with the operation's own numbers where the rule has them.
-        fix: What to do about it; may be empty.
-        core_ml: The words that Core ML itself uses, where they were published; may be empty.
+        text: The reason, with the operation's own numbers if the rule has them.
+        fix: Advice on how to avoid it; may be empty.
+        core_ml: Core ML's own message, if published; may be empty.
         confidence: How the rule is known.
-        source: Where it is known from.
-        effect: What the rule does.
+        source: The source of the rule.
+        effect: The effect of the rule.
     """
 
     unit: ComputeUnit
@@ -85,10 +85,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertedOp:
-    """An operation that Core ML adds to those of the file.
+    """An operation that Core ML adds to those in the file.
 
     Attributes:
-        id: `main/input`.
+        id: Its id: `main/input`.
         type: Apple's name of the operation.
         function: The function that it belongs to, as in the op table.
         outputs: Types of its results.
@@ -109,8 +109,8 @@ class FunctionCost:
     """The planned cost of one function under one setting.
 
     Attributes:
-        total_ms: Cost of the cheapest path, launches and switches included.
-        switches: How often the path changes its unit.
+        total_ms: Cost of the cheapest path, including launches and switches.
+        switches: Number of changes of the unit along the path.
     """
 
     total_ms: float
@@ -124,12 +124,12 @@ class SettingPlan:
     Attributes:
         compute_units: The setting.
         functions: The cost of every function that was planned, by name; in a pipeline by `STAGE/FUNCTION`.
-        backend: Where each operation goes, an index into the plan's `backends`; -1 where no unit is known to
-            run it.
-        detour_ms: For each unit, per operation: how much more the cheapest plan costs that runs it there;
-            None where it runs there anyway, or cannot.
-        weight: The share of each operation in the cost of its graph, where Core ML itself reports it; empty
-            where it follows from the costs.
+        backend: The backend of each operation, an index into the plan's `backends`; -1 if no unit is known to
+            support it.
+        detour_ms: For each unit, per operation: the additional cost of the cheapest plan that runs it there;
+            None if it already runs there or cannot run there.
+        weight: The share of each operation in the cost of its graph as reported by Core ML; empty if it
+            follows from the costs.
     """
 
     compute_units: ComputeUnits
@@ -145,13 +145,13 @@ class SettingPlan:
 
     @property
     def switches(self) -> int:
-        """How often the paths change their unit."""
+        """Number of changes of the unit along the paths."""
         return sum(cost.switches for cost in self.functions.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Where a device would run every operation, at what planned cost, and why.
+    """The placement of every operation on the units of a device, with planned costs and reasons.
 
     Columns have one entry for each row of the profile's op table, then one for each of `inserted`.
 
@@ -159,21 +159,21 @@ class Plan:
         device: The device, or its chip.
         chip: The chip's id.
         os: The system.
-        planner: Who planned: `rules` (coremlscope) or `Core ML`.
-        cost_model: Which published plans the costs were recovered from.
-        notes: What else to know.
+        planner: The source of the plan: `rules` (coremlscope) or `Core ML`.
+        cost_model: The published plans from which the costs were recovered.
+        notes: Further remarks.
         units: The compute units that columns refer to.
         backends: The implementations that Core ML chooses from, with the unit of each.
         inserted: Operations that Core ML adds.
-        supported: For each unit, per operation: 1 where it can run there, 0 where it cannot, -1 where no rule
-            covers it; None for operations that plans do not list, such as those known before run time.
-        cost_ms: For each backend, per operation: its planned cost; None where it cannot run there.
+        supported: For each unit, per operation: 1 if it can run there, 0 if it cannot, -1 if no rule covers
+            it; None for operations that plans do not list, such as those known before run time.
+        cost_ms: For each backend, per operation: its planned cost; None if it cannot run there.
         cost_basis: For each backend, per operation: how that cost is known, an index into `bases`; -1 for
             none. Empty in older profiles.
-        bases: `recovered`, `fitted`, `assumed`, …
-        reasons: Every distinct reason, once.
+        bases: The bases of costs: `recovered`, `fitted`, `assumed`, …
+        reasons: The distinct reasons.
         why: Per operation: indices of the reasons why it cannot run on units.
-        advice: Per operation: indices of what would make it faster where it runs.
+        advice: Per operation: indices of advice that would make it faster on its unit.
         settings: All settings that were planned, the requested one first.
         origin: `planned`.
     """
@@ -198,15 +198,15 @@ class Plan:
     origin: Origin = "planned"
 
     def setting(self, compute_units: str) -> SettingPlan | None:
-        """The plan under one setting; None where it was not planned."""
+        """Returns the plan under one setting; None if it was not planned."""
         return next((s for s in self.settings if s.compute_units == compute_units), None)
 
     def view(self, ops: OpTable, setting: SettingPlan | None = None) -> PlanView:
-        """The plan under one setting, operation by operation.
+        """Returns the plan under one setting, operation by operation.
 
         Args:
             ops: The op table of the profile.
-            setting: The setting; the first where it is None.
+            setting: The setting; None for the first.
         """
         return PlanView(self, ops, setting or self.settings[0])
 
@@ -218,24 +218,24 @@ class PlannedOp:
     Attributes:
         id: Its id.
         type: Apple's name of the operation.
-        name: The author's name; the type where Core ML inserts it.
+        name: The author's name; the type if Core ML inserted it.
         function: Its function.
         outputs: Types of its results.
         output_names: Names of its results.
-        inserted: True where the file does not hold it.
-        depth: How many operations with nested graphs contain it.
-        graph: The graph that it belongs to; nested graphs are planned by themselves.
-        unit: Where it goes; None where no unit is known to run it.
-        backend: The implementation; None likewise.
-        planned_ms: Its planned cost there; None where it is unknown.
-        weight: Its share in the planned cost of its graph, as MLComputePlan gives it.
-        supported: By unit.
-        cost_ms: By backend that may run it.
+        inserted: True if it is not in the file.
+        depth: Number of operations with nested graphs that contain it.
+        graph: The graph that it belongs to; nested graphs are planned separately.
+        unit: Its unit; None if no unit is known to support it.
+        backend: The implementation; None if no unit is known to support it.
+        planned_ms: Its planned cost there; None if unknown.
+        weight: Its share in the planned cost of its graph, as in MLComputePlan.
+        supported: Whether it can run, by unit.
+        cost_ms: Its planned cost, by backend that supports it.
         cost_basis: How each of these costs is known.
-        detour_ms: For each unit that could run it but was not chosen: how much more the cheapest plan costs
-            that runs it there.
-        why: Why it cannot run on units.
-        advice: What would make it faster where it runs.
+        detour_ms: For each unit that could run it but was not chosen: the additional cost of the cheapest
+            plan that runs it there.
+        why: Reasons why it cannot run on units.
+        advice: Advice that would make it faster on its unit.
     """
 
     id: str
@@ -279,14 +279,14 @@ class PlanView:
 
     @cached_property
     def ops(self) -> tuple[PlannedOp, ...]:
-        """Every operation that the plan lists, in program order, with those that Core ML inserts."""
+        """The operations of the plan in program order, including those that Core ML inserts."""
         return tuple(self._rows())
 
     def functions(self) -> dict[str, tuple[PlannedOp, ...]]:
-        """The operations by function, in the order of the plan.
+        """Returns the operations by function, in the order of the plan.
 
-        In profiles of older versions the setting has one cost for all stages of a pipeline; the functions
-        are those of the operations all the same.
+        In profiles of older versions, the setting has one cost for all stages of a pipeline, so the functions
+        are taken from the operations.
         """
         found: dict[str, list[PlannedOp]] = {name: [] for name in self.setting.functions}
         for op in self.ops:
@@ -294,7 +294,7 @@ class PlanView:
         return {name: tuple(ops) for name, ops in found.items() if ops}
 
     def reasons(self, op: PlannedOp) -> list[Reason]:
-        """Why an operation does not run on the units that the setting allows and that were not chosen."""
+        """Returns why an operation does not run on units that the setting allows but that were not chosen."""
         found: list[Reason] = []
         for unit in UNITS:
             if unit not in SETTINGS[self.compute_units] or unit == op.unit:
@@ -356,22 +356,24 @@ class PlanView:
         table, row = self._table, column
         if column < rows:
             inserted = None
-            told = (table.id[row], table.type[row], table.name[row], table.function[row])
+            id_, type_, name = table.id[row], table.type[row], table.name[row]
+            function = table.function[row]
             outputs, names = table.outputs[row], table.output_names[row]
         else:
             inserted = plan.inserted[column - rows]
-            told = (inserted.id, inserted.type, inserted.type, inserted.function)
+            id_, type_, name = inserted.id, inserted.type, inserted.type
+            function = inserted.function
             outputs, names = inserted.outputs, inserted.output_names
         costs = {b: ms for b in backends if (ms := plan.cost_ms[b][column]) is not None}
         return PlannedOp(
-            id=told[0],
-            type=told[1],
-            name=told[2],
-            function=told[3],
+            id=id_,
+            type=type_,
+            name=name,
+            function=function,
             outputs=outputs,
             output_names=names,
             inserted=inserted is not None,
-            depth=0 if inserted is not None else told[0].removeprefix(f"{told[3]}/").count("/") // 2,
+            depth=0 if inserted is not None else id_.removeprefix(f"{function}/").count("/") // 2,
             graph=self._graph(column),
             unit=None if backend is None else plan.backends[backend],
             backend=backend,
@@ -391,12 +393,12 @@ class PlanView:
 
 
 def unit_counts(ops: tuple[PlannedOp, ...]) -> Counter[ComputeUnit | None]:
-    """How many operations go to each unit; None counts those without a unit."""
+    """Counts the operations on each unit, and under None those without a unit."""
     return Counter(op.unit for op in ops)
 
 
 def unit_costs_ms(ops: tuple[PlannedOp, ...], setting: ComputeUnits) -> dict[ComputeUnit, float]:
-    """The planned cost of the operations on each unit, without launches and switches."""
+    """Returns the planned cost of the operations on each unit, without launches and switches."""
     costs: dict[ComputeUnit, float] = dict.fromkeys(SETTINGS[setting], 0.0)
     for op in ops:
         if op.unit is not None:
@@ -405,7 +407,7 @@ def unit_costs_ms(ops: tuple[PlannedOp, ...], setting: ComputeUnits) -> dict[Com
 
 
 def segments(ops: tuple[PlannedOp, ...]) -> list[tuple[str | None, tuple[PlannedOp, ...]]]:
-    """Runs of operations on one backend; those of nested graphs follow the graph around them."""
+    """Returns runs of operations on one backend; nested graphs follow the graph that contains them."""
     graphs: dict[str, list[PlannedOp]] = {}
     for op in ops:
         graphs.setdefault(op.graph, []).append(op)

@@ -1,7 +1,7 @@
-"""How results show themselves, without results depending on renderers.
+"""Lets results render themselves without depending on renderers.
 
-Renderers stand above results. The top package, which knows both, hands the renderers over; they are imported
-when a result shows itself for the first time.
+Renderers are in a higher layer than results. The top-level package imports both and provides the renderers,
+which are imported when a result is rendered for the first time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _find: Callable[[], Any] | None = None
 
 
 def present_with(find: Callable[[], Any]) -> None:
-    """Sets what results show themselves with.
+    """Sets the renderers of results.
 
     Args:
         find: Returns an object with `write_report(result, path)`, `to_dataframe(result)` and
@@ -27,7 +27,7 @@ def present_with(find: Callable[[], Any]) -> None:
 
 
 class Presented:
-    """A result that shows itself in notebooks, becomes a data frame, and is written as a report."""
+    """A result that can be shown in notebooks, converted to a data frame, and written as a report."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class Presented:
         _renderers().write_report(self, path)
 
     def to_dataframe(self) -> Any:
-        """The operations, one row each, as a pandas DataFrame.
+        """Returns the operations as a pandas DataFrame, one row each.
 
         Raises:
             MissingDependencyError: pandas is not installed.
@@ -54,5 +54,5 @@ class Presented:
 
 def _renderers() -> Any:
     if _find is None:
-        raise RuntimeError("no renderers were set; import coremlscope first")
+        raise RuntimeError("no renderers are set: import coremlscope first")
     return _find()

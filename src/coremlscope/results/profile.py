@@ -1,4 +1,4 @@
-"""The one result: a model with what was measured, planned and estimated of it."""
+"""The result of profiling: a model with measurements, plans and estimates."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(Presented):
-    """A model with what was measured, planned and estimated of it. Each of these arms may be empty.
+    """A model with its measurements, plans and estimates, each of which may be empty.
 
     Attributes:
-        model: What the model is.
-        ops: Every operation that one of the arms refers to.
+        model: The description of the model.
+        ops: The operations to which measurements, plans and estimates refer.
         made: When, where and by which version this profile was made.
-        measurements: What the model took where it ran.
-        plans: Where devices would run every operation.
-        kernels: What devices are taken to run as one, in order of execution; estimates refer to them.
-        estimates: What a prediction is estimated to take, by device and setting; the requested setting of a
-            device comes first.
+        measurements: Measured times.
+        plans: The placement of every operation on devices.
+        kernels: Operations that devices are assumed to run as one, in order of execution; estimates refer to
+            them.
+        estimates: Estimated times of a prediction, by device and setting; the requested setting of a device
+            is first.
         findings: Remarks that do not belong to a measurement.
     """
 
@@ -77,7 +78,7 @@ class Profile(Presented):
             LookupError: Nothing was measured.
         """
         if not self.measurements:
-            raise LookupError("this profile holds no measurement")
+            raise LookupError("this profile does not contain a measurement")
         return self.measurements[0]
 
     @property
@@ -87,7 +88,7 @@ class Profile(Presented):
         return tuple(dict.fromkeys(found))
 
     def estimate(self, device: str, compute_units: str = "") -> Estimate | None:
-        """The estimate for a device (or chip id) and a setting, the first one by default; None for none."""
+        """Returns the estimate for a device or chip id and a setting (default: the first); None if absent."""
         return next(
             (
                 e
@@ -98,7 +99,7 @@ class Profile(Presented):
         )
 
     def headline_estimates(self) -> Iterator[Estimate]:
-        """The estimate under the requested setting, device by device."""
+        """Yields for each device the estimate under the requested setting."""
         seen: set[tuple[str, str]] = set()
         for e in self.estimates:
             if (e.device, e.os) not in seen:
@@ -120,21 +121,21 @@ class Profile(Presented):
         """Reads a profile that this version or an older one wrote.
 
         Raises:
-            UsageError: The file cannot be read, is not a profile, is damaged, or holds several profiles.
+            UsageError: The file cannot be read, is not a profile, is damaged, or contains several profiles.
         """
         from coremlscope.results.files import read_profile
 
         return read_profile(path)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values, with the schema's name."""
+        """Converts the profile to plain JSON values, with the schema's name."""
         from coremlscope.results.schema import to_json
 
         return to_json(self)
 
     @classmethod
     def from_json(cls, data: object) -> Profile:
-        """The inverse of `to_json`; profiles of older versions are converted.
+        """Reads the result of `to_json`; converts profiles of older versions.
 
         Raises:
             UsageError: The data are not a profile, follow an unknown version, or are damaged.
@@ -156,7 +157,7 @@ def _check_measurement(measured: Measurement, rows: int) -> None:
         }
     for name, column in columns.items():
         if len(column) not in (0, rows):
-            raise ValueError(f"column {name} of a measurement has not {rows} rows")
+            raise ValueError(f"column {name} of a measurement does not have {rows} rows")
     _check_rows("groups", (row for group in measured.groups for row in group.ops), rows)
     _check_rows("group", measured.group, len(measured.groups), least=-1)
 
@@ -164,7 +165,7 @@ def _check_measurement(measured: Measurement, rows: int) -> None:
 def _check_plan(plan: Plan, rows: int) -> None:
     where = f"the plan for {plan.device}"
     if not plan.settings or set(plan.cost_ms) != set(plan.backends):
-        raise ValueError(f"{where} has no setting, or no costs of a backend")
+        raise ValueError(f"{where} lacks settings or the costs of a backend")
     count = rows + len(plan.inserted)
     needed = [*plan.supported.values(), *plan.cost_ms.values(), *(s.backend for s in plan.settings)]
     optional: list[Sequence[object]] = [plan.why, plan.advice, *plan.cost_basis.values()]
@@ -172,12 +173,12 @@ def _check_plan(plan: Plan, rows: int) -> None:
     if any(len(c) != count for c in needed) or any(len(c) not in (0, count) for c in optional):
         raise ValueError(f"a column of {where} does not match the operations")
     if any(known not in (1, 0, -1, None) for column in plan.supported.values() for known in column):
-        raise ValueError(f"{where} has other support than 1, 0 and -1")
+        raise ValueError(f"{where} has invalid support values; valid: 1, 0, -1, None")
     for setting in plan.settings:
         _check_rows(f"backends of {where}", setting.backend, len(plan.backends), least=-1)
     for basis in plan.cost_basis.values():
         _check_rows(f"bases of {where}", basis, len(plan.bases), least=-1)
-    reasons = (index for told in (*plan.why, *plan.advice) for index in told)
+    reasons = (index for indices in (*plan.why, *plan.advice) for index in indices)
     _check_rows(f"reasons of {where}", reasons, len(plan.reasons))
     _check_rows(f"inserted operations of {where}", (op.before for op in plan.inserted), rows + 1)
 
@@ -191,4 +192,4 @@ def _check_estimate(found: Estimate, kernels: int) -> None:
 
 def _check_rows(what: str, indices: Iterable[int], count: int, least: int = 0) -> None:
     if any(not least <= index < count for index in indices):
-        raise ValueError(f"{what} hold an index that is out of range")
+        raise ValueError(f"{what} contain an index that is out of range")

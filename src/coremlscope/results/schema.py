@@ -1,8 +1,8 @@
-"""The one schema of results: to and from JSON, derived from the dataclasses.
+"""The JSON schema of results, derived from the dataclasses.
 
-The dataclasses are the schema: msgspec encodes, validates and describes them, so nothing is written twice.
-Unknown keys are ignored and absent ones take their defaults, so that neighbouring versions read each other's
-files. A change that breaks this gets a new number in `PROFILE`, and `upgrade` converts the older form.
+The dataclasses are the schema: msgspec encodes, validates and describes them, so nothing is defined twice.
+Unknown keys are ignored and absent keys take their defaults, so that neighbouring versions read each other's
+files. A change that breaks this increases the number in `PROFILE`, and `upgrade` converts the older form.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ __all__ = [
     "to_json",
 ]
 
-#: Names and versions of the forms that are written.
+#: Names and versions of the schemas that are written.
 PROFILE = "coremlscope.profile/2"
 PROFILES = "coremlscope.profiles/2"
 MODEL = "coremlscope.model/2"
 
 _OLD_PROFILE = "coremlscope.profile/1"
-#: By the type of a result the name of its form.
+#: The schema of each type of result.
 SCHEMAS: Mapping[type, str] = {Profile: PROFILE, ModelSummary: MODEL}
 
 Result = TypeVar("Result")
 
 
 def plain(result: Any) -> Any:
-    """A result as plain JSON values, without the schema's name."""
+    """Converts a result to plain JSON values, without the schema's name."""
     return msgspec.to_builtins(result, str_keys=True)
 
 
 def to_json(result: Profile | ModelSummary | Sequence[Profile]) -> dict[str, Any]:
-    """A result as plain JSON values, with the schema's name."""
+    """Converts a result to plain JSON values, with the schema's name."""
     if isinstance(result, (Profile, ModelSummary)):
         return {"schema": SCHEMAS[type(result)], **plain(result)}
     return {"schema": PROFILES, "profiles": [to_json(profile) for profile in result]}
 
 
 def decode(data: object, type_: type[Result]) -> Result:
-    """Plain JSON values as a result.
+    """Converts plain JSON values to a result.
 
     Raises:
         UsageError: A value is missing or has the wrong type.
@@ -70,18 +70,18 @@ def decode(data: object, type_: type[Result]) -> Result:
 
 
 def profile_from_json(data: object) -> Profile:
-    """A profile out of plain JSON values; older versions are converted.
+    """Converts plain JSON values to a profile; older versions are upgraded.
 
     Raises:
         UsageError: The data are not a profile, follow an unknown version, or are damaged.
     """
     schema = data.get("schema") if isinstance(data, Mapping) else None
     if not isinstance(data, Mapping) or not str(schema).startswith("coremlscope.profile/"):
-        hint = "`coremlscope profile MODEL -o profile.json` writes one"
+        hint = "write one with `coremlscope profile MODEL -o profile.json`"
         raise UsageError("this JSON is not a profile written by coremlscope", hint)
     if schema not in (PROFILE, _OLD_PROFILE):
         raise UsageError(
-            f"this profile follows {schema}, and this version of coremlscope reads {PROFILE}",
+            f"this profile has the schema {schema}, but this version of coremlscope reads {PROFILE}",
             "profile the model again, or use the version of coremlscope that wrote it",
         )
     if schema == _OLD_PROFILE:
@@ -95,10 +95,10 @@ def profile_from_json(data: object) -> Profile:
 
 
 def profiles_from_json(data: object) -> tuple[Profile, ...]:
-    """The profiles of a file: one, or the list that `matrix` writes.
+    """Converts plain JSON values to profiles: one, or the list that `matrix` writes.
 
     Raises:
-        UsageError: The data are neither, follow an unknown version, or are damaged.
+        UsageError: The data are neither, have an unknown version, or are damaged.
     """
     if isinstance(data, Mapping) and data.get("schema") == PROFILES:
         listed = data.get("profiles")
@@ -109,7 +109,7 @@ def profiles_from_json(data: object) -> tuple[Profile, ...]:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of everything that is written: profiles, lists of them, model summaries."""
+    """Returns the JSON Schema (2020-12) of profiles, lists of profiles and model summaries."""
     (profile, model), definitions = msgspec.json.schema_components(
         [Profile, ModelSummary], ref_template="#/$defs/{name}"
     )
@@ -139,7 +139,7 @@ def _form(reference: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _tidy(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """A class as it is described to users: by its docstring, each field by its own text."""
+    """Adds the descriptions of a class and its fields from the docstring."""
     plain_values: dict[str, Any] = _without_defaults(definition)
     text, fields = docstring_parts(definition.get("description", ""))
     plain_values["description"] = text
@@ -150,21 +150,21 @@ def _tidy(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_defaults(value: Any) -> Any:
-    """Defaults are objects of Python at places."""
+    """Removes defaults, some of which are Python objects."""
     if isinstance(value, Mapping):
         return {key: _without_defaults(inner) for key, inner in value.items() if key != "default"}
     return [_without_defaults(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
 def docstring_parts(docstring: str) -> tuple[str, dict[str, str]]:
-    """What a dataclass's docstring says of the class, and of each of its fields; for readers of JSON.
+    """Splits the docstring of a dataclass into the text on the class and the text on each field.
 
     Paragraphs are single lines; Python's constants are spelled as in JSON.
     """
     text, _, section = inspect.cleandoc(docstring).partition("\n\nAttributes:\n")
     entries = re.findall(r"^    (\w+): (.*(?:\n {6,}.*)*)", section, re.M)
     paragraphs = (_in_json_terms(paragraph) for paragraph in text.split("\n\n"))
-    return "\n\n".join(paragraphs), {name: _in_json_terms(told) for name, told in entries}
+    return "\n\n".join(paragraphs), {name: _in_json_terms(entry) for name, entry in entries}
 
 
 def _in_json_terms(text: str) -> str:

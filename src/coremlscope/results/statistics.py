@@ -19,7 +19,7 @@ class Statistics:
         count: Number of samples.
         median: The middle sample, or the mean of the middle two.
         p95: The 95th percentile, interpolated linearly between the two neighbouring samples.
-        p99: The 99th percentile, likewise.
+        p99: The 99th percentile, interpolated in the same way.
         std: Sample standard deviation (divisor `count - 1`; 0 for a single sample).
     """
 
@@ -34,15 +34,15 @@ class Statistics:
 
     @property
     def variation(self) -> float:
-        """The coefficient of variation: standard deviation over mean; 0 where the mean is 0."""
+        """The coefficient of variation: standard deviation divided by mean; 0 if the mean is 0."""
         return self.std / self.mean if self.mean else 0.0
 
 
 def summarize(samples: Sequence[float]) -> Statistics:
-    """Summary statistics of samples.
+    """Computes summary statistics of samples.
 
     Raises:
-        ValueError: There is no sample.
+        ValueError: There are no samples.
     """
     if not samples:
         raise ValueError("no samples to summarize")
@@ -61,10 +61,10 @@ def summarize(samples: Sequence[float]) -> Statistics:
 
 
 def median_interval(samples: Sequence[float], level: float) -> tuple[float, float] | None:
-    """A distribution-free confidence interval of the median.
+    """Computes a distribution-free confidence interval of the median.
 
     The ends are order statistics (interpolated), chosen by the binomial distribution. That assumes
-    independent samples. Samples of a machine whose speed drifts resemble their neighbours, so the effective
+    independent samples. If the speed of the machine drifts, samples are autocorrelated, so the effective
     sample size n / (1 + 2 Σ ρ) replaces n, where ρ are the autocorrelations of the ranks up to the first that
     is not positive (Geyer's initial sequence, Practical Markov Chain Monte Carlo, 1992).
 
@@ -73,7 +73,7 @@ def median_interval(samples: Sequence[float], level: float) -> tuple[float, floa
         level: The confidence level: 0.975.
 
     Returns:
-        The ends, or None where there are too few samples for this level.
+        The ends, or None if there are too few samples for this level.
     """
     count = int(_effective_sample_size(samples))
     below, tail = -1, _binomial(count, 0)
@@ -89,14 +89,14 @@ def median_interval(samples: Sequence[float], level: float) -> tuple[float, floa
 
 
 def _binomial(count: int, heads: int) -> float:
-    """The probability of `heads` heads in `count` tosses of a fair coin."""
+    """Returns the probability of `heads` heads in `count` tosses of a fair coin."""
     ways = math.lgamma(count + 1) - math.lgamma(heads + 1) - math.lgamma(count - heads + 1)
     return math.exp(ways - count * math.log(2))
 
 
 def _effective_sample_size(samples: Sequence[float]) -> float:
     values = np.asarray(samples, dtype=np.float64)
-    # Equal samples share a rank, or the order in which they were taken would look like a drift.
+    # Equal samples have equal ranks; otherwise their order would look like a drift.
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
     ranks = ranks - ranks.mean()

@@ -1,4 +1,4 @@
-"""Profiles of older versions in today's form, as plain JSON values."""
+"""Converts profiles of older versions to the current schema, as plain JSON values."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["upgrade_profile"]
 
 _Json = dict[str, Any]
 
-#: Columns of the old op table that belong to a measurement now, or to the kernels.
+#: Columns of the old op table that now belong to a measurement or to the kernels.
 _MEASURED = ("group", "status", "fp16_largest", "fp16_overflows", "fp16_infinities", "fp16_nans", "kernel")
 _ENGINES = {"onnxruntime": "ONNX Runtime"}
 
 
 def upgrade_profile(data: Mapping[str, Any]) -> _Json:
-    """Converts `coremlscope.profile/1`, which held exactly one measurement.
+    """Converts `coremlscope.profile/1`, which contained exactly one measurement.
 
     Args:
         data: Plain JSON values of the old form.
@@ -96,7 +96,7 @@ def _ranges(ops: Mapping[str, Any]) -> _Json:
 
 
 def _kernels(ops: Mapping[str, Any], estimates: Sequence[Mapping[str, Any]]) -> list[_Json]:
-    """One for each entry of the estimates' columns; the last ones may hold no operation of the table."""
+    """Returns a kernel for each entry of the estimates' columns; the last ones may have no operations."""
     count = max((len(estimate.get("kernel_s", ())) for estimate in estimates), default=0)
     if not count:
         return []
@@ -108,7 +108,7 @@ def _kernels(ops: Mapping[str, Any], estimates: Sequence[Mapping[str, Any]]) -> 
 
 
 def _plan(plan: Mapping[str, Any], ops: Mapping[str, Any]) -> _Json:
-    """The cost of a setting was that of all functions; where one was planned, it is that function's."""
+    """Converts a plan; the old cost of a setting was the sum over all planned functions."""
     of_each = [*ops["function"], *(op["function"] for op in plan["inserted"])]
     listed = zip(of_each, *plan["supported"].values(), strict=True)
     functions = list(dict.fromkeys(name for name, *support in listed if any(s is not None for s in support)))
@@ -123,7 +123,7 @@ def _setting(setting: Mapping[str, Any], function: str) -> _Json:
 
 
 def _estimates(data: Mapping[str, Any]) -> Iterator[_Json]:
-    """Those within plans, which have kernels, and those of profiles without plans."""
+    """Yields the estimates within plans, which have kernels, and the estimates of devices without plans."""
     brief: Sequence[Mapping[str, Any]] = data.get("estimates", ())
     left_out = {(e["device"], e["os"]): e.get("left_out", ()) for e in brief}
     planned = set()
