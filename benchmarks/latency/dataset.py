@@ -21,7 +21,7 @@ _CHIP_IDS = {"A17 Pro": "a17-pro", "A19 Pro": "a19-pro"}
 _UNIT_OF = {"ALL": NEURAL_ENGINE, "CPU_AND_NE": NEURAL_ENGINE, "CPU_AND_GPU": GPU, "CPU_ONLY": CPU}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """One published latency.
 
@@ -59,16 +59,16 @@ def load_measurements() -> list[Measurement]:
 def _measurement(row: Mapping[str, str]) -> Measurement:
     digits = len(row["latency_ms"].partition(".")[2])
     return Measurement(
-        row["row"],
-        row["network"],
-        row["family"],
-        row["publication"],
-        _CHIP_IDS.get(row["chip"], row["chip"].lower().replace(" ", "-")),
-        _UNIT_OF[row["compute_units"]],
-        _precision(row["precision"]),
-        float(row["latency_ms"]),
-        0.5 * 10**-digits,
-        row["grade"],
+        row=row["row"],
+        network=row["network"],
+        family=row["family"],
+        publication=row["publication"],
+        chip=_CHIP_IDS.get(row["chip"], row["chip"].lower().replace(" ", "-")),
+        unit=_UNIT_OF[row["compute_units"]],
+        precision=_precision(row["precision"]),
+        ms=float(row["latency_ms"]),
+        rounding=0.5 * 10**-digits,
+        grade=row["grade"],
     )
 
 
