@@ -46,7 +46,7 @@ its exit code is that of the first one.
 | code | meaning |
 |--:|---|
 | 0 | success |
-| 1 | any other error; for `run`, the script failed |
+| 1 | any other error; for `run`, the script failed; for `doctor`, something required is broken |
 | 2 | an option or an argument is invalid |
 | 3 | the file is not a model, is damaged, or its weights are absent |
 | 4 | an input value is missing, unknown, or has the wrong shape or type |

@@ -9,6 +9,7 @@ import coremlscope
 from coremlscope.cli import (
     compare,
     devices,
+    doctor,
     estimate,
     export,
     inspect,
@@ -42,6 +43,7 @@ COMMANDS: tuple[Command, ...] = (
     plan.COMMAND,
     estimate.COMMAND,
     devices.COMMAND,
+    doctor.COMMAND,
     serve.COMMAND,
     schema.COMMAND,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["describe_opset", "describe_platforms"]
+__all__ = ["describe_opset", "describe_platforms", "first_release"]
 
 #: The first systems that read each version of the specification: iOS, macOS, watchOS, tvOS, visionOS.
 #: (Source: the version table in the comment of `Model.proto` and coremltools' `_SPECIFICATION_VERSION_*`.)
@@ -34,3 +34,21 @@ def describe_platforms(spec_version: int) -> str:
 def describe_opset(opset: str) -> str:
     """Returns the oldest iOS that supports an operation set; empty where that is unknown."""
     return _PLATFORMS[_OPSETS[opset]][0] if opset in _OPSETS else ""
+
+
+def first_release(spec_version: int, platform: str) -> tuple[int, int] | None:
+    """Returns the first version of a system that reads a specification version, as major and minor number.
+
+    Args:
+        spec_version: The specification version.
+        platform: `iOS`, `macOS`, `watchOS`, `tvOS` or `visionOS`.
+
+    Returns:
+        The version; None if the specification version is unknown, or none of the platform's is known for it.
+    """
+    for name in _PLATFORMS.get(spec_version, ()):
+        found, _, version = name.partition(" ")
+        if found == platform:
+            major, _, minor = version.partition(".")
+            return int(major), int(minor.partition(".")[0] or 0)
+    return None

@@ -1,0 +1,124 @@
+"""`coremlscope doctor`: what works on this machine, what a log says, what keeps a model from running."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coremlscope.cli.command import Command, add_json, write_result
+from coremlscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coremlscope.devices import OSRelease
+    from coremlscope.doctor.log import LogReport
+    from coremlscope.doctor.machine import Check
+    from coremlscope.doctor.model import ModelReport
+
+__all__ = ["COMMAND"]
+
+_STDIN = "-"
+#: The exit code where something that coremlscope needs is broken.
+_BROKEN = 1
+_EPILOG = """\
+Without a file it checks this machine; nothing is downloaded, and missing tools are no failure. A
+log or crash report (.ips) is searched for known failures of Core ML, each explained with its
+source; it may be of any size. A model is checked for what keeps it from loading or running.
+
+examples:
+  coremlscope doctor
+  coremlscope doctor app.log crash.ips
+  log stream --predicate 'subsystem CONTAINS "coreml"' | coremlscope doctor -
+  coremlscope doctor model.mlpackage --os "iOS 16,macOS 13"
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="*",
+        help="a log, a crash report or a model; - reads a log from standard input",
+    )
+    parser.add_argument(
+        "--os", metavar="SYSTEM,…", help='systems that models have to load on: "iOS 16,macOS 13"'
+    )
+    add_json(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.files:
+        return _examine(arguments)
+    if arguments.os is not None:
+        raise UsageError("--os needs a model", "add the path of a model")
+    from coremlscope.doctor.machine import check_machine
+
+    checks = check_machine()
+
+    def as_json() -> str:
+        from coremlscope.render.json import render_values
+        from coremlscope.render.terminal.doctor import checks_to_json
+
+        return render_values(checks_to_json(checks))
+
+    write_result(arguments, as_json, lambda width, color: _tables(checks, width, color))
+    return _BROKEN if any(check.status == "broken" for check in checks) else 0
+
+
+def _tables(checks: Sequence[Check], width: int, color: bool) -> str:
+    try:
+        from coremlscope.render.terminal.doctor import render_checks
+
+        return render_checks(checks, width=width, color=color)
+    except ImportError:  # What draws tables is one of the things that may be broken.
+        return "\n".join(
+            f"{check.status}: {check.name}: {check.text} {check.fix}".strip() for check in checks
+        )
+
+
+def _examine(arguments: argparse.Namespace) -> int:
+    from coremlscope.doctor.model import parse_systems
+    from coremlscope.render.json import render_values
+    from coremlscope.render.terminal.doctor import render_reports, reports_to_json
+
+    systems = () if arguments.os is None else parse_systems(arguments.os)
+    if arguments.files.count(_STDIN) > 1:
+        raise UsageError("standard input is named twice", "give - once")
+    reports = [_report(name, systems) for name in arguments.files]
+    write_result(
+        arguments,
+        lambda: render_values(reports_to_json(reports)),
+        lambda width, color: render_reports(reports, width=width, color=color),
+    )
+    return 0
+
+
+def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
+    from coremlscope.doctor.log import examine_log
+    from coremlscope.doctor.model import examine_model
+    from coremlscope.formats import container
+
+    if name == _STDIN:
+        if sys.stdin is None:
+            raise UsageError("standard input is closed", "give the path of a log")
+        return examine_log(sys.stdin.buffer, name)
+    path = Path(name)
+    try:
+        if path.is_dir() or container.sniff(path) is not None:
+            return examine_model(path, systems)
+        with path.open("rb") as stream:
+            return examine_log(stream, name)
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}", "check the path") from None
+
+
+COMMAND = Command(
+    name="doctor",
+    doc="Check this machine, explain a log, or say what keeps a model from running.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

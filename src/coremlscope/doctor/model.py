@@ -1,0 +1,229 @@
+"""Checks what would keep a model from loading or running, in Core ML and here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from coremlscope.describe.platforms import describe_platforms, first_release
+from coremlscope.describe.stages import why_absent
+from coremlscope.devices.release import OSRelease, parse_release
+from coremlscope.errors import CoremlscopeError, MissingWeightsError, UnsupportedOpError, UsageError
+from coremlscope.execution.binding import program_of
+from coremlscope.execution.custom_layers import CustomLayer, custom_layers, replace_custom_layers
+from coremlscope.execution.lowering import lower_function
+from coremlscope.execution.wiring import shaped_stages, wire
+from coremlscope.formats import container
+from coremlscope.ir import Model
+from coremlscope.units import shown
+
+__all__ = ["Effect", "ModelReport", "Problem", "examine_model", "find_problems", "parse_systems"]
+
+#: What a problem prevents: everything, Core ML alone, running it here alone, or only a part of the work.
+Effect = Literal["nothing works", "not in Core ML", "not here", "needs care"]
+
+#: The most names in one sentence.
+_MOST_NAMES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Something that keeps a model from loading or running.
+
+    Attributes:
+        id: A stable identifier in kebab case.
+        effect: What it prevents.
+        text: One sentence.
+        fix: What to do.
+        ops: The affected operations, `type (id)`; may be empty.
+    """
+
+    id: str
+    effect: Effect
+    text: str
+    fix: str = ""
+    ops: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReport:
+    """What would keep a model from loading or running.
+
+    Attributes:
+        path: The model's path.
+        kind: Apple's name of the model type; empty if the model cannot be read.
+        needs: The oldest systems that read it; empty if the model cannot be read.
+        problems: The problems; empty if none was found.
+    """
+
+    path: str
+    kind: str
+    needs: str
+    problems: Sequence[Problem]
+
+
+def parse_systems(text: str) -> tuple[OSRelease, ...]:
+    """Parses systems that a model has to load on: `iOS 16,macOS 13`.
+
+    Raises:
+        UsageError: A system is not named or not known.
+    """
+    systems = []
+    for part in text.split(","):
+        match = re.match(r"\s*(ios|ipados|macos)", part, re.IGNORECASE)
+        if match is None:
+            raise UsageError(
+                f"{part.strip()!r} does not name a system", "write for instance iOS 17 or macOS 14"
+            )
+        systems.append(parse_release(part, "macOS" if match[1].lower() == "macos" else "iOS"))
+    return tuple(systems)
+
+
+def examine_model(path: Path, systems: Sequence[OSRelease] = ()) -> ModelReport:
+    """Checks a model without running it.
+
+    Args:
+        path: The model.
+        systems: Systems that it has to load on.
+    """
+    try:
+        model = container.read(path)
+    except CoremlscopeError as error:
+        problem = Problem(id="not-readable", effect="not here", text=error.message, fix=error.hint)
+        return ModelReport(path=str(path), kind="", needs="", problems=(problem,))
+    return ModelReport(
+        path=str(path),
+        kind=model.kind,
+        needs=describe_platforms(model.spec_version),
+        problems=tuple(find_problems(model, systems)),
+    )
+
+
+def find_problems(model: Model, systems: Sequence[OSRelease] = ()) -> list[Problem]:
+    """What would keep a model from loading or running.
+
+    Args:
+        model: The model. Weights may be absent.
+        systems: Systems that it has to load on.
+    """
+    problems = [*_check_version(model, systems), *_check_weights(model)]
+    try:
+        problems += [*_check_stages(model), *_check_operations(model)]
+    except CoremlscopeError as error:
+        problems.append(Problem(id="damaged", effect="nothing works", text=error.message, fix=error.hint))
+    return problems
+
+
+def _check_version(model: Model, systems: Sequence[OSRelease]) -> Iterator[Problem]:
+    version = model.spec_version
+    for system in systems:
+        first = first_release(version, system.platform)
+        if first is None:
+            yield Problem(
+                id="unknown-version",
+                effect="not in Core ML",
+                text=f"Specification version {version} is newer than any that is known here.",
+                fix="convert the model again for the systems it has to load on",
+            )
+            return
+        if (system.major, system.minor) < first:
+            needed = OSRelease(system.platform, *first)
+            yield Problem(
+                id="newer-than-system",
+                effect="not in Core ML",
+                text=f"Specification version {version} needs {needed}; {system} is older.",
+                fix=f"convert again with minimum_deployment_target for {system}",
+            )
+
+
+def _check_weights(model: Model) -> Iterator[Problem]:
+    missing = [shown(file.name) for file in model.weight_files if file.size is None]
+    if missing:
+        yield Problem(
+            id="missing-weights",
+            effect="nothing works",
+            text=f"Weight files are missing: {_listed(missing)}.",
+            fix="copy the whole package; with Git LFS run `git lfs pull`;"
+            " `coremlscope profile --random-weights` times the structure",
+        )
+
+
+def _check_stages(model: Model) -> Iterator[Problem]:
+    """Stages, or the model itself, whose computation is not in the file."""
+    for stage in wire(model).stages:
+        absent = why_absent(stage.model)
+        if absent:
+            name = (
+                f"The stage {shown(stage.name)} ({stage.model.kind})"
+                if stage.name
+                else f"A {stage.model.kind}"
+            )
+            in_app = stage.model.kind in ("customModel", "linkedModel")
+            yield Problem(
+                id="outside-the-file",
+                effect="needs care" if in_app else "not here",
+                text=f"{name} cannot be run here: {absent}.",
+                fix="add its class or model to every app that loads this model"
+                if in_app
+                else "run it on a Mac or device; `coremlscope profile` times the other stages of a pipeline",
+            )
+
+
+def _check_operations(model: Model) -> Iterator[Problem]:
+    """Custom layers, and operations that cannot be lowered, in every function of every stage."""
+    replaced = replace_custom_layers(model)
+    layers: list[CustomLayer] = []
+    ops: dict[str, None] = {}
+    reasons: list[str] = []
+    for stage, shapes in shaped_stages(replaced):
+        program = program_of(stage.model)
+        if program is None:
+            continue
+        described = stage.model.description.functions
+        names: list[str | None] = [name for name in described if name in program.functions]
+        for name in names or [None]:
+            body = next(iter(program.functions.values())) if name is None else program.functions[name]
+            layers += custom_layers(body)
+            for op_type, op_id, reason in _unsupported(stage.model, name, shapes):
+                ops[f"{shown(op_type)} ({shown(op_id)})"] = None
+                reasons.append(f"{shown(op_type)}: {shown(reason)}" if reason else shown(op_type))
+    if layers:
+        classes = dict.fromkeys(shown(layer.class_name or layer.name) for layer in layers)
+        yield Problem(
+            id="custom-layers",
+            effect="not here",
+            text=f"Layers are implemented by classes of an app: {_listed(list(classes))}.",
+            fix="every app that loads the model needs these classes;"
+            " `coremlscope profile` times the other layers",
+            ops=tuple(f"custom ({shown(layer.id)})" for layer in layers),
+        )
+    if ops:
+        yield Problem(
+            id="unsupported-operations",
+            effect="not here",
+            text=f"Operations cannot be run here: {_listed(list(dict.fromkeys(reasons)))}.",
+            fix="`coremlscope inspect` and `plan` still work;"
+            " replace them before conversion to run the model here",
+            ops=tuple(ops),
+        )
+
+
+def _unsupported(
+    model: Model, name: str | None, shapes: Mapping[str, Sequence[int]]
+) -> Sequence[tuple[str, str, str]]:
+    is_default = name in (None, model.description.default)
+    try:
+        lower_function(model, name, shapes if is_default else None, random_weights=0)
+    except UnsupportedOpError as error:
+        return error.ops
+    except MissingWeightsError:
+        return ()
+    return ()
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

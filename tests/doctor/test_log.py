@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import io
+import json
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+
+from coremlscope.doctor.log import LogReport, examine_log, known_operations
+
+_COMPILE = "E5RT encountered an STL exception. msg = MILCompilerForANE error: ANECCompile() FAILED."
+
+
+def _examine(text: str | bytes) -> LogReport:
+    return examine_log(io.BytesIO(text.encode() if isinstance(text, str) else text), "app.log")
+
+
+def _ids(report: LogReport) -> list[str]:
+    return [found.failure.id for found in report.found]
+
+
+def test_lines_are_counted_and_numbered() -> None:
+    report = _examine(f"start\n{_COMPILE}\nmore\n{_COMPILE}\nThe end")
+    assert (report.path, report.lines) == ("app.log", 5)
+    (found,) = report.found
+    assert (found.failure.id, found.first_line, found.lines) == ("ane-compile-failed", 2, 2)
+    assert found.text == _COMPILE
+    assert report.unexplained == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"), [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("\n\n", 2), ("a\r\nb\r\n", 2)]
+)
+def test_numbers_of_lines(text: str, lines: int) -> None:
+    assert _examine(text).lines == lines
+
+
+@pytest.mark.parametrize(
+    ("line", "op"),
+    [
+        ("Unsupported op 12 (logical_or): no engine path", "logical_or"),
+        ('Unsupported MIL operation "logical_and"', "logical_and"),
+        ("doesn't support Neuron ZinIrNeuronType::kSin", "sin"),
+        ("In tile operations, tensors x[0] and output must have the same data type", "tile"),
+        ("ANECCompile() FAILED at ios17.conv:107:12", "conv"),
+        ("in operation gather_1: Required param 'validate_indices' is missing", "gather_1"),
+        ("ios16.slice_by_index: zero shape error", "slice_by_index"),
+    ],
+)
+def test_operations_that_lines_name(line: str, op: str) -> None:
+    (found,) = _examine(line).found
+    assert list(found.ops) == [op]
+
+
+def test_operations_with_rules() -> None:
+    assert known_operations(["sin", "gather_1", "\x1b"]) == ["sin"]
+
+
+def test_first_loads_of_minutes() -> None:
+    assert _ids(_examine("model load: 212.4 s")) == ["slow-first-load"]
+    assert _ids(_examine("Compiled encoder in 3 minutes")) == ["slow-first-load"]
+    assert _ids(_examine("whisper_init_state: first run on a device may take a while ...")) == [
+        "slow-first-load"
+    ]
+    assert _ids(_examine("model load: 59.9 s\nloaded in 0.5 min")) == []
+
+
+def test_log_stream_compact() -> None:
+    line = f"2026-05-09 12:00:00.123 E  python[1656:43980] [com.apple.coreml:plan] {_COMPILE}"
+    (found,) = _examine(line).found
+    assert found.process == "python"
+
+
+def test_log_stream_ndjson() -> None:
+    event = {
+        "eventMessage": "Error: resources.bin missing at file:///a\u001b[31m",
+        "processImagePath": "/usr/bin/app",
+        "subsystem": "com.apple.coreml",
+    }
+    (found,) = _examine(json.dumps(event)).found
+    assert (found.failure.id, found.process) == ("half-written-cache", "app")
+    assert found.text == "Error: resources.bin missing at file:///a\\x1b[31m"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"eventMessage": ["ANECCompile() FAILED"], "processImagePath": 3}',
+        '{"eventMessage": "ANECCompile() FAILED", "processImagePath": 3}',
+        '{"eventMessage": "ANECCompile() FAILED',
+        '{"eventMessage":' + "[" * 5000 + '"ANECCompile() FAILED"',
+    ],
+)
+def test_damaged_json(line: str) -> None:
+    assert _ids(_examine(line)) == ["ane-compile-failed"]
+
+
+def test_trouble_that_no_row_explains() -> None:
+    report = _examine(
+        "\n".join(f"[coreml] error {n} of a new kind" for n in range(9)) + "\nerror: disk\n[coreml] ok"
+    )
+    assert report.found == ()
+    assert report.unexplained == 9
+    assert report.samples[0] == (1, "[coreml] error 0 of a new kind")
+    assert len(report.samples) == 5
+
+
+def test_binary_content() -> None:
+    report = _examine(bytes(range(256)) * 64 + b"\n\x1b[2J\x9b\xff ANECCompile() FAILED \x00\x07\n")
+    (found,) = report.found
+    assert found.text == "\\x1b[2J\\x9b\\xff ANECCompile() FAILED \\x00\\x07"
+    assert all(character.isprintable() for character in found.text)
+
+
+def test_long_lines_are_read_in_pieces() -> None:
+    report = _examine("x" * 1_000_000 + " ANECCompile() FAILED\nsecond: Killed: 9")
+    assert report.lines == 2
+    assert [(found.failure.id, found.first_line) for found in report.found] == [
+        ("ane-compile-failed", 1),
+        ("killed", 2),
+    ]
+    assert len(report.found[0].text) <= 240
+
+
+class _Endless(io.RawIOBase):
+    """A log that is made while it is read."""
+
+    def __init__(self, lines: Iterator[bytes]) -> None:
+        self._lines = lines
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        line = next(self._lines, b"")
+        memoryview(buffer)[: len(line)] = line  # type: ignore[arg-type]
+        return len(line)
+
+
+def test_memory_does_not_grow_with_the_log() -> None:
+    lines = (f"Unsupported op {n} (op_{n}): E5RT: error {n} {'x' * 900}\n".encode() for n in range(4_000))
+    tracemalloc.start()
+    try:
+        report = examine_log(io.BufferedReader(_Endless(lines)), "-")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert report.lines == 4_000
+    (found,) = report.found
+    assert (found.lines, len(found.ops)) == (4_000, 20)
+    assert peak < 1e6

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from coremltools.models import datatypes
+from coremltools.models.neural_network import NeuralNetworkBuilder
+
+from coremlscope import ir
+from coremlscope.describe.platforms import first_release
+from coremlscope.devices.release import ios, macos
+from coremlscope.doctor.model import examine_model, find_problems, parse_systems
+from coremlscope.errors import UsageError
+from coremlscope.formats import container
+from coremlscope.formats.packaging import write_mlpackage
+from tests.support.graphs import op, tensor, value
+from tests.support.ir_models import array_feature, model, perceptron
+from tests.support.pipelines import arithmetic, described, image_feature, pipeline, scene_print
+
+
+def test_a_sound_model(tmp_path: Path) -> None:
+    path = tmp_path / "a.mlpackage"
+    write_mlpackage(perceptron(), path)
+    report = examine_model(path, [ios(26), macos(26)])
+    assert (report.path, report.kind, report.problems) == (str(path), "mlProgram", ())
+    assert report.needs.startswith("iOS ")
+
+
+def test_missing_weights_hide_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.mlpackage"
+    write_mlpackage(perceptron(), path)
+    next(path.rglob("weight.bin")).unlink()
+    (problem,) = examine_model(path).problems
+    assert (problem.id, problem.effect) == ("missing-weights", "nothing works")
+    assert "weight.bin" in problem.text
+    assert "git lfs pull" in problem.fix
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.mlmodel").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
+    (tmp_path / "empty").mkdir()
+    for name in ("a.mlmodel", "empty", "absent.mlpackage"):
+        report = examine_model(tmp_path / name)
+        assert (report.kind, report.needs) == ("", "")
+        assert [problem.id for problem in report.problems] == ["not-readable"]
+        assert report.problems[0].fix
+
+
+def test_a_specification_that_is_too_new() -> None:
+    given = dataclasses.replace(perceptron(), spec_version=9)
+    found = find_problems(given, parse_systems("iOS 17,macOS 14.5, iOS 18,macos 15"))
+    assert [(problem.id, problem.effect) for problem in found] == [
+        ("newer-than-system", "not in Core ML")
+    ] * 2
+    assert found[0].text == "Specification version 9 needs iOS 18; iOS 17 is older."
+    assert found[1].text == "Specification version 9 needs macOS 15; macOS 14.5 is older."
+    assert find_problems(given) == []
+    (unknown,) = find_problems(dataclasses.replace(given, spec_version=99), [ios(26), macos(26)])
+    assert unknown.id == "unknown-version"
+
+
+@pytest.mark.parametrize("text", ["", "17", "windows 11", "iOS", "iOS 99", "iOS 17,"])
+def test_systems_that_are_not_known(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_systems(text)
+
+
+def test_first_releases() -> None:
+    assert first_release(2, "macOS") == (10, 13)
+    assert first_release(2, "iOS") == (11, 2)
+    assert first_release(10, "macOS") == (26, 0)
+    assert first_release(8, "visionOS") is None
+    assert first_release(99, "iOS") is None
+
+
+def test_unsupported_operations() -> None:
+    x, y, z = (value(name, tensor(3)) for name in "xyz")
+    rows = [op("frobnicate", (y,), x=x), op("twiddle", (z,), x=y)]
+    ops = tuple(dataclasses.replace(row, id=f"main/{index}") for index, row in enumerate(rows))
+    graph = ir.Graph(name="main", inputs=(x,), ops=ops, outputs=(z,))
+    given = model([array_feature("x", (3,))], [array_feature("z", (3,))], {"main": graph})
+    (problem,) = find_problems(given)
+    assert (problem.id, problem.effect) == ("unsupported-operations", "not here")
+    assert problem.ops == ("frobnicate (main/0)", "twiddle (main/1)")
+    assert "frobnicate" in problem.text
+
+
+def test_stages_of_the_system() -> None:
+    given = pipeline(
+        [image_feature("image")], [array_feature("print", (2048,))], scene_print(), names=["features"]
+    )
+    (problem,) = find_problems(given)
+    assert (problem.id, problem.effect) == ("outside-the-file", "not here")
+    assert "The stage features (visionFeaturePrint)" in problem.text
+
+
+def test_models_of_an_app() -> None:
+    content = ir.CustomModel("MyModel", {})
+    given = described(content, [array_feature("x", (3,))], [array_feature("y", (3,))])
+    (problem,) = find_problems(given)
+    assert (problem.id, problem.effect) == ("outside-the-file", "needs care")
+    assert problem.text.startswith("A customModel cannot be run here")
+
+
+def test_custom_layers() -> None:
+    shape = datatypes.Array(1, 4, 6)
+    builder = NeuralNetworkBuilder([("x", shape)], [("y", shape)], disable_rank5_shape_mapping=True)
+    builder.add_activation("mine", "RELU", "x", "y")
+    builder.spec.neuralNetwork.layers[-1].custom.className = "Sharpener\x1b"
+    (problem,) = find_problems(container.read(builder.spec.SerializeToString()))
+    assert (problem.id, problem.effect) == ("custom-layers", "not here")
+    assert "Sharpener\\x1b" in problem.text
+
+
+def test_pipelines_of_operations() -> None:
+    given = pipeline(
+        [array_feature("a", (3,))],
+        [array_feature("c", (3,))],
+        arithmetic("add", "b", "a"),
+        arithmetic("mul", "c", "b"),
+    )
+    assert find_problems(given) == []
+
+
+def test_a_damaged_pipeline() -> None:
+    given = pipeline([array_feature("a", (3,))], [array_feature("c", (3,))], arithmetic("add", "b", "x"))
+    (problem,) = find_problems(given)
+    assert (problem.id, problem.effect) == ("damaged", "nothing works")
