@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.errors import UnsupportedModelError, UsageError
+from coremlscope.errors import EngineError, UnsupportedModelError, UsageError
 from coremlscope.findings import Finding
-from coremlscope.ir import Model, Pipeline
+from coremlscope.ir import Classical, Model, Pipeline
 
 if TYPE_CHECKING:
     from coremlscope.comparison.profiles import Comparison
@@ -93,7 +94,7 @@ def profile(
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, Any] | None = None,
-    compute_units: ComputeUnits = "all",
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
     devices: str | Sequence[str] = (),
     os: str | None = None,
     iterations: int = 50,
@@ -104,6 +105,7 @@ def profile(
     seed: int = 0,
     random_weights: bool = False,
     precision: Precision = "fp32",
+    engine: str | None = None,
     measurer: Measurer | None = None,
     progress: Progress | None = None,
 ) -> Profile:
@@ -114,7 +116,8 @@ def profile(
         function: The function; None for the default one.
         shapes: Shapes of flexible inputs, instead of the defaults.
         inputs: Values of inputs by name; absent ones are synthetic.
-        compute_units: What an app would allow: recorded, used for plans and estimates, and by Core ML.
+        compute_units: What an app would allow. Core ML is measured under each setting; with another engine
+            the first one is recorded, and used for plans and estimates.
         devices: Chips or devices to plan and estimate for, under every setting: `m1`, `iphone-15-pro`.
         os: The version of their systems; the newest known one of each by default.
         iterations: Timed predictions.
@@ -125,26 +128,42 @@ def profile(
         seed: Seed of synthetic inputs and weights.
         random_weights: Replaces absent weights by synthetic ones.
         precision: `fp16` adds a prediction in which fp16 results are rounded as on a device.
-        measurer: What measures; this machine's processor, through the default engine, where it is None.
+        engine: `coreml`, which is Core ML itself, on a Mac only and not yet confirmed on a device; or
+            `onnxruntime`. None for `coreml` on a Mac, unless the model is not in a file or an argument is
+            given that only the embedded engine has (`threads`, `random_weights`, `precision`); else for
+            `onnxruntime`.
+        measurer: What measures, instead of an engine.
         progress: Called with the phase, the repetitions done, and how many there will be.
 
     Returns:
-        A profile with one measurement, and plans and estimates of the devices.
+        A profile with one measurement, or one for each setting with Core ML, and plans and estimates of the
+        devices. With Core ML also its own plan for this Mac, and ours.
 
     Raises:
         ModelError: The model cannot be read or run, or weights are absent.
         InputError: A value or a shape is not allowed.
         UsageError: An argument is wrong.
-        EngineError: The engine failed.
+        EngineError: The engine failed, under every setting; otherwise a finding tells it.
+        MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.assemble import assemble
+    from coremlscope.forecast.planner import Forecast
     from coremlscope.measure.contract import Subject, resolve_settings
-    from coremlscope.measure.engine import EngineMeasurer
+    from coremlscope.measure.settings import measure_settings
     from coremlscope.results.measurement import Settings
 
-    model, chosen = read(source), _devices(devices, os)
+    model, chosen, units = read(source), _devices(devices, os), _settings(compute_units)
+    only_embedded = threads is not None or random_weights or precision != "fp32" or model.source is None
+    name = engine or ("coreml" if sys.platform == "darwin" and not only_embedded else "onnxruntime")
+    is_core_ml = measurer is None and name == "coreml"
+    runs = measurer or _measurer(name, threads)
+    if is_core_ml and only_embedded:
+        raise UsageError(
+            "threads, synthetic weights, fp16 precision and models in memory are not for Core ML",
+            "use --engine onnxruntime",
+        )
     asked = Settings(
-        compute_units=compute_units,
+        compute_units=units[0],
         function=function or "",
         iterations=iterations,
         compile_iterations=compile_iterations,
@@ -155,18 +174,81 @@ def profile(
         random_weights=random_weights,
         precision=precision,
     )
-    settings = resolve_settings(model, asked, inputs)
-    subject = Subject.of(model, settings)
-    forecast, findings = _forecast_or_say_why(subject, settings, chosen)
-    runs = measurer or EngineMeasurer(threads=threads)
-    measurement = runs.measure(subject, settings, inputs=inputs, progress=progress)
+    first = resolve_settings(model, asked, inputs)
+    settings = [
+        dataclasses.replace(first, compute_units=unit) for unit in (units if is_core_ml else units[:1])
+    ]
+    subject = Subject.of(model, first)
+    forecast, findings = _forecast_or_say_why(subject, first, chosen)
+    measurements, failures = measure_settings(runs, subject, settings, inputs=inputs, progress=progress)
+    if is_core_ml:
+        plans, remarks = _plans_of_this_mac(subject, first, [m.compute_units for m in measurements])
+        forecast = dataclasses.replace(
+            forecast or Forecast(), plans=plans + (forecast.plans if forecast else ())
+        )
+        findings += remarks
     return assemble(
         subject.summary,
         subject.ops,
-        measurements=[measurement],
+        measurements=measurements,
         forecast=forecast,
-        findings=findings,
+        findings=[*failures, *findings],
     )
+
+
+def _measurer(engine: str, threads: int | None) -> Measurer:
+    """What measures with an engine, or with Core ML.
+
+    Raises:
+        UsageError: The engine is unknown, or Core ML is asked for elsewhere than on a Mac.
+        MissingDependencyError: Core ML is asked for, and coremltools is not installed.
+    """
+    from coremlscope.engines import engine as engine_of
+    from coremlscope.measure.coreml.files import require_coremltools
+    from coremlscope.measure.coreml.timing import CoreMLMeasurer
+    from coremlscope.measure.engine import EngineMeasurer
+
+    if engine != "coreml":
+        return EngineMeasurer(engine=engine_of(engine), threads=threads)
+    if sys.platform != "darwin":
+        raise UsageError(
+            "Core ML can be measured only on a Mac",
+            "use --engine onnxruntime, and --device NAME for an estimate",
+        )
+    require_coremltools()
+    return CoreMLMeasurer()
+
+
+def _plans_of_this_mac(
+    subject: Subject, settings: Settings, units: Sequence[str]
+) -> tuple[tuple[Plan, ...], list[Finding]]:
+    """Core ML's own plan for this Mac under each setting, and ours; findings where there is none."""
+    from coremlscope.measure.coreml.plan import ask_core_ml, plan_findings
+
+    model, path = subject.model, subject.model.source
+    # coremltools asks for the default function only, and Core ML plans no classical models.
+    if path is None or settings.function not in ("", model.description.default):
+        return (), []
+    if isinstance(model.content, Classical):
+        return (), []
+    answers: dict[ComputeUnits, Answer] = {}
+    findings: list[Finding] = []
+    for unit in (known for known in SETTINGS if known in units):
+        try:
+            answers[unit] = ask_core_ml(path, unit)
+            findings += plan_findings(answers[unit])
+        except EngineError as error:
+            text = f"Core ML gave no plan under {unit}: {error.message}."
+            findings.append(Finding(id="no-core-ml-plan", severity="info", text=text, hint=error.hint))
+    if not answers:
+        return (), findings
+    try:
+        plans, remarks = _plans_by_core_ml(
+            model, subject.ops, answers, function=settings.function or None, shapes=settings.shapes
+        )
+    except UnsupportedModelError:  # nothing in it can be planned, as in a pipeline of classical models
+        return (), findings
+    return plans, findings + remarks
 
 
 def _forecast_or_say_why(
@@ -556,7 +638,7 @@ def plan_by_core_ml(
     names = sorted(model.description.functions, key=lambda name: name != default)
     ops = list_operations(model, shapes, functions=names)
     answer = ask_core_ml(Path(path), setting)
-    plans, findings = _plans_by_core_ml(model, ops, setting, answer, shapes=shapes)
+    plans, findings = _plans_by_core_ml(model, ops, {setting: answer}, shapes=shapes)
     return assemble(
         describe_model(model, shapes),
         ops,
@@ -568,33 +650,37 @@ def plan_by_core_ml(
 def _plans_by_core_ml(
     model: Model,
     ops: OpTable,
-    setting: ComputeUnits,
-    answer: Answer,
+    answers: Mapping[ComputeUnits, Answer],
     *,
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[tuple[Plan, ...], list[Finding]]:
-    """Core ML's plan for this Mac, and ours; a finding instead where rules do not know this Mac."""
+    """Core ML's plans for this Mac, and ours; a finding instead where rules do not know this Mac."""
     from coremlscope.forecast.planner import forecast
     from coremlscope.measure.coreml.plan import empty_plan, plan_from_core_ml, this_mac
 
+    ours: tuple[Plan, ...] = ()
+    findings = []
     try:
         mac = this_mac()
     except UsageError as error:
         text = f"Our own plan for this Mac is left out: {error.message}."
-        finding = Finding(id="mac-not-known", severity="info", text=text, hint="name a chip with --device")
-        return (plan_from_core_ml(empty_plan(ops, setting), ops, setting, answer),), [finding]
-    found = forecast(
-        model,
-        ops,
-        [mac],
-        [setting],
-        function=function,
-        every_function=function is None,
-        shapes=shapes,
-        with_estimates=False,
-    )
-    return (plan_from_core_ml(found.plans[0], ops, setting, answer), *found.plans), []
+        findings.append(Finding(id="mac-not-known", severity="info", text=text, hint="use --device NAME"))
+        template = empty_plan(ops)
+    else:
+        ours = forecast(
+            model,
+            ops,
+            [mac],
+            list(answers),
+            function=function,
+            every_function=function is None,
+            shapes=shapes,
+            with_estimates=False,
+        ).plans
+        template = ours[0]
+    theirs = [plan_from_core_ml(template, ops, setting, answer) for setting, answer in answers.items()]
+    return (*theirs, *ours), findings
 
 
 def _devices(devices: str | Sequence[str], os_version: str | None) -> list[Device]:

@@ -31,7 +31,7 @@ def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int,
         (
             "profile m --compute-units cpu_and_npu",
             "--compute-units: invalid compute units 'cpu_and_npu'",
-            "did you mean cpu_and_gpu? (one of all, cpu_and_ne, cpu_and_gpu, cpu_only)",
+            "did you mean cpu_and_gpu? (one of all, cpu_and_ne, cpu_and_gpu, cpu_only, every)",
         ),
         (
             "profile m --iteration 5",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from coremlscope.cli.command import (
+    EVERY,
     Command,
     add_inputs,
     add_model,
@@ -19,15 +20,17 @@ from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.repetitions import add_engine_options, add_function, add_repetitions
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
+from coremlscope.engines import ENGINES
 
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
 Compilation (binding, lowering and building the session, cold each time), loading what was
 compiled, and prediction are each repeated; warm-ups are dropped. Times of operations come from
-the engine's own profiler. Everything is measured on this machine by that engine: nothing is a
-measurement of Core ML or of a Neural Engine. With --device the profile holds plans and
-estimates besides, under every setting of compute units.
+the engine's own profiler. On a Mac, Core ML itself is measured, through coremltools, under
+--compute-units; that path is not yet confirmed on a device. Elsewhere, and with --engine
+onnxruntime, nothing is a measurement of Core ML or of a Neural Engine. With --device the profile
+holds plans and estimates besides, under every setting of compute units.
 
 examples:
   coremlscope profile model.mlpackage
@@ -43,10 +46,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compute-units",
         metavar="UNITS",
-        type=one_of("compute units", *SETTINGS),
+        type=one_of("compute units", *SETTINGS, EVERY),
         default="all",
-        help=f"{', '.join(SETTINGS)}: recorded, and the first setting of plans and estimates; the measurement"
-        " does not depend on it (default: all)",
+        help=f"{', '.join(SETTINGS)}, or every: what Core ML is measured under, and the first setting of"
+        " plans and estimates; other engines do not depend on it (default: all)",
+    )
+    parser.add_argument(
+        "--engine",
+        metavar="NAME",
+        type=one_of("engine", "coreml", *(name for name, *_ in ENGINES)),
+        help="coreml, on a Mac only and the default there, or onnxruntime",
     )
     add_precision(parser)
     add_function(parser, "to time")
@@ -87,6 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             random_weights=arguments.random_weights,
             precision=arguments.precision,
+            engine=arguments.engine,
             progress=progress,
         )
 
@@ -94,7 +104,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return render_console(profile, width=width, color=color)
 
     write_reports(profile, arguments, tables)
-    return 0
+    return next((finding.exit_code for finding in profile.findings if finding.severity == "error"), 0)
 
 
 COMMAND = Command(

@@ -37,6 +37,7 @@ def main(arguments: list[str]) -> int:
             devices=tuple(request.get("devices", ())),
             compute_units=request.get("compute_units", "all"),
             random_weights=bool(request.get("random_weights", False)),
+            engine="onnxruntime",
             progress=_report_progress,
         )
         write_profiles(target, [profile])

@@ -101,7 +101,7 @@ def this_mac() -> Device:
     return find_device(processor_name().replace("(Virtual)", ""), f"macOS {macos_version()}")
 
 
-def empty_plan(ops: OpTable, setting: ComputeUnits) -> Plan:
+def empty_plan(ops: OpTable) -> Plan:
     """The columns of a plan for this Mac, with nothing in them: for a Mac that rules know nothing of."""
     count = len(ops)
     totals = {name: FunctionCost(0.0, 0) for name in dict.fromkeys(ops.function)}
@@ -113,7 +113,7 @@ def empty_plan(ops: OpTable, setting: ComputeUnits) -> Plan:
         backends=dict(UNIT_OF.items()),
         supported=dict.fromkeys(UNITS, (-1,) * count),
         cost_ms=dict.fromkeys(UNIT_OF, (None,) * count),
-        settings=(SettingPlan(compute_units=setting, functions=totals, backend=(-1,) * count),),
+        settings=(SettingPlan(compute_units="all", functions=totals, backend=(-1,) * count),),
     )
 
 

@@ -1,0 +1,57 @@
+"""Measures one model under several settings of compute units; what fails under one stops no other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from coremlscope.errors import EngineError
+from coremlscope.findings import Finding
+from coremlscope.measure.contract import Measurer, Progress, Subject
+from coremlscope.results.measurement import Measurement, Settings
+
+__all__ = ["measure_settings"]
+
+
+def measure_settings(
+    measurer: Measurer,
+    subject: Subject,
+    settings: Sequence[Settings],
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> tuple[list[Measurement], list[Finding]]:
+    """Measures a model under each of several settings.
+
+    Args:
+        measurer: Measures.
+        subject: The model.
+        settings: The settings, resolved; they differ in the compute units.
+        inputs: Values of inputs by name.
+        progress: Called after each repetition.
+
+    Returns:
+        The measurements, and a finding of severity `error` for each setting that failed.
+
+    Raises:
+        EngineError: The runtime failed under every setting.
+    """
+    measured: list[Measurement] = []
+    failed: list[tuple[str, EngineError]] = []
+    for one in settings:
+        try:
+            measured.append(measurer.measure(subject, one, inputs=inputs, progress=progress))
+        except EngineError as error:
+            failed.append((one.compute_units, error))
+    if failed and not measured:
+        raise failed[0][1]
+    return measured, [
+        Finding(
+            id="not-measured",
+            severity="error",
+            text=f"{units} was not measured: {error.message}.",
+            hint=error.hint,
+            exit_code=error.exit_code,
+        )
+        for units, error in failed
+    ]

@@ -1,0 +1,95 @@
+"""`profile` on a Mac; here the drop-in answers in Core ML's place."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import coremltools as ct
+import pytest
+
+from coremlscope import api
+from coremlscope.cli import main
+from coremlscope.devices import find_device
+from coremlscope.errors import MissingDependencyError, UsageError
+from coremlscope.measure.coreml.plan import ask_core_ml
+from coremlscope.measure.coreml.timing import CoreMLMeasurer
+from coremlscope.results.profile import Profile
+from tests.support import converted_models
+from tests.support.coreml_children import PLAN_CHILD, TIMING_CHILD, child_over_dropin
+
+QUICK = ("--iterations", "2", "--compile-iterations", "1", "--load-iterations", "1", "--warmups", "1")
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "mlp.mlpackage"
+    converted_models.mlp(precision=ct.precision.FLOAT16).save(str(path))
+    return path
+
+
+@pytest.fixture
+def mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coremlscope.api.sys.platform", "darwin")
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
+    monkeypatch.setattr(
+        "coremlscope.measure.coreml.plan.ask_core_ml", partial(ask_core_ml, command=PLAN_CHILD)
+    )
+    monkeypatch.setattr(
+        "coremlscope.measure.coreml.timing.CoreMLMeasurer", partial(CoreMLMeasurer, command=TIMING_CHILD)
+    )
+
+
+@pytest.mark.usefixtures("mac")
+def test_core_ml_is_the_default_and_its_plan_stands_beside(package: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    assert main(["profile", str(package), *QUICK, "--quiet", "-o", str(report)]) == 0
+    profile = Profile.load(str(report))
+    assert [m.runtime.id for m in profile.measurements] == ["coreml"]
+    assert [(plan.planner, plan.device) for plan in profile.plans] == [("Core ML", "M1"), ("rules", "M1")]
+
+
+@pytest.mark.usefixtures("mac")
+def test_an_abort_costs_one_setting(package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    code = (
+        "import json, os, sys; request = json.load(open(sys.argv[1]))\n"
+        "if request['compute_units'] == 'all': os.abort()\n"
+    )
+    child = child_over_dropin("coremlscope.measure.coreml.timing_child")
+    command = (*child[:2], code + child[2])
+    monkeypatch.setattr(
+        "coremlscope.measure.coreml.timing.CoreMLMeasurer", partial(CoreMLMeasurer, command=command)
+    )
+    report = tmp_path / "report.json"
+    arguments = [str(package), *QUICK, "--compute-units", "every", "--quiet", "-o", str(report)]
+    assert main(["profile", *arguments]) == 6
+    profile = Profile.load(str(report))
+    assert [m.compute_units for m in profile.measurements] == ["cpu_and_ne", "cpu_and_gpu", "cpu_only"]
+    (finding,) = [finding for finding in profile.findings if finding.severity == "error"]
+    assert "Core ML aborted the process (SIGABRT)" in finding.text
+    assert [plan.planner for plan in profile.plans] == ["Core ML"] * 3 + ["rules"]
+
+
+@pytest.mark.usefixtures("mac")
+def test_the_embedded_engine_on_request(package: Path) -> None:
+    quick = {"iterations": 1, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+    for asked in ({"engine": "onnxruntime"}, {"threads": 1}):
+        profile = api.profile(package, **quick, **asked, compute_units="every")
+        assert [m.runtime.id for m in profile.measurements] == ["onnxruntime"]
+    with pytest.raises(UsageError, match="not for Core ML"):
+        api.profile(package, engine="coreml", threads=1)
+
+
+@pytest.mark.usefixtures("mac")
+def test_without_coremltools(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coremlscope.measure.coreml.files.importlib.util.find_spec", lambda _: None)
+    with pytest.raises(MissingDependencyError, match="not installed"):
+        api.profile(package)
+
+
+def test_elsewhere_core_ml_is_refused(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if sys.platform == "darwin":
+        pytest.skip("this is a Mac")
+    assert main(["profile", str(package), "--engine", "coreml"]) == UsageError.exit_code
+    assert "only on a Mac" in capsys.readouterr().err
