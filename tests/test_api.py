@@ -31,7 +31,7 @@ def test_models_from_memory(tmp_path: Path) -> None:
 
 
 def test_profile() -> None:
-    told: list[str] = []
+    calls: list[str] = []
     profile = coremlscope.profile(
         sample_model(size=32, width=0.5, classes=10),
         iterations=2,
@@ -39,10 +39,10 @@ def test_profile() -> None:
         load_iterations=1,
         warmups=0,
         threads=1,
-        progress=lambda phase, done, total: told.append(phase),
+        progress=lambda phase, done, total: calls.append(phase),
     )
     assert profile.measurement.predict.statistics.count == 2
-    assert {"compile", "load", "predict", "operations"} <= set(told)
+    assert {"compile", "load", "predict", "operations"} <= set(calls)
 
 
 def test_keywords_of_a_profile_are_the_attributes_of_its_settings() -> None:

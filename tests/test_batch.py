@@ -45,9 +45,9 @@ TIMER = measurer(cpu_and_gpu=EngineError("no GPU here", "use the CPU"))
 
 
 def test_what_fails_stops_nothing_else() -> None:
-    told: list[tuple[Profile, ...]] = []
+    calls: list[tuple[Profile, ...]] = []
     models = [("broken", broken), ("good", read)]
-    profiles = fill_matrix(models, SETTINGS, TIMER, changed=told.append)
+    profiles = fill_matrix(models, SETTINGS, TIMER, changed=calls.append)
     assert [profile.model.path for profile in profiles] == ["broken", "good"]
     assert profiles[0].measurements == ()
     assert [m.compute_units for m in profiles[1].measurements] == ["all", "cpu_and_ne", "cpu_only"]
@@ -59,17 +59,17 @@ def test_what_fails_stops_nothing_else() -> None:
     assert {(finding.id, finding.severity) for finding in findings} == {(FAILED, "error")}
     assert [finding.hint for finding in findings] == ["give another", "use the CPU"]
     assert [finding.exit_code for finding in findings] == [NotAModelError.exit_code, EngineError.exit_code]
-    assert told[-1] == profiles
-    assert [profile.model.path for profile in told[0]] == ["broken", "good"]
-    assert len(told[1][1].measurements) < 2
+    assert calls[-1] == profiles
+    assert [profile.model.path for profile in calls[0]] == ["broken", "good"]
+    assert len(calls[1][1].measurements) < 2
 
 
 def test_profiles_grow_step_by_step() -> None:
-    told: list[tuple[Profile, ...]] = []
-    (profile,) = fill_matrix([("good", read)], SETTINGS[:2], TIMER, changed=told.append)
-    assert [len(found.measurements) for (found,) in told] == [0, 0, 1, 2]
+    calls: list[tuple[Profile, ...]] = []
+    (profile,) = fill_matrix([("good", read)], SETTINGS[:2], TIMER, changed=calls.append)
+    assert [len(found.measurements) for (found,) in calls] == [0, 0, 1, 2]
     # A model that was read is described before it is measured.
-    assert [bool(found.model.functions) for (found,) in told] == [False, True, True, True]
+    assert [bool(found.model.functions) for (found,) in calls] == [False, True, True, True]
     assert len(profile.ops) > 0
     assert profile.made.at
 

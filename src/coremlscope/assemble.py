@@ -1,4 +1,4 @@
-"""Where the arms meet: a model's description, measurements, plans and estimates become one profile."""
+"""Assembles a model's description, measurements, plans and estimates into one profile."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def assemble(
     findings: Sequence[Finding] = (),
     made: Provenance | None = None,
 ) -> Profile:
-    """One profile out of what the arms gave. All of them refer to the rows of one op table.
+    """Makes a profile of parts that refer to the rows of one op table.
 
     Args:
         model: The model's description.
-        ops: Its operations; those of the description where it is None.
-        measurements: What it took where it ran.
+        ops: Its operations; None for those of the description.
+        measurements: Measured times.
         forecast: Plans and estimates.
         findings: Remarks that do not belong to a measurement.
-        made: When, where and by which version; now, here and by this one where it is None.
+        made: When, where and by which version; None for now, this machine and this version.
     """
     table = model.ops if ops is None else ops
     known = forecast or Forecast()
@@ -52,5 +52,5 @@ def assemble(
 
 
 def made_here() -> Provenance:
-    """Now, on this machine, by this version."""
+    """Returns the provenance of a profile made now, on this machine and by this version."""
     return Provenance(now(), __version__, this_machine())

@@ -1,4 +1,4 @@
-"""Profiles many models under many settings, one after the other; what fails stops nothing else."""
+"""Profiles many models under many settings in sequence; a failure does not stop the others."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from coremlscope.results.profile import Profile
 
 __all__ = ["FAILED", "INTERRUPTED", "fill_matrix"]
 
-#: Ids of findings: a part of the work failed; Ctrl-C ended it.
+#: Ids of findings: a part of the work failed; Ctrl-C interrupted it.
 FAILED, INTERRUPTED = "failed", "interrupted"
 
 Found = TypeVar("Found")
-#: Plans and estimates a model.
+#: Returns plans and estimates of a model.
 Forecaster = Callable[[Subject], Forecast]
 
 
@@ -38,22 +38,23 @@ def fill_matrix(
     progress: Progress | None = None,
     changed: Callable[[tuple[Profile, ...]], None] = lambda _: None,
 ) -> tuple[Profile, ...]:
-    """Measures, plans and estimates model after model. A failure becomes a finding of the model's profile.
+    """Measures, plans and estimates models. A failure becomes a finding of the model's profile.
 
-    A measurement in which the power mode changed is not kept: it would be the average of two modes.
+    Measurements during which the power mode changed are discarded, because they would mix two modes.
 
     Args:
-        models: What each is called, and what reads it.
-        settings: How each is measured; one setting of compute units each.
-        measurer: Measures.
-        power_matters: False where not this machine does the work, so that its power mode says nothing.
-        forecaster: Plans and estimates a model, if that is wanted.
+        models: The name of each model, and a function that reads it.
+        settings: The settings of measurements, one for each setting of compute units.
+        measurer: The measurer.
+        power_matters: False if another machine runs the models, so that this machine's power mode is
+            irrelevant.
+        forecaster: Returns plans and estimates of a model; None for none.
         progress: Called after each repetition.
         changed: Called with all profiles whenever one of them changed.
 
     Returns:
-        One profile for each model, with one measurement for each of the settings. After Ctrl-C as far as the
-        work came; the first unfinished profile then has a finding with the id `INTERRUPTED`.
+        One profile for each model, with one measurement for each of the settings. After Ctrl-C, the profiles
+        are incomplete, and the first unfinished one has a finding with the id `INTERRUPTED`.
     """
     filling = _Filling([assemble(ModelSummary(path=name)) for name, _ in models], changed)
     filling.tell()
@@ -74,7 +75,7 @@ def fill_matrix(
                 )
                 filling.add_measurement(index, measured)
     except KeyboardInterrupt:
-        text = "Ctrl-C ended the work here: this and the following profiles are incomplete."
+        text = "Interrupted by Ctrl-C: this and the following profiles are incomplete."
         filling.add_finding(index, Finding(id=INTERRUPTED, severity="warning", text=text))
     return tuple(filling.profiles)
 
@@ -94,7 +95,7 @@ def _measure(
     if before != after:
         raise EngineError(
             f"the power mode changed from {before or 'unknown'} to {after or 'unknown'} while this was timed",
-            "leave the power mode alone, and run it again",
+            "keep the power mode unchanged, and run it again",
         )
     return measured
 
@@ -113,7 +114,7 @@ class _Filling:
         self._set(index, assemble(summary, subject.ops, findings=old.findings))
 
     def add_measurement(self, index: int, measurement: Measurement | None) -> None:
-        """Adds what was measured."""
+        """Adds a measurement."""
         if measurement is not None:
             old = self.profiles[index]
             measurements = (*old.measurements, measurement)
@@ -129,12 +130,12 @@ class _Filling:
             self._set(index, new)
 
     def add_finding(self, index: int, finding: Finding) -> None:
-        """Adds a remark."""
+        """Adds a finding."""
         old = self.profiles[index]
         self._set(index, dataclasses.replace(old, findings=(*old.findings, finding)))
 
     def attempt(self, index: int, what: str, work: Callable[[], Found]) -> Found | None:
-        """The result of `work`; None, and a finding of the profile, where it fails."""
+        """Returns the result of `work`; if it fails, adds a finding to the profile and returns None."""
         try:
             return work()
         except CoremlscopeError as error:

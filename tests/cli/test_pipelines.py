@@ -96,7 +96,7 @@ def test_inspect_plan_and_export(
     capsys.readouterr()
     assert main(["plan", str(scenes), "--device", "m1"]) == 0
     text = capsys.readouterr().out
-    assert "model0 (visionFeaturePrint) is not in the file: where it would run is not known" in text
+    assert "model0 (visionFeaturePrint) is not in the file: its placement is unknown" in text
     assert "model1 is a model of the kind glmClassifier, which Core ML runs on the CPU" in text
 
 

@@ -110,9 +110,9 @@ def test_profiled_runs_are_limited() -> None:
 
 
 def test_progress_tells_of_each_repetition() -> None:
-    told: list[tuple[str, int, int]] = []
-    _measure(perceptron(), QUICK, progress=lambda *step: told.append(step))
-    assert told == [
+    calls: list[tuple[str, int, int]] = []
+    _measure(perceptron(), QUICK, progress=lambda *step: calls.append(step))
+    assert calls == [
         *(("compile", done, 3) for done in range(4)),
         *(("load", done, 4) for done in range(5)),
         *(("warm-up", done, 1) for done in range(2)),
@@ -284,7 +284,7 @@ def test_foreign_json_is_refused(foreign: object) -> None:
 
 
 def test_another_version_is_refused(profile: Profile) -> None:
-    with pytest.raises(UsageError, match=r"follows coremlscope\.profile/9"):
+    with pytest.raises(UsageError, match=r"has the schema coremlscope\.profile/9"):
         Profile.from_json({**profile.to_json(), "schema": "coremlscope.profile/9"})
 
 
@@ -299,5 +299,5 @@ def test_a_damaged_profile_is_refused(part: str, profile: Profile) -> None:
 def test_columns_of_different_lengths_are_refused(profile: Profile) -> None:
     data = json.loads(json.dumps(profile.to_json()))
     del data["ops"]["type"][0]
-    with pytest.raises(UsageError, match="column type has not"):
+    with pytest.raises(UsageError, match="column type does not have"):
         Profile.from_json(data)

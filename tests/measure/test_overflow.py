@@ -32,7 +32,7 @@ def _profile(model: ir.Model, inputs: Mapping[str, np.ndarray] | None = None) ->
     return measure(model, ONCE, inputs=inputs)
 
 
-def _told(profile: Profile) -> dict[str, list[Finding]]:
+def _findings_by_id(profile: Profile) -> dict[str, list[Finding]]:
     """Findings about fp16 by id."""
     found: dict[str, list[Finding]] = {}
     for finding in profile.all_findings:
@@ -45,7 +45,7 @@ def _of(
     body: Callable[..., Any], inputs: Mapping[str, np.ndarray]
 ) -> tuple[Profile, dict[str, list[Finding]]]:
     profile = _profile(build(body, inputs, target=ct.target.iOS16), inputs)
-    return profile, _told(profile)
+    return profile, _findings_by_id(profile)
 
 
 def _row(profile: Profile, kind: str) -> Any:
@@ -53,7 +53,7 @@ def _row(profile: Profile, kind: str) -> Any:
     return row
 
 
-def test_a_mask_that_fp16_cannot_hold() -> None:
+def test_a_mask_that_fp16_cannot_represent() -> None:
     """Attention whose second row is masked altogether."""
     kept = np.array([[1, 1, 0], [0, 0, 0]], np.float32)
 
@@ -62,16 +62,19 @@ def test_a_mask_that_fp16_cannot_hold() -> None:
         masked = mb.add(x=scores, y=mb.cast(x=absent, dtype="fp16", name="mask"))
         return mb.softmax(x=masked, axis=-1, name="weights")
 
-    profile, told = _of(body, {"scores": np.ones((2, 3), HALF), "kept": kept})
-    assert list(told) == ["fp16-rounded", "fp16-overflow", "fp16-nan"]
-    (overflow,) = told["fp16-overflow"]
+    profile, findings = _of(body, {"scores": np.ones((2, 3), HALF), "kept": kept})
+    assert list(findings) == ["fp16-rounded", "fp16-overflow", "fp16-nan"]
+    (overflow,) = findings["fp16-overflow"]
     assert overflow.severity == "warning"
     assert "cast 'mask'" in overflow.text
-    assert "reaches 1e+09, and fp16 ends at 65504: 4 elements overflow to infinity" in overflow.text
+    assert (
+        "reaches 1e+09, and the largest fp16 number is 65504: 4 elements overflow to infinity"
+        in overflow.text
+    )
     assert "will overflow on the Neural Engine" in overflow.text
-    assert overflow.hint.startswith("a mask needs no more than -1e4; scale its arguments down, or keep it in")
+    assert overflow.hint.startswith("a value of -1e4 is enough for a mask; scale its arguments down, or keep")
     assert "op_selector=lambda op: op.name != 'mask'" in overflow.hint
-    (nan,) = told["fp16-nan"]
+    (nan,) = findings["fp16-nan"]
     assert "softmax 'weights'" in nan.text
     assert "in 3 elements" in nan.text
     assert _row(profile, "add").fp16_infinities == 4
@@ -79,34 +82,34 @@ def test_a_mask_that_fp16_cannot_hold() -> None:
     assert _row(profile, "mul").fp16_largest is None  # in fp32
 
 
-def test_a_mask_that_fp16_can_hold() -> None:
+def test_a_mask_that_fp16_can_represent() -> None:
     def body(scores: Any) -> Any:
         return mb.softmax(x=mb.add(x=scores, y=np.array([0, -1e4, 0], HALF)), axis=-1)
 
-    _, told = _of(body, {"scores": np.ones((2, 3), HALF)})
-    assert list(told) == ["fp16-rounded"]
+    _, findings = _of(body, {"scores": np.ones((2, 3), HALF)})
+    assert list(findings) == ["fp16-rounded"]
 
 
 def test_powers_overflow_from_twelve_on() -> None:
     def body(x: Any) -> Any:
         return mb.exp(x=x, name="power")
 
-    profile, told = _of(body, {"x": np.array([11, 11.0625, 12, 1000], HALF)})
+    profile, findings = _of(body, {"x": np.array([11, 11.0625, 12, 1000], HALF)})
     row = _row(profile, "exp")
     assert row.fp16_largest == pytest.approx(np.exp(12), rel=1e-6)
     assert (row.fp16_overflows, row.fp16_infinities) == (1, 1)  # e^1000 is beyond float32, too
-    assert list(told) == ["fp16-rounded", "fp16-overflow"]
-    assert "one element overflows to infinity" in told["fp16-overflow"][0].text
-    assert "mask" not in told["fp16-overflow"][0].hint
+    assert list(findings) == ["fp16-rounded", "fp16-overflow"]
+    assert "one element overflows to infinity" in findings["fp16-overflow"][0].text
+    assert "mask" not in findings["fp16-overflow"][0].hint
 
 
 def test_quotients_of_zero_begin_infinity() -> None:
     def body(x: Any, y: Any) -> Any:
         return mb.relu(x=mb.real_div(x=x, y=y, name="ratio"))
 
-    _, told = _of(body, {"x": np.array([1, 2], HALF), "y": np.array([0, 1], HALF)})
-    assert list(told) == ["fp16-rounded", "fp16-infinity"]
-    (infinity,) = told["fp16-infinity"]
+    _, findings = _of(body, {"x": np.array([1, 2], HALF), "y": np.array([0, 1], HALF)})
+    assert list(findings) == ["fp16-rounded", "fp16-infinity"]
+    (infinity,) = findings["fp16-infinity"]
     assert "real_div 'ratio'" in infinity.text
     assert "in one element" in infinity.text
     assert "epsilon" in infinity.hint
@@ -116,38 +119,38 @@ def test_large_sums_are_told_apart_from_other_large_results() -> None:
     def body(x: Any) -> Any:
         return [mb.reduce_sum(x=x, axes=[0], name="sum"), mb.mul(x=x, y=HALF(4), name="scaled")]
 
-    _, told = _of(body, {"x": np.array([10000, 10000, 15000], HALF)})
-    assert list(told) == ["fp16-rounded", "fp16-sum", "fp16-near-overflow"]
-    assert "reduce_sum 'sum'" in told["fp16-sum"][0].text
-    assert "32768" in told["fp16-sum"][0].text
-    assert "mul 'scaled'" in told["fp16-near-overflow"][0].text
-    assert told["fp16-near-overflow"][0].severity == "info"
+    _, findings = _of(body, {"x": np.array([10000, 10000, 15000], HALF)})
+    assert list(findings) == ["fp16-rounded", "fp16-sum", "fp16-near-overflow"]
+    assert "reduce_sum 'sum'" in findings["fp16-sum"][0].text
+    assert "32768" in findings["fp16-sum"][0].text
+    assert "mul 'scaled'" in findings["fp16-near-overflow"][0].text
+    assert findings["fp16-near-overflow"][0].severity == "info"
 
 
 def test_a_healthy_network_has_no_warnings() -> None:
     profile = _profile(sample_model(size=64, width=0.25, classes=10))
-    told = _told(profile)
-    assert list(told) == ["fp16-rounded"]
-    assert "times are those of float32 arithmetic" in told["fp16-rounded"][0].hint
+    findings = _findings_by_id(profile)
+    assert list(findings) == ["fp16-rounded"]
+    assert "times are those of float32 arithmetic" in findings["fp16-rounded"][0].hint
     rounded = [row for row in joined_rows(profile) if row.fp16_largest is not None]
     assert len(rounded) > 90
     assert all(0 < (row.fp16_largest or 0) < 1000 for row in rounded)
 
 
 def test_states_go_through_it_too() -> None:
-    told = _told(_profile(accumulator(), {"x": np.array([7000, 1], HALF)}))
-    assert [f.ops for f in told["fp16-overflow"]] == [("main/3",)]
+    findings = _findings_by_id(_profile(accumulator(), {"x": np.array([7000, 1], HALF)}))
+    assert [f.ops for f in findings["fp16-overflow"]] == [("main/3",)]
 
 
 def test_a_program_in_fp32_is_said_to_round_nothing() -> None:
     profile = _profile(perceptron())
-    assert list(_told(profile)) == ["fp16-nothing-rounded"]
+    assert list(_findings_by_id(profile)) == ["fp16-nothing-rounded"]
     assert {row.fp16_largest for row in joined_rows(profile)} == {None}
 
 
 def test_without_the_precision_nothing_is_told() -> None:
     profile = measure(accumulator(), dataclasses.replace(ONCE, precision="fp32"))
-    assert not _told(profile)
+    assert not _findings_by_id(profile)
     assert profile.measurement.fp16 is None
 
 

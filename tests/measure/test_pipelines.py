@@ -228,9 +228,9 @@ def test_pipelines_are_timed_interleaved() -> None:
     assert second == [(RUN_S,)] * ROUNDS
 
 
-def test_nothing_is_estimated_of_stages_that_nothing_is_known_of() -> None:
+def test_pipelines_without_known_stages_are_not_estimated() -> None:
     first = scene_print()
     interface = first.description.main
     given = pipeline(interface.inputs, interface.outputs, first)
-    with pytest.raises(UnsupportedModelError, match=r"stages take: model0 \(visionFeaturePrint\)"):
+    with pytest.raises(UnsupportedModelError, match=r"cannot be estimated: model0 \(visionFeaturePrint\)"):
         api.estimate(given, "m1")

@@ -27,21 +27,21 @@ export type Severity = "error" | "info" | "warning";
 
 export type Status = "folded" | "fused" | "inside" | "not run" | "timed" | "unattributed";
 
-/** A figure of one subject and that of another. */
+/** The change of a figure between two subjects. */
 export interface Change {
-  /** Of the base, in the unit that the owner names; null where it has none. */
+  /** The figure of the base, in the unit that the owner states; null if it has none. */
   before: number | null;
-  /** Of the other. */
+  /** The figure of the other subject. */
   after: number | null;
-  /** `after` over `before`; null where they cannot be compared. */
+  /** `after` divided by `before`; null if they cannot be compared. */
   ratio: number | null;
-  /** Lower end of the ratio's interval; null where there are too few samples for one. */
+  /** Lower end of the ratio's interval; null if there are too few samples. */
   low: number | null;
-  /** Its upper end. */
+  /** Upper end of the interval. */
   high: number | null;
-  /** What that says. */
+  /** The conclusion. */
   verdict: ChangeVerdict;
-  /** Of both figures; figures of different origins are never compared. */
+  /** The origin of both figures; figures of different origins are never compared. */
   origin: Origin;
 }
 
@@ -51,41 +51,41 @@ export interface ClassLabels {
   first: (string | number)[];
 }
 
-/** Two or more subjects, each against the first. */
+/** Two or more subjects, each compared with the first. */
 export interface Comparison {
-  /** What is compared; the first is the base. */
+  /** The compared subjects; the first is the base. */
   subjects: Subject[];
-  /** Of each other subject from the base. */
+  /** The differences of each other subject from the base. */
   differences: Difference[];
 }
 
-/** What differs between the base and one other subject. */
+/** The differences between the base and one other subject. */
 export interface Difference {
   /** Index of the base among the subjects. */
   base: number;
   /** Index of the other. */
   other: number;
-  /** How many operations have a counterpart. */
+  /** Number of operations with a counterpart. */
   matched: number;
-  /** true where predictions of both were timed in interleaved rounds. */
+  /** true if predictions of both were timed in interleaved rounds. */
   interleaved: boolean;
-  /** Labels of the two measurements that are compared; empty where either has none. */
+  /** Labels of the two compared measurements; empty if either subject has none. */
   measured: string[];
-  /** Why measured times of the two are not compared; empty where they are. */
+  /** Why the measured times are not compared; empty if they are. */
   incomparable: string;
   /** Compile, load and predict, in seconds. */
   phases: Record<string, Change>;
-  /** By what operations are, largest difference first. */
+  /** Times by kind of group, largest difference first. */
   kinds: KindChange[];
-  /** Operation by operation, largest difference first. */
+  /** Times by operation, largest difference first. */
   rows: RowChange[];
-  /** How many of them have another name. */
+  /** Number of matched operations with another name. */
   renamed: number;
   /** Ids of operations of the other without a counterpart. */
   added: string[];
   /** Ids of operations of the base without a counterpart. */
   removed: string[];
-  /** Plans and estimates for devices; nothing of them was measured. */
+  /** Changes of plans and estimates for devices, which are not measured. */
   plans: PlanChange[];
 }
 
@@ -319,9 +319,9 @@ export interface Kernel {
 export interface KindChange {
   /** The types of the operations of a group: `conv + relu`. */
   label: string;
-  /** How many groups the base has. */
+  /** Number of groups in the base. */
   before: number;
-  /** How many groups the other has. */
+  /** Number of groups in the other. */
   after: number;
   /** The sum of their times, in seconds. */
   time: Change;
@@ -531,43 +531,43 @@ export interface Plan {
   origin: Origin;
 }
 
-/** What differs between two plans. */
+/** The differences between two plans. */
 export interface PlanChange {
   /** The device and the setting of the base's plan. */
   before: string;
-  /** Those of the other's. */
+  /** The device and the setting of the other plan. */
   after: string;
-  /** The estimates, in seconds; null where the kind of model is not estimated. */
+  /** The estimates, in seconds; null for kinds of models that cannot be estimated. */
   latency: Change | null;
-  /** The planned cost of the whole, launches and switches included, in seconds. */
+  /** The total planned cost, including launches and switches, in seconds. */
   planned: Change;
-  /** How often each path changes its unit. */
+  /** Number of changes of the unit along each path. */
   switches: [number, number];
-  /** For each unit: how many operations of either it runs. */
+  /** Number of operations on each unit in both plans. */
   units: Partial<Record<ComputeUnit, [number, number]>>;
-  /** By type of operation, largest difference first. */
+  /** Costs by type of operation, largest difference first. */
   types: TypeCost[];
   /** Operations that differ, largest difference first. */
   ops: PlannedOpChange[];
-  /** How many operations that correspond go to another unit. */
+  /** Number of matched operations that change their unit. */
   moved: number;
 }
 
-/** An operation that goes to another unit, or has another planned cost. */
+/** An operation whose unit or planned cost changes. */
 export interface PlannedOpChange {
-  /** Apple's name; of the base's operation where both have one. */
+  /** Apple's name of the operation in the base, or else in the other plan. */
   type: string;
-  /** The author's name, likewise. */
+  /** The author's name in the base, or else in the other plan. */
   name: string;
-  /** Its id in the base; empty where it was added. */
+  /** Its id in the base; empty if it was added. */
   before: string;
-  /** Its id in the other; empty where it was removed. */
+  /** Its id in the other plan; empty if it was removed. */
   after: string;
-  /** Its unit in the base; null where none is known to run it. */
+  /** Its unit in the base; null if no unit is known to support it. */
   unit_before: ComputeUnit | null;
-  /** Its unit in the other. */
+  /** Its unit in the other plan. */
   unit_after: ComputeUnit | null;
-  /** Seconds. */
+  /** Its planned cost, in seconds. */
   planned: Change;
 }
 
@@ -628,15 +628,15 @@ export interface Reason {
 export interface RowChange {
   /** Types of the operations; where they differ, those of both: `conv + relu → conv + silu`. */
   label: string;
-  /** What the author called the first one. */
+  /** The author's name of the first operation. */
   name: string;
-  /** Ids in the base. */
+  /** Ids of the operations in the base. */
   before: string[];
-  /** Ids in the other. */
+  /** Ids of the operations in the other. */
   after: string[];
-  /** `added` and `removed` where the operations have no counterpart. */
+  /** `added` or `removed` if the operations have no counterpart. */
   presence: Presence;
-  /** Seconds. */
+  /** The measured time, in seconds. */
   time: Change;
 }
 
@@ -767,13 +767,13 @@ export interface Statistics {
   std: number;
 }
 
-/** One of the things that are compared. */
+/** One of the compared models or profiles. */
 export interface Subject {
-  /** What it is called here: as short as tells it from the others. */
+  /** The shortest label that distinguishes it from the others. */
   label: string;
-  /** Where the model was read from. */
+  /** The path from which the model was read. */
   path: string;
-  /** What it is and how it was run, in words, by what the fact is of. */
+  /** Properties of the model and of the measurement: readable values by label. */
   facts: Record<string, string>;
 }
 

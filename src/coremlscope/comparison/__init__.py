@@ -1,1 +1,1 @@
-"""What differs between profiles, and whether it is more than noise."""
+"""Compares profiles and distinguishes changes from noise."""

@@ -27,14 +27,14 @@ _Pairs = list[tuple[int, int]]
 def align(before: OpTable, after: OpTable) -> dict[int, int]:
     """Matches operations by name, type and the types of their results, in program order.
 
-    Operations that are alike in all of these and occur once on either side are matched first. Between them,
-    and where there are none, the order counts: the best common subsequence by how much agrees, so that an
-    operation that was inserted, removed or renamed shifts no other. What is alike but was moved is matched
-    in the end.
+    Operations that are equal in all of these and occur once on either side are matched first. Between them,
+    the common subsequence with the highest score is matched, so that an
+    operation that was inserted, removed or renamed does not affect others. Equal operations that were moved
+    are matched last.
 
     Args:
         before: The operations of one version, in program order.
-        after: Those of the other.
+        after: The operations of the other version.
 
     Returns:
         Indices into `after` by indices into `before`; operations without a counterpart are absent.

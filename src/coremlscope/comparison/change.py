@@ -1,4 +1,4 @@
-"""How one figure differs from another, and whether that is more than noise."""
+"""Changes of figures, and whether they are more than noise."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from coremlscope.results.statistics import median_interval
 
 __all__ = ["Change", "ChangeVerdict", "change_of_figures", "change_of_rounds", "change_of_samples"]
 
-#: `no change`: the intervals of the two overlap. `unclear`: they cannot be told apart, or not be compared.
+#: `no change`: the intervals of the two overlap. `unclear`: the data do not suffice, or cannot be compared.
 ChangeVerdict = Literal["slower", "faster", "no change", "unclear"]
 
 #: The confidence level of the interval of a ratio.
 _LEVEL = 0.95
-#: Two medians whose intervals each hold them with this probability give an interval of their ratio at
-#: `_LEVEL`, however they depend on each other (Bonferroni).
+#: Two medians with intervals at this level give an interval of their ratio at
+#: `_LEVEL`, even if they are dependent (Bonferroni).
 _SIDE_LEVEL = 1 - (1 - _LEVEL) / 2
 #: Planned costs in profiles of version 0.1 are rounded to six significant digits.
 _ROUNDING = 1e-5
@@ -28,16 +28,16 @@ _ROUNDING = 1e-5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A figure of one subject and that of another.
+    """The change of a figure between two subjects.
 
     Attributes:
-        before: Of the base, in the unit that the owner names; None where it has none.
-        after: Of the other.
-        ratio: `after` over `before`; None where they cannot be compared.
-        low: Lower end of the ratio's interval; None where there are too few samples for one.
-        high: Its upper end.
-        verdict: What that says.
-        origin: Of both figures; figures of different origins are never compared.
+        before: The figure of the base, in the unit that the owner states; None if it has none.
+        after: The figure of the other subject.
+        ratio: `after` divided by `before`; None if they cannot be compared.
+        low: Lower end of the ratio's interval; None if there are too few samples.
+        high: Upper end of the interval.
+        verdict: The conclusion.
+        origin: The origin of both figures; figures of different origins are never compared.
     """
 
     before: float | None
@@ -50,14 +50,14 @@ class Change:
 
     @classmethod
     def apart(cls, before: float | None, after: float | None, origin: Origin) -> Change:
-        """Two figures that are shown and not compared."""
+        """Returns a change of figures that are shown but not compared."""
         return cls(
             before=before, after=after, ratio=None, low=None, high=None, verdict="unclear", origin=origin
         )
 
     @classmethod
     def unsure(cls, before: float, after: float) -> Change:
-        """Two measured figures with too few samples for an interval."""
+        """Returns a change of measured figures with too few samples for an interval."""
         return cls(
             before=before,
             after=after,
@@ -70,12 +70,12 @@ class Change:
 
     @classmethod
     def within(cls, before: Figure, after: Figure, *, widened: float = 1.0) -> Change:
-        """Two figures whose intervals are known: the ratio lies between those of their ends.
+        """Returns a change of figures with intervals; the interval of the ratio follows from their ends.
 
         Args:
             before: Of the base.
-            after: Of the other.
-            widened: How far the two may have drifted apart meanwhile, as a ratio.
+            after: The figure of the other subject.
+            widened: The possible drift between the two measurements, as a ratio.
         """
         ratio: float | None = None
         low: float | None = None
@@ -102,7 +102,7 @@ def _verdict(low: float, high: float) -> ChangeVerdict:
 
 
 def change_of_samples(before: Sequence[float], after: Sequence[float]) -> Change:
-    """Measured medians of samples that were taken apart from each other, each with an exact interval."""
+    """Compares the medians of independent samples, each with a distribution-free interval."""
     medians = statistics.median(before), statistics.median(after)
     intervals = median_interval(before, _SIDE_LEVEL), median_interval(after, _SIDE_LEVEL)
     if intervals[0] is None or intervals[1] is None:
@@ -112,7 +112,7 @@ def change_of_samples(before: Sequence[float], after: Sequence[float]) -> Change
 
 
 def change_of_rounds(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Change:
-    """Interleaved measurements: the ratio of each round is one sample, so what slows both down cancels."""
+    """Compares interleaved measurements; the ratio of each round is a sample, so common slowdowns cancel."""
     first, second = (statistics.median(s for seconds in side for s in seconds) for side in (before, after))
     ratios = [
         statistics.median(b) / statistics.median(a)
@@ -129,17 +129,17 @@ def change_of_rounds(before: Sequence[Sequence[float]], after: Sequence[Sequence
 
 
 def change_of_figures(before: Figure, after: Figure) -> Change:
-    """Planned or estimated figures of two subjects.
+    """Compares planned or estimated figures of two subjects.
 
     Plans have no noise: every difference is a change, except for rounding, since older profiles keep six
     digits. Estimates whose intervals overlap are `unclear` unless they are equal: their errors are larger
-    than most changes, and no repetition makes them smaller.
+    than most changes and do not decrease with repetition.
 
     Raises:
         ValueError: The figures have different origins.
     """
     if before.origin != after.origin:
-        raise ValueError(f"a figure {before.origin} cannot be compared with one {after.origin}")
+        raise ValueError(f"figures of different origins: {before.origin} and {after.origin}")
     if math.isclose(before.value, after.value, rel_tol=_ROUNDING):
         return Change(
             before=before.value,

@@ -1,4 +1,4 @@
-"""Compares models and profiles: measures and plans what was not measured and planned before."""
+"""Compares models and profiles; models are measured and planned first."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def compare_sources(
     measurer: EngineMeasurer | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compares models, which are profiled here, and profiles, as they are.
+    """Compares models, which are profiled first, and existing profiles.
 
-    Predictions of several models are timed in interleaved rounds besides: these are the times that count,
-    for a machine may have slowed down between one profile and the next.
+    Predictions of several models are also timed in interleaved rounds, and these times are compared,
+    because the machine may slow down between one profile and the next.
 
     Args:
         sources: Two or more; the first is the base.
-        settings: What to measure of each model.
-        names: What the sources are called; where they were read from, if this is empty.
-        devices: Plans and estimates for these are compared as well.
-        compute_units: Under which settings of compute units.
+        settings: The settings of the measurement of each model.
+        names: Names of the sources; if empty, the paths from which they were read.
+        devices: Devices for which plans and estimates are also compared.
+        compute_units: The settings of compute units for plans and estimates.
         inputs: Values of inputs by name, for every model that has them; absent ones are synthetic.
-        measurer: Measures models; one with the default engine where it is None.
+        measurer: Measures models; None for the default engine.
         progress: Called after each repetition.
 
     Raises:
@@ -84,7 +84,7 @@ def _interleave(
     measurer: EngineMeasurer,
     progress: Progress | None,
 ) -> list[Rounds]:
-    """The rounds of each source; the profiles of models get these samples of predictions."""
+    """Times interleaved rounds; the profiles of models get these samples of predictions."""
     rounds: list[Rounds] = [()] * len(sources)
     models = [(index, source) for index, source in enumerate(sources) if isinstance(source, Model)]
     if len(models) < 2:
@@ -117,13 +117,13 @@ def compare_on_devices(
     """Compares a model's plans and estimates for devices and settings with the first of them.
 
     Args:
-        source: The model, or a profile that holds plans.
+        source: The model, or a profile with plans.
         settings: The function and its shapes.
-        devices: The devices; those of the profile where this is empty.
+        devices: The devices; if empty, those of the profile.
         compute_units: The settings of compute units.
 
     Raises:
-        UsageError: Fewer than two plans come of that.
+        UsageError: There are fewer than two plans to compare.
         CoremlscopeError: The model cannot be planned; see `forecast`.
     """
     if isinstance(source, Profile):

@@ -1,4 +1,4 @@
-"""What differs between plans and estimates of two models, devices or settings: nothing of it is measured."""
+"""Compares plans and estimates of two models, devices or settings, without measurements."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["PlanChange", "PlannedOpChange", "TypeCost", "compare_views", "label_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedOpChange:
-    """An operation that goes to another unit, or has another planned cost.
+    """An operation whose unit or planned cost changes.
 
     Attributes:
-        type: Apple's name; of the base's operation where both have one.
-        name: The author's name, likewise.
-        before: Its id in the base; empty where it was added.
-        after: Its id in the other; empty where it was removed.
-        unit_before: Its unit in the base; None where none is known to run it.
-        unit_after: Its unit in the other.
-        planned: Seconds.
+        type: Apple's name of the operation in the base, or else in the other plan.
+        name: The author's name in the base, or else in the other plan.
+        before: Its id in the base; empty if it was added.
+        after: Its id in the other plan; empty if it was removed.
+        unit_before: Its unit in the base; None if no unit is known to support it.
+        unit_after: Its unit in the other plan.
+        planned: Its planned cost, in seconds.
     """
 
     type: str
@@ -51,18 +51,18 @@ class TypeCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanChange:
-    """What differs between two plans.
+    """The differences between two plans.
 
     Attributes:
         before: The device and the setting of the base's plan.
-        after: Those of the other's.
-        latency: The estimates, in seconds; None where the kind of model is not estimated.
-        planned: The planned cost of the whole, launches and switches included, in seconds.
-        switches: How often each path changes its unit.
-        units: For each unit: how many operations of either it runs.
-        types: By type of operation, largest difference first.
+        after: The device and the setting of the other plan.
+        latency: The estimates, in seconds; None for kinds of models that cannot be estimated.
+        planned: The total planned cost, including launches and switches, in seconds.
+        switches: Number of changes of the unit along each path.
+        units: Number of operations on each unit in both plans.
+        types: Costs by type of operation, largest difference first.
         ops: Operations that differ, largest difference first.
-        moved: How many operations that correspond go to another unit.
+        moved: Number of matched operations that change their unit.
     """
 
     before: str
@@ -77,11 +77,11 @@ class PlanChange:
 
 
 def plan_views(profile: Profile, settings: Collection[str] = ()) -> list[PlanView]:
-    """Every plan of a profile under every setting, or under some settings only.
+    """Returns the plans of a profile under every setting, or under some settings.
 
     Args:
         profile: The profile.
-        settings: The settings that are wanted; all where this is empty.
+        settings: The settings; all if empty.
     """
     return [
         plan.view(profile.ops, setting)
@@ -92,7 +92,7 @@ def plan_views(profile: Profile, settings: Collection[str] = ()) -> list[PlanVie
 
 
 def label_of(view: PlanView) -> str:
-    """`M1, cpu_and_ne`."""
+    """Returns the label of a plan: `M1, cpu_and_ne`."""
     return f"{view.plan.device}, {view.compute_units}"
 
 
@@ -107,8 +107,8 @@ def compare_views(
     Args:
         before: The base.
         after: The other.
-        partners: Which operation is which: ids of the other by ids of the base.
-        estimates: Those for the same devices and settings.
+        partners: The matching of operations: ids of the other plan by ids of the base.
+        estimates: The estimates for the same devices and settings.
     """
     sides = [{op.id: op for op in view.ops} for view in (before, after)]
     pairs = _pairs(sides, partners)
@@ -137,7 +137,7 @@ def _planned(ms: float) -> Figure:
 def _pairs(
     sides: Sequence[Mapping[str, PlannedOp]], partners: Mapping[str, str]
 ) -> list[tuple[PlannedOp | None, PlannedOp | None]]:
-    """Operations that correspond; what Core ML inserts by its id."""
+    """Yields matched operations; operations that Core ML inserts are matched by id."""
     own = [{op.id for op in side.values() if op.inserted} for side in sides]
     partner = {**partners, **{id_: id_ for id_ in own[0] & own[1]}}
     taken = set(partner.values())

@@ -1,4 +1,4 @@
-"""What differs between profiles: phase by phase, by what operations are, and operation by operation."""
+"""Compares profiles by phase, by kind of operation, and by operation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
     "label_subjects",
 ]
 
-#: Name and version of the form that is written.
+#: Name and version of the schema.
 SCHEMA = "coremlscope.comparison/2"
 
 Presence = Literal["both", "added", "removed"]
@@ -40,12 +40,12 @@ Rounds = Sequence[Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One of the things that are compared.
+    """One of the compared models or profiles.
 
     Attributes:
-        label: What it is called here: as short as tells it from the others.
-        path: Where the model was read from.
-        facts: What it is and how it was run, in words, by what the fact is of.
+        label: The shortest label that distinguishes it from the others.
+        path: The path from which the model was read.
+        facts: Properties of the model and of the measurement: readable values by label.
     """
 
     label: str
@@ -59,8 +59,8 @@ class KindChange:
 
     Attributes:
         label: The types of the operations of a group: `conv + relu`.
-        before: How many groups the base has.
-        after: How many groups the other has.
+        before: Number of groups in the base.
+        after: Number of groups in the other.
         time: The sum of their times, in seconds.
     """
 
@@ -77,11 +77,11 @@ class RowChange:
 
     Attributes:
         label: Types of the operations; where they differ, those of both: `conv + relu → conv + silu`.
-        name: What the author called the first one.
-        before: Ids in the base.
-        after: Ids in the other.
-        presence: `added` and `removed` where the operations have no counterpart.
-        time: Seconds.
+        name: The author's name of the first operation.
+        before: Ids of the operations in the base.
+        after: Ids of the operations in the other.
+        presence: `added` or `removed` if the operations have no counterpart.
+        time: The measured time, in seconds.
     """
 
     label: str
@@ -94,22 +94,22 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What differs between the base and one other subject.
+    """The differences between the base and one other subject.
 
     Attributes:
         base: Index of the base among the subjects.
         other: Index of the other.
-        interleaved: True where predictions of both were timed in interleaved rounds.
-        measured: Labels of the two measurements that are compared; empty where either has none.
-        incomparable: Why measured times of the two are not compared; empty where they are.
+        interleaved: True if predictions of both were timed in interleaved rounds.
+        measured: Labels of the two compared measurements; empty if either subject has none.
+        incomparable: Why the measured times are not compared; empty if they are.
         phases: Compile, load and predict, in seconds.
-        kinds: By what operations are, largest difference first.
-        rows: Operation by operation, largest difference first.
-        matched: How many operations have a counterpart.
-        renamed: How many of them have another name.
+        kinds: Times by kind of group, largest difference first.
+        rows: Times by operation, largest difference first.
+        matched: Number of operations with a counterpart.
+        renamed: Number of matched operations with another name.
         added: Ids of operations of the other without a counterpart.
         removed: Ids of operations of the base without a counterpart.
-        plans: Plans and estimates for devices; nothing of them was measured.
+        plans: Changes of plans and estimates for devices, which are not measured.
     """
 
     base: int
@@ -128,7 +128,7 @@ class Difference:
 
     @property
     def telling_rows(self) -> tuple[RowChange, ...]:
-        """The rows whose times differ by more than noise; behind them those of which that cannot be said."""
+        """The rows whose times differ by more than noise, followed by the unclear ones."""
         clear = [row for row in self.rows if row.time.verdict in ("slower", "faster")]
         alone = [row for row in self.rows if row.presence != "both"]
         rest = [row for row in self.rows if row.presence == "both" and row.time.verdict == "unclear"]
@@ -137,11 +137,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Presented):
-    """Two or more subjects, each against the first.
+    """Two or more subjects, each compared with the first.
 
     Attributes:
-        subjects: What is compared; the first is the base.
-        differences: Of each other subject from the base.
+        subjects: The compared subjects; the first is the base.
+        differences: The differences of each other subject from the base.
     """
 
     subjects: tuple[Subject, ...]
@@ -154,11 +154,11 @@ class Comparison(Presented):
         return tuple(name for name in names if len({s.facts.get(name) for s in self.subjects}) > 1)
 
     def slower_by(self, share: float) -> tuple[str, ...]:
-        """Labels of the subjects whose predictions are slower than the base's by more than a share.
+        """Returns the labels of subjects whose predictions are slower than the base's by more than a share.
 
-        Of what was measured the whole interval of the ratio has to lie above: noise alone makes nothing
-        slower. Of estimates for one device under one setting the ratio counts: they have no noise, and what
-        is wrong with one is mostly wrong with the other.
+        For measured times, the whole interval of the ratio must be above the share, so that noise does not
+        make a model slower. For estimates for one device under one setting, the ratio decides: they have no
+        noise, and their errors are mostly common to both.
         """
         found = []
         for difference in self.differences:
@@ -170,7 +170,7 @@ class Comparison(Presented):
         return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values, with the schema's name."""
+        """Converts the comparison to plain JSON values, with the schema's name."""
         return {"schema": SCHEMA, **plain(self), "differing": list(self.differing)}
 
 
@@ -187,8 +187,8 @@ def compare_profiles(
         profiles: Two or more.
         rounds: For each of them, the seconds of predictions that were timed in interleaved rounds; empty for
             those that were not.
-        labels: What to call them; by their paths where this is empty.
-        settings: Under which settings plans are compared; all where this is empty.
+        labels: Labels of the profiles; if empty, they are derived from the paths.
+        settings: The settings under which plans are compared; all if empty.
     """
     names = labels or label_subjects([profile.model.path for profile in profiles])
     subjects = tuple(
@@ -238,7 +238,7 @@ def _estimate_of(profile: Profile, view: PlanView) -> Estimate | None:
 
 
 def label_subjects(paths: Sequence[str]) -> list[str]:
-    """The shortest ends of paths that tell them apart; equal ones are numbered."""
+    """Returns the shortest ends of paths that distinguish them; equal ones are numbered."""
     parts = [PurePath(path).parts or ("model",) for path in paths]
     depth = 1
     while depth < max(map(len, parts)) and len({p[-depth:] for p in parts}) < len(set(parts)):
@@ -250,7 +250,7 @@ def label_subjects(paths: Sequence[str]) -> list[str]:
 
 
 def describe(profile: Profile) -> dict[str, str]:
-    """What was profiled and how, as facts that can be held against those of others."""
+    """Returns facts on the model and the measurement that can be compared with those of other profiles."""
     model = profile.model
     work = model.main.work if model.functions else None
     facts = {
@@ -285,9 +285,9 @@ def _describe_measurement(measurement: Measurement) -> dict[str, str]:
 
 
 def choose_measurements(before: Profile, after: Profile) -> tuple[Measurement, Measurement] | None:
-    """The measurements of two profiles to compare: the first two of one runtime under one setting.
+    """Selects the measurements of two profiles to compare: the first two of one runtime under one setting.
 
-    Where there are no such two, the first of each; None where either has none.
+    If there are no such two, selects the first of each; None if either profile has none.
     """
     for a in before.measurements:
         for b in after.measurements:
@@ -299,7 +299,7 @@ def choose_measurements(before: Profile, after: Profile) -> tuple[Measurement, M
 
 
 def why_incomparable(a: Measurement, b: Measurement) -> str:
-    """Why the times of two measurements say nothing about the models; empty where they do."""
+    """Returns why the times of two measurements cannot be compared; empty if they can."""
     if a.label != b.label or a.machine.cores != b.machine.cores:
         first, second = (
             m.label if m.machine.cores is None else f"{m.label} ({m.machine.cores} cores)" for m in (a, b)
@@ -316,7 +316,7 @@ def why_incomparable(a: Measurement, b: Measurement) -> str:
 
 
 class _Pair:
-    """Two profiles, and which operation of the one is which of the other."""
+    """Two profiles and the matching of their operations."""
 
     def __init__(
         self,
@@ -334,7 +334,7 @@ class _Pair:
         self.drift = self._drift()
 
     def difference(self, other: int) -> Difference:
-        """All that differs, of the subject with this index."""
+        """Returns all differences of the subject with this index."""
         before, after, matches = self.profiles[0].ops, self.profiles[1].ops, self.matches
         taken = set(matches.values())
         return Difference(
@@ -354,7 +354,7 @@ class _Pair:
         )
 
     def _plans(self) -> Iterator[PlanChange]:
-        """The plans for the same device under the same setting."""
+        """Yields the changes of plans for the same device under the same setting."""
         before, after = self.profiles
         partners = {before.ops.id[i]: after.ops.id[j] for i, j in self.matches.items()}
         others = {label_of(view): view for view in plan_views(after, self.settings)}
@@ -385,7 +385,7 @@ class _Pair:
         return changes
 
     def _drift(self) -> float:
-        """How much the profiled runs drifted apart, against the predictions in interleaved rounds."""
+        """Returns the drift of the profiled runs relative to the predictions in interleaved rounds."""
         ratio = self.phases["predict"].ratio if "predict" in self.phases else None
         if self.measured is None or self.rounds is None or not ratio:
             return 1.0
@@ -395,7 +395,7 @@ class _Pair:
         return after.run_s / before.run_s / ratio or 1.0
 
     def _time(self, before: Sequence[Group], after: Sequence[Group]) -> Change:
-        """The times of groups on either side; intervals are added up as if all erred in the same way."""
+        """Compares the times of groups; ends of intervals are added, as if all errors had the same sign."""
         sums = [_sum(groups) for groups in (before, after)]
         values = [sum(group.wall_s for group in groups) for groups in (before, after)]
         if not before or not after:
@@ -418,7 +418,7 @@ class _Pair:
             before = [self._groups(0)[index] for index in befores]
             after = [self._groups(1)[index] for index in afters]
             yield self._row(before, after)
-        # What the engine adds has no names to go by.
+        # Nodes that the engine adds have no names.
         sides = [_by_label([group for group in self._groups(side) if not group.ops]) for side in (0, 1)]
         for label in dict.fromkeys([*sides[0], *sides[1]]):
             before, after = (side.get(label, []) for side in sides)
@@ -444,7 +444,7 @@ class _Pair:
         )
 
     def _components(self) -> Iterator[tuple[list[int], list[int]]]:
-        """Groups of both sides that hold operations of each other: what was fused anew stays together."""
+        """Yields groups of both sides that share operations, so that regrouped operations stay together."""
         links: dict[tuple[int, int], set[tuple[int, int]]] = {}
         if self.measured is None:
             return
@@ -483,7 +483,7 @@ def _by_label(groups: Sequence[Group]) -> dict[str, list[Group]]:
 
 
 def _sum(groups: Sequence[Group]) -> Figure | None:
-    """The sum of the groups' times; None where the interval of one is not known."""
+    """Returns the sum of the groups' times; None if the interval of one is unknown."""
     total = Figure(0.0, 0.0, 0.0, "measured")
     for group in groups:
         if group.low_s is None or group.high_s is None:

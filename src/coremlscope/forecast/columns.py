@@ -1,4 +1,4 @@
-"""Placed functions as the columns of a plan, beside an op table."""
+"""Converts placed functions to the columns of a plan over an op table."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def tabulate(
     cost_model: str,
     notes: Sequence[str] = (),
 ) -> Plan:
-    """Placed functions as a plan.
+    """Converts placed functions to a plan.
 
-    Args:
-        ops: Every operation.
-        device: The device that they were placed for.
-        functions: By their names in the plan.
-        settings: The settings that were planned, the requested one first.
-        cost_model: Which published plans the costs were recovered from.
-        notes: What else to know.
+        Args:
+    ops: All operations.
+    device: The device for which they were placed.
+            functions: By their names in the plan.
+            settings: The settings that were planned, the requested one first.
+    cost_model: The published plans from which the costs were recovered.
+    notes: Further remarks.
     """
     placed = {op.id: op for function in functions.values() for op in function.ops}
     inserted = _inserted(ops, functions)
@@ -76,7 +76,7 @@ def _verdicts(op: PlacedOp | None) -> Iterable[Verdict]:
 
 
 def _inserted(ops: OpTable, functions: Mapping[str, PlacedFunction]) -> tuple[InsertedOp, ...]:
-    """What Core ML inserts, in the order of the op table, where functions may stand in another order."""
+    """Returns the operations that Core ML inserts, with functions in the order of the op table."""
     rows = {id_: index for index, id_ in enumerate(ops.id)}
     ends: dict[str, int] = {}
     for name, function in functions.items():
@@ -86,7 +86,7 @@ def _inserted(ops: OpTable, functions: Mapping[str, PlacedFunction]) -> tuple[In
     for name, function in sorted(functions.items(), key=lambda item: ends[item[0]]):
         before = ends[name]
         listed = []
-        # Backwards: an inserted operation precedes the next one that the table holds.
+        # Iterate backwards: an inserted operation precedes the next one in the table.
         for op in reversed(function.ops):
             if op.inserted:
                 listed.append(
@@ -135,14 +135,14 @@ def _cost(op: PlacedOp | None, backend: Backend) -> float | None:
 
 
 class _Distinct(Generic[Item]):
-    """Every distinct item, once."""
+    """Distinct items with their indices."""
 
     def __init__(self) -> None:
         self.found: list[Item] = []
         self._places: dict[Item, int] = {}
 
     def index(self, item: Item) -> int:
-        """The place of an item, which is added where it is new."""
+        """Returns the index of an item, and adds the item if it is new."""
         if item not in self._places:
             self._places[item] = len(self.found)
             self.found.append(item)

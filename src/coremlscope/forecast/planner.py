@@ -1,4 +1,4 @@
-"""The planner: binds, judges, prices and places a model once, and derives plans and estimates from that."""
+"""The planner: binds, checks, prices and places a model once, and derives plans and estimates from that."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from coremlscope.results.plan import Plan
 __all__ = ["Forecast", "forecast", "place_functions"]
 
 _PIXEL_BYTES = 4
-#: The GPU's costs are published for an M1, which has eight cores at most; base chips since have ten.
+#: The GPU's costs are published for an M1, which has at most eight cores; later base chips have ten.
 _PUBLISHED_GPU_CORES = 10
 _NETWORK = (
     "Core ML reports where the layers of a neural network run, but not their costs: these are the costs of"
@@ -57,9 +57,9 @@ class Forecast:
     """Plans and estimates of one model.
 
     Attributes:
-        plans: One for each device.
-        kernels: What devices are taken to run as one.
-        estimates: One for each device and setting, in that order.
+        plans: A plan for each device.
+        kernels: Operations that devices are assumed to run as one.
+        estimates: An estimate for each device and setting, in that order.
     """
 
     plans: tuple[Plan, ...] = ()
@@ -73,9 +73,10 @@ class _Function:
 
     Attributes:
         key: Its name in plans: `main`, `model1/main`.
-        is_main: Whether estimates count it: the requested function of the model, the default one of a stage.
+        is_main: Whether estimates include it: the requested function of the model, the default one of a
+            stage.
         prices: Planned costs by operation and rates.
-        graphs: The function as Core ML plans it, by system.
+        graphs: The function in the form that Core ML plans, by system.
     """
 
     key: str
@@ -105,15 +106,15 @@ def forecast(
         model: The model. Weights may be absent.
         ops: Its operations; plans and estimates refer to the rows.
         devices: The chips and systems.
-        settings: What an app allows; the first one is the requested one.
+        settings: The settings of compute units; the first one is the requested one.
         function: The function; None for the default one.
         every_function: Plans the other functions as well.
         shapes: Shapes of flexible inputs of the function, instead of the defaults.
         with_estimates: Whether to estimate latencies.
-        with_advice: Whether plans say what would make operations faster where they run.
+        with_advice: Whether plans include advice that would make operations faster on their units.
 
     Raises:
-        UnsupportedModelError: The model has no operations to plan, or nothing is known of how long it takes.
+        UnsupportedModelError: The model has no operations to plan, or its kind cannot be estimated.
         InputError: A shape is not allowed.
         UsageError: The model has no such function.
     """
@@ -148,7 +149,7 @@ def place_functions(
     shapes: Mapping[str, Sequence[int]] | None = None,
     with_advice: bool = True,
 ) -> dict[str, PlacedFunction]:
-    """Every function of a model, and of every stage of a pipeline, placed on the units of one device.
+    """Places every function of a model, or of all stages of a pipeline, on the units of one device.
 
     Raises:
         UnsupportedModelError: The model has no operations to plan.
@@ -161,11 +162,11 @@ def place_functions(
 def _functions(
     model: Model, function: str | None, every: bool, shapes: Mapping[str, Sequence[int]] | None
 ) -> Iterator[_Function]:
-    """The functions to plan; of a pipeline the default one of each stage, or all of them."""
+    """Returns the functions to plan; for a pipeline the default one of each stage, or all of them."""
     if not isinstance(model.content, (Program, Pipeline)):
         raise UnsupportedModelError(
             f"a model of the kind {model.kind} has no operations to plan",
-            "Core ML runs such models on the CPU; ML Programs and neural networks are planned",
+            "Core ML runs such models on the CPU; plans support ML Programs and neural networks",
         )
     is_single = isinstance(model.content, Program)
     for stage, asked in shaped_stages(model, shapes):
@@ -201,9 +202,9 @@ def _bind_as_run(
 
 
 def _unplanned(stage: Stage) -> str:
-    """The note on a stage that has no operations."""
+    """Returns the note on a stage without operations."""
     if is_external(stage.model):
-        return f"{stage.name} ({stage.model.kind}) is not in the file: where it would run is not known"
+        return f"{stage.name} ({stage.model.kind}) is not in the file: its placement is unknown"
     return f"{stage.name} is a model of the kind {stage.model.kind}, which Core ML runs on the CPU"
 
 
@@ -218,8 +219,8 @@ def _notes_on(device: Device, settings: Sequence[ComputeUnits], has_network: boo
 def _nothing_known(model: Model) -> UnsupportedModelError:
     names = ", ".join(_left_out(model))
     return UnsupportedModelError(
-        f"nothing is known of how long the stages take: {names}",
-        "only ML Programs and neural networks are estimated",
+        f"the time of these stages cannot be estimated: {names}",
+        "estimates support only ML Programs and neural networks",
     )
 
 
@@ -228,7 +229,7 @@ def _left_out(model: Model) -> tuple[str, ...]:
 
 
 def _planning_key(device: Device) -> object:
-    """Devices with equal keys have equal plans: the same rules hold, and rules ask for nothing else."""
+    """Returns a key that is equal for devices with equal plans: the same rules apply to them."""
     scopes = [*(rule.scope for rule in RULES), *(rule.scope for rule in GRAPH_RULES)]
     held = tuple(scope.holds(device.chip, device.os) for scope in scopes)
     return held, device.chip.neural_engine_generation, device.os
@@ -239,7 +240,7 @@ def _place(
 ) -> PlacedFunction:
     system = str(device.os)
     if system not in function.graphs:
-        # The types at the edges of a neural network cost no casts.
+        # The types of the inputs and outputs of a neural network need no casts.
         description = None if _is_network(function.model) else function.description
         function.graphs[system] = view_function(function.bound, device.os, description)
     graph = function.graphs[system]
@@ -275,7 +276,7 @@ class _Kernels:
         placed: Iterable[PlacedFunction],
         left_out: tuple[str, ...],
     ) -> Estimate:
-        """The estimate for a device under a setting, as the plan places operations."""
+        """Returns the estimate for a device under a setting, with the placement of the plan."""
         units: dict[str, ComputeUnit] = {
             op.id: unit for f in placed for op in f.ops if (unit := op.choices[setting].unit) is not None
         }
@@ -291,7 +292,7 @@ class _Kernels:
 
 
 def _converted_bytes(feature: Feature) -> int:
-    """Bytes of an input or output that is not in half precision."""
+    """Returns the bytes of an input or output that is not in half precision; 0 for others."""
     match feature.type:
         case ArrayFeature(dtype=dtype, shape=shape) if dtype != DType.FP16:
             return math.prod(max(extent, 1) for extent in shape) * dtype.bits // 8

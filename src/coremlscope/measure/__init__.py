@@ -1,1 +1,1 @@
-"""Measuring a model: what a run takes, phase by phase and operation by operation."""
+"""Measures models by phase and by operation."""

@@ -1,8 +1,8 @@
 """Attributes the nodes of an engine to operations.
 
-Engines rewrite the graph: they fuse nodes, rename values, fold constants and add nodes of their own. What
-they did is found by dataflow. Values that still have their lowered name pin an engine's node to the lowered
-graph; from there, everything up to the node's own inputs is its work. Operations that share a node of the
+Engines rewrite the graph: they fuse nodes, rename values, fold constants and add nodes. Attribution follows
+the dataflow. Values that still have their lowered name pin an engine's node to the lowered
+graph; from there, all nodes up to its inputs belong to it. Operations that share a node of the
 engine, and nodes of the engine that share an operation, form one group, whose time is never split.
 """
 
@@ -20,7 +20,7 @@ from coremlscope.results.measurement import Status
 
 __all__ = ["Attribution", "NodeGroup", "attribute"]
 
-#: Operators that change the layout or the type of a value and not its content. Engines add them.
+#: Operators that engines add, which change the layout or the type of a value but not its content.
 _MOVERS = frozenset(
     [
         "Cast",
@@ -35,20 +35,20 @@ _MOVERS = frozenset(
         "Unsqueeze",
     ]
 )
-#: Operators that engines fuse into what reads their result, not into what makes their input.
+#: Operators that engines fuse into the consumer of their result, not into the producer of their input.
 _FUSED_FORWARD = frozenset({"Pad"})
-#: The last part of a name, as engines append it.
+#: A suffix that engines append to names.
 _ENDING = re.compile(r"(?:^|[_/])[^_/]*$")
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Operations and nodes of the engine that belong together.
+    """Operations and nodes of the engine that are timed together.
 
     Attributes:
         ops: Ids of the operations, in program order; empty where the engine added the nodes.
         nodes: Indices of the engine's nodes, in the order of execution.
-        is_synthetic: True where the nodes make synthetic values for operations that are not run.
+        is_synthetic: True if the nodes produce synthetic values for operations that are not run.
     """
 
     ops: tuple[str, ...]
@@ -61,8 +61,8 @@ class Attribution:
     """The status and group of every operation of a function.
 
     Attributes:
-        groups: In the order of execution. Every top-level node of the engine's graph is in exactly one.
-        status: Of every operation, by id.
+        groups: The groups in the order of execution. Every top-level node of the engine is in exactly one.
+        status: The status of every operation, by id.
         group: The group of every operation that has one, by id: an index into `groups`.
     """
 
@@ -118,11 +118,11 @@ class _Claims:
         self.pins = {index: self._pins(nodes[index]) for index in self.top}
         self.pinned = {name: index for index, names in self.pins.items() for name in names}
         self.folded = lowered.folded(set(self.pinned))
-        #: Lowered nodes that compute what a pinned one computes: the engine computes it once.
+        #: Lowered nodes equal to a pinned one: the engine computes them once.
         self.twins = {lowered.nodes[lowered.maker[name]].number: index for name, index in self.pinned.items()}
 
     def _pins(self, node: EngineNode) -> tuple[str, ...]:
-        """Returns the lowered values that the engine's node makes, as far as names show."""
+        """Returns the lowered values that the engine's node produces, according to names."""
         exact = tuple(name for name in node.outputs if self._makes(node, name))
         if exact:
             return exact
@@ -145,7 +145,7 @@ class _Claims:
         return node.op_type not in _MOVERS or self._maker_type(name) in _MOVERS
 
     def settle(self) -> None:
-        """Claims every lowered node that can be claimed, step by step."""
+        """Claims every lowered node that can be attributed."""
         for index in self.top:
             for name in self.pins[index]:
                 self._claim_upwards(index, name)
@@ -196,7 +196,7 @@ class _Claims:
     def _claim_downwards(self, number: int, node: LoweredNode) -> None:
         """Assigns nodes that were fused, or are computed elsewhere, to the node that computes them.
 
-        It has to come after all that it reads, so it is the last of the nodes that make its inputs.
+        It must run after all of its inputs, so it is the last of the nodes that produce them.
         """
         if node.number in self.twins:
             self.claimed[number] = self.twins[node.number]
@@ -207,7 +207,7 @@ class _Claims:
             self.claimed[number] = max(known)
 
     def _claim_from_readers(self, number: int) -> None:
-        """Assigns nodes that the engine removed to the node that reads past them."""
+        """Assigns nodes that the engine removed to the node that reads their inputs directly."""
         outputs = set(self.lowered.nodes[number].outputs)
         for later in range(number + 1, len(self.lowered.nodes)):
             if later in self.claimed and outputs.intersection(self.lowered.nodes[later].inputs):
@@ -319,8 +319,8 @@ class _Verdicts:
             return "folded"
         if op.id in self.lowered:
             return "unattributed" if op.id in self.left else "folded"
-        # Nothing in the graph was made for it. Either what was made has been pruned or its block was never
-        # lowered, or it only gives a value another name.
+        # No node in the graph belongs to it: its nodes were pruned, its block was never
+        # lowered, or it only renames a value.
         block = op.id.rpartition("/")[0]
         is_reached = op.id in self.top or block in self.blocks
         return "folded" if is_reached and op.id not in self.owners else "not run"

@@ -1,7 +1,7 @@
-"""The contract of measurers: which model, which settings, how often, and what comes back.
+"""The contract of measurers: their inputs, settings and results.
 
-A measurer stands above engines: our own runtime fulfils it, and so does Core ML itself. Each says in the
-measurement who did the work, on what machine, and which phases and operations its source has times of.
+Measurers are implemented for the embedded engines and for Core ML. Each measurement states the runtime and
+the machine, and contains the times of the phases and operations that its source provides.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from coremlscope.results.operations import OpTable
 
 __all__ = ["Measurer", "Progress", "Subject", "now", "resolve_settings"]
 
-#: Called with the phase, how many repetitions are done, and how many there will be.
+#: Called with the phase, the number of completed repetitions and their total number.
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is measured.
+    """The model to measure.
 
     Attributes:
         model: The model.
@@ -45,7 +45,7 @@ class Subject:
 
     @classmethod
     def of(cls, model: Model, settings: Settings) -> Subject:
-        """The function of a model that settings name, at their shapes.
+        """Returns the function of a model that the settings select, with their shapes.
 
         Raises:
             InputError: A shape is not allowed.
@@ -56,7 +56,7 @@ class Subject:
 
 
 class Measurer(Protocol):
-    """Compiles, loads and runs a model repeatedly, or knows from elsewhere what that takes."""
+    """Provides the times of compiling, loading and running a model, usually by measuring them."""
 
     def measure(
         self,
@@ -70,7 +70,7 @@ class Measurer(Protocol):
 
         Args:
             subject: The model.
-            settings: How; see `resolve_settings`.
+            settings: The settings; see `resolve_settings`.
             inputs: Values of inputs by name; absent ones are synthetic, seeded by the settings.
             progress: Called after each repetition.
 
@@ -84,16 +84,16 @@ class Measurer(Protocol):
 
 
 def resolve_settings(model: Model, settings: Settings, inputs: Mapping[str, Any] | None = None) -> Settings:
-    """Checks settings, and adds the name of the function and the shapes of the given inputs.
+    """Validates settings, and adds the name of the function and the shapes of the given inputs.
 
     Args:
         model: The model.
-        settings: What was asked for.
+        settings: The requested settings.
         inputs: Values of inputs by name.
 
     Raises:
         UsageError: A number of repetitions is not positive, or a name is unknown.
-        InputError: A value does not suit its input.
+        InputError: A value does not match its input.
     """
     _check(settings)
     function, interface = interface_of(model, settings.function or None)
@@ -102,12 +102,12 @@ def resolve_settings(model: Model, settings: Settings, inputs: Mapping[str, Any]
 
 
 def now() -> str:
-    """The time, UTC, ISO 8601, to the second."""
+    """Returns the time in UTC as ISO 8601, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _own_shapes(interface: FunctionDescription, values: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """The shapes of the values that are given for flexible inputs."""
+    """Returns the shapes of the values given for flexible inputs."""
     flexible: Sequence[Any] = [f for f in interface.inputs if f.name in values and _is_flexible(f.type)]
     tensors = to_tensors(flexible, {feature.name: values[feature.name] for feature in flexible})
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}

@@ -53,10 +53,10 @@ from coremlscope.results.statistics import median_interval
 
 __all__ = ["EngineMeasurer"]
 
-#: Profiled runs: enough for a stable median, few enough for the profiler's log to stay small.
+#: Number of profiled runs: enough for a stable median, few enough for a small log of the profiler.
 _PROFILED_RUNS = 30
 _PROFILED_WARMUPS = 3
-#: A measurement holds many groups: an interval of 95 % would miss the median of several.
+#: A measurement has many groups, several of whose medians would be outside a 95 % interval.
 _GROUP_LEVEL = 0.995
 
 
@@ -67,7 +67,7 @@ class EngineMeasurer:
     Attributes:
         engine: The engine; None for the default one.
         threads: Threads that work on one operation; None for one per physical core.
-        clock: Seconds since some moment.
+        clock: Returns seconds since an arbitrary time.
     """
 
     engine: Engine | None = None
@@ -121,7 +121,7 @@ class EngineMeasurer:
 def _tensors(
     model: Model, executable: Runnable, settings: Settings, inputs: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """The given values, and synthetic ones for the other inputs."""
+    """Returns the given values, and synthetic ones for the other inputs."""
     bodies = input_functions(model, settings.function)
     synthetic = dummy_values(executable.description, *bodies, seed=settings.seed, shapes=settings.shapes)
     return dict(to_tensors(executable.description.inputs, {**synthetic, **inputs}, executable.shapes))
@@ -129,14 +129,14 @@ def _tensors(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """A function that was profiled: the whole model, or a stage of a pipeline.
+    """A profiled function: the whole model, or a stage of a pipeline.
 
     Attributes:
         stage: The name of the stage; empty for the whole model.
-        executable: It, closed.
-        profiled: What the engine's profiler saw.
-        run_s: Median of the time that it takes in a prediction, without the profiler.
-        convert_s: Median of the time that goes into making its inputs from what other stages gave.
+        executable: The closed executable.
+        profiled: The result of the engine's profiler.
+        run_s: Median of its time in a prediction, without the profiler.
+        convert_s: Median of the time to convert outputs of other stages to its inputs.
     """
 
     stage: str
@@ -146,7 +146,7 @@ class _Part:
     convert_s: float = 0.0
 
 
-#: By index of a stage: seconds of conversion and of the stage itself, of each prediction.
+#: By index of a stage: seconds of conversion and of the stage itself in each prediction.
 _StageTimes = Mapping[int, Sequence[tuple[float, float]]]
 
 
@@ -162,7 +162,7 @@ class _Run:
     _open: list[Runnable] = field(default_factory=list)
 
     def compile(self, folder: Path) -> Samples:
-        """Compiles into a fresh folder each time; the last one stays, as `compiled`."""
+        """Compiles repeatedly into empty folders, and keeps the last one as `compiled`."""
         count = self.settings.compile_iterations
         names = iter([*(f"cold{index}" for index in range(count)), "compiled"])
 
@@ -178,7 +178,7 @@ class _Run:
         return sample(work, count, 1, clock=self.clock, after=self._told("compile", count + 1, after))
 
     def load(self, folder: Path) -> tuple[Samples, Runnable]:
-        """Loads what was compiled; the last one stays loaded."""
+        """Loads the compiled model repeatedly, and keeps the last one loaded."""
         count = self.settings.load_iterations
 
         def before() -> None:
@@ -193,7 +193,7 @@ class _Run:
         return taken, self._open.pop()
 
     def predict(self, executable: Runnable, tensors: Mapping[str, Array]) -> tuple[Samples, _StageTimes]:
-        """Predicts with one state that goes on from prediction to prediction."""
+        """Predicts repeatedly with one state that persists between predictions."""
         state, settings = executable.new_state(), self.settings
         stages: dict[int, list[tuple[float, float]]] = {}
 
@@ -216,7 +216,7 @@ class _Run:
     def profile_nodes(
         self, executable: Runnable, tensors: Mapping[str, Array], predicted: Samples, stages: _StageTimes
     ) -> list[_Part]:
-        """Has the engine profile the nodes of every part, once the plain sessions' memory is free."""
+        """Profiles the nodes of every part after releasing the sessions without the profiler."""
         if isinstance(executable, PipelineExecutable):
             feeds = _stage_feeds(executable, tensors)
         else:
@@ -236,7 +236,7 @@ class _Run:
         return parts
 
     def round(self, folder: Path, tensors: Mapping[str, Array]) -> tuple[OpRange, ...]:
-        """Predicts once with results rounded to fp16, when everything is timed."""
+        """Predicts once with results rounded to fp16, after all timing."""
         told = self._told("fp16", 1)
         executable = self._compiled(folder / "rounded", dataclasses.replace(self.options, precision="fp16"))
         _, ranges = executable.run_with_ranges(tensors)
@@ -254,7 +254,7 @@ class _Run:
         )
 
     def _told(self, phase: str, total: int, then: Callable[[], None] | None = None) -> Callable[[], None]:
-        """Something to call behind each repetition: tells of it, and does what else is to be done."""
+        """Returns a callback for each repetition that reports progress and then calls `then`."""
         done = 0
         if self.progress is not None:
             self.progress(phase, 0, total)
@@ -277,7 +277,7 @@ def _feeds(executable: Executable, tensors: Mapping[str, Array]) -> dict[str, Ar
 def _stage_feeds(
     executable: PipelineExecutable, tensors: Mapping[str, Array]
 ) -> list[tuple[str, Executable, dict[str, Array]]]:
-    """What each stage of a pipeline is fed in a prediction."""
+    """Returns the inputs of each stage of a pipeline in a prediction."""
     found = []
 
     def watch(run: StageRun) -> None:
@@ -292,10 +292,10 @@ def _stage_feeds(
 def _assemble(
     bare: Measurement, subject: Subject, parts: Sequence[_Part], ranges: Sequence[OpRange] | None
 ) -> Measurement:
-    """The measurement with the times of operations and stages, and remarks."""
+    """Returns the measurement with the times of operations and stages, and findings."""
     rows = {id_: row for row, id_ in enumerate(subject.ops.id)}
     groups: list[Group] = []
-    # What no part was compiled for is a stage of a pipeline whose file does not hold what computes it.
+    # Operations outside all parts belong to stages of a pipeline whose computation is not in the file.
     status: list[Status] = ["not run"] * len(rows)
     owners = [-1] * len(rows)
     customs: list[CustomLayer] = []
@@ -379,7 +379,7 @@ def _stage_timings(
 
 
 def _timing(parts: Sequence[_Part]) -> NodeTiming:
-    """That of the whole; of the stages of a pipeline, which are profiled one by one, the sums."""
+    """Returns the timing of the model; for a pipeline, sums over its separately profiled stages."""
     timings = [_part_timing(part.profiled, part.run_s) for part in parts]
     return NodeTiming(
         iterations=min(timing.iterations for timing in timings),
@@ -407,7 +407,7 @@ def _part_timing(profiled: NodeProfile, plain_s: float) -> NodeTiming:
 
 
 def _groups(attribution: Attribution, part: _Part, ops: OpTable, rows: Mapping[str, int]) -> Iterator[Group]:
-    """The groups of a part, without their shares of the whole."""
+    """Yields the groups of a part, without their shares of the total."""
     nodes, runs = part.profiled.nodes, range(len(part.profiled.seconds))
     for group in attribution.groups:
         times = [sum(nodes[node].seconds[run] for node in group.nodes) for run in runs]
@@ -430,7 +430,7 @@ def _with_shares(groups: Sequence[Group]) -> list[Group]:
 
 
 def _label(group: NodeGroup, profiled: NodeProfile, ops: OpTable, rows: Mapping[str, int]) -> str:
-    """`conv + relu`, `slice_by_index ×17`, `ReorderInput (added by the engine)`."""
+    """Returns a label: `conv + relu`, `slice_by_index ×17`, `ReorderInput (added by the engine)`."""
     named = [ops.type[rows[op]] if op in rows else op for op in group.ops]
     counted = Counter(named or [profiled.nodes[node].op_type for node in group.nodes])
     text = " + ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.items())

@@ -1,4 +1,4 @@
-"""Remarks on a measurement of an engine."""
+"""Findings on a measurement of an engine."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from coremlscope.units import format_duration, format_share
 
 __all__ = ["Evidence", "remark_on"]
 
-#: Fewer samples than this say little about their spread.
+#: Minimum number of samples for a meaningful spread.
 _FEW = 10
-#: Above this coefficient of variation, medians of two runs of the program differ visibly.
+#: Coefficient of variation above which medians of two runs of the program differ visibly.
 _SPREAD = 0.15
-#: Below this ratio of the medians' sum to a run's time in operations, something interrupts the runs.
+#: Ratio of the medians' sum to a run's time in operations below which the runs are interrupted.
 _INTERRUPTED = 0.75
-#: Above this ratio of a profiled run to a prediction, shares of operations are to be taken with care.
+#: Ratio of a profiled run to a prediction above which shares of operations are unreliable.
 _SLOWED = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What the remarks are derived from.
+    """The data from which findings are derived.
 
     Attributes:
         measurement: The measurement without its findings.
-        ops: Every operation.
+        ops: All operations.
         synthetic: Number of constants that were replaced by synthetic ones.
         problems: `(op id, sentence)` of operations whose arguments contradict each other.
         absent: Stages of a pipeline that were not run.
@@ -45,7 +45,7 @@ class Evidence:
     customs: tuple[CustomLayer, ...] = ()
 
     def with_status(self, status: Status) -> tuple[str, ...]:
-        """The ids of the operations with this status."""
+        """Returns the ids of the operations with this status."""
         pairs = zip(self.ops.id, self.measurement.status, strict=False)
         return tuple(id_ for id_, found in pairs if found == status)
 
@@ -66,7 +66,7 @@ def _compute_units(evidence: Evidence) -> Finding | None:
     units = evidence.measurement.settings.compute_units
     if units == "all":
         return None
-    text = f"Compute units ({units}) are recorded and have no effect on what is measured here."
+    text = f"Compute units ({units}) are recorded but have no effect on this measurement."
     return Finding(id="compute-units-ignored", severity="info", text=text)
 
 
@@ -113,8 +113,8 @@ def _few_iterations(evidence: Evidence) -> Finding | None:
     if count >= _FEW:
         return None
     noun = "prediction was" if count == 1 else "predictions were"
-    text = f"Only {count} {noun} timed; percentiles and spread say little."
-    return Finding(id="few-iterations", severity="info", text=text, hint="ask for more with --iterations")
+    text = f"Only {count} {noun} timed; percentiles and spread are unreliable."
+    return Finding(id="few-iterations", severity="info", text=text, hint="increase --iterations")
 
 
 def _high_spread(evidence: Evidence) -> Finding | None:
@@ -167,7 +167,7 @@ def _unattributed(evidence: Evidence) -> Finding | None:
     if not ops:
         return None
     noun = "operation" if len(ops) == 1 else "operations"
-    text = f"The engine's work on {len(ops)} {noun} could not be found: what it takes is not known."
+    text = f"The engine's work on {len(ops)} {noun} could not be identified: its time is unknown."
     return Finding(id="unattributed-operations", severity="warning", text=text, ops=ops)
 
 
@@ -213,7 +213,7 @@ _REMARKS: tuple[Callable[[Evidence], Finding | None], ...] = (
 
 
 def remark_on(evidence: Evidence) -> tuple[Finding, ...]:
-    """Every remark that applies."""
+    """Returns all findings that apply."""
     found = (check(evidence) for check in _REMARKS)
     absent = map(_absent_stage, evidence.absent)
     customs = map(_custom_layer, evidence.customs)

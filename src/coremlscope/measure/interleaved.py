@@ -1,4 +1,4 @@
-"""Interleaved timing of several models, so that whatever slows the machine down slows all of them."""
+"""Interleaved timing of several models, so that a slowdown of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from coremlscope.results.measurement import Settings
 
 __all__ = ["ROUNDS", "time_interleaved"]
 
-#: Enough for an interval of the median over the rounds, few enough to be short.
+#: Number of rounds: enough for an interval of the median, few enough to be fast.
 ROUNDS = 16
 
 
@@ -44,11 +44,11 @@ def time_interleaved(
 
     Args:
         models: The models.
-        settings: Those of each model.
+        settings: The settings of each model.
         inputs: Values of inputs by name; absent ones are synthetic.
         threads: Threads that work on one operation; None for one per physical core.
         engine: The engine; None for the default one.
-        clock: Seconds since some moment.
+        clock: Returns seconds since an arbitrary time.
         progress: Called after each round.
 
     Returns:

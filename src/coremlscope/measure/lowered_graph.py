@@ -1,4 +1,4 @@
-"""The lowered graph for attribution: which node makes which value, for which operations."""
+"""The lowered graph for attribution: the producer of each value and the operations of each node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LoweredNode:
     Attributes:
         op_type: ONNX's name of its operator.
         inputs: The values that it reads, those read inside its nested graphs included.
-        outputs: The values that it makes.
+        outputs: The values that it produces.
         ops: Ids of the operations that it implements.
         inner: Ids of the operations that run inside its nested graphs.
         number: Equal for nodes that compute the same result from the same inputs.
@@ -40,7 +40,7 @@ class LoweredNode:
 
 
 class LoweredGraph:
-    """The nodes of a lowered program in order, and the node that makes each value.
+    """The nodes of a lowered program in order, and the producer of each value.
 
     Nodes are looked up by their own name and by the names of their results.
     """
@@ -97,7 +97,7 @@ class LoweredGraph:
         """Returns the nodes that the engine computed before run time; their values become constants.
 
         Args:
-            made: Values that engine nodes make at run time.
+            made: Values that engine nodes produce at run time.
         """
         found = set()
         for index, node in enumerate(self.nodes):

@@ -14,7 +14,7 @@ __all__ = ["LARGEST_FP16", "note_ranges"]
 
 #: The largest finite fp16 number (IEEE 754 binary16).
 LARGEST_FP16 = 65504.0
-#: Sums from here on become infinite in the accumulators of the Neural Engine of M4 and M6. Source:
+#: Sums of this size become infinite in the accumulators of the Neural Engine of M4 and M6. Source:
 #: 751K/Apple-Neural-Engine-Microarchitecture-Study-M6, notes/defects.md C2–C5 (fixed point, 15 bits before
 #: the point). For other operations it is half of the fp16 range.
 _LARGEST_SUM = 32768.0
@@ -34,7 +34,7 @@ _ACCUMULATING = frozenset(
 )
 #: Operations that apply a mask.
 _MASKING = frozenset({"add", "cast", "mul", "select", "sub"})
-#: Findings of one kind that are listed one by one; the others share one.
+#: Number of findings of one kind that are listed separately; the others are merged.
 _TOLD = 5
 
 _Rows = Mapping[str, OpRange]
@@ -46,7 +46,7 @@ def note_ranges(
     """Returns findings on the ranges of fp16 results, the most severe first.
 
     Args:
-        graphs: The function's body, or those of the stages of a pipeline.
+        graphs: The function's body, or the bodies of the stages of a pipeline.
         ranges: The ranges of their operations.
         unused: Operations whose results nothing reads: no device runs them.
     """
@@ -75,8 +75,8 @@ def _summary(rows: _Rows) -> Finding:
         return Finding(
             id="fp16-nothing-rounded",
             severity="warning",
-            text="No operation gives a result that is declared as fp16: nothing was rounded.",
-            hint="convert the model with compute_precision=ct.precision.FLOAT16 to see what fp16 does to it",
+            text="No operation has a result that is declared as fp16: nothing was rounded.",
+            hint="convert the model with compute_precision=ct.precision.FLOAT16 to see the effects of fp16",
         )
     count, largest = len(rows), max(row.largest or 0.0 for row in rows.values())
     results = "results of one operation were" if count == 1 else f"results of {count} operations were"
@@ -84,8 +84,8 @@ def _summary(rows: _Rows) -> Finding:
         id="fp16-rounded",
         severity="info",
         text=f"The fp16 {results} rounded to fp16; the largest magnitude was {largest:.3g}, "
-        f"{format_share(largest / LARGEST_FP16)} of what fp16 holds.",
-        hint="in a prediction of its own: times are those of float32 arithmetic",
+        f"{format_share(largest / LARGEST_FP16)} of the largest fp16 number.",
+        hint="this was a separate prediction: times are those of float32 arithmetic",
     )
 
 
@@ -102,7 +102,7 @@ def _tell(kind: _Kind, concerned: Sequence[tuple[Op, OpRange]]) -> list[Finding]
     rest = tuple(op.id for op, _ in concerned[_TOLD:])
     if rest:
         noun = "operation" if len(rest) == 1 else "operations"
-        text = f"The same holds for {len(rest)} more {noun}, {rest[0]} first of them."
+        text = f"The same applies to {len(rest)} more {noun}, {rest[0]} first."
         found.append(
             Finding(
                 id=kind.id,
@@ -118,38 +118,40 @@ def _tell(kind: _Kind, concerned: Sequence[tuple[Op, OpRange]]) -> list[Finding]
 def _overflow(op: Op, row: OpRange) -> tuple[str, str]:
     overflow = "overflows" if row.overflows == 1 else "overflow"
     text = (
-        f"{_name(op)} reaches {row.largest:.3g}, and fp16 ends at {LARGEST_FP16:.0f}: "
+        f"{_name(op)} reaches {row.largest:.3g}, and the largest fp16 number is {LARGEST_FP16:.0f}: "
         f"{_elements(row.overflows)} {overflow} to infinity. This will overflow on the Neural Engine."
     )
-    advice = "a mask needs no more than -1e4; " if op.type in _MASKING else ""
+    advice = "a value of -1e4 is enough for a mask; " if op.type in _MASKING else ""
     return text, f"{advice}{_scale(op)}"
 
 
 def _infinity(op: Op, row: OpRange) -> tuple[str, str]:
     text = (
-        f"{_name(op)} is the first to give infinity, in {_elements(row.infinities)}: "
-        "a quotient or logarithm of zero, an infinite constant, or a number beyond float32."
+        f"{_name(op)} is the first to produce infinity, in {_elements(row.infinities)}: "
+        "a division by zero, a logarithm of zero, an infinite constant, or a float32 overflow."
     )
     if op.type in _MASKING:
         return text, "mask with -1e4 instead of -infinity"
-    return text, "add an epsilon that fp16 can hold, at least 6e-8"
+    return text, "add an epsilon that fp16 can represent, at least 6e-8"
 
 
 def _nan(op: Op, row: OpRange) -> tuple[str, str]:
-    text = f"{_name(op)} is the first to give NaN, in {_elements(row.nans)}."
-    return text, "NaN comes of infinity less infinity, of 0/0 and of a softmax over nothing but -infinity"
+    text = f"{_name(op)} is the first to produce NaN, in {_elements(row.nans)}."
+    return text, "NaN results from infinity minus infinity, 0/0, or a softmax over -infinity only"
 
 
 def _large_sum(op: Op, row: OpRange) -> tuple[str, str]:
     text = (
-        f"{_name(op)} reaches {row.largest:.3g}: fp16 holds it, but sums of {_LARGEST_SUM:.0f} and more were "
-        "seen to become infinite in the Neural Engine's accumulators on M4 and M6."
+        f"{_name(op)} reaches {row.largest:.3g}: fp16 can represent it, but sums of {_LARGEST_SUM:.0f}"
+        " and more were observed to become infinite in the Neural Engine's accumulators on M4 and M6."
     )
     return text, f"published in 751K's microarchitecture study of M6; {_scale(op)}"
 
 
 def _large(op: Op, row: OpRange) -> tuple[str, str]:
-    text = f"{_name(op)} reaches {row.largest:.3g}, more than half of what fp16 holds ({LARGEST_FP16:.0f})."
+    text = (
+        f"{_name(op)} reaches {row.largest:.3g}, over half of the largest fp16 number ({LARGEST_FP16:.0f})."
+    )
     return text, "other inputs may overflow: try some with --input"
 
 
@@ -196,7 +198,7 @@ class _Flow:
 
         Args:
             ids: The operations; where each reads from another, in a loop, the first of them is an origin.
-            through: Whether an operation that is none of them hands on what it reads.
+            through: Whether another operation passes on its inputs.
         """
         found = {op_id for op_id in ids if not self._sources(op_id, ids, through) & ids}
         return found or {next(op_id for op_id in self._ops if op_id in ids)} if ids else set()
@@ -229,7 +231,7 @@ class _Kind:
         id: The finding's id.
         severity: Its severity.
         applies: Whether it applies to an operation.
-        tell: Makes the text and the hint.
+        tell: Returns the text and the hint.
         is_inherited: True where it applies only to the operations where it first appears.
     """
 
@@ -249,7 +251,7 @@ def _is_large(row: OpRange) -> bool:
     return (row.largest or 0.0) >= _LARGEST_SUM
 
 
-#: The most severe first; each operation is listed once.
+#: Kinds, the most severe first; each operation is listed once.
 _KINDS = (
     _Kind(id="fp16-overflow", severity="warning", applies=lambda _, row: row.overflows > 0, tell=_overflow),
     _Kind(

@@ -1,4 +1,4 @@
-"""A measurer that replays given times, for tests and for trying out reports."""
+"""A measurer that replays given times, for tests and for demonstrations of reports."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["ScriptedMeasurer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedMeasurer:
-    """Replays given times; no model is run.
+    """A measurer that replays given times without running a model.
 
     Attributes:
         label: The label of its measurements.
-        runtime: What pretends to run the model.
-        machine: Where.
+        runtime: The runtime to report.
+        machine: The machine to report.
         load_s: Seconds of each load.
-        predict_s: Seconds of each prediction, repeated as often as the settings ask for.
+        predict_s: Seconds of each prediction, repeated to the requested number of predictions.
         has_compute_units: Whether the setting of compute units is in effect, as with Core ML.
-        failures: By setting of compute units, what is raised instead of a measurement.
+        failures: Exceptions to raise instead of a measurement, by setting of compute units.
         measured_at: The time of its measurements.
     """
 
