@@ -35,6 +35,7 @@ __all__ = [
     "compare",
     "estimate",
     "export",
+    "import_files",
     "inspect",
     "matrix",
     "open",
@@ -377,7 +378,8 @@ def compare(
     plans and estimates for the devices and settings are compared with each other, and nothing is measured.
 
     Args:
-        *sources: Models, profiles, and paths of saved profiles (`.json`); the first is the base.
+        *sources: Models, profiles, and paths of saved profiles (`.json`) and of files that
+            `import_files` reads; the first is the base.
         function: The function of each model; None for the default one.
         shapes: Shapes of flexible inputs, instead of the defaults.
         inputs: Values of inputs by name; absent ones are synthetic.
@@ -683,6 +685,33 @@ def _plans_by_core_ml(
     return (*theirs, *ours), findings
 
 
+def import_files(
+    *files: str | os.PathLike[str],
+    model: Source | None = None,
+    device: str | None = None,
+    os: str | None = None,
+) -> Profile:
+    """Reads what Core ML, Xcode and other tools wrote about a model. Nothing is measured or planned here.
+
+    Args:
+        *files: Files of one model: `analytics.mil`, reports of Xcode (`.mlperf`), JSON of CoreMLProfiler and
+            around coremltools.
+        model: The model, whose operations those of the files are joined to.
+        device: The device or chip that the files are from, where they do not say.
+        os: Its system: `macOS 14.5`.
+
+    Returns:
+        A profile with the measurements and plans of all files.
+
+    Raises:
+        UsageError: A file cannot be read, is of no known format or damaged, or is not of the model.
+        ModelError: The model cannot be read, or a file is damaged.
+    """
+    from coremlscope.importers.profiles import import_files as import_paths
+
+    return import_paths(files, None if model is None else read(model), device=device, system=os)
+
+
 def _devices(devices: str | Sequence[str], os_version: str | None) -> list[Device]:
     from coremlscope.devices import find_device
 
@@ -716,13 +745,13 @@ def _name(source: Source | Profile) -> str:
 
 def _opened(source: Source | Profile) -> Iterable[tuple[str, Model | Profile]]:
     """The models or profiles of a source, by name: a file of profiles may hold several."""
-    from coremlscope.results.files import is_saved_profile, read_profiles
+    from coremlscope.importers.profiles import is_readable, read_any
     from coremlscope.results.profile import Profile
 
     if isinstance(source, Profile):
         return [(_name(source), source)]
-    if not isinstance(source, (bytes, Model)) and is_saved_profile(source):
-        profiles = read_profiles(source)
+    if not isinstance(source, (bytes, Model)) and is_readable(source):
+        profiles = read_any(source)
         several = len(profiles) > 1
         return [(p.model.path if several else str(source), p) for p in profiles]
     return [(_name(source), read(source))]

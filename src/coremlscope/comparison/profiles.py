@@ -354,9 +354,17 @@ class _Pair:
         )
 
     def _plans(self) -> Iterator[PlanChange]:
-        """Yields the changes of plans for the same device under the same setting."""
+        """Yields the changes of plans for the same device under the same setting.
+
+        A plan that was imported has the device and the setting of its file: where each profile holds a single
+        plan and one of them is by Core ML, the two are compared.
+        """
         before, after = self.profiles
         partners = {before.ops.id[i]: after.ops.id[j] for i, j in self.matches.items()}
+        imported = _only_views(before, after)
+        if imported is not None:
+            yield compare_views(*imported, partners)
+            return
         others = {label_of(view): view for view in plan_views(after, self.settings)}
         for view in plan_views(before, self.settings):
             other = others.get(label_of(view))
@@ -494,3 +502,12 @@ def _sum(groups: Sequence[Group]) -> Figure | None:
 
 def _size(change: Change) -> float:
     return abs((change.after or 0.0) - (change.before or 0.0))
+
+
+def _only_views(before: Profile, after: Profile) -> tuple[PlanView, PlanView] | None:
+    """The only plan of either profile, where one of the two is by Core ML; else None."""
+    views = [plan_views(profile) for profile in (before, after)]
+    if [len(found) for found in views] != [1, 1]:
+        return None
+    first, second = views[0][0], views[1][0]
+    return (first, second) if "Core ML" in (first.plan.planner, second.plan.planner) else None

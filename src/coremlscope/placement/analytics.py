@@ -2,9 +2,9 @@
 
 The file is MIL text with one operation per line, annotated with the answer of every backend. Apple does not
 document it; this reader follows published files of macOS 14.5 and 27 (M1, M4). There, costs are in
-milliseconds, decimal, in scientific notation, as integers or as hexadecimal floats; `BackendSupport` names the
-backends that accept an operation and says `unsupported` in place of the others; constants are arguments. The
-header of a function gives the cost of launching each backend and of switching between two.
+milliseconds, decimal, in scientific notation, as integers or as hexadecimal floats; `BackendSupport` names
+the backends that accept an operation and says `unsupported` in place of the others; constants are arguments.
+The header of a function gives the cost of launching each backend and of switching between two.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ _SUFFIX = "_4D454D5F4F5054"
 
 _ATTRIBUTES = re.compile(r"\[BackendSupport = ")
 _SUPPORT = re.compile(r"BackendSupport = list<string, \d+>\(\[(.*?)\]\)")
-_NAME = re.compile(r'[\[ ]name = string\("((?:[^"\\]|\\.)*)"\)')
+_NAME = re.compile(r' name = string\("((?:[^"\\]|\\.)*)"\)')
 _MIL_ID = re.compile(r"milId = uint64\((\d{1,18})\)")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+#: A string, which may lack its end.
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?$)')
 _VERSION = re.compile(r"\s*program\(([^)\n]{1,40})\)")
 _BUILD_INFO = re.compile(r"buildInfo = dict<string, string>\(\{(.*?)\}\)\]")
-_TRANSITION = re.compile(r"(?:Launch_(\w+?)|Src_(\w+?)_Dest_(\w+?))_ms = fp64\(([^)]*)\)")
+_TRANSITION = re.compile(r"(?:Launch_(\w{1,40}?)|Src_(\w{1,40}?)_Dest_(\w{1,40}?))_ms = fp64\(([^)]*)\)")
 _SELECTED = re.compile(r'SelectedBackend = string\("([^"]*)"\)')
 _RUNTIME = re.compile(r"EstimatedRuntime = dict<string, fp64>\(\{(.*?)\}\)")
 _MESSAGES = re.compile(r"ValidationMessage = dict<string, string>\(\{(.*?)\}\)(?=[,\]])")
@@ -139,7 +141,7 @@ def read_analytics(text: str) -> Analytics:
                 functions[function] = _function(line, opening)
                 blocks.enter_function(line)
                 continue
-            built = _BUILD_INFO.search(line) if not found else None
+            built = _first(_BUILD_INFO, "buildInfo = ", line) if not found else None
             if built:
                 build_info.update(_pairs_of_text(built.group(1)))
             op = _operation(function, line.strip(), blocks)
@@ -198,7 +200,7 @@ class _Blocks:
 
 def _braces(line: str) -> int:
     """How many more braces a line opens than it closes, outside of strings."""
-    bare = _QUOTED.sub("", line)
+    bare = _STRING.sub("", line)
     return bare.count("{") - bare.count("}")
 
 
@@ -222,9 +224,9 @@ def _operation(function: str, line: str, blocks: _Blocks) -> AnalysedOp | None:
     kind = re.match(r"\s*(?:ios\d+\.)?([A-Za-z_]\w*)", right)
     if kind is None:
         return None
-    selected = _SELECTED.search(attributes)
-    support = _SUPPORT.search(attributes)
-    name, mil_id = _NAME.search(attributes), _MIL_ID.search(attributes)
+    selected = _first(_SELECTED, "SelectedBackend = ", attributes)
+    support = _first(_SUPPORT, "BackendSupport = ", attributes)
+    name, mil_id = _first(_NAME, " name = ", attributes), _MIL_ID.search(attributes)
     results = list(_results(left))
     accepted = {_backend(quoted) for quoted in _QUOTED.findall(support.group(1))} if support else set()
     return AnalysedOp(
@@ -243,12 +245,18 @@ def _operation(function: str, line: str, blocks: _Blocks) -> AnalysedOp | None:
     )
 
 
+def _first(pattern: re.Pattern[str], start: str, text: str) -> re.Match[str] | None:
+    """A match at the first occurrence of its start only, so that a long line takes linear time."""
+    place = text.find(start)
+    return pattern.match(text, place) if place >= 0 else None
+
+
 def _backend(name: str) -> Backend | None:
     return next((backend for backend in BACKENDS if backend == name), None)
 
 
 def _numbers(attributes: str) -> dict[Backend, float]:
-    whole = _RUNTIME.search(attributes)
+    whole = _first(_RUNTIME, "EstimatedRuntime = ", attributes)
     if whole is None:
         return {}
     pairs = ((_backend(name), value) for name, value in _NUMBER_PAIR.findall(whole.group(1) + "}"))
@@ -271,7 +279,7 @@ def _number(text: str) -> float:
 
 
 def _texts(attributes: str) -> dict[Backend, str]:
-    whole = _MESSAGES.search(attributes)
+    whole = _first(_MESSAGES, "ValidationMessage = ", attributes)
     if whole is None:
         return {}
     pairs = ((_backend(name), value) for name, value in _pairs_of_text(whole.group(1)))
@@ -295,7 +303,7 @@ def _assignment(body: str) -> tuple[str, str]:
 
 
 def _results(left: str) -> Iterator[tuple[str, str]]:
-    """Type and name of each result: the name is the last word of a part between commas outside of brackets."""
+    """Type and name of each result; the name is the last word of a part between commas outside brackets."""
     start = 0
     cuts = [index for index, depth, character in _depths(left) if character == "," and depth == 0]
     for cut in (*cuts, len(left)):

@@ -142,8 +142,7 @@ class App:
             case "GET" | "HEAD", "state":
                 return self._state()
             case "GET" | "HEAD", "profiles", name if name.endswith(".json"):
-                path = self.store.path(name.removesuffix(".json"))
-                return Response(status=HTTPStatus.OK, content=path.read_bytes())
+                return Response(status=HTTPStatus.OK, content=self.store.content(name.removesuffix(".json")))
             case "GET" | "HEAD", "profiles", name:
                 profiles = self.store.read(name)
                 page = render_html(profiles[0] if len(profiles) == 1 else profiles)

@@ -1,4 +1,4 @@
-"""A folder of saved profiles."""
+"""A folder of saved profiles, and of files that are imported."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
+import msgspec
+
 from coremlscope.errors import CoremlscopeError, OutputError, UsageError
 from coremlscope.figures import Figure
-from coremlscope.results.files import read_profiles, write_atomically
+from coremlscope.importers.profiles import SUFFIXES, read_any
+from coremlscope.results.files import write_atomically
 from coremlscope.results.measurement import Phase
 from coremlscope.results.profile import Profile
+from coremlscope.results.schema import to_json
 
 __all__ = ["Entry", "ProfileStore", "safe_name"]
 
@@ -58,7 +62,7 @@ class Entry:
 
 
 class ProfileStore:
-    """The profiles of a folder, `*.json`; safe to use from several threads.
+    """The profiles of a folder, `*.json`, and what importers read there; safe to use from several threads.
 
     Args:
         folder: The folder; it is created where it does not exist.
@@ -83,17 +87,20 @@ class ProfileStore:
         changed are read."""
         with self._lock:
             found: dict[str, tuple[tuple[int, int], Entry]] = {}
-            for path in self.folder.glob("*.json"):
+            for path in self.folder.iterdir():
+                if path.suffix not in SUFFIXES or path.name.startswith("."):
+                    continue
+                id_ = path.name.removesuffix(".json")  # other suffixes stay: they tell the files apart
                 try:
                     state = path.stat()
                 except OSError:
                     continue  # it was deleted meanwhile
                 version = state.st_mtime_ns, state.st_size
-                known = self._seen.get(path.stem)
+                known = self._seen.get(id_)
                 if known is not None and known[0] == version:
-                    found[path.stem] = known
+                    found[id_] = known
                 else:
-                    found[path.stem] = version, _describe(path)
+                    found[id_] = version, _describe(path, id_)
             self._seen = found
         by_id = sorted((entry for _, entry in found.values()), key=lambda entry: entry.id)
         return sorted(by_id, key=lambda entry: entry.made_at, reverse=True)
@@ -104,7 +111,18 @@ class ProfileStore:
         Raises:
             UsageError: The id is unknown, or the file is damaged.
         """
-        return read_profiles(self.path(id_))
+        return read_any(self.path(id_))
+
+    def content(self, id_: str) -> bytes:
+        """An entry as JSON: the file itself, and of one that is imported its profile.
+
+        Raises:
+            UsageError: The id is unknown, or the file is damaged.
+        """
+        path = self.path(id_)
+        if path.suffix == ".json":
+            return path.read_bytes()
+        return msgspec.json.encode(to_json(read_any(path)[0]))
 
     def path(self, id_: str) -> Path:
         """The file of an entry.
@@ -114,7 +132,8 @@ class ProfileStore:
         """
         if not any(entry.id == id_ for entry in self.entries()):
             raise UsageError(f"unknown profile {id_[:_LONGEST_NAME]!r}", "go back to the list of profiles")
-        return self.folder / f"{id_}.json"
+        own = self.folder / id_
+        return own if own.suffix in SUFFIXES and own.exists() else self.folder / f"{id_}.json"
 
     def add(self, source: Path, model: str) -> str:
         """Copies a file of profiles into the folder; it is named after the model and the time it was made.
@@ -130,7 +149,7 @@ class ProfileStore:
             UsageError: The file does not hold profiles.
             OutputError: The folder cannot be written to.
         """
-        made = re.sub(r"[-:Z]", "", _made_at(read_profiles(source))).replace("T", "-")
+        made = re.sub(r"[-:Z]", "", _made_at(read_any(source))).replace("T", "-")
         stem = "-".join(filter(None, (safe_name(PurePath(model).stem), made)))
         try:
             content, target = source.read_bytes(), self._claim(stem)
@@ -165,16 +184,16 @@ def safe_name(name: str) -> str:
     return cleaned[-_LONGEST_NAME:] or "model"
 
 
-def _describe(path: Path) -> Entry:
+def _describe(path: Path, id_: str) -> Entry:
     try:
-        profiles = read_profiles(path)
+        profiles = read_any(path)
         if not profiles:
-            return Entry(id=path.stem, problem=f"{path} holds no profile")
+            return Entry(id=id_, problem=f"{path} holds no profile")
         first = next((profile for profile in profiles if profile.model.container), profiles[0])
         label, predict = _headline(first)
         phases = first.measurement.phases if first.measurements else {}
         return Entry(
-            id=path.stem,
+            id=id_,
             made_at=_made_at(profiles),
             profiles=len(profiles),
             model=PurePath(first.model.path).name,
@@ -186,9 +205,9 @@ def _describe(path: Path) -> Entry:
             operations=len(first.ops),
         )
     except CoremlscopeError as error:
-        return Entry(id=path.stem, problem=error.message)
+        return Entry(id=id_, problem=error.message)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        return Entry(id=path.stem, problem=f"the profile is damaged ({type(error).__name__})")
+        return Entry(id=id_, problem=f"the profile is damaged ({type(error).__name__})")
 
 
 def _made_at(profiles: Sequence[Profile]) -> str:
@@ -216,7 +235,8 @@ def _headline(profile: Profile) -> tuple[str, Figure | None]:
     plan = profile.plans[0]
     setting = plan.settings[0]
     cost_s = setting.total_ms / 1e3
-    return f"{plan.device}, {plan.os}, {setting.compute_units}", Figure(cost_s, cost_s, cost_s, "planned")
+    cost = Figure(cost_s, cost_s, cost_s, "planned") if setting.functions else None
+    return f"{plan.device}, {plan.os}, {setting.compute_units}", cost
 
 
 def _spread(phase: Phase) -> Figure:

@@ -204,12 +204,16 @@ def _show_units(screen: Screen, view: PlanView, name: str, ops: tuple[PlannedOp,
     screen.heading("Units", f"{plural(len(ops), 'operation')}, planned")
     counts, costs = unit_counts(ops), unit_costs_ms(ops, view.compute_units)
     total = sum(costs.values())
+    weights = {unit: sum(op.weight for op in ops if op.unit == unit) for unit in costs}
+    known = any(op.planned_ms is not None for op in ops)
     rows = []
     for unit in SETTINGS[view.compute_units]:
         supported = sum(op.supported.get(unit) == "yes" for op in ops)
         unknown = sum(op.supported.get(unit) == "unknown" for op in ops)
-        share = format_share(costs[unit] / total) if total else "–"
-        cells = [_unit_title(screen, unit), str(counts[unit]), share, format_duration(costs[unit] / 1e3)]
+        part = costs[unit] / total if total else None if known else weights[unit]
+        share = "–" if part is None else format_share(part)
+        cost_there = format_duration(costs[unit] / 1e3) if known else "–"
+        cells = [_unit_title(screen, unit), str(counts[unit]), share, cost_there]
         rows.append((*cells, str(supported), str(unknown) if unknown else ""))
     if counts[None]:
         rows.append(("unknown", str(counts[None]), "", "", "", ""))

@@ -1,0 +1,66 @@
+"""`coremlscope import`: a profile out of files that Core ML, Xcode and other tools wrote about a model."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from coremlscope.cli.command import Command, add_reports
+from coremlscope.cli.reports import write_reports
+
+__all__ = ["COMMAND"]
+
+_EPILOG = """\
+Files that are read: analytics.mil, which Core ML writes when it compiles a program; performance
+reports of Xcode (.mlperf, or report.json alone); the JSON that CoreMLProfiler exports; answers of
+coremltools' runner on devices, and dumps of its plans and benchmarks. Several files of one model
+become one profile. With --model the operations are those of the model, and the files' are joined
+to them; without it they are those of the file that lists the most.
+
+Nothing is measured or planned here: every figure is labelled with the file that says it. Saved
+profiles need no import; `compare` and `serve` read all of these files as they are.
+
+examples:
+  coremlscope import analytics.mil --model model.mlpackage -o profile.json
+  coremlscope import report.mlperf compute_plan.json --model model.mlpackage -o report.html
+  coremlscope import analytics.mil --device m1 --os "macOS 14.5"
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", metavar="FILE", type=Path, nargs="+", help="files of one model")
+    parser.add_argument(
+        "--model",
+        metavar="MODEL",
+        type=Path,
+        help="the model: .mlpackage folder, zip of one, or .mlmodel file",
+    )
+    parser.add_argument(
+        "--device", metavar="NAME", help="the device or chip that the files are from, where they do not say"
+    )
+    parser.add_argument("--os", metavar="VERSION", help="its system: 'macOS 14.5'")
+    add_reports(parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope import api
+    from coremlscope.render import render_console
+
+    profile = api.import_files(
+        *arguments.files, model=arguments.model, device=arguments.device, os=arguments.os
+    )
+
+    def tables(width: int, color: bool) -> str:
+        return render_console(profile, width=width, color=color)
+
+    write_reports(profile, arguments, tables)
+    return 0
+
+
+COMMAND = Command(
+    name="import",
+    doc="Read what Core ML, Xcode and other tools wrote about a model.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

@@ -1,0 +1,67 @@
+"""Phases of measurements that were made elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from coremlscope.findings import Finding
+from coremlscope.importers.listing import Origin
+from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
+
+__all__ = ["measurement_of", "median_only"]
+
+
+def measurement_of(
+    origin: Origin,
+    samples_s: Mapping[str, Sequence[float]],
+    compute_units: str = "",
+    findings: Sequence[Finding] = (),
+) -> Measurement | None:
+    """What a file says was measured; None where it has no sample.
+
+    Args:
+        origin: Where the file is from.
+        samples_s: Samples of `compile`, `load` and `predict`, in seconds.
+        compute_units: The setting; empty where the file does not say.
+        findings: Remarks.
+    """
+    phases = {name: Phase.of(samples) for name, samples in samples_s.items() if samples}
+    if not phases:
+        return None
+    remark = Finding(
+        id="imported",
+        severity="info",
+        text=f"these times are what {origin.file} says; nothing of them was measured here",
+    )
+    return Measurement(
+        label=origin.label,
+        runtime=Runtime("coreml", "Core ML"),
+        machine=Machine(processor=origin.device, os=origin.os),
+        settings=Settings(
+            compute_units=compute_units or "all",
+            iterations=len(samples_s.get("predict", ())),
+            compile_iterations=len(samples_s.get("compile", ())),
+            load_iterations=len(samples_s.get("load", ())),
+        ),
+        compute_units=compute_units,
+        compile=phases.get("compile"),
+        load=phases.get("load"),
+        predict=phases.get("predict"),
+        findings=(remark, *findings),
+    )
+
+
+def median_only(origin: Origin, phase: str, how: str = "") -> Finding:
+    """The remark that a file has the median of a phase and not its samples.
+
+    Args:
+        origin: Where the file is from.
+        phase: `compile`, `load` or `predict`.
+        how: Where the median is from, as a sentence; empty where the file has it.
+    """
+    return Finding(
+        id="median-only",
+        severity="warning",
+        text=f"{origin.file} has only the median of {phase}, which is shown as a single sample{how}",
+        hint="nothing is known of its spread: do not read differences into it",
+    )

@@ -1,0 +1,164 @@
+"""Files from elsewhere as profiles."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from coremlscope.assemble import assemble
+from coremlscope.describe.model import describe_model, list_operations
+from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.importers import analytics, coreml_profiler, coremltools_dumps, xcode_report
+from coremlscope.importers.join import join
+from coremlscope.importers.listing import Imported, Origin
+from coremlscope.importers.origin import find_origin, named_origin
+from coremlscope.importers.source import SourceFile
+from coremlscope.ir import Model, Pipeline, Program
+from coremlscope.results.files import read_profiles
+from coremlscope.results.model import FunctionSummary, ModelSummary
+from coremlscope.results.operations import OpTable
+from coremlscope.results.profile import Profile
+
+__all__ = ["IMPORTERS", "SUFFIXES", "Importer", "import_files", "is_readable", "read_any"]
+
+
+class _Matcher(Protocol):
+    def __call__(self, source: SourceFile) -> bool: ...
+
+
+class _Reader(Protocol):
+    def __call__(self, source: SourceFile, origin: Origin) -> Imported: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """A format that is imported.
+
+    Attributes:
+        name: What the files are called, for people.
+        matches: Tells its files by their name, first bytes or top-level keys.
+        read: Reads one. Raises UsageError or CorruptModelError for damaged files, and nothing else.
+    """
+
+    name: str
+    matches: _Matcher
+    read: _Reader
+
+
+#: Every format, in the order in which files are matched.
+IMPORTERS: tuple[Importer, ...] = (
+    Importer("analytics.mil of Core ML", analytics.matches, analytics.read),
+    Importer("performance report of Xcode (.mlperf)", xcode_report.matches, xcode_report.read),
+    Importer("JSON of CoreMLProfiler", coreml_profiler.matches, coreml_profiler.read),
+    Importer("JSON around coremltools", coremltools_dumps.matches, coremltools_dumps.read),
+)
+
+#: What names of files that `read_any` takes end with.
+SUFFIXES = (".json", ".mil", ".mlperf")
+_KNOWN = "; ".join(importer.name for importer in IMPORTERS)
+
+
+def import_files(
+    paths: Sequence[str | os.PathLike[str]],
+    model: Model | None = None,
+    *,
+    device: str | None = None,
+    system: str | None = None,
+) -> Profile:
+    """One profile out of files of one model.
+
+    Args:
+        paths: The files.
+        model: The model, whose operations theirs are joined to; without it they are joined to those of the
+        file
+            that lists the most.
+        device: The device or chip that the files are from, where they do not say.
+        system: Its system: `macOS 14.5`.
+
+    Raises:
+        UsageError: A file cannot be read or is damaged, or is not of the model.
+        CorruptModelError: A file is damaged.
+    """
+    found = [_import(Path(path), device, system) for path in paths]
+    if not found:
+        raise UsageError("no file is named", f"files that can be read: {_KNOWN}")
+    if model is not None:
+        summary = describe_model(model)
+        table = list_operations(model, functions=_shared_functions(model, found))
+        name = Path(summary.path).name or "the model"
+    else:
+        largest = max(found, key=lambda one: len(one.ops))
+        table = largest.ops
+        summary, name = _summary(largest, table, Path(paths[0])), largest.origin.file
+    joined = [one if one.ops is table else join(one, table, name) for one in found]
+    measured = [one for imported in joined for one in imported.measurements]
+    findings = [one for imported in joined for one in imported.findings]
+    profile = assemble(summary, table, measurements=measured, findings=findings)
+    return dataclasses.replace(profile, plans=tuple(plan for one in joined for plan in one.plans))
+
+
+def read_any(path: str | os.PathLike[str]) -> tuple[Profile, ...]:
+    """The profiles of a file: those that coremlscope saved, or what an imported file says.
+
+    Raises:
+        UsageError: The file cannot be read, is damaged, or is of no known format.
+        CorruptModelError: An imported file is damaged.
+    """
+    source = SourceFile(Path(path))
+    if "schema" in source.keys or _importer(source) is None:
+        return read_profiles(source.file)
+    return (import_files([path]),)
+
+
+def is_readable(path: str | os.PathLike[str]) -> bool:
+    """Whether `read_any` is for a path, by its name: saved profiles and imported files, not models."""
+    return Path(path).suffix.lower() in SUFFIXES
+
+
+def _importer(source: SourceFile) -> Importer | None:
+    return next((importer for importer in IMPORTERS if importer.matches(source)), None)
+
+
+def _import(path: Path, device: str | None, system: str | None) -> Imported:
+    source = SourceFile(path)
+    if str(source.keys and source.json.get("schema")).startswith("coremlscope."):
+        raise UsageError(
+            f"{path} was written by coremlscope", "`coremlscope compare` and `serve` read it as it is"
+        )
+    importer = _importer(source)
+    if importer is None:
+        raise UsageError(f"{path} is of no format that is imported", f"files that can be read: {_KNOWN}")
+    origin = named_origin(find_origin(path), device, system, by="the user")
+    try:
+        return importer.read(source, origin)
+    except CoremlscopeError as error:
+        if str(path) in error.message:
+            raise
+        raise type(error)(f"{path}: {error.message}", error.hint) from error
+
+
+def _shared_functions(model: Model, found: Sequence[Imported]) -> list[str]:
+    """The functions of the model that a file lists, the default one if there is none."""
+    if isinstance(model.content, Pipeline) or not isinstance(model.content, Program):
+        return []
+    listed = {name for one in found for name in one.ops.functions}
+    return [name for name in model.description.functions if name in listed]
+
+
+def _summary(imported: Imported, ops: OpTable, path: Path) -> ModelSummary:
+    """What is known of a model whose file is not there."""
+    functions = []
+    for name in ops.functions or ("main",):
+        types = Counter(kind for kind, of in zip(ops.type, ops.function, strict=True) if of == name)
+        functions.append(FunctionSummary(name=name, inputs=(), outputs=(), ops=dict(types.most_common())))
+    return ModelSummary(
+        path=imported.model or str(path),
+        functions=tuple(functions),
+        facts=(("imported from", imported.origin.file),),
+        absent="only files about the model were imported",
+    )

@@ -1,0 +1,187 @@
+"""A file from elsewhere, read within bounds, and typed access to the JSON in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coremlscope.errors import UsageError
+
+__all__ = ["MOST_OPS", "SourceFile", "count_ops", "items", "mapping", "number", "samples", "text"]
+
+#: Larger files are refused: an analytics.mil of 10,000 operations has about 10 MB.
+_MOST_BYTES = 256 << 20
+_HEAD_BYTES = 4096
+#: More operations than any model has.
+MOST_OPS = 500_000
+_MOST_SAMPLES = 10_000_000
+_HINT = "`coremlscope import --help` lists the files that can be read"
+
+
+class SourceFile:
+    """A file, read when it is needed.
+
+    Args:
+        path: The file; of an Xcode report (`.mlperf`) the folder.
+
+    Raises:
+        UsageError: It does not exist, cannot be read, or is too large.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = path / "report.json" if path.is_dir() else path
+        try:
+            with self.file.open("rb") as opened:
+                self.head = opened.read(_HEAD_BYTES)
+            size = self.file.stat().st_size
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror or error}", "check the path") from error
+        if size > _MOST_BYTES:
+            most = _MOST_BYTES >> 20
+            raise UsageError(f"{path} has {size >> 20} MB, and at most {most} MB are read", _HINT)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.name
+
+    @property
+    def looks_like_json(self) -> bool:
+        """Whether it begins as a JSON object or list."""
+        return self.path.suffix != ".mil" and self.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+
+    @cached_property
+    def content(self) -> bytes:
+        """All of it."""
+        try:
+            return self.file.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{self.path}: {error.strerror or error}", "check the path") from error
+
+    @cached_property
+    def json(self) -> Any:
+        """Its content as plain JSON values.
+
+        Raises:
+            UsageError: It is not valid JSON, or is nested too deeply.
+        """
+        try:
+            return msgspec.json.decode(self.content.removeprefix(b"\xef\xbb\xbf"))
+        except RecursionError as error:
+            raise UsageError(f"{self.path} is nested too deeply", _HINT) from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{self.path} is not valid JSON: {error}", "export the file again") from error
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of the JSON object that it holds; empty for anything else."""
+        if not self.looks_like_json:
+            return frozenset()
+        return frozenset(self.json) if isinstance(self.json, Mapping) else frozenset()
+
+
+def _damaged(what: str, value: object) -> UsageError:
+    shown = repr(value)
+    return UsageError(
+        f"{what} is not valid: {shown[:60]}{'…' if len(shown) > 60 else ''}", "export the file again"
+    )
+
+
+def mapping(data: Mapping[str, Any], key: str, *, where: str = "") -> Mapping[str, Any]:
+    """An object by its key; an empty one where it is absent or null.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    value = data.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise _damaged(f"{where}{key}", value)
+    return value
+
+
+def items(data: Mapping[str, Any], key: str, *, where: str = "") -> Sequence[Mapping[str, Any]]:
+    """A list of objects by its key; an empty one where it is absent or null.
+
+    Raises:
+        UsageError: It is something else, or too long.
+    """
+    value = data.get(key)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
+        raise _damaged(f"{where}{key}", value)
+    if len(value) > MOST_OPS:
+        raise UsageError(f"{where}{key} has {len(value)} entries, and at most {MOST_OPS} are read", _HINT)
+    return value
+
+
+def text(data: Mapping[str, Any], key: str, *, where: str = "") -> str:
+    """A string by its key; an empty one where it is absent or null.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    value = data.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise _damaged(f"{where}{key}", value)
+    return value
+
+
+def number(data: Mapping[str, Any], key: str, *, where: str = "") -> float | None:
+    """A finite number that is at least 0, by its key; None where it is absent or null.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    value = data.get(key)
+    return None if value is None else _finite(value, f"{where}{key}")
+
+
+def samples(data: Mapping[str, Any], key: str, *, where: str = "") -> tuple[float, ...]:
+    """A list of finite numbers that are at least 0, by its key; an empty one where it is absent or null.
+
+    Raises:
+        UsageError: It is something else, or too long.
+    """
+    value = data.get(key)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or len(value) > _MOST_SAMPLES:
+        raise _damaged(f"{where}{key}", value)
+    return tuple(_finite(item, f"{where}{key}") for item in value)
+
+
+def _finite(value: object, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _damaged(what, value)
+    try:
+        found = float(value)
+    except OverflowError:
+        found = math.inf
+    if not (math.isfinite(found) and found >= 0):
+        raise _damaged(what, value)
+    return found
+
+
+def count_ops(ops: Iterator[Any], where: str) -> list[Any]:
+    """All operations of a file.
+
+    Raises:
+        UsageError: There are more than any model has.
+    """
+    found: list[Any] = []
+    for op in ops:
+        if len(found) == MOST_OPS:
+            raise UsageError(f"{where} lists more than {MOST_OPS} operations", _HINT)
+        found.append(op)
+    return found
