@@ -13,7 +13,7 @@ from coremltools.models.compute_device import (
     MLGPUComputeDevice,
     MLNeuralEngineComputeDevice,
 )
-from coremltools.models.compute_plan import MLComputePlan
+from coremltools.models.compute_plan import MLComputePlan, MLModelStructure
 from coremltools.models.utils import compile_model
 
 from coremlscope.dropin import install, uninstall
@@ -46,6 +46,8 @@ def test_only_compiled_models_have_plans(package: Path) -> None:
     """On a Mac the process would end there."""
     with pytest.raises(RuntimeError, match="not a compiled model"):
         MLComputePlan.load_from_path(str(package))
+    with pytest.raises(RuntimeError, match="not a compiled model"):
+        MLModelStructure.load_from_path(str(package))
 
 
 def operations(plan: MLComputePlan) -> list[Any]:

@@ -22,7 +22,7 @@ from coremlscope.forecast.planner import place_functions
 from coremlscope.formats import container
 from coremlscope.placement.place import PlacedFunction, PlacedOp
 
-__all__ = ["ComputePlanProxy", "PlannedModel", "choose_device", "chosen_device", "load_plan"]
+__all__ = ["ComputePlanProxy", "PlannedModel", "choose_device", "chosen_device", "load_plan", "read_compiled"]
 
 _DEVICE_VARIABLE, _OS_VARIABLE = "COREMLSCOPE_DEVICE", "COREMLSCOPE_OS"
 #: A Mac as `install` declares it to coremltools.
@@ -161,11 +161,19 @@ def load_plan(path: str, compute_units: str) -> Any:
     from coremltools.models.compute_plan import MLComputePlan
 
     setting = next(known for known in SETTINGS if known == compute_units.lower())
+    return MLComputePlan(PlannedModel(read_compiled(path), chosen_device(), setting))
+
+
+def read_compiled(path: str) -> ir.Model:
+    """Reads a compiled model; others are refused, where Core ML itself ends the process.
+
+    Raises:
+        CoremlscopeError: The model is not compiled, or cannot be read.
+    """
     file = Path(path).expanduser()
     if file.exists() and container.sniff(file) != "mlmodelc":
         raise UsageError(
-            f"{path} is not a compiled model, and a compute plan is loaded from one",
+            f"{path} is not a compiled model, as plans and structures of models need",
             "compile it with coremltools.models.utils.compile_model(path)",
         )
-    model = container.read(file)
-    return MLComputePlan(PlannedModel(model, chosen_device(), setting))
+    return container.read(file)

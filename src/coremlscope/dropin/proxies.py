@@ -15,7 +15,7 @@ from typing import Any
 from coremlscope.dropin import compiled
 from coremlscope.dropin.compute_devices import compute_devices
 from coremlscope.dropin.errors import as_runtime_error, prediction_errors
-from coremlscope.dropin.plan import ComputePlanProxy, chosen_device, load_plan
+from coremlscope.dropin.plan import ComputePlanProxy, chosen_device, load_plan, read_compiled
 from coremlscope.dropin.states import StateProxy
 from coremlscope.dropin.structure import model_structure
 from coremlscope.execution.pipeline import open_predictor
@@ -166,7 +166,7 @@ class ModelProxy:
     def get_model_structure(path: str) -> Any:
         """The structure of a compiled model as coremltools' `MLModelStructure`."""
         with as_runtime_error():
-            return model_structure(container.read(path))
+            return model_structure(read_compiled(path))
 
     @staticmethod
     def get_compute_plan(path: str, compute_units: str) -> Any:
