@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import coremltools as ct
 import pytest
+from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
 from coremlscope.devices import CPU, ComputeUnits, find_device
@@ -221,3 +224,22 @@ def test_a_plan_without_places_says_so(package: Path, monkeypatch: pytest.Monkey
     profile = api.plan_by_core_ml(package)
     assert [finding.id for finding in profile.findings] == ["core-ml-plan-empty"]
     assert "no place for any of 5 operations" in profile.plans[0].notes[1]
+
+
+def test_every_stage_of_a_pipeline_has_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @mb.program(input_specs=[mb.TensorSpec(shape=(2, 5))], opset_version=ct.target.iOS16)
+    def negated(y: Any) -> Any:
+        return mb.mul(x=y, y=-1.0, name="z")
+
+    second = ct.convert(negated, minimum_deployment_target=ct.target.iOS16)
+    path = tmp_path / "pipeline.mlpackage"
+    ct.utils.make_pipeline(converted_models.mlp(), second).save(str(path))
+    archive = Path(shutil.make_archive(str(tmp_path / "zipped"), "zip", tmp_path, path.name))
+    monkeypatch.setattr(
+        "coremlscope.measure.coreml.plan.ask_core_ml", partial(ask_core_ml, command=PLAN_CHILD)
+    )
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
+    for source in (path, archive):
+        profile = api.plan_by_core_ml(source, compute_units="cpu_only")
+        units = {(op.function, op.unit) for op in view_of(profile).ops if not op.inserted}
+        assert units == {("model0/main", CPU), ("model1/main", CPU)}

@@ -95,12 +95,13 @@ def explain(code: int, said: str) -> tuple[str, str]:
         said: The end of what the process wrote to its standard error.
     """
     lines = [" ".join(line.split()) for line in said.strip().splitlines() if line.strip()]
+    end = _ending(code)
     for failure in FAILURES:
         matching = [line for line in lines if re.search(failure.pattern, line)]
         if matching:
-            return failure.text or _short(matching[-1]), failure.hint
+            text = failure.text or _short(matching[-1])
+            return (f"{end}: {text}" if end else text), failure.hint
     last = _short(lines[-1]) if lines else ""
-    end = _ending(code)
     if not end:
         return last or f"exit code {code}", ""
     return (f"{end}; its last words: {last}" if last else end), ""

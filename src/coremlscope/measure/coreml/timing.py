@@ -127,6 +127,7 @@ class _Told:
     seconds: dict[str, list[float]] = field(default_factory=dict)
     native_ns: dict[str, list[int]] = field(default_factory=dict)
     peak_memory_bytes: int | None = None
+    coremltools: str = ""
 
     def is_complete(self, settings: Settings) -> bool:
         """True if everything that was asked for was timed."""
@@ -156,6 +157,7 @@ def _listen(messages: Iterable[Mapping[str, Any]], settings: Settings, progress:
             done[phase] = done.get(phase, 0) + 1
             progress(phase, done[phase], totals.get(phase, done[phase]))
         told.peak_memory_bytes = message.get("peak_memory_bytes", told.peak_memory_bytes)
+        told.coremltools = message.get("coremltools", told.coremltools)
     return told
 
 
@@ -175,8 +177,8 @@ def _clock_findings(told: _Told) -> list[Finding]:
     if not known:
         return []
     text = (
-        "The phases are wall times around coremltools' calls, which convert inputs and outputs besides;"
-        f" coremltools' clock around Core ML's own call gives {' and '.join(known)}."
+        f"The phases are wall times around calls of coremltools {told.coremltools}, which convert inputs and"
+        f" outputs besides; its own clock around Core ML's call gives {' and '.join(known)}."
     )
     return [Finding(id="core-ml-clock", severity="info", text=text)]
 

@@ -6,6 +6,7 @@ values of the inputs are beside it.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import shutil
@@ -68,6 +69,7 @@ class _Run:
         import coremltools
         from coremltools.libcoremlpython import _MLModelProxy  # noqa: F401 - absent: Core ML is out of reach
 
+        tell(coremltools=coremltools.__version__)
         self._request, self._folder = request, folder
         self._unit = getattr(coremltools.ComputeUnit, request.compute_units.upper())
         self._compiled = Path(request.model)
@@ -125,7 +127,9 @@ class _Run:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _release(self) -> None:
+        """Releases the model that was loaded before, so that two never take memory at a time."""
         self._model = None
+        gc.collect()
 
     def _load(self) -> None:
         from coremltools.models import CompiledMLModel
