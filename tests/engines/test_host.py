@@ -16,9 +16,11 @@ from coremlscope.engines import host
 def fresh() -> Iterator[None]:
     host.physical_cores.cache_clear()
     host.processor_name.cache_clear()
+    host.macos_version.cache_clear()
     yield
     host.physical_cores.cache_clear()
     host.processor_name.cache_clear()
+    host.macos_version.cache_clear()
 
 
 def _linux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, logical: int) -> None:
@@ -87,3 +89,24 @@ def test_power_modes_of_a_mac(monkeypatch: pytest.MonkeyPatch, name: str, value:
 def test_power_mode_is_empty_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     assert host.power_mode() == ""
+
+
+@pytest.mark.parametrize(
+    ("told", "python", "version"),
+    [("26.1\n", "16.0", "26.1"), ("", "16.0", "26.0"), ("", "15.1", "15.1"), (None, "14.4", "14.4")],
+)
+def test_the_version_of_macos(
+    told: str | None, python: str, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python built with an older SDK calls macOS 26 16.0."""
+
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        if told is None:
+            raise OSError
+        assert command[0].endswith("sw_vers")
+        return subprocess.CompletedProcess(command, 0, told, "")
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr("platform.mac_ver", lambda: (python, ("", "", ""), ""))
+    assert host.macos_version() == version
