@@ -76,8 +76,9 @@ _LOADING = (
         id="error-14-alone",
         texts=("error code: -14", "error code:-14"),
         pattern=r"^\W*(?:error:?\s+)?error code: ?-14\b\W*$",
-        cause="If Core ML printed it, it could not build an execution plan. It was reported with programs that"
-        " write to states, with flexible shapes, and with models of more than about 1 GB on the Neural Engine.",
+        cause="If Core ML printed it, it could not build an execution plan. It was reported with programs"
+        " that write to states, with flexible shapes, and with models of more than about 1 GB on the Neural"
+        " Engine.",
         fix=f"look for the lines before it, which name Core ML and often the operation; {_UNITS}; {_PLAN}",
         source=f"{_CT} #2325, finnvoor/CoreMLPipelines PR 4, {ANE_BOOK}",
         confidence="anecdotal",
