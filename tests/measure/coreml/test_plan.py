@@ -197,7 +197,9 @@ def test_layers_of_a_neural_network_have_places(tmp_path: Path, monkeypatch: pyt
     assert {unit for layer, unit in units if layer} == {CPU}
 
 
-@pytest.mark.parametrize("brand", ["Intel(R) Core(TM) i9-9980HK CPU @ 2.40GHz", "Apple M99"])
+@pytest.mark.parametrize(
+    "brand", ["Intel(R) Core(TM) i9-9980HK CPU @ 2.40GHz", "Apple M99", "Apple M1 (Virtual)"]
+)
 def test_macs_that_rules_do_not_know(package: Path, monkeypatch: pytest.MonkeyPatch, brand: str) -> None:
     monkeypatch.setattr("coremlscope.measure.coreml.plan.processor_name", lambda: brand)
     monkeypatch.setattr("coremlscope.measure.coreml.plan.macos_version", lambda: "26.1")
@@ -211,8 +213,8 @@ def test_macs_that_rules_do_not_know(package: Path, monkeypatch: pytest.MonkeyPa
     assert profile.plans[0].os == "macOS 26.1"
 
 
-def test_a_virtual_mac_has_the_chip_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coremlscope.measure.coreml.plan.processor_name", lambda: "Apple M1 (Virtual)")
+def test_this_mac_is_known_by_its_brand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.processor_name", lambda: "Apple M1")
     monkeypatch.setattr("coremlscope.measure.coreml.plan.macos_version", lambda: "26.0")
     assert (this_mac().chip.id, str(this_mac().os)) == ("m1", "macOS 26")
 

@@ -93,12 +93,13 @@ def ask_core_ml(
 
 
 def this_mac() -> Device:
-    """The Mac that this runs on; a virtual one counts as one with the host's chip.
+    """The Mac that this runs on.
 
     Raises:
-        UsageError: It has no Apple silicon, or a chip or system that is not known.
+        UsageError: It has no Apple silicon, or a chip or system that is not known; or it is a virtual
+            machine, which has no Neural Engine.
     """
-    return find_device(processor_name().replace("(Virtual)", ""), f"macOS {macos_version()}")
+    return find_device(processor_name(), f"macOS {macos_version()}")
 
 
 def empty_plan(ops: OpTable) -> Plan:
