@@ -26,7 +26,9 @@ _MOST_OPS, _MOST_UNEXPLAINED = 20, 5
 
 #: A line of Core ML or of what it calls, and the words that make it worth a look.
 _CORE_ML = re.compile(r"E5RT|\bANE|coreml|CoreML|Core ML|MPSGraph|Espresso|espresso|mlmodelc|aned\b")
-_TROUBLE = re.compile(r"(?i)\berror\b|\bfail|\babort|\bexception\b|\bcrash|\bfault\b|unsupported")
+_TROUBLE = ("error", "fail", "abort", "exception", "crash", "unsupported")
+#: Every text with the index of its row. Lines are searched for texts first: most contain none.
+_TEXTS = tuple((text, index) for index, failure in enumerate(FAILURES) for text in failure.texts)
 #: The process in a line of `log stream --style compact` or of NSLog: `python[1656:43980]`.
 _PROCESS = re.compile(r"(?:^|\s)([\w.()-]{1,60})\[(\d{1,8})(?::[0-9a-fx]{1,16})?\]")
 #: An operation with its operation set: `ios17.conv`.
@@ -125,14 +127,13 @@ def explain_line(text: str) -> list[Failure]:
 
 
 def _hits(text: str) -> list[_Hit]:
-    hits = [hit for failure in FAILURES if (hit := _match(failure, text)) is not None]
+    rows = sorted({index for part, index in _TEXTS if part in text})
+    hits = [hit for index in rows if (hit := _match(FAILURES[index], text)) is not None]
     special = [hit for hit in hits if not hit.failure.is_general]
     return special or hits[:1]
 
 
 def _match(failure: Failure, text: str) -> _Hit | None:
-    if not any(part in text for part in failure.texts):
-        return None
     groups: dict[str, str | None] = {}
     if failure.pattern:
         match = _compiled(failure.pattern).search(text)
@@ -170,23 +171,20 @@ class _Scan:
 
     def add(self, number: int, line: str) -> None:
         """Adds a line."""
-        text, process = _message(line)
+        event = _event(line)
+        text = line if event is None else event[0]
         hits = _hits(text)
         for hit in hits:
-            found = self._found.setdefault(
-                hit.failure.id,
-                Found(
-                    failure=hit.failure,
-                    first_line=number,
-                    text=_shown(text),
-                    process=escape_controls(process),
-                ),
-            )
+            found = self._found.get(hit.failure.id)
+            if found is None:
+                process = escape_controls(_process(line) if event is None else event[1])
+                found = Found(failure=hit.failure, first_line=number, text=_shown(text), process=process)
+                self._found[hit.failure.id] = found
             found.lines += 1
             named = escape_controls(hit.op or hit.name)
             if named and len(found.ops) < _MOST_OPS:
                 found.ops[named] = None
-        if not hits and _CORE_ML.search(line) and _TROUBLE.search(text):
+        if not hits and _is_trouble(text) and _CORE_ML.search(line):
             self._unexplained += 1
             if len(self._samples) < _MOST_UNEXPLAINED:
                 self._samples.append((number, _shown(text)))
@@ -203,21 +201,28 @@ class _Scan:
         )
 
 
-def _message(line: str) -> tuple[str, str]:
-    """The message of a line of a log, and the process that wrote it.
+def _event(line: str) -> tuple[str, str] | None:
+    """Message and process of a line of `log stream --style ndjson`; None for lines in other styles."""
+    if not line.startswith("{") or '"eventMessage"' not in line:
+        return None
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    message, process = event.get("eventMessage"), event.get("processImagePath")
+    if not isinstance(message, str):
+        return None
+    return message, process.rpartition("/")[2] if isinstance(process, str) else ""
 
-    Lines of `log stream --style ndjson` are JSON objects; in other styles the process precedes the message.
-    """
-    if line.startswith("{") and '"eventMessage"' in line:
-        try:
-            event = json.loads(line)
-        except (ValueError, RecursionError):
-            return line, ""
-        message, process = event.get("eventMessage"), event.get("processImagePath")
-        if isinstance(message, str):
-            return message, process.rpartition("/")[2] if isinstance(process, str) else ""
+
+def _process(line: str) -> str:
     match = _PROCESS.search(line[:_KEPT])
-    return line, match[1].strip() if match else ""
+    return match[1] if match else ""
+
+
+def _is_trouble(text: str) -> bool:
+    lowered = text.lower()
+    return any(word in lowered for word in _TROUBLE)
 
 
 def _shown(text: str) -> str:
