@@ -37,6 +37,22 @@ def test_missing_weights_hide_nothing_else(tmp_path: Path) -> None:
     assert "git lfs pull" in problem.fix
 
 
+@pytest.mark.parametrize(
+    ("content", "id_"),
+    [(b"version https://git-lfs.github.com/spec/v1\n", "missing-weights"), (None, "damaged-weights")],
+    ids=["pointer", "half"],
+)
+def test_weights_that_are_not_complete(content: bytes | None, id_: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.mlpackage"
+    write_mlpackage(perceptron(), path)
+    file = next(path.rglob("weight.bin"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    problem = examine_model(path).problems[0]
+    assert (problem.id, problem.effect) == (id_, "nothing works")
+    assert "weight.bin" in problem.text
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.mlmodel").write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
     (tmp_path / "empty").mkdir()

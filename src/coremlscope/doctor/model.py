@@ -11,13 +11,20 @@ from typing import Literal
 from coremlscope.describe.platforms import describe_platforms, first_release
 from coremlscope.describe.stages import why_absent
 from coremlscope.devices.release import OSRelease, parse_release
-from coremlscope.errors import CoremlscopeError, MissingWeightsError, UnsupportedOpError, UsageError
+from coremlscope.errors import (
+    CoremlscopeError,
+    MissingWeightsError,
+    ModelError,
+    UnsupportedOpError,
+    UsageError,
+)
 from coremlscope.execution.binding import program_of
 from coremlscope.execution.custom_layers import CustomLayer, custom_layers, replace_custom_layers
 from coremlscope.execution.lowering import lower_function
 from coremlscope.execution.wiring import shaped_stages, wire
 from coremlscope.formats import container
-from coremlscope.ir import Model
+from coremlscope.formats.weights import BlobData
+from coremlscope.ir import Constant, Model, Program
 from coremlscope.units import shown
 
 __all__ = ["Effect", "ModelReport", "Problem", "examine_model", "find_problems", "parse_systems"]
@@ -109,9 +116,9 @@ def find_problems(model: Model, systems: Sequence[OSRelease] = ()) -> list[Probl
         model: The model. Weights may be absent.
         systems: Systems that it has to load on.
     """
-    problems = [*_check_version(model, systems), *_check_weights(model)]
+    problems = [*_check_version(model, systems)]
     try:
-        problems += [*_check_stages(model), *_check_operations(model)]
+        problems += [*_check_weights(model), *_check_stages(model), *_check_operations(model)]
     except CoremlscopeError as error:
         problems.append(Problem(id="damaged", effect="nothing works", text=error.message, fix=error.hint))
     return problems
@@ -149,6 +156,29 @@ def _check_weights(model: Model) -> Iterator[Problem]:
             fix="copy the whole package; with Git LFS run `git lfs pull`;"
             " `coremlscope profile --random-weights` times the structure",
         )
+    try:
+        for stage in wire(model).stages:
+            _check_blobs(program_of(stage.model))
+    except ModelError as error:
+        yield Problem(id="damaged-weights", effect="nothing works", text=error.message, fix=error.hint)
+
+
+def _check_blobs(program: Program | None) -> None:
+    """Checks that weight files hold every constant that the program refers to; nothing else is read.
+
+    Raises:
+        ModelError: A file is too short, damaged, or belongs to another model.
+    """
+    for function in program.functions.values() if program else ():
+        for op in function.graph.walk():
+            given = (argument for arguments in op.inputs.values() for argument in arguments)
+            for constant in (*op.attributes.values(), *given):
+                if (
+                    isinstance(constant, Constant)
+                    and isinstance(constant.data, BlobData)
+                    and constant.is_available
+                ):
+                    constant.data.location()
 
 
 def _check_stages(model: Model) -> Iterator[Problem]:
@@ -161,6 +191,7 @@ def _check_stages(model: Model) -> Iterator[Problem]:
                 if stage.name
                 else f"A {stage.model.kind}"
             )
+            elsewhere = "; `coremlscope profile` times the other stages" if stage.name else ""
             in_app = stage.model.kind in ("customModel", "linkedModel")
             yield Problem(
                 id="outside-the-file",
@@ -168,7 +199,7 @@ def _check_stages(model: Model) -> Iterator[Problem]:
                 text=f"{name} cannot be run here: {absent}.",
                 fix="add its class or model to every app that loads this model"
                 if in_app
-                else "run it on a Mac or device; `coremlscope profile` times the other stages of a pipeline",
+                else f"run it on a Mac or a device{elsewhere}",
             )
 
 
