@@ -192,7 +192,7 @@ def _check_packages(host: Host) -> Iterator[Check]:
         if problem:
             text = f"{version or 'not installed'}: {problem}"
             yield Check(name=name, status="broken", text=text, fix=_INSTALL_AGAIN)
-        elif _numbers(version) < _numbers(least.get(name, "")):
+        elif version and _numbers(version) < _numbers(least.get(name, "")):
             text, fix = f"{version} is older than {least[name]}", f'pip install "{name}>={least[name]}"'
             yield Check(name=name, status="warning", text=text, fix=fix)
         else:
