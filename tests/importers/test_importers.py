@@ -16,7 +16,8 @@ from coremlscope.errors import CoremlscopeError, CorruptModelError, ModelError, 
 from coremlscope.importers.profiles import IMPORTERS, import_files, read_any
 from coremlscope.importers.source import SourceFile
 from coremlscope.ir import Model
-from coremlscope.render import RENDERERS
+from coremlscope.render import RENDERERS, render_console
+from coremlscope.render.columns import figure_columns
 from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
@@ -84,6 +85,8 @@ def test_files_of_one_model_become_one_profile(tmp_path: Path, model: Model) -> 
     paths = [foreign_files.write(tmp_path, name) for name in foreign_files.FILES]
     profile = import_files(paths, model)
     assert (len(profile.plans), len(profile.measurements)) == (7, 6)
+    devices = [(plan.device, plan.os) for plan in profile.plans]
+    assert "unknown device (dump.json)" in dict(devices)
     alone = import_files(paths)
     assert (len(alone.plans), len(alone.measurements), len(alone.ops)) == (7, 6, 2)
 
@@ -169,12 +172,25 @@ def test_a_report_of_xcode(tmp_path: Path) -> None:
     assert "SECRET" not in json.dumps(profile.to_json())
 
 
+def test_shares_without_costs_are_no_planned_cost(tmp_path: Path) -> None:
+    profile = import_files([foreign_files.write(tmp_path, "remote_plan.json")])
+    assert {op.planned_ms for op in view(profile).ops} == {None}
+    assert [row for row in figure_columns([profile])["origin"] if row == "planned"] == []
+    text = " ".join(render_console(profile).split())
+    assert "Neural Engine 1 75.0 % – 1" in text
+
+
 @pytest.mark.parametrize("name", ["compute_plan.json", "dump.json"])
 def test_a_median_alone_is_one_sample_and_said_to_be(name: str, tmp_path: Path) -> None:
     measured = import_files([foreign_files.write(tmp_path, name)]).measurement
     assert measured.predict is not None
     assert measured.predict.samples_s == pytest.approx((0.002,))
     assert "median-only" in [finding.id for finding in measured.findings]
+
+
+def test_unknown_compute_units_are_not_recorded(tmp_path: Path) -> None:
+    profile = import_files([foreign_files.write(tmp_path, "compute_plan.json")])
+    assert "compute units not recorded" in " ".join(render_console(profile).split())
 
 
 def test_durations_of_the_runner(tmp_path: Path) -> None:

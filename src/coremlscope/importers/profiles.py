@@ -22,6 +22,7 @@ from coremlscope.ir import Model, Pipeline, Program
 from coremlscope.results.files import read_profiles
 from coremlscope.results.model import FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile
 
 __all__ = ["IMPORTERS", "SUFFIXES", "Importer", "import_files", "is_readable", "read_any"]
@@ -99,7 +100,18 @@ def import_files(
     measured = [one for imported in joined for one in imported.measurements]
     findings = [one for imported in joined for one in imported.findings]
     profile = assemble(summary, table, measurements=measured, findings=findings)
-    return dataclasses.replace(profile, plans=tuple(plan for one in joined for plan in one.plans))
+    return dataclasses.replace(profile, plans=_told_apart([plan for one in joined for plan in one.plans]))
+
+
+def _told_apart(plans: Sequence[Plan]) -> tuple[Plan, ...]:
+    """The plans; those of one device and system, which reports would not tell apart, with their files."""
+    counts = Counter((plan.device, plan.os) for plan in plans)
+    return tuple(
+        dataclasses.replace(plan, device=f"{plan.device} ({plan.cost_model})")
+        if counts[plan.device, plan.os] > 1
+        else plan
+        for plan in plans
+    )
 
 
 def read_any(path: str | os.PathLike[str]) -> tuple[Profile, ...]:

@@ -207,8 +207,14 @@ def _planned(profile: Profile, plan: Plan) -> Iterator[Grid]:
 def _units(prefix: str, view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> Grid:
     counts, costs = unit_counts(ops), unit_costs_ms(ops, view.compute_units)
     whole = sum(costs.values()) or 1.0
+    known = any(op.planned_ms is not None for op in ops)
     rows: list[Row] = [
-        (UNIT_NAMES[unit], str(counts[unit]), format_duration(costs[unit] / 1e3), costs[unit] / whole)
+        (
+            UNIT_NAMES[unit],
+            str(counts[unit]),
+            format_duration(costs[unit] / 1e3) if known else "–",
+            costs[unit] / whole,
+        )
         for unit in SETTINGS[view.compute_units]
     ]
     if counts[None]:
@@ -295,7 +301,8 @@ def _on_devices(profile: Profile) -> Iterator[Row]:
     for plan in profile.plans:
         for setting in plan.settings:
             key = plan.device, plan.os, setting.compute_units
-            found.setdefault(key, ["–", "–"])[1] = format_duration(setting.total_ms / 1e3)
+            planned = format_duration(setting.total_ms / 1e3) if setting.functions else "–"
+            found.setdefault(key, ["–", "–"])[1] = planned
     for e in profile.estimates:
         key = e.device, e.os, e.compute_units
         found.setdefault(key, ["–", "–"])[0] = format_duration(e.latency.value)

@@ -234,6 +234,8 @@ def describe_units(measurement: Measurement) -> str:
     """The setting of compute units, and whether it had an effect."""
     if measurement.compute_units:
         return measurement.compute_units
+    if measurement.runtime.id == "coreml":
+        return "not recorded"
     return f"{measurement.settings.compute_units}, recorded only: the processor does all the work"
 
 
