@@ -1,4 +1,4 @@
-"""The public interface: short compositions of the rooms below."""
+"""The public functions: short compositions of the packages below."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ __all__ = [
     "read",
 ]
 
-#: Where a model comes from: a path, the bytes of a specification, or a model that was read before.
+#: The source of a model: a path, the bytes of a specification, or a model that was already read.
 Source = str | os.PathLike[str] | bytes | Model
 
 
 def read(source: Source) -> Model:
-    """Reads a model; one that was read before is returned as it is.
+    """Reads a model; returns a model that was already read unchanged.
 
     Raises:
-        NotAModelError: The path does not exist or does not hold a Core ML model.
+        NotAModelError: The path does not exist or does not contain a Core ML model.
         CorruptModelError: The model is damaged.
     """
     if isinstance(source, Model):
@@ -110,15 +110,15 @@ def profile(
     measurer: Measurer | None = None,
     progress: Progress | None = None,
 ) -> Profile:
-    """Compiles, loads and runs a model repeatedly, and says where the time goes.
+    """Compiles, loads and runs a model repeatedly, and reports the time of each operation.
 
     Args:
         source: The model.
         function: The function; None for the default one.
         shapes: Shapes of flexible inputs, instead of the defaults.
         inputs: Values of inputs by name; absent ones are synthetic.
-        compute_units: What an app would allow. Core ML is measured under each setting; with another engine
-            the first one is recorded, and used for plans and estimates.
+        compute_units: The setting of compute units. Core ML is measured under each setting; with another
+            engine the first one is recorded, and used for plans and estimates.
         devices: Chips or devices to plan and estimate for, under every setting: `m1`, `iphone-15-pro`.
         os: The version of their systems; the newest known one of each by default.
         iterations: Timed predictions.
@@ -133,7 +133,7 @@ def profile(
             `onnxruntime`. None for `coreml` on a Mac, unless the model is not in a file or an argument is
             given that only the embedded engine has (`threads`, `random_weights`, `precision`); else for
             `onnxruntime`.
-        measurer: What measures, instead of an engine.
+        measurer: The measurer to use instead of an engine.
         progress: Called with the phase, the repetitions done, and how many there will be.
 
     Returns:
@@ -255,7 +255,7 @@ def _plans_of_this_mac(
 def _forecast_or_say_why(
     subject: Subject, settings: Settings, devices: Sequence[Device]
 ) -> tuple[Forecast | None, list[Finding]]:
-    """Plans and estimates under every setting, the requested one first; a finding where nothing is known."""
+    """Plans and estimates under every setting, the requested one first; a failure becomes a finding."""
     from coremlscope.forecast.planner import forecast
 
     if not devices:
@@ -323,7 +323,7 @@ def estimate(
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Profile:
-    """Estimates how long a prediction takes on devices, with an interval.
+    """Estimates the time of a prediction on devices, with an interval.
 
     Args:
         source: The model. Weights may be absent.
@@ -335,11 +335,11 @@ def estimate(
         shapes: Shapes of flexible inputs, instead of the defaults.
 
     Returns:
-        A profile with an estimate for every device and setting, in that order, and the plans that they rest
-        on.
+        A profile with an estimate for every device and setting, in that order, and the plans on which they
+        are based.
 
     Raises:
-        ModelError: The model cannot be read, or nothing is known of models of its kind.
+        ModelError: The model cannot be read, or models of its kind cannot be estimated.
         InputError: A shape is not allowed.
         UsageError: A device, setting or function is unknown.
     """
@@ -372,9 +372,9 @@ def compare(
     random_weights: bool = False,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compares models or profiles: what differs, and whether it is more than noise.
+    """Compares models or profiles, and distinguishes changes from noise.
 
-    Models are profiled, and their predictions are timed in interleaved rounds besides. Of a single source,
+    Models are profiled, and their predictions are also timed in interleaved rounds. For a single source,
     plans and estimates for the devices and settings are compared with each other, and nothing is measured.
 
     Args:
@@ -385,7 +385,7 @@ def compare(
         inputs: Values of inputs by name; absent ones are synthetic.
         devices: Chips or devices for which plans and estimates are compared: `m1`, `iphone-15-pro`.
         os: The version of their systems; the newest known one of each by default.
-        compute_units: Under which settings plans and estimates are compared.
+        compute_units: The settings under which plans and estimates are compared.
         iterations: Timed predictions of each model.
         compile_iterations: Timed compilations.
         load_iterations: Timed loads.
@@ -444,10 +444,10 @@ def matrix(
     progress: Progress | None = None,
     changed: Callable[[tuple[Profile, ...]], None] = lambda _: None,
 ) -> tuple[Profile, ...]:
-    """Profiles models under settings of compute units: measured, and for devices planned and estimated.
+    """Measures models under settings of compute units, and plans and estimates them for devices.
 
     On a Mac, Core ML itself is timed under each setting (not yet confirmed on a device). Elsewhere there is
-    one measurement, of this host, and the settings matter to plans and estimates only.
+    one measurement, on this host, and the settings affect only plans and estimates.
 
     Args:
         *sources: The models. One that fails does not stop the others; its profile has a finding.
@@ -459,12 +459,12 @@ def matrix(
         seed: Seed of synthetic inputs.
         on_device: On a Mac, the name or identifier of an iPhone or iPad that is connected to it, or `any`:
             each setting is measured there and not on the Mac (not yet confirmed on a device).
-        team: The development team that signs what runs on that device: `A1B2C3D4E5`.
+        team: The development team that signs the app on that device: `A1B2C3D4E5`.
         progress: Called with the phase, the repetitions done, and how many there will be.
         changed: Called with all profiles whenever one of them changed.
 
     Returns:
-        One profile a model. Ctrl-C ends the work, and what was done by then is returned.
+        One profile for each model. After Ctrl-C, the profiles completed so far.
 
     Raises:
         UsageError: An argument is wrong.
@@ -530,7 +530,7 @@ def open(
     Raises:
         ModelError: The model cannot be read or run.
         UsageError: The model has no such function.
-        EngineError: The engine refused the model.
+        EngineError: The engine rejected the model.
     """
     from coremlscope.execution.pipeline import open_predictor
 
@@ -548,12 +548,12 @@ def predict(
 
     Args:
         source: The model. States begin with zeros.
-        values: By name of the input: arrays, Pillow images, numbers, strings, dictionaries.
+        values: Arrays, Pillow images, numbers, strings or dictionaries, by name of the input.
         function: The function; None for the default one.
         precision: `fp16` rounds every result that is declared as fp16, as a device does.
 
     Returns:
-        By name of the output, as coremltools gives them on a Mac.
+        The outputs by name, with the types of coremltools on a Mac.
 
     Raises:
         ModelError: The model cannot be read or run.
@@ -572,12 +572,13 @@ def export(
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> tuple[Path, ...]:
-    """Writes a function as an ONNX file, which any engine can run; of a pipeline every stage.
+    """Writes a function as an ONNX file, or every stage of a pipeline as a folder of ONNX files.
 
     Args:
         source: The model.
-        path: The file to write. Weights of more than 2 GB go into a second file beside it. For a pipeline a
-            folder: it gets a file for each stage, and `pipeline.json`, which describes what they pass on.
+        path: The file to write. Weights of more than 2 GB are written to a second file next to it. For a
+            pipeline, a folder for a file for each stage and `pipeline.json`, which describes how they
+            connect.
         function: The function; None for the default one.
         shapes: Shapes of flexible inputs, instead of the defaults.
 
@@ -600,7 +601,7 @@ def export(
     interface_of(model, function)
     if target.suffix.lower() == ".onnx":
         raise UsageError(
-            f"a pipeline is exported stage by stage into a folder, and {target} is the name of a file",
+            f"a pipeline is exported into a folder, but {target} is a file name",
             f"give a folder, such as {target.with_suffix('')}",
         )
     return export_pipeline(model, target, shapes=shapes)
@@ -612,11 +613,11 @@ def plan_by_core_ml(
     compute_units: ComputeUnits = "all",
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Profile:
-    """On a Mac: Core ML's own plan for this Mac, and ours. Not yet confirmed on a device.
+    """Returns Core ML's own plan for this Mac, and ours; only on a Mac. Not yet confirmed on a device.
 
     Args:
         path: The model.
-        compute_units: What an app allows.
+        compute_units: The setting of compute units.
         shapes: Shapes of flexible inputs, instead of the defaults, for our plan.
 
     Returns:
@@ -626,7 +627,7 @@ def plan_by_core_ml(
     Raises:
         ModelError: The model cannot be read, or has no operations to plan.
         MissingDependencyError: coremltools is not installed.
-        EngineError: Core ML gave no plan.
+        EngineError: Core ML did not return a plan.
     """
     from coremlscope.assemble import assemble
     from coremlscope.describe.model import describe_model, list_operations
@@ -733,7 +734,7 @@ def _settings(
 
 
 def _name(source: Source | Profile) -> str:
-    """What a source is called: its path, where it has one."""
+    """Returns the name of a source: its path, if it has one."""
     from coremlscope.results.profile import Profile
 
     if isinstance(source, Profile):
@@ -744,7 +745,7 @@ def _name(source: Source | Profile) -> str:
 
 
 def _opened(source: Source | Profile) -> Iterable[tuple[str, Model | Profile]]:
-    """The models or profiles of a source, by name: a file of profiles may hold several."""
+    """Yields the models or profiles of a source with names: a file of profiles may contain several."""
     from coremlscope.importers.profiles import is_readable, read_any
     from coremlscope.results.profile import Profile
 

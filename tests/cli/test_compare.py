@@ -99,7 +99,7 @@ def test_failing(saved: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
         (tmp_path / f"{name}.json").write_text(json.dumps(slow))
     arguments = ["compare", str(tmp_path / "fast.json"), str(tmp_path / "slow.json"), "--quiet"]
     assert main([*arguments, "--fail-above", "5%"]) == 9
-    assert "slow.json predicts more slowly" in capsys.readouterr().err
+    assert "slow.json is slower than --fail-above allows" in capsys.readouterr().err
     assert main([*arguments, "--fail-above", "30"]) == 0
 
 

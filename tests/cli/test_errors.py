@@ -53,7 +53,7 @@ def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int,
             "--resize: invalid resize method 'crop'",
             "did you mean center-crop? (one of scale-fill, scale-fit, center-crop)",
         ),
-        ("export m m.onx", "m.onx is not the name of an ONNX file", "did you mean m.onnx?"),
+        ("export m m.onx", "m.onx does not end in .onnx", "did you mean m.onnx?"),
         (
             "schema extra",
             "`coremlscope schema` takes no further argument 'extra'",

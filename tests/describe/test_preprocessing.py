@@ -42,7 +42,7 @@ def channels(*values: float) -> np.ndarray:
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (find("RGB"), "pixels 0…255, as they are"),
+        (find("RGB"), "pixels 0…255, unchanged"),
         (find("RGB", ("mul", 1 / 255)), "pixels × 0.00392: 0…255 becomes 0…1"),
         (find("RGB", ("real_div", 127.5), ("sub", 1.0)), "pixels × 0.00784 − 1: 0…255 becomes −1…1"),
         (find("GRAYSCALE", ("sub", 255.0, True)), "pixels × −1 + 255: 0…255 becomes 0…255"),

@@ -48,7 +48,7 @@ def test_stages_missing_from_the_file_are_omitted(tmp_path: Path) -> None:
 
 def test_pipelines_that_cannot_be_exported(tmp_path: Path) -> None:
     given = pipeline(A, [array_feature("b", (3,))], arithmetic("mul", "b", "a"))
-    with pytest.raises(UsageError, match="stage by stage into a folder") as caught:
+    with pytest.raises(UsageError, match="exported into a folder") as caught:
         coremlscope.export(given, tmp_path / "m.onnx")
     assert str(tmp_path / "m") in caught.value.hint
     with pytest.raises(UsageError, match="unknown function"):

@@ -331,4 +331,4 @@ def test_unknown_profiles(tmp_path: Path) -> None:
 def test_a_list_without_profiles_is_named(tmp_path: Path) -> None:
     (tmp_path / "none.json").write_text('{"schema": "coremlscope.profiles/2", "profiles": []}')
     (entry,) = ProfileStore(tmp_path).entries()
-    assert "holds no profile" in entry.problem
+    assert "does not contain a profile" in entry.problem

@@ -89,35 +89,34 @@ export interface Difference {
   plans: PlanChange[];
 }
 
-/** A file of the folder. Of several profiles it describes the first one whose model could be read. */
+/** A file of the folder. For several profiles, it describes the first one whose model could be read. */
 export interface Entry {
-  /** Its name without the suffix: what addresses are made of. */
+  /** Its name without the suffix, which is used in addresses. */
   id: string;
-  /** When the profile was made, UTC, ISO 8601; empty where it was not recorded. */
+  /** When the profile was made, UTC, ISO 8601; empty if it was not recorded. */
   made_at: string;
-  /** How many profiles the file holds; 0 where it cannot be read. */
+  /** Number of profiles in the file; 0 if it cannot be read. */
   profiles: number;
   /** The file name of the model. */
   model: string;
   /** Apple's name of the model type. */
   kind: string;
   /**
-   * What `predict_s` is a time of: the label of the first measurement; without one the device, system and setting of the first estimate or
-   * plan.
+   * The source of `predict_s`: the label of the first measurement, or else the device, system and setting of the first estimate or plan.
    */
   label: string;
   /**
-   * A prediction: the measured median with the 10th and 90th percentile, the estimate with its interval, or the planned cost; null where
-   * the profile holds none of them.
+   * The time of a prediction: the measured median with the 10th and 90th percentile, the estimate with its interval, or the planned cost;
+   * null if the profile has none of them.
    */
   predict_s: Figure | null;
-  /** How many predictions were timed. */
+  /** Number of timed predictions. */
   iterations: number;
-  /** Median time of a load, measured; null where it was not measured. */
+  /** Measured median time of a load; null if it was not measured. */
   load_s: number | null;
-  /** How many operations the model has. */
+  /** Number of operations of the model. */
   operations: number;
-  /** Why the file cannot be shown; empty where it can. */
+  /** Why the file cannot be shown; empty if it can. */
   problem: string;
 }
 
@@ -281,27 +280,27 @@ export interface InsertedOp {
   output_names: string[];
 }
 
-/** A model to profile. */
+/** The profiling of a model. */
 export interface Job {
-  /** A number that no other job of this server has. */
+  /** A unique number. */
   id: number;
   /** The file name of the model. */
   model: string;
   /** Its state. */
   status: JobStatus;
-  /** What is being repeated: `compile`, `load`, `predict`, … */
+  /** The phase that is being repeated: `compile`, `load`, `predict`, … */
   phase: string;
-  /** How many repetitions of that phase are done. */
+  /** Number of completed repetitions of that phase. */
   done: number;
-  /** How many there will be. */
+  /** Total number of repetitions. */
   total: number;
-  /** The id of the saved profile; empty where there is none. */
+  /** The id of the saved profile; empty if there is none. */
   profile: string;
-  /** Why it failed, in one sentence. */
+  /** The error message; empty if it did not fail. */
   error: string;
-  /** What can be done about it. */
+  /** Advice on the error. */
   hint: string;
-  /** The options that it was asked for with; see `worker.main`. */
+  /** The requested options; see `worker.main`. */
   request: Record<string, unknown>;
 }
 
@@ -738,15 +737,15 @@ export interface StageTiming {
   origin: Origin;
 }
 
-/** What the page shows. */
+/** The content of the page. */
 export interface State {
   /** The folder of the profiles. */
   folder: string;
   /** The largest model that can be uploaded. */
   max_upload_bytes: number;
-  /** The saved profiles, the newest first. */
+  /** The saved profiles, newest first. */
   profiles: Entry[];
-  /** The models that wait, are being profiled, or were; the newest first. */
+  /** The waiting, running and completed jobs, newest first. */
   jobs: Job[];
 }
 

@@ -1,4 +1,4 @@
-"""The command line: one verb a file, an explicit table of them."""
+"""The command line: one module per command, listed in an explicit table."""
 
 from coremlscope.cli.main import COMMANDS, main
 

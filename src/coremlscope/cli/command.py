@@ -1,4 +1,4 @@
-"""What a verb is, and how its arguments are read: every mistake becomes one sentence and a hint."""
+"""Commands and the parsing of their arguments; every invalid argument becomes a message and a hint."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ __all__ = [
     "write_result",
 ]
 
-#: What `--compute-units` takes for all settings at once.
+#: The value of `--compute-units` for all settings.
 EVERY = "every"
 _WIDEST_HELP = 100
-#: What `--json` writes, where a verb does not say otherwise.
+#: The default description of what `--json` writes.
 _WHOLE_RESULT = "the whole result"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A verb.
+    """A command.
 
     Attributes:
-        name: As it is typed.
-        doc: One line, for the list of verbs.
-        epilog: What the help ends with: examples.
+        name: The name on the command line.
+        doc: One line for the list of commands.
+        epilog: The end of the help: examples.
         configure: Adds the arguments.
-        run: Does the work and returns the exit code.
+        run: Runs the command and returns the exit code.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Command:
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Help that looks alike on every version of Python."""
+    """Formats help identically on every version of Python."""
 
     def __init__(self, prog: str) -> None:
         width = min(shutil.get_terminal_size().columns, _WIDEST_HELP)
@@ -89,7 +89,7 @@ class Parser(argparse.ArgumentParser):
         self.color = False
 
     def error(self, message: str) -> NoReturn:
-        """Raises a message of argparse as a sentence."""
+        """Raises a message of argparse as a UsageError."""
         text, _, hint = message.partition("\n")
         text = text.removeprefix("argument ")
         missing = "the following arguments are required: "
@@ -99,7 +99,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(text, hint or f"see `{self.prog} --help`")
 
     def refuse(self, argument: str) -> NoReturn:
-        """Raises that an argument is unknown, with the option that may have been meant."""
+        """Raises an error for an unknown argument that suggests a similar option."""
         known = [option for action in self._actions for option in action.option_strings]
         name = argument.partition("=")[0]
         near = nearest(name, known) if name.startswith("-") else None
@@ -109,10 +109,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def one_of(what: str, *values: str) -> Callable[[str], str]:
-    """A type of arguments: one of a few words.
+    """Returns an argument type that accepts one of several words.
 
     Args:
-        what: What the words are: `compute units`.
+        what: What the words name: `compute units`.
         values: The words.
     """
 
@@ -128,7 +128,7 @@ def one_of(what: str, *values: str) -> Callable[[str], str]:
 
 
 def _settings(text: str) -> tuple[ComputeUnits, ...]:
-    """A type of arguments: settings of compute units, separated by commas, or `every`."""
+    """Parses settings of compute units, separated by commas, or `every`."""
     parse = one_of("compute units", *SETTINGS, EVERY)
     names = [parse(name.strip()) for name in text.split(",")]
     return (
@@ -137,7 +137,7 @@ def _settings(text: str) -> tuple[ComputeUnits, ...]:
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """A type of arguments: a whole number that is not less than `least`."""
+    """Returns an argument type that accepts whole numbers of at least `least`."""
 
     def parse(text: str) -> int:
         try:
@@ -154,7 +154,7 @@ def at_least(least: int) -> Callable[[str], int]:
 
 
 def _named(text: str) -> tuple[str, str]:
-    """A type of arguments: `NAME=VALUE`."""
+    """Parses `NAME=VALUE`."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise argparse.ArgumentTypeError(f"{text!r} does not name an input\nwrite it as NAME=VALUE")
@@ -162,7 +162,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """A type of arguments: `NAME=1x3x224x224`."""
+    """Parses `NAME=1x3x224x224`."""
     name, equals, value = text.partition("=")
     try:
         sizes = tuple(int(size) for size in value.lower().replace("×", "x").replace(",", "x").split("x"))
@@ -175,7 +175,7 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _report_path(table: str) -> Callable[[str], Path]:
-    """A type of arguments: a file whose suffix names a format of reports."""
+    """Returns an argument type that accepts a file whose suffix selects a report format."""
 
     def parse(text: str) -> Path:
         from coremlscope import render
@@ -192,7 +192,7 @@ def _report_path(table: str) -> Callable[[str], Path]:
 
 
 def _json_target(text: str) -> str:
-    """A type of arguments: a file that can be written, or `-`."""
+    """Parses the path of a file that can be written, or `-`."""
     if text != "-":
         check_target(Path(text))
     return text
@@ -211,8 +211,8 @@ def add_compute_units(
     """Adds `--compute-units` with one setting, several of them, or all.
 
     Args:
-        parser: The verb's parser.
-        doc: What the settings are for.
+        parser: The command's parser.
+        doc: The purpose of the settings.
         default: The default.
     """
     parser.add_argument(
@@ -232,7 +232,7 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
         type=_shape,
         action="append",
         default=[],
-        help="shape of a flexible input; of an image also NAME=HEIGHTxWIDTH (repeatable)",
+        help="shape of a flexible input; for an image also NAME=HEIGHTxWIDTH (repeatable)",
     )
 
 
@@ -244,8 +244,8 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         type=_named,
         action="append",
         default=[],
-        help="value of an input: .npy, .npz, .json, .txt or an image; a number or a string may be typed"
-        " in place of the file (repeatable)",
+        help="value of an input: .npy, .npz, .json, .txt or an image file; or a number or a string"
+        " (repeatable)",
     )
     parser.add_argument(
         "--resize",
@@ -279,8 +279,8 @@ def add_reports(
 
     Args:
         parser: The verb's parser.
-        formats: The suffixes of the formats, in words.
-        table: The name of their table in `render`, which is loaded when `-o` is given.
+        formats: The suffixes of the formats, for the help.
+        table: The name of their table in `render`, which is imported when `-o` is given.
         json: What `--json` writes.
     """
     parser.add_argument(

@@ -14,15 +14,15 @@ from coremlscope.cli.terminal import print_note
 
 __all__ = ["COMMAND"]
 
-#: The exit code where `--fail-above` finds something.
+#: The exit code if `--fail-above` finds a slower subject.
 _SLOWER = 9
 _EPILOG = """\
-Models are profiled here, and their predictions are timed in interleaved rounds, so that whatever
-slows the machine down slows all of them. Saved profiles (`coremlscope profile MODEL -o p.json`)
-are taken as they are; a file of several profiles counts as several sources. Times of different
-machines are shown and not compared. Operations are matched by name, type and shape, in the order
+Models are profiled, and their predictions are timed in interleaved rounds, so that a slowdown of
+the machine affects all of them. Saved profiles (`coremlscope profile MODEL -o p.json`) are not
+measured again; a file of several profiles counts as several sources. Times of different machines
+are shown but not compared. Operations are matched by name, type and shape, in the order
 of the program. `no change` means that the 95 % interval of the ratio of the medians contains 1.
-Plans and estimates are compared separately: nothing of them is measured.
+Plans and estimates are compared separately; they are not measured.
 
 examples:
   coremlscope compare before.mlpackage after.mlpackage
@@ -33,7 +33,7 @@ examples:
 
 
 def _percent(text: str) -> float:
-    """A type of arguments: `5%` or `5`."""
+    """Parses `5%` or `5`."""
     try:
         share = float(text.strip().removesuffix("%")) / 100
     except ValueError:
@@ -49,20 +49,18 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="SOURCE",
         type=Path,
         nargs="+",
-        help="models, profiles that were saved as .json, and files that `coremlscope import` reads; the"
-        " first is the base",
+        help="models, saved profiles (.json), and files that `coremlscope import` reads; the first is the base",
     )
     parser.add_argument(
         "--fail-above",
         metavar="PERCENT",
         type=_percent,
-        help=f"exit with code {_SLOWER} where predictions are slower by more than this, even at the lower end"
-        " of the interval",
+        help=f"exit with code {_SLOWER} if predictions are slower by more than this, even at the lower end of"
+        " the interval",
     )
     add_devices(
         parser,
-        "also compare plans and estimates for these chips or devices; of a single source, those of the others"
-        " with those of the first",
+        "also compare plans and estimates for these chips or devices; for a single source, with each other",
     )
     add_compute_units(parser, "for plans and estimates")
     add_repetitions(parser)
@@ -102,7 +100,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     slower = comparison.slower_by(arguments.fail_above)
     for label in slower:
-        print_note(f"{label} predicts more slowly than --fail-above allows")
+        print_note(f"{label} is slower than --fail-above allows")
     return _SLOWER if slower else 0
 
 

@@ -9,7 +9,7 @@ from coremlscope.cli.command import Command, add_json, write_result
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
-Numbers that were never published are left out; `coremlscope devices NAME` shows the source of each.
+Unpublished numbers are omitted; `coremlscope devices NAME` shows the source of each number.
 
 examples:
   coremlscope devices
@@ -44,7 +44,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="devices",
-    doc="List the chips and devices that are known.",
+    doc="List the known chips and devices.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,

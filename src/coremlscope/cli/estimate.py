@@ -1,4 +1,4 @@
-"""`coremlscope estimate`: how long predictions take on Apple devices, estimated from the file."""
+"""`coremlscope estimate`: estimates the time of predictions on Apple devices."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ __all__ = ["COMMAND"]
 
 
 _EPILOG = """\
-Estimates come from a model of the chips that was fitted to published latencies; docs/accuracy.md
-says how good they are. The interval contains 80 % of the cases. `*` marks chips of which no latencies
-are known.
+Estimates come from a model of the chips that was fitted to published latencies; see
+docs/accuracy.md for their errors. The interval contains 80 % of the cases. `*` marks chips without
+published latencies.
 
-A report (-o) holds the profile: the model, its operations, the estimates and the plans that they
-rest on. Of several models it holds a list of profiles, which .trace.json cannot show.
+A report (-o) contains the profile: the model, its operations, the estimates and the plans on
+which they are based. For several models it contains a list of profiles, which .trace.json does
+not support.
 --json writes a short form: a list with one object for every model, device and setting.
 
 examples:
@@ -86,7 +87,7 @@ def _check_formats(reports: Sequence[Path]) -> None:
     """Checks that reports have formats that can show several models.
 
     Raises:
-        UsageError: One has not.
+        UsageError: A format cannot.
     """
     from coremlscope.render import MATRIX_RENDERERS, find_renderer
 

@@ -16,9 +16,9 @@ __all__ = ["COMMAND"]
 
 _EPILOG = """\
 Inputs and outputs keep their names. A classifier returns the index of its label and the
-probabilities; the labels are in the metadata, as JSON under coremlscope.labels. Of a pipeline
-every stage becomes a file; pipeline.json beside them describes what the stages pass on. Weights
-of more than 2 GB go into a second file, OUT.onnx.data.
+probabilities; the labels are in the metadata, as JSON under coremlscope.labels. A pipeline is
+exported as a folder: a file for each stage, and pipeline.json, which describes how they connect.
+Weights of more than 2 GB are written to a second file, OUT.onnx.data.
 
 examples:
   coremlscope export model.mlpackage model.onnx
@@ -57,9 +57,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _no_onnx_name(output: Path) -> UsageError:
-    return UsageError(
-        f"{output} is not the name of an ONNX file", f"did you mean {output.with_suffix('.onnx')}?"
-    )
+    return UsageError(f"{output} does not end in .onnx", f"did you mean {output.with_suffix('.onnx')}?")
 
 
 COMMAND = Command(

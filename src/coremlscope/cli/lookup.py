@@ -1,4 +1,4 @@
-"""What verbs that ask for devices share: `--device` and `--os`."""
+"""Options shared by commands that take devices: `--device` and `--os`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add_devices(parser: argparse.ArgumentParser, doc: str, *, is_required: bool 
 
     Args:
         parser: The verb's parser.
-        doc: What is done for the devices.
+        doc: The purpose of the devices.
         is_required: Whether `--device` must be given.
     """
     parser.add_argument(

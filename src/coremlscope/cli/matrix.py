@@ -27,12 +27,12 @@ __all__ = ["COMMAND"]
 _INTERRUPTED = 130
 _REDRAW_S = 0.1
 _EPILOG = """\
-Off a Mac there is one measurement, of this machine; with --device the settings are planned and
+Off a Mac there is one measurement, on this machine; with --device the settings are planned and
 estimated for these devices. On a Mac all settings are measured in Core ML, through coremltools;
-with --on-device they are measured on an iPhone or iPad that is connected to it, which must be in
+with --on-device they are measured on a connected iPhone or iPad, which must be in
 developer mode. Neither path is yet confirmed on a device. A model that fails does not stop the
-others: the exit code is that of the first failure. Ctrl-C ends the work, keeps what is done, and
-gives exit code 130. The JSON holds a list of profiles, one per model.
+others: the exit code is that of the first failure. Ctrl-C stops the command, keeps the completed
+results, and sets exit code 130. The JSON contains a list of profiles, one per model.
 
 examples:
   coremlscope matrix a.mlpackage b.mlpackage --device iphone-15-pro
@@ -45,9 +45,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("models", metavar="MODEL", type=Path, nargs="+", help="the models")
     add_compute_units(parser, default="every")
     add_iterations(parser, 10)
-    add_devices(
-        parser, "chips or devices to plan and estimate for: m1, iphone-15-pro; nothing of it is measured"
-    )
+    add_devices(parser, "chips or devices to plan and estimate for, without measurements: m1, iphone-15-pro")
     parser.add_argument(
         "--on-device",
         metavar="NAME",
@@ -57,7 +55,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--team",
         metavar="ID",
         default="",
-        help="the development team that signs what runs on that device: A1B2C3D4E5",
+        help="the development team that signs the app on that device: A1B2C3D4E5",
     )
     parser.add_argument(
         "--threads",
@@ -96,7 +94,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _exit_code(findings: Sequence[Finding]) -> int:
-    """130 after Ctrl-C, else that of the first failure."""
+    """Returns 130 after Ctrl-C, or else the exit code of the first failure."""
     from coremlscope.batch import INTERRUPTED
 
     if any(finding.id == INTERRUPTED for finding in findings):
@@ -122,7 +120,7 @@ def _live_table(is_wanted: bool) -> Iterator[tuple[Changed, Shown | None]]:
     from coremlscope.render import render_matrix
 
     console = Console(stderr=True)
-    # No thread redraws it: it would disturb what is being measured. It is drawn between repetitions.
+    # It is redrawn between repetitions, not by a thread, which would disturb the measurement.
     with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="crop") as live:
         known: tuple[Profile, ...] = ()
         drawn = 0.0
@@ -150,14 +148,14 @@ def _live_table(is_wanted: bool) -> Iterator[tuple[Changed, Shown | None]]:
 
 
 def _measured_now(profiles: Sequence[Profile]) -> str:
-    """The model that is being measured: the last one that was read, as models are done in order."""
+    """Returns the model that is being measured: the last one that was read."""
     begun = [profile.model.path for profile in profiles if profile.model.container]
     return Path(begun[-1]).name if begun else ""
 
 
 COMMAND = Command(
     name="matrix",
-    doc="Time models under every setting of compute units, where that is possible.",
+    doc="Time, plan and estimate several models under settings of compute units.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,

@@ -1,4 +1,4 @@
-"""`coremlscope ops`: what is known of Core ML's operations."""
+"""`coremlscope ops`: describes Core ML's operations."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="ops",
-    doc="Show what is known of an operation.",
+    doc="Describe an operation: its work, lowering and placement rules.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,

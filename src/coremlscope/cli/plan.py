@@ -1,4 +1,4 @@
-"""`coremlscope plan`: which compute unit Core ML would run each operation on, at what cost, and why."""
+"""`coremlscope plan`: plans on which compute unit Core ML would run each operation, and why."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["COMMAND"]
 
 
 _EPILOG = """\
-On a Mac, without --device, Core ML itself is asked; that path is not yet confirmed on a device.
-All figures are planned by Core ML's own cost model, which only ranks the units; none is a time
-that a prediction takes.
+On a Mac, without --device, the plan is Core ML's own; this is not yet confirmed on a device.
+All figures are planned by Core ML's own cost model, which only ranks the units; they do not
+predict times.
 
-A report (-o) holds the profile: the model, its operations and the plans. --json writes a short
-form, `coremlscope.plan/1`, with the operations of each function: one object for one device, a
-list of such objects for several. Where Core ML is asked, a report holds its plan and ours, and
-the tables and the short form show Core ML's.
+A report (-o) contains the profile: the model, its operations and the plans. --json writes a
+short form, `coremlscope.plan/1`, with the operations of each function: one object for one
+device, a list of such objects for several. With Core ML's own plan, a report also contains ours,
+and the tables and the short form show Core ML's.
 
 examples:
   coremlscope plan model.mlpackage --device m1
@@ -46,7 +46,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add_compute_units(parser)
     parser.add_argument(
-        "--against-rules", action="store_true", help="on a Mac: show our plan beside Core ML's"
+        "--against-rules", action="store_true", help="on a Mac: compare our plan with Core ML's"
     )
     parser.add_argument("--ops", action="store_true", help="list every operation, in order")
     add_shape(parser)
@@ -89,7 +89,7 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
         raise UsageError("--os needs --device", "leave --os out, or add for instance --device m4")
     if len(arguments.compute_units) > 1:
         raise UsageError(
-            "Core ML is asked under one setting of compute units at a time",
+            "Core ML plans one setting of compute units at a time",
             "name one setting, or a device: --device m4",
         )
     both = api.plan_by_core_ml(

@@ -1,4 +1,4 @@
-"""`coremlscope profile`: how long a model takes on this machine, and where the time goes."""
+"""`coremlscope profile`: times a model and its operations on this machine."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_engine_options(parser)
     add_devices(
         parser,
-        "also plan and estimate for these chips or devices: m1, iphone-15-pro; nothing of it is measured"
+        "also plan and estimate for these chips or devices, without measurements: m1, iphone-15-pro"
         " (see `coremlscope estimate`)",
     )
     add_reports(parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS", json="the profile")

@@ -41,7 +41,7 @@ def progress_bars(is_wanted: bool) -> Iterator[Callable[[str, int, int], None] |
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # No thread redraws the bars: it would disturb what is being measured. They are drawn between repetitions.
+    # Bars are redrawn between repetitions, not by a thread, which would disturb the measurement.
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
         current: tuple[str, TaskID] | None = None

@@ -1,4 +1,4 @@
-"""What the verbs that measure share: how often, with how many threads, on which synthetic values."""
+"""Options shared by commands that measure: repetitions, threads, synthetic values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["add_engine_options", "add_function", "add_iterations", "add_repetiti
 
 
 def add_function(parser: argparse.ArgumentParser, what: str) -> None:
-    """Adds `--function`; `what` says what is done with it."""
+    """Adds `--function`; `what` states its purpose."""
     parser.add_argument(
         "--function", metavar="NAME", help=f"the function {what} (default: the model's default function)"
     )

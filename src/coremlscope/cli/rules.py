@@ -1,4 +1,4 @@
-"""`coremlscope rules`: which forms of which operations each compute unit runs, and how that is known."""
+"""`coremlscope rules`: the rules on which operations each compute unit supports, with sources."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _UNITS = ("neural_engine", "gpu", "cpu")
 _EFFECTS = ("rejects", "fails", "advises", "runs", "note")
 _EPILOG = """\
 Rules come from published measurements of Core ML, Apple's documentation, analyses of its
-compiler and reports of developers; each has its source and how it is known. A rule that rejects
-an operation keeps it off the unit; one that fails keeps the whole function off it; advice and
-notes do not change the placement.
+compiler and reports of developers; each has a source and a confidence. A rule that rejects an
+operation keeps it off the unit; a rule that fails keeps the whole function off the unit; advice
+and notes do not change the placement.
 
 examples:
   coremlscope rules --unit neural_engine --effect rejects

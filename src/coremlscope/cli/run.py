@@ -53,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _exit_code(leaving: SystemExit) -> int:
-    """The exit code that Python itself would give."""
+    """Returns the exit code that Python itself would return."""
     if leaving.code is None:
         return 0
     if isinstance(leaving.code, int):
@@ -67,13 +67,13 @@ def _print_traceback(error: BaseException, script: str) -> None:
     frame = error.__traceback__
     while frame is not None and frame.tb_frame.f_code.co_filename != script:
         frame = frame.tb_next
-    # Without such a frame the script was not started: its syntax is wrong.
+    # Without such a frame the script was not started because of a syntax error.
     traceback.print_exception(type(error), error, frame)
 
 
 COMMAND = Command(
     name="run",
-    doc="Run a script that uses coremltools, off a Mac too.",
+    doc="Run a script that uses coremltools, even off a Mac.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,

@@ -11,9 +11,9 @@ from coremlscope.cli.terminal import check_target, print_note, print_result, wri
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
-The schema (2020-12) describes profiles, lists of profiles and model descriptions: what
-`profile`, `plan`, `estimate`, `matrix` and `inspect` write with -o FILE.json. Comparisons, and
-the short forms that `plan` and `estimate` print with --json, are not part of it.
+The schema (2020-12) describes profiles, lists of profiles and model descriptions, as written by
+`profile`, `plan`, `estimate`, `matrix` and `inspect` with -o FILE.json. It does not include
+comparisons and the short forms that `plan` and `estimate` print with --json.
 
 examples:
   coremlscope schema | jq '."$defs".Measurement'

@@ -12,10 +12,10 @@ from coremlscope.cli.terminal import print_note, print_result
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
-The page lists the profiles of a folder (*.json: what `profile`, `plan`, `estimate` and `matrix`
-write) with the history of each model, and opens each one as a report. Models that are uploaded
-there are profiled one at a time, each in a process that can be cancelled; the profile is saved in
-the folder. The address holds a random token; requests without it are refused. Ctrl-C ends the
+The page lists the profiles of a folder (*.json files written by `profile`, `plan`, `estimate` and
+`matrix`) with the history of each model, and opens each profile as a report. Uploaded models are
+profiled one at a time, each in a process that can be cancelled; the profile is saved in the
+folder. The address contains a random token; requests without it are rejected. Ctrl-C stops the
 server.
 
 examples:
@@ -33,20 +33,20 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=Path,
         default=Path("profiles"),
-        help="the folder of the profiles; it is created where it does not exist (default: profiles)",
+        help="the folder of the profiles; it is created if it does not exist (default: profiles)",
     )
     parser.add_argument(
         "--port",
         metavar="N",
         type=at_least(0),
         default=8642,
-        help="the port; 0 for any that is free (default: 8642)",
+        help="the port; 0 for any free port (default: 8642)",
     )
     parser.add_argument(
         "--host", metavar="NAME", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)"
     )
     parser.add_argument(
-        "--allow-remote", action="store_true", help="let other machines connect; they need the token"
+        "--allow-remote", action="store_true", help="allow other machines to connect; they need the token"
     )
     parser.add_argument(
         "--max-upload",
@@ -65,7 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
     limits = Limits(upload_bytes=arguments.max_upload * _MEGABYTE)
     with serve(arguments.folder, address, limits) as (url, answer):
         print_result(f"{url}\n")
-        print_note("Ctrl-C ends the server")
+        print_note("press Ctrl-C to stop the server")
         if arguments.open:
             webbrowser.open(url)
         try:

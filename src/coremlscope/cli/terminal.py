@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _NARROWEST = 40
-#: Width where standard output is no terminal and COLUMNS is not set.
+#: Width if standard output is not a terminal and COLUMNS is not set.
 _PIPED_WIDTH = 100
 
 #: Replacements of characters that a terminal or a pipe cannot show.
@@ -39,7 +39,7 @@ _PLAIN: Mapping[int, str | int | None] = {
 
 
 def terminal_width() -> int:
-    """The number of columns: COLUMNS, that of the terminal, or 100."""
+    """Returns the number of columns: COLUMNS, the width of the terminal, or 100."""
     return max(_NARROWEST, shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns)
 
 
@@ -75,7 +75,7 @@ def print_result(text: str) -> None:
 
 
 def abandon_output() -> None:
-    """Discards buffered output, or Python would report an error when it flushes it at exit."""
+    """Discards buffered output, so that Python does not report an error when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -107,7 +107,7 @@ def _printable(text: str, stream: TextIO) -> str:
 
 
 def check_target(path: Path) -> None:
-    """Checks before the work begins that its result can be written.
+    """Checks in advance that a result can be written.
 
     Raises:
         OutputError: The path is a folder, its folder does not exist, or a permission is missing.
@@ -124,7 +124,7 @@ def check_target(path: Path) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Writes a file in UTF-8; if that fails, an earlier file stays as it was.
+    """Writes a file in UTF-8; if that fails, an existing file remains unchanged.
 
     Raises:
         OutputError: The file cannot be written.

@@ -1,1 +1,1 @@
-"""What running an operation costs: Core ML's own cost model."""
+"""Costs of operations: Core ML's own cost model, and estimated latencies."""

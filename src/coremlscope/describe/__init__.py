@@ -1,1 +1,1 @@
-"""What a model is: its interface, operations, weights, preprocessing and declared work."""
+"""Describes models: interface, operations, weights, preprocessing and declared work."""

@@ -33,7 +33,7 @@ def trace_dataflow(graph: BoundGraph) -> dict[str, Flow]:
     """Traces the flow of every operation except `const`, nested ones included, by id.
 
     A value dies with the last operation that reads it, itself or in a nested graph. An input of a nested
-    graph stands for a value outside and is not counted again.
+    graph is a value outside and is not counted again.
     """
     return dict(_trace(graph, {}, _sizes_of_inputs(graph), 0, 0))
 

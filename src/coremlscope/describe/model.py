@@ -113,14 +113,14 @@ def list_operations(
     *,
     functions: Sequence[str] = (),
 ) -> OpTable:
-    """Every operation but constants, of some functions; of a pipeline those of all stages.
+    """Lists all operations of functions, or of all stages of a pipeline, except constants.
 
     A stage that cannot be run, or whose content is not read, is one row.
 
     Args:
         model: The model. Weights may be absent.
         shapes: Shapes of inputs of the first of the functions, instead of the defaults.
-        functions: The functions; the default one where this is empty. A pipeline has no choice.
+        functions: The functions; the default one if empty. Not applicable to pipelines.
 
     Raises:
         InputError: A shape is not allowed.
@@ -158,7 +158,7 @@ def _first_function(model: Model, function: str | None) -> str:
 
 
 def _merged(whole: FunctionSummary, stages: Sequence[BoundStage]) -> FunctionSummary:
-    """The interface of a pipeline with what its stages come to together."""
+    """Returns the interface of a pipeline with the totals over its stages."""
     parts = [_function(one.stage.model, one.stage.model.description.default, one.shapes) for one in stages]
     ops, compute = (sum((Counter(getattr(p, name)) for p in parts), Counter()) for name in ("ops", "compute"))
     work = sum((p.work for p in parts if p.work is not None), WorkSummary())
@@ -177,7 +177,7 @@ _Listed = tuple[OpRow, tuple[str, ...]]
 
 
 def _list_stage(bound: BoundStage) -> Iterator[_Listed]:
-    """The operations of a stage; one that cannot be run, or is not read, is a row by itself."""
+    """Yields the operations of a stage; a stage that cannot be run, or is not read, is a single row."""
     stage = bound.stage
     if bound.bound is not None:
         yield from _list_ops(bound.bound.graph, stage_key(stage.name, bound.bound.function.graph.name))
@@ -213,7 +213,7 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
     constants = types.pop("const", 0)
     return dataclasses.replace(
         summary,
-        # The operations of a neural network are a translation: the file asks for no operation set.
+        # The operations of a neural network are a translation: the file does not require an operation set.
         opset="" if body.layers else body.opset,
         opset_os="" if body.layers else describe_opset(body.opset),
         layers=dict(Counter(layer.type for layer in body.layers).most_common()),
@@ -225,7 +225,7 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
 
 
 def _outputs(interface: FunctionDescription, bound: BoundFunction | None) -> Sequence[Feature]:
-    """The outputs; shapes that the description leaves open are those that follow from the inputs' shapes."""
+    """Returns the outputs; shapes missing in the description are inferred from the inputs' shapes."""
     if bound is None:
         return interface.outputs
     values = zip(bound.function.graph.outputs, bound.graph.outputs, strict=True)
@@ -259,7 +259,7 @@ def _feature(feature: Feature, preprocessing: str = "") -> FeatureSummary:
 
 
 def _allowed(type_: FeatureType) -> str:
-    """The shapes that a feature may have besides its default one, in words."""
+    """Returns a text on the shapes that a feature may have besides its default one."""
     parts = []
     if isinstance(type_, (ArrayFeature, ImageFeature)) and type_.flexibility is not None:
         parts.append(describe_flexibility(type_.flexibility))
@@ -271,7 +271,7 @@ def _allowed(type_: FeatureType) -> str:
 
 
 def _compute(graph: Graph) -> dict[str, int]:
-    """The element types of what operations compute, by number of results; decompression computes nothing."""
+    """Counts results of operations by element type, without decompression."""
     counts = Counter(
         output.type.dtype.value
         for op in graph.walk()

@@ -57,7 +57,7 @@ class Preprocessing:
     @property
     def _text(self) -> str:
         if not self.ops:
-            return "pixels 0…255, as they are"
+            return "pixels 0…255, unchanged"
         scale, bias = np.broadcast_arrays(np.array(self.scale), np.array(self.bias))
         low, high = (scale * 255 * edge + bias for edge in (0, 1))
         ends = f"0…255 becomes {_number(min(*low, *high))}…{_number(max(*low, *high))}"
@@ -95,8 +95,8 @@ def _formula(scale: float, bias: float) -> str:
 def find_preprocessing(function: Function, description: FunctionDescription) -> tuple[Preprocessing, ...]:
     """Detects the preprocessing of each image input.
 
-    Followed are multiplications, additions, subtractions and divisions by constants, one for all channels or
-    one each, and casts between them.
+    It consists of multiplications, additions, subtractions and divisions by constants, one for all channels
+    or one each, and casts between them.
     """
     graph = function.graph
     constants = {op.outputs[0].name: op.constant for op in graph.ops if op.constant is not None}
@@ -181,7 +181,7 @@ def _step(
 
 
 def _per_channel(constant: Constant, channels: int) -> np.ndarray | None:
-    """A constant as one number, or as one for each channel of `[1, channels, height, width]`."""
+    """Returns a constant as one number, or as one for each channel of `[1, channels, height, width]`."""
     type_ = constant.type
     if not isinstance(type_, TensorType) or not type_.is_static or not constant.is_available:
         return None

@@ -135,7 +135,7 @@ def describe_external(model: Model) -> _Pairs:
     """Returns label and value of further facts in the file, labels of classes excluded.
 
     For a classical model these are the form and number of its parameters, for a model whose computation is
-    not in the file everything that the file holds; other models have none.
+    not in the file all contents of the file; other models have none.
     """
     if isinstance(model.content, Classical):
         return tuple(CLASSICAL_TYPES[model.kind].describe(model.content))

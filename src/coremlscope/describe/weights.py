@@ -16,7 +16,7 @@ __all__ = ["group_weights"]
 def group_weights(*programs: Program) -> tuple[WeightGroup, ...]:
     """Groups the weights of all functions of programs by how they are stored; most bytes first.
 
-    A weight is a constant that lies in a weight file, an inline one of floating-point numbers with more than
+    A weight is a constant in a weight file, an inline one of floating-point numbers with more than
     one element, or the result of a decompressing operation. Weights that functions share count once.
     """
     tally = _Tally()

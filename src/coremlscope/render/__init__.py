@@ -55,8 +55,8 @@ class Renderer(Generic[Subject]):
     """A format of reports.
 
     Attributes:
-        suffix: What the names of its files end with.
-        doc: What it is good for, in a few words.
+        suffix: The suffix of its files.
+        doc: A short description of its purpose.
         render: Returns the text of a report.
     """
 
@@ -65,7 +65,7 @@ class Renderer(Generic[Subject]):
     render: Callable[[Subject], str]
 
     def suits(self, path: Path) -> bool:
-        """Whether a file's name asks for this format. `.trace.json` takes `trace.json` too."""
+        """Returns whether a file's name selects this format; `.trace.json` also matches `trace.json`."""
         name = path.name.lower()
         if self.suffix.count(".") > 1:
             return name.endswith(self.suffix) or name == self.suffix[1:]
@@ -81,7 +81,7 @@ SUMMARY_RENDERERS: tuple[Renderer[Profile | ModelSummary], ...] = (
     Renderer(".txt", "the tables of the console", render_console),
 )
 
-#: Formats of profiles. Longer suffixes precede those that they end with.
+#: Formats of profiles; a suffix precedes shorter suffixes with which it ends.
 RENDERERS: tuple[Renderer[Profile], ...] = (
     Renderer(".trace.json", "a trace for Perfetto (ui.perfetto.dev)", render_trace),
     *SUMMARY_RENDERERS,
@@ -107,7 +107,7 @@ MATRIX_RENDERERS: tuple[Renderer[Sequence[Profile]], ...] = (
 
 
 def renderers_of(result: Result) -> Sequence[Renderer[Any]]:
-    """The formats of a result."""
+    """Returns the formats of a result."""
     if isinstance(result, Profile):
         return RENDERERS
     if isinstance(result, ModelSummary):
@@ -128,7 +128,7 @@ def write_report(result: Result, path: str | os.PathLike[str]) -> None:
 
 
 def to_dataframe(result: Result) -> Any:
-    """A result as a pandas DataFrame.
+    """Converts a result to a pandas DataFrame.
 
     The rows are operations of a profile or a model, operations whose times are compared, or the figures of
     several profiles.
@@ -145,7 +145,7 @@ def to_dataframe(result: Result) -> Any:
 
 
 def notebook_card(result: Result) -> str:
-    """A result as HTML that notebooks show."""
+    """Returns a result as HTML for notebooks."""
     if isinstance(result, Profile):
         return profile_card(result)
     if isinstance(result, ModelSummary):
@@ -154,7 +154,7 @@ def notebook_card(result: Result) -> str:
 
 
 def find_renderer(path: Path, renderers: Sequence[Renderer[Any]] = RENDERERS) -> Renderer[Any]:
-    """The renderer for a file, by its suffix.
+    """Returns the renderer for a file, by its suffix.
 
     Raises:
         UsageError: No format has this suffix.

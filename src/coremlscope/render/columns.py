@@ -1,4 +1,4 @@
-"""Results as columns of equal length: what spreadsheets and data frames show."""
+"""Results as columns of equal length, for spreadsheets and data frames."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _CHANGE = ("ratio", "low", "high", "verdict", "origin")
 
 
 def op_columns(profile: Profile) -> Columns:
-    """The operations of a profile, one row each.
+    """Returns the operations of a profile as columns, one row each.
 
     They are followed by a row for each node that an engine added (the status is `engine`) and for each
     operation that Core ML inserts (`inserted`).
 
-    Rows of operations that share a group repeat the group's time, which is never split among them; likewise
-    those of an estimated kernel. What is unknown is None. Columns of which nothing is known are left out,
-    except those that every profile has, and every measurement.
+    Rows of operations that share a group repeat the group's time, which is never split among them, and rows
+    that share an estimated kernel repeat the kernel's time. Unknown values are None. Columns without any
+    known value are omitted, except those that every profile or every measurement has.
 
     With several measurements, the columns of each begin with its label and setting. Columns of plans and
     estimates begin with the device and the setting: `m1.all.unit`, `m1.all.planned_ms`, `m1.all.kernel`,
@@ -67,7 +67,7 @@ class _Table:
         ]
 
     def columns(self) -> Columns:
-        """All columns."""
+        """Returns all columns."""
         found = dict(self._facts())
         always = set(found)
         prefixes = _unique(map(self._label, self._profile.measurements))
@@ -97,7 +97,7 @@ class _Table:
     def _column(
         self, ops: Iterable[Any], engine: Sequence[Any] = (), inserted: Sequence[Any] = ()
     ) -> list[Any]:
-        """A column; what is not given is None."""
+        """Returns a column; missing values are None."""
         return [
             *ops,
             *(engine or [None] * len(self._engine)),
@@ -163,7 +163,7 @@ class _Table:
         return self._column(values[:count], (), inserted)
 
     def _judged(self, plan: Plan, prefix: str) -> Iterator[tuple[str, list[Any]]]:
-        """The units that can run each operation, and why others cannot."""
+        """Yields the units that can run each operation, and why others cannot."""
         columns = range(len(self._profile.ops) + len(plan.inserted))
         listed = [any(c[i] is not None for c in plan.supported.values()) for i in columns]
         units = [
@@ -199,7 +199,7 @@ class _Table:
 
 
 def _group(measurement: Measurement, place: int) -> Sequence[Any]:
-    """The columns of a group, without the status."""
+    """Returns the columns of a group, without the status."""
     if place < 0:
         return (None,) * (len(_GROUP) - 1)
     group = measurement.groups[place]
@@ -208,7 +208,7 @@ def _group(measurement: Measurement, place: int) -> Sequence[Any]:
 
 
 def _device_names(profile: Profile) -> dict[tuple[str, str], str]:
-    """What columns of devices begin with; the system is added where a device appears with several."""
+    """Returns the prefixes of columns of devices; they include the system if a device has several."""
     keys = systems([profile])
     counts = Counter(device for device, _ in keys)
     return {(device, os): _slug(f"{device} {os}" if counts[device] > 1 else device) for device, os in keys}
@@ -219,7 +219,7 @@ def _slug(text: str) -> str:
 
 
 def _unique(names: Iterable[str]) -> list[str]:
-    """The names; repeated ones are numbered."""
+    """Returns the names; repeated ones are numbered."""
     found: list[str] = []
     seen: Counter[str] = Counter()
     for name in names:
@@ -229,7 +229,7 @@ def _unique(names: Iterable[str]) -> list[str]:
 
 
 def listed_columns(model: ModelSummary) -> Columns:
-    """The listed operations of a model, one row each."""
+    """Returns the listed operations of a model, one row each."""
     ops = model.ops
     return {
         "id": list(ops.id),
@@ -241,7 +241,7 @@ def listed_columns(model: ModelSummary) -> Columns:
 
 
 def change_columns(comparison: Comparison) -> Columns:
-    """The operations whose times are compared, one row each, largest difference first."""
+    """Returns the compared operations, one row each, largest difference first."""
     rows = [(difference, row) for difference in comparison.differences for row in difference.rows]
     return {
         "subject": [comparison.subjects[difference.other].label for difference, _ in rows],
@@ -253,7 +253,7 @@ def change_columns(comparison: Comparison) -> Columns:
 
 
 def figure_columns(profiles: Sequence[Profile]) -> Columns:
-    """One row for each time of a prediction: measured, planned or estimated."""
+    """Returns one row for each time of a prediction: measured, planned or estimated."""
     rows: list[tuple[Any, ...]] = []
     for profile in profiles:
         path = profile.model.path
@@ -277,7 +277,7 @@ def figure_columns(profiles: Sequence[Profile]) -> Columns:
 
 
 def data_frame(columns: Mapping[str, Sequence[Any]]) -> Any:
-    """Columns as a pandas DataFrame.
+    """Converts columns to a pandas DataFrame.
 
     Raises:
         MissingDependencyError: pandas is not installed.

@@ -16,13 +16,13 @@ __all__ = ["render_csv", "render_figures_csv"]
 
 
 def render_csv(subject: Profile | ModelSummary) -> str:
-    """The operations, one row each, under a heading; unknown values are empty."""
+    """Renders the operations, one row each, with a header; unknown values are empty."""
     columns = listed_columns(subject) if isinstance(subject, ModelSummary) else op_columns(subject)
     return _text({**columns, "results": [compact_type(types or "") for types in columns["results"]]})
 
 
 def render_figures_csv(profiles: Sequence[Profile]) -> str:
-    """What was measured, planned and estimated of a prediction of each model, one row a figure."""
+    """Renders the measured, planned and estimated times of a prediction of each model, one row per figure."""
     return _text(figure_columns(profiles))
 
 

@@ -1,4 +1,4 @@
-"""Differences in words and numbers, for every format of a comparison."""
+"""Texts and numbers on differences, for every format of a comparison."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _FORMATS = {"parameters": format_count, "FLOPs": format_count, "weight bytes": f
 
 
 def seconds(value: float | None) -> str:
-    """A duration, or a dash where there is none."""
+    """Formats a duration, or a dash if there is none."""
     return "–" if value is None else format_duration(value)
 
 
 def format_ratio(ratio: float | None) -> str:
-    """How much more or less: `+5.0 %`, `−27.3 %`, `×3.2` where it is more than twice."""
+    """Formats a relative change: `+5.0 %`, `−27.3 %`, or `×3.2` for more than a factor of two."""
     if ratio is None:
         return "–"
     if math.isinf(ratio):
@@ -47,7 +47,7 @@ def format_ratio(ratio: float | None) -> str:
 
 
 def format_interval(change: Change) -> str:
-    """The interval of a ratio; empty where there is none."""
+    """Formats the interval of a ratio; empty if there is none."""
     if change.low is None or change.high is None or change.low == change.high:
         return ""
     ends = [format_ratio(change.low), format_ratio(change.high)]
@@ -57,12 +57,12 @@ def format_interval(change: Change) -> str:
 
 
 def verdict(change: Change) -> str:
-    """The verdict of a change; empty where nothing was compared."""
+    """Formats the verdict of a change; empty if nothing was compared."""
     return "" if change.ratio is None else change.verdict
 
 
 def fact_rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    """The facts that differ: the name, then what each subject has."""
+    """Returns the facts that differ: the name, then the value of each subject."""
     rows = []
     for name in comparison.differing:
         texts = [subject.facts.get(name, "–") for subject in comparison.subjects]
@@ -73,12 +73,12 @@ def fact_rows(comparison: Comparison) -> list[tuple[str, ...]]:
 
 
 def measured_by(difference: Difference) -> str:
-    """What measured the times: the labels of the measurements."""
+    """Describes the source of the times: the labels of the measurements."""
     return f"measured by {' and '.join(dict.fromkeys(difference.measured))}, medians"
 
 
 def method(difference: Difference) -> str:
-    """How times were compared, in sentences."""
+    """Describes how times were compared."""
     if difference.incomparable:
         return f"not compared: {difference.incomparable}"
     source = (
@@ -92,7 +92,7 @@ def method(difference: Difference) -> str:
 
 
 def describe_operations(difference: Difference) -> str:
-    """How many operations correspond: `103 operations correspond, 2 of them renamed; 1 added, 4 removed`."""
+    """Counts matched operations: `103 operations correspond, 2 of them renamed; 1 added, 4 removed`."""
     text = f"{plural(difference.matched, 'operation')} correspond"
     text = text if difference.matched != 1 else "1 operation corresponds"
     if difference.renamed:
@@ -105,18 +105,18 @@ def describe_operations(difference: Difference) -> str:
 
 
 def device_title(plan: PlanChange) -> str:
-    """The devices and settings of the two plans: `M1, all → M1, cpu_only`."""
+    """Names the devices and settings of the two plans: `M1, all → M1, cpu_only`."""
     return plan.before if plan.before == plan.after else f"{plan.before} → {plan.after}"
 
 
 def whole_rows(plan: PlanChange) -> list[tuple[str, Change]]:
-    """The figures of a whole prediction, each with its origin."""
+    """Returns the figures of a whole prediction, each with its origin."""
     rows = [] if plan.latency is None else [("estimated", plan.latency)]
     return [*rows, ("planned", plan.planned)]
 
 
 def describe_units(plan: PlanChange) -> str:
-    """How many operations each unit runs: `operations: NE 98 → 90, CPU 7 → 15; changes of unit: 4`."""
+    """Counts operations by unit: `operations: NE 98 → 90, CPU 7 → 15; changes of unit: 4`."""
     units = [f"{SHORT_UNIT_NAMES[unit]} {_both(*counts)}" for unit, counts in plan.units.items()]
     moved = f"; {plural(plan.moved, 'operation')} moved" if plan.moved else ""
     return f"operations: {', '.join(units)}{moved}; changes of unit: {_both(*plan.switches)}"
@@ -127,7 +127,7 @@ def _both(before: int, after: int) -> str:
 
 
 def planned_cells(op: PlannedOpChange) -> tuple[str, ...]:
-    """One operation: type, name, units, planned costs and their change."""
+    """Returns one operation: type, name, units, planned costs and their change."""
     if not op.before or not op.after:
         unit = unit_name(op.unit_after if op.after else op.unit_before)
         last = "added" if op.after else "removed"

@@ -14,27 +14,27 @@ from coremlscope.results.schema import to_json
 
 __all__ = ["Result", "plain", "render_json", "render_values", "to_values"]
 
-#: Everything that reports are made of.
+#: Results that can be rendered.
 Result = Profile | ModelSummary | Comparison | Sequence[Profile]
 
 
 def to_values(subject: Result) -> dict[str, Any]:
-    """A result as plain JSON values, with the schema's name."""
+    """Converts a result to plain JSON values, with the schema's name."""
     return subject.to_json() if isinstance(subject, Comparison) else to_json(subject)
 
 
 def render_json(subject: Result) -> str:
-    """A result as JSON text. Numbers that JSON lacks (infinite ones) become null."""
+    """Renders a result as JSON text; infinite numbers become null."""
     return render_values(to_values(subject))
 
 
 def render_values(values: Any) -> str:
-    """Plain values as JSON text, likewise."""
+    """Renders plain values as JSON text; infinite numbers become null."""
     return json.dumps(plain(values), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
 def plain(value: Any) -> Any:
-    """The same values without what JSON lacks: tuples become lists, infinite numbers null."""
+    """Converts values for JSON: tuples become lists, infinite numbers null."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,7 +1,7 @@
-"""Results as notebooks show them: the few numbers that people look for first.
+"""Notebook cards of results: the most important numbers.
 
 Cards are plain HTML with inline styles: notebooks remove scripts and style sheets. Colours are the
-notebook's own, so that they suit light and dark themes.
+notebook's own, so that they match light and dark themes.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Grid:
     """A table of a card.
 
     Attributes:
-        title: What it shows, and where the numbers come from.
-        columns: Titles; those that end with `>` are set flush right.
+        title: Its title, with the origin of the numbers.
+        columns: Titles; columns whose title ends with `>` are right-aligned.
         rows: Texts; a number is a share, drawn as a bar.
     """
 
@@ -69,12 +69,12 @@ class Grid:
 
 
 def card(title: str, remark: str, grids: Sequence[Grid], notes: Sequence[str] = ()) -> str:
-    """A result as HTML.
+    """Renders a card as HTML.
 
     Args:
-        title: What it is a result for.
-        remark: What to know first.
-        grids: Tables; those without rows are left out.
+        title: The title.
+        remark: The text below the title.
+        grids: Tables; those without rows are omitted.
         notes: Sentences below them.
     """
     parts = [

@@ -1,4 +1,4 @@
-"""Where the time of a measurement goes: by operation or layer, in words and rows for every format."""
+"""Times of a measurement by operation or layer, as texts and rows for every format."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _Layer = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """Groups that hold operations of the same types.
+    """Groups with operations of the same types.
 
     Attributes:
         label: The types: `conv + relu`.
-        groups: How many groups.
+        groups: Number of groups.
         wall_s: The sum of their times.
-        share: Its part of all groups' time.
+        share: Its share of all groups' time.
     """
 
     label: str
@@ -67,7 +67,7 @@ class Kind:
 
 
 def by_layer(ops: OpTable, measurement: Measurement) -> Sequence[Group]:
-    """The groups of a measurement; those of a neural network are merged by layer.
+    """Returns the groups of a measurement; those of a neural network are merged by layer.
 
     Layers that share a group stay together: a group's time is never split. Programs have no layers, and keep
     their groups.
@@ -87,7 +87,7 @@ def by_layer(ops: OpTable, measurement: Measurement) -> Sequence[Group]:
 
 
 def _layer(ops: OpTable, row: int) -> _Layer | None:
-    """What identifies the layer of an operation; None for operations that do not belong to one."""
+    """Returns the key of an operation's layer; None for operations that do not belong to one."""
     layer = ops.layer[row]
     return None if layer is None else (ops.function[row], layer, ops.layer_type[row] or "")
 
@@ -114,7 +114,7 @@ def _merge(members: Sequence[Group], ops: OpTable) -> Group:
 
 
 def kinds(ops: OpTable, measurement: Measurement) -> list[Kind]:
-    """All groups by what they hold, slowest first: by operations, or by layers of a neural network."""
+    """Returns groups merged by the types of operations, or of layers of a neural network, slowest first."""
     found: dict[str, list[Group]] = {}
     for group in by_layer(ops, measurement):
         found.setdefault(group.label, []).append(group)
@@ -131,7 +131,7 @@ def kinds(ops: OpTable, measurement: Measurement) -> list[Kind]:
 
 
 def total(label: str, rows: Sequence[Kind]) -> Kind:
-    """Several kinds as one row."""
+    """Merges several kinds into one row."""
     return Kind(
         label=label,
         groups=sum(kind.groups for kind in rows),
@@ -141,12 +141,12 @@ def total(label: str, rows: Sequence[Kind]) -> Kind:
 
 
 def slowest(ops: OpTable, measurement: Measurement) -> list[Group]:
-    """All groups, slowest first: of operations, or of layers of a neural network."""
+    """Returns all groups, slowest first: of operations, or of layers of a neural network."""
     return sorted(by_layer(ops, measurement), key=lambda group: -group.wall_s)
 
 
 def group_name(group: Group, ops: OpTable) -> str:
-    """The author's name of the first operation or layer, and how many more there are."""
+    """Returns the author's name of the first operation or layer, and the number of others."""
     named = [row for row in group.ops if ops.layer[row]] or group.ops
     names = list(dict.fromkeys(ops.name[row] for row in named))
     if not names:
@@ -155,14 +155,14 @@ def group_name(group: Group, ops: OpTable) -> str:
 
 
 def status_line(measurement: Measurement) -> str:
-    """What became of the operations: `105 operations: 52 timed alone, 53 fused with others`."""
+    """Counts operations by status: `105 operations: 52 timed alone, 53 fused with others`."""
     counts = Counter(measurement.status)
     parts = [f"{counts[status]} {words}" for status, words in _STATUS_WORDS.items() if counts[status]]
     return f"{plural(len(measurement.status), 'operation')}: {', '.join(parts)}" if parts else "no operations"
 
 
 def nodes_line(measurement: Measurement) -> str:
-    """How the times of the groups relate to that of a whole run under the engine's profiler."""
+    """Describes the relation of group times to a whole run under the engine's profiler."""
     medians = format_duration(sum(group.wall_s for group in measurement.groups))
     if measurement.nodes is None:
         return f"medians add up to {medians}"
@@ -171,7 +171,7 @@ def nodes_line(measurement: Measurement) -> str:
 
 
 def describe_inputs(profile: Profile, measurement: Measurement) -> str:
-    """Which values a model was run on: `image 1×3×224×224 synthetic (seed 0)`."""
+    """Describes the inputs of a model: `image 1×3×224×224 synthetic (seed 0)`."""
     settings, inputs = measurement.settings, main_function(profile.model).inputs
     if len(inputs) > _LISTED_INPUTS and not settings.inputs:
         return f"{len(inputs)}, all synthetic (seed {settings.seed})"
@@ -186,7 +186,7 @@ def describe_inputs(profile: Profile, measurement: Measurement) -> str:
 
 
 def measurement_name(measurement: Measurement, among: Sequence[Measurement] = ()) -> str:
-    """The label of a measurement, with what distinguishes it from others of the same label.
+    """Returns the label of a measurement, made unique among those of a profile.
 
     Args:
         measurement: The measurement.
@@ -204,12 +204,12 @@ def measurement_name(measurement: Measurement, among: Sequence[Measurement] = ()
 
 
 def disclaimer(measurement: Measurement) -> str:
-    """What follows the name of a runtime that is not Core ML."""
+    """Returns the suffix for the name of a runtime that is not Core ML."""
     return "" if measurement.runtime.id == "coreml" else "; not Core ML"
 
 
 def describe_runtime(measurement: Measurement) -> str:
-    """What ran the model: `ONNX Runtime 1.22, 4 threads; not Core ML`."""
+    """Describes the runtime: `ONNX Runtime 1.22, 4 threads; not Core ML`."""
     runtime = measurement.runtime
     facts = [f"{runtime.name} {runtime.version}".rstrip()]
     if measurement.threads is not None:
@@ -218,7 +218,7 @@ def describe_runtime(measurement: Measurement) -> str:
 
 
 def describe_machine(measurement: Measurement) -> str:
-    """Where the model ran: `AMD EPYC, 8 cores, Linux 6.1 (x86_64), Python 3.12.1`."""
+    """Describes the machine: `AMD EPYC, 8 cores, Linux 6.1 (x86_64), Python 3.12.1`."""
     machine = measurement.machine
     facts = [
         machine.processor,
@@ -231,7 +231,7 @@ def describe_machine(measurement: Measurement) -> str:
 
 
 def describe_units(measurement: Measurement) -> str:
-    """The setting of compute units, and whether it had an effect."""
+    """Describes the setting of compute units, and whether it had an effect."""
     if measurement.compute_units:
         return measurement.compute_units
     if measurement.runtime.id == "coreml":
@@ -240,7 +240,7 @@ def describe_units(measurement: Measurement) -> str:
 
 
 def phase_cells(phase: Phase) -> dict[str, str]:
-    """The summary statistics of a phase, by title."""
+    """Returns the summary statistics of a phase, by title."""
     numbers = phase.statistics
     values = {name: getattr(numbers, name) for name in ("min", "median", "mean", "p95", "p99", "max", "std")}
     cells = {"runs": str(numbers.count), **{name: format_duration(value) for name, value in values.items()}}
@@ -250,7 +250,7 @@ def phase_cells(phase: Phase) -> dict[str, str]:
 
 
 def stage_rows(stages: Sequence[StageTiming]) -> list[tuple[str, ...]]:
-    """A row for each stage of a pipeline; shares are those of the stages' times, conversions included."""
+    """Returns a row for each stage of a pipeline; shares include conversions."""
     total = sum((stage.run_s or 0.0) + (stage.convert_s or 0.0) for stage in stages)
     rows: list[tuple[str, ...]] = []
     for stage in stages:

@@ -1,4 +1,4 @@
-"""A profile as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing open.
+"""Renders a profile as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
 The form is Chrome's Trace Event Format: times in microseconds, `X` for something with a duration, `M` for
 names, `s` and `f` for the ends of an arrow. Each measurement, plan and estimate is a process of its own. Only
@@ -37,7 +37,7 @@ _TRACKS: dict[ComputeUnit | None, tuple[int, str]] = {
 
 
 def render_trace(profile: Profile) -> str:
-    """A profile as the JSON text of a trace."""
+    """Renders a profile as the JSON text of a trace."""
     events: list[Event] = []
     for process, events_of in enumerate(_processes(profile, _Arrows()), 1):
         events += events_of(process)
@@ -145,7 +145,7 @@ def _operation(id_: str, type_: str, name: str, outputs: Sequence[str]) -> dict[
 
 
 class _Arrows:
-    """Arrows between units; each has a number of its own."""
+    """Arrows between units, with unique numbers."""
 
     def __init__(self) -> None:
         self._last = 0

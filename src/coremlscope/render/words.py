@@ -1,4 +1,4 @@
-"""Names, types and numbers as reports spell them."""
+"""Names, types and numbers as shown in reports."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ __all__ = [
 UNIT_NAMES: Mapping[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "Neural Engine"}
 SHORT_UNIT_NAMES: Mapping[ComputeUnit, str] = {**UNIT_NAMES, NEURAL_ENGINE: "NE"}
 
-#: What precedes findings in lists.
+#: Marks of findings in lists.
 FINDING_MARKS: Mapping[Severity, str] = {"error": "✗", "warning": "!", "info": "·"}
 
-#: Apple's names of model types, for people.
+#: Display names of Apple's model types.
 KINDS = {
     "mlProgram": "ML Program",
     "neuralNetwork": "neural network",
@@ -62,12 +62,12 @@ _UNREAD = FunctionSummary(name="", inputs=(), outputs=())
 
 
 def unit_name(unit: ComputeUnit | None) -> str:
-    """A compute unit in short; `unknown` where no unit is known to run an operation."""
+    """Returns the short name of a compute unit; `unknown` if no unit is known to support an operation."""
     return "unknown" if unit is None else SHORT_UNIT_NAMES[unit]
 
 
 def systems(profiles: Iterable[Profile]) -> list[tuple[str, str]]:
-    """The devices and their systems that profiles hold plans or estimates for."""
+    """Returns the devices and systems of the plans and estimates of profiles."""
     found: dict[tuple[str, str], None] = {}
     for profile in profiles:
         found.update(dict.fromkeys((plan.device, plan.os) for plan in profile.plans))
@@ -76,7 +76,7 @@ def systems(profiles: Iterable[Profile]) -> list[tuple[str, str]]:
 
 
 def main_function(model: ModelSummary) -> FunctionSummary:
-    """The default function; an empty one for a model that could not be read."""
+    """Returns the default function; an empty one for a model that could not be read."""
     return model.functions[0] if model.functions else _UNREAD
 
 
@@ -88,7 +88,7 @@ def parameter_facts(model: ModelSummary) -> list[str]:
 
 
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings, the most severe first."""
+    """Returns findings, the most severe first."""
     order = list(FINDING_MARKS)
     return sorted(findings, key=lambda finding: order.index(finding.severity))
 
@@ -104,7 +104,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def compact_type(text: str) -> str:
-    """A type without MIL's punctuation: `tensor<fp16, [1, 3]>` becomes `fp16 1×3`."""
+    """Formats a type without MIL's punctuation: `tensor<fp16, [1, 3]>` becomes `fp16 1×3`."""
     return _TENSOR.sub(_compact, text)
 
 
@@ -114,19 +114,19 @@ def _compact(match: re.Match[str]) -> str:
 
 
 def model_name(path: str) -> str:
-    """The last part of a path, or `model` for a model that was read from bytes."""
+    """Returns the last part of a path, or `model` for a model that was read from bytes."""
     return PurePath(path).name or "model"
 
 
 def plural(number: int, noun: str) -> str:
-    """A count with its noun: `1 input`, `3 inputs`, `2 classes`."""
+    """Formats a count with its noun: `1 input`, `3 inputs`, `2 classes`."""
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def count(number: int | None, is_complete: bool = True) -> str:
-    """A count in SI units; `≥` where it is a lower bound, `?` where it is unknown."""
+    """Formats a count in SI units, with `≥` for a lower bound and `?` for an unknown count."""
     if number is None:
         return "?"
     return f"{'' if is_complete else '≥ '}{format_count(number)}"

@@ -1,4 +1,4 @@
-"""The local web page: saved profiles, their history, and models to profile."""
+"""The local web page over saved profiles, which also profiles uploaded models."""
 
 from coremlscope.server.server import Address, Limits, serve
 

@@ -1,4 +1,4 @@
-"""The requests that the local page sends, and the responses to them; without sockets."""
+"""Handles the requests of the local page, without sockets."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from coremlscope.server.store import Entry, ProfileStore, safe_name
 
 __all__ = ["SCHEMA", "App", "Request", "Response", "State"]
 
-#: Name and version of the form that `State` is written in.
+#: Name and version of the schema of `State`.
 SCHEMA = "coremlscope.server/2"
 _HTML, _JSON = "text/html; charset=utf-8", "application/json"
 _CHUNK = 1 << 20
-#: Bytes of the disk that uploads leave free.
+#: Disk space that uploads must leave free, in bytes.
 _SPARE_BYTES = 256 << 20
 _SUFFIXES = (".mlmodel", ".zip", ".mlpackage")
 
@@ -35,18 +35,18 @@ class Readable(Protocol):
     """A stream of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes; none at the end."""
+        """Reads up to `size` bytes; returns no bytes at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the page shows.
+    """The content of the page.
 
     Attributes:
         folder: The folder of the profiles.
         max_upload_bytes: The largest model that can be uploaded.
-        profiles: The saved profiles, the newest first.
-        jobs: The models that wait, are being profiled, or were; the newest first.
+        profiles: The saved profiles, newest first.
+        jobs: The waiting, running and completed jobs, newest first.
     """
 
     folder: str
@@ -64,7 +64,7 @@ class Request:
         target: The path with its query, as sent.
         headers: By name in lower case.
         body: The content; it has `length` bytes.
-        length: None where the request does not say.
+        length: The length of the content; None if the request does not state it.
     """
 
     method: str
@@ -83,7 +83,7 @@ class Response:
         content: The body.
         type: The body's media type.
         location: The address to redirect to; empty for none.
-        has_read: False where the request's body was left unread, so that the connection has to be closed.
+        has_read: False if the request's body was not read, so that the connection must be closed.
     """
 
     status: HTTPStatus
@@ -99,11 +99,11 @@ class App:
     Args:
         store: The profiles.
         queue: The models to profile.
-        token: The first part of every address; requests without it get no information.
-        hosts: Names that the `Host` header may hold; None for any. This keeps other web pages from reaching
+        token: The first part of every address; requests without it are rejected.
+        hosts: Allowed names in the `Host` header; None for any. This prevents other web pages from reaching
             the server under a name that resolves to this machine.
         max_upload_bytes: The largest model that can be uploaded.
-        uploads: The folder that holds uploaded models until they are profiled.
+        uploads: The folder of uploaded models that are not yet profiled.
     """
 
     def __init__(
@@ -120,11 +120,11 @@ class App:
         self.max_upload_bytes, self.uploads = max_upload_bytes, uploads
 
     def answer(self, request: Request) -> Response:
-        """The response to a request; errors become responses as well."""
+        """Returns the response to a request; errors are also responses."""
         url = urlsplit(request.target)
         token, _, path = url.path.lstrip("/").partition("/")
         if self.hosts is not None and _host_name(request.headers.get("host", "")) not in self.hosts:
-            return _refusal(HTTPStatus.FORBIDDEN, "this server does not have that name")
+            return _refusal(HTTPStatus.FORBIDDEN, "invalid host name for this server")
         if not hmac.compare_digest(token.encode(), self.token.encode()):
             return _refusal(HTTPStatus.NOT_FOUND, "open the address that `coremlscope serve` printed")
         if not url.path.startswith(f"/{token}/"):
@@ -153,11 +153,11 @@ class App:
                 self.queue.cancel(int(number))
                 return self._state()
             case "GET" | "HEAD" | "POST" | "DELETE", *_:
-                return _refusal(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+                return _refusal(HTTPStatus.NOT_FOUND, "this address does not exist")
         return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"the method {request.method[:20]} is not supported")
 
     def state(self) -> dict[str, Any]:
-        """What the page shows, as plain JSON values with the schema's name."""
+        """Returns the content of the page as plain JSON values, with the schema's name."""
         state = State(
             folder=str(self.store.folder),
             max_upload_bytes=self.max_upload_bytes,
@@ -180,7 +180,7 @@ class App:
             most = self.max_upload_bytes >> 20
             return _refusal(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the model has {request.length >> 20} MB, and the limit is {most} MB",
+                f"the model has {request.length >> 20} MB, but the limit is {most} MB",
                 "start the server with a larger --max-upload, or use `coremlscope profile`",
             )
         if request.length + _SPARE_BYTES > shutil.disk_usage(self.uploads).free:
@@ -228,7 +228,7 @@ def _options(query: Mapping[str, list[str]]) -> dict[str, object]:
 
 
 def _receive(body: Readable, length: int, path: Path) -> bool:
-    """Writes a body to a file while it arrives; False where it ends too early."""
+    """Writes a body to a file while receiving it; returns False if it is incomplete."""
     with path.open("wb") as file:
         while length:
             chunk = body.read(min(_CHUNK, length))
@@ -240,7 +240,7 @@ def _receive(body: Readable, length: int, path: Path) -> bool:
 
 
 def _host_name(header: str) -> str:
-    """The name in a `Host` header, without its port."""
+    """Returns the name in a `Host` header, without the port."""
     name, _, port = header.rpartition(":")
     return (name if name and port.isdecimal() else header).strip("[]").lower()
 

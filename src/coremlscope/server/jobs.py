@@ -1,4 +1,4 @@
-"""Models to profile: one after the other, each in a process that can be stopped."""
+"""A queue that profiles models in sequence, each in a process that can be stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from coremlscope.errors import CoremlscopeError, UsageError
 __all__ = ["Job", "JobQueue", "JobStatus"]
 
 JobStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
-#: How many jobs may wait, and how many that ended are kept in the list.
+#: Maximum number of waiting jobs, and of ended jobs in the list.
 _MOST_WAITING, _REMEMBERED = 20, 20
 #: Seconds between asking a process to end and killing it.
 _GRACE_S = 3.0
@@ -27,19 +27,19 @@ _GRACE_S = 3.0
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """A model to profile.
+    """The profiling of a model.
 
     Attributes:
-        id: A number that no other job of this server has.
+        id: A unique number.
         model: The file name of the model.
         status: Its state.
-        phase: What is being repeated: `compile`, `load`, `predict`, …
-        done: How many repetitions of that phase are done.
-        total: How many there will be.
-        profile: The id of the saved profile; empty where there is none.
-        error: Why it failed, in one sentence.
-        hint: What can be done about it.
-        request: The options that it was asked for with; see `worker.main`.
+        phase: The phase that is being repeated: `compile`, `load`, `predict`, …
+        done: Number of completed repetitions of that phase.
+        total: Total number of repetitions.
+        profile: The id of the saved profile; empty if there is none.
+        error: The error message; empty if it did not fail.
+        hint: Advice on the error.
+        request: The requested options; see `worker.main`.
     """
 
     id: int
@@ -55,7 +55,7 @@ class Job:
 
 
 class JobQueue:
-    """Profiles models one after the other.
+    """A queue that profiles models in sequence.
 
     Args:
         keep: Called with the JSON file of a profile and the model's name; returns the profile's id.
@@ -90,7 +90,9 @@ class JobQueue:
         with self._changed:
             waiting = sum(job.status == "waiting" for job, _ in self._jobs.values())
             if not self._is_open or waiting >= _MOST_WAITING:
-                raise UsageError(f"{waiting} models are waiting already", "wait until some are done")
+                raise UsageError(
+                    f"the queue is full: {waiting} models are waiting", "wait until some are done"
+                )
             job = Job(id=next(self._ids), model=model.name, request=request)
             self._jobs[job.id] = job, model
             self._forget_old()
@@ -98,12 +100,12 @@ class JobQueue:
             return job
 
     def jobs(self) -> list[Job]:
-        """The jobs, the newest first; only the last few of those that ended."""
+        """Returns the jobs, newest first, with only the most recent of those that ended."""
         with self._changed:
             return [job for job, _ in reversed(self._jobs.values())]
 
     def cancel(self, id_: int) -> None:
-        """Stops a job, or removes it from the queue. One that has ended stays as it is.
+        """Stops a job, or removes it from the queue. Jobs that have ended do not change.
 
         Raises:
             UsageError: The id is unknown.
@@ -161,7 +163,7 @@ class JobQueue:
 
     def _profile(self, job: Job, model: Path) -> None:
         target = model.parent / "profile.json"
-        # In its own folder a model has no other path than its name, for messages and for the report.
+        # Run in the model's folder, so that messages and the report contain its name instead of its path.
         arguments = [*self._command, model.name, target.name, json.dumps(dict(job.request))]
         with self._changed:
             if job.status != "running":
@@ -205,7 +207,7 @@ class JobQueue:
                     job.phase, job.done, job.total = phase, done, total
 
     def _wait(self, process: subprocess.Popen[str]) -> int:
-        """Waits for a process whose output has ended; one that does not end is killed."""
+        """Waits for a process whose output has ended, and kills it if it does not exit."""
         try:
             return process.wait(timeout=_GRACE_S)
         except subprocess.TimeoutExpired:

@@ -24,7 +24,7 @@ from coremlscope.version import __version__
 __all__ = ["Address", "Limits", "serve"]
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-#: Connections that wait until they are accepted, and requests that are answered at the same time.
+#: Maximum number of connections waiting to be accepted, and of requests handled concurrently.
 _BACKLOG, _AT_ONCE = 256, 32
 #: Seconds without a byte after which a connection is closed.
 _SILENCE_S = 30.0
@@ -32,11 +32,11 @@ _SILENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen.
+    """The address to listen on.
 
     Attributes:
-        host: A name or an address of this machine.
-        port: 0 for any that is free.
+        host: A host name or an address of this machine.
+        port: The port; 0 for any free port.
         is_remote_allowed: Whether other machines may connect.
     """
 
@@ -50,7 +50,7 @@ class Limits:
     """Limits of requests.
 
     Attributes:
-        upload_bytes: The largest model.
+        upload_bytes: Maximum size of an uploaded model.
     """
 
     upload_bytes: int = 1 << 30
@@ -70,7 +70,7 @@ def serve(folder: Path, address: Address, limits: Limits) -> Iterator[tuple[str,
         interrupted or the context ends in another thread.
 
     Raises:
-        UsageError: Other machines could connect, which was not allowed; or the address is in use.
+        UsageError: Other machines could connect, which is not allowed; or the address is in use.
         OutputError: The folder cannot be created.
     """
     _check_host(address)
@@ -148,7 +148,7 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = "localhost", int(self.server_address[1])
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Broken connections are ignored."""
+        """Ignores broken connections."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -159,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def handle_expect_100(self) -> bool:
-        """Refuses a model that is too large before it is uploaded."""
+        """Rejects a model that is too large before it is uploaded."""
         length = self._length()
         if length is not None and length > self.server.app.max_upload_bytes:
             self._send(self._answer())
@@ -173,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_POST = do_DELETE = do_PUT = do_OPTIONS = do_PATCH = do_GET  # noqa: N815
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing is logged: the terminal shows the address."""
+        """Logs nothing: the terminal shows the address."""
 
     def _length(self) -> int | None:
         text = self.headers.get("content-length", "")

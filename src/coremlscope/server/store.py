@@ -24,28 +24,28 @@ __all__ = ["Entry", "ProfileStore", "safe_name"]
 #: Characters other than these are replaced by a hyphen in file names.
 _UNSAFE = re.compile(r"[^\w.()+-]+")
 _LONGEST_NAME = 80
-#: Profiles of one model that were made in the same second.
+#: Maximum number of profiles of one model made in the same second.
 _MOST_ALIKE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A file of the folder. Of several profiles it describes the first one whose model could be read.
+    """A file of the folder. For several profiles, it describes the first one whose model could be read.
 
     Attributes:
-        id: Its name without the suffix: what addresses are made of.
-        made_at: When the profile was made, UTC, ISO 8601; empty where it was not recorded.
-        profiles: How many profiles the file holds; 0 where it cannot be read.
+        id: Its name without the suffix, which is used in addresses.
+        made_at: When the profile was made, UTC, ISO 8601; empty if it was not recorded.
+        profiles: Number of profiles in the file; 0 if it cannot be read.
         model: The file name of the model.
         kind: Apple's name of the model type.
-        label: What `predict_s` is a time of: the label of the first measurement; without one the device,
-            system and setting of the first estimate or plan.
-        predict_s: A prediction: the measured median with the 10th and 90th percentile, the estimate with its
-            interval, or the planned cost; None where the profile holds none of them.
-        iterations: How many predictions were timed.
-        load_s: Median time of a load, measured; None where it was not measured.
-        operations: How many operations the model has.
-        problem: Why the file cannot be shown; empty where it can.
+        label: The source of `predict_s`: the label of the first measurement, or else the device, system and
+            setting of the first estimate or plan.
+        predict_s: The time of a prediction: the measured median with the 10th and 90th percentile, the
+            estimate with its interval, or the planned cost; None if the profile has none of them.
+        iterations: Number of timed predictions.
+        load_s: Measured median time of a load; None if it was not measured.
+        operations: Number of operations of the model.
+        problem: Why the file cannot be shown; empty if it can.
     """
 
     id: str
@@ -62,10 +62,10 @@ class Entry:
 
 
 class ProfileStore:
-    """The profiles of a folder, `*.json`, and what importers read there; safe to use from several threads.
+    """The profiles of a folder, `*.json`, and of files that importers read; safe to use from several threads.
 
     Args:
-        folder: The folder; it is created where it does not exist.
+        folder: The folder; it is created if it does not exist.
 
     Raises:
         OutputError: It cannot be created.
@@ -83,14 +83,16 @@ class ProfileStore:
         self._lock = threading.Lock()
 
     def entries(self) -> list[Entry]:
-        """Every file, the newest profile first; those without a date are last. Only files that are new or
-        changed are read."""
+        """Returns the entries of all files, newest first, those without a date last.
+
+        Only new or changed files are read.
+        """
         with self._lock:
             found: dict[str, tuple[tuple[int, int], Entry]] = {}
             for path in self.folder.iterdir():
                 if path.suffix not in SUFFIXES or path.name.startswith("."):
                     continue
-                id_ = path.name.removesuffix(".json")  # other suffixes stay: they tell the files apart
+                id_ = path.name.removesuffix(".json")  # other suffixes distinguish the files
                 try:
                     state = path.stat()
                 except OSError:
@@ -106,7 +108,7 @@ class ProfileStore:
         return sorted(by_id, key=lambda entry: entry.made_at, reverse=True)
 
     def read(self, id_: str) -> tuple[Profile, ...]:
-        """The profiles of an entry.
+        """Reads the profiles of an entry.
 
         Raises:
             UsageError: The id is unknown, or the file is damaged.
@@ -114,7 +116,7 @@ class ProfileStore:
         return read_any(self.path(id_))
 
     def content(self, id_: str) -> bytes:
-        """An entry as JSON: the file itself, and of one that is imported its profile.
+        """Returns an entry as JSON: the file itself, or the profile of an imported file.
 
         Raises:
             UsageError: The id is unknown, or the file is damaged.
@@ -125,7 +127,7 @@ class ProfileStore:
         return msgspec.json.encode(to_json(read_any(path)[0]))
 
     def path(self, id_: str) -> Path:
-        """The file of an entry.
+        """Returns the file of an entry.
 
         Raises:
             UsageError: The id is unknown.
@@ -136,7 +138,7 @@ class ProfileStore:
         return own if own.suffix in SUFFIXES and own.exists() else self.folder / f"{id_}.json"
 
     def add(self, source: Path, model: str) -> str:
-        """Copies a file of profiles into the folder; it is named after the model and the time it was made.
+        """Copies a file of profiles into the folder under the name of the model and the time of the profile.
 
         Args:
             source: The file.
@@ -146,7 +148,7 @@ class ProfileStore:
             The id.
 
         Raises:
-            UsageError: The file does not hold profiles.
+            UsageError: The file does not contain profiles.
             OutputError: The folder cannot be written to.
         """
         made = re.sub(r"[-:Z]", "", _made_at(read_any(source))).replace("T", "-")
@@ -165,7 +167,7 @@ class ProfileStore:
         return target.stem
 
     def _claim(self, stem: str) -> Path:
-        """Creates an empty file with a name that no other file has."""
+        """Creates an empty file with a unique name."""
         for number in range(_MOST_ALIKE):
             target = self.folder / f"{stem}{f'-{number}' if number else ''}.json"
             try:
@@ -174,12 +176,12 @@ class ProfileStore:
                 continue
             return target
         raise OutputError(
-            f"{self.folder} holds {_MOST_ALIKE} profiles that are called {stem}", "delete some of them"
+            f"{self.folder} already contains {_MOST_ALIKE} profiles named {stem}", "delete some of them"
         )
 
 
 def safe_name(name: str) -> str:
-    """A name that is a single part of a path on every system."""
+    """Returns a name that is a single path component on every system."""
     cleaned = _UNSAFE.sub("-", PurePath(name.replace("\\", "/")).name).strip(".-")
     return cleaned[-_LONGEST_NAME:] or "model"
 
@@ -188,7 +190,7 @@ def _describe(path: Path, id_: str) -> Entry:
     try:
         profiles = read_any(path)
         if not profiles:
-            return Entry(id=id_, problem=f"{path} holds no profile")
+            return Entry(id=id_, problem=f"{path} does not contain a profile")
         first = next((profile for profile in profiles if profile.model.container), profiles[0])
         label, predict = _headline(first)
         phases = first.measurement.phases if first.measurements else {}
@@ -211,7 +213,7 @@ def _describe(path: Path, id_: str) -> Entry:
 
 
 def _made_at(profiles: Sequence[Profile]) -> str:
-    """When the last of the profiles was made, as ISO 8601 in UTC to the second; empty where unknown."""
+    """Returns when the last of the profiles was made, as ISO 8601 in UTC to the second; empty if unknown."""
     found = []
     for profile in profiles:
         try:
@@ -224,7 +226,7 @@ def _made_at(profiles: Sequence[Profile]) -> str:
 
 
 def _headline(profile: Profile) -> tuple[str, Figure | None]:
-    """The label and the figure of an entry."""
+    """Returns the label and the figure of an entry."""
     if profile.measurements:
         predict = profile.measurement.predict
         return profile.measurement.label, None if predict is None else _spread(predict)
@@ -240,7 +242,7 @@ def _headline(profile: Profile) -> tuple[str, Figure | None]:
 
 
 def _spread(phase: Phase) -> Figure:
-    """The median, with the 10th and 90th percentile by nearest rank."""
+    """Returns the median, with the 10th and 90th percentile by nearest rank."""
     ordered = sorted(phase.samples_s)
     low, high = (ordered[round(share * (len(ordered) - 1))] for share in (0.1, 0.9))
     return Figure(phase.statistics.median, low, high, phase.origin)

@@ -1,4 +1,4 @@
-"""Profiles one model in a process of its own, and reports on standard output, in lines of JSON.
+"""Profiles one model in a separate process, and reports progress on standard output as lines of JSON.
 
 After each repetition it prints `{"phase": "predict", "done": 3, "total": 50}`, and if it fails
 `{"error": "…", "hint": "…"}`.

@@ -1,4 +1,4 @@
-"""Fuses operations into kernels: what a compiler runs as one pass over the data.
+"""Fuses operations into kernels, which a compiler runs as one pass over the data.
 
 A kernel is an operation that does most of the work (its head) and the operations fused with it at little or
 no cost: the activation behind a convolution, a normalization folded into its weights, the sum with a
@@ -126,7 +126,7 @@ FUSIONS: tuple[Fusion, ...] = (
 
 @dataclass(slots=True)
 class _Chain:
-    """A kernel under construction: its result, the gate of that result, and what it reads."""
+    """A kernel under construction: its result, the gate of that result, and its inputs."""
 
     kernel: Kernel
     gives: str

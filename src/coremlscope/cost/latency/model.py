@@ -47,8 +47,8 @@ def estimate(
         compute_units: The setting that `units` was planned under.
         converted_bytes: Bytes of inputs and outputs that are converted to or from half precision.
         left_out: Stages of a pipeline that the kernels do not include.
-        calibration: The model's parameters; those that come with the project where it is None.
-        table: The kernels as a table, where many chips share it.
+        calibration: The model's parameters; None for those included in the package.
+        table: The kernels as a table, if many chips share it.
     """
     chip, known = device.chip, calibration or load_calibration()
     where = [_unit(kernel, units) for kernel in kernels]
@@ -87,10 +87,10 @@ def spread_of(spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0
     """The standard deviation of the logarithm of a latency around its estimate.
 
     Args:
-        spread: What is known of the unit that does most.
+        spread: The spread of the unit that does most of the work.
         chip: The chip.
-        unusual: The share of the time that goes into kernels other than convolutions.
-        elsewhere: The share of the time on other units than the one that does most.
+        unusual: The share of the time in kernels other than convolutions.
+        elsewhere: The share of the time on other units.
     """
     own = spread.base + spread.unusual * unusual
     more = spread.by_chip.get(chip.id, spread.extrapolated)
@@ -98,7 +98,7 @@ def spread_of(spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0
 
 
 def _unit(kernel: Kernel, units: Mapping[str, ComputeUnit]) -> ComputeUnit:
-    """The unit that the plan puts most of a kernel's operations on."""
+    """Returns the unit to which the plan assigns most of a kernel's operations."""
     votes = [units[id_] for id_ in kernel.ops if id_ in units]
     if len(set(votes)) > 1:
         return max(votes, key=votes.count)
@@ -108,7 +108,7 @@ def _unit(kernel: Kernel, units: Mapping[str, ComputeUnit]) -> ComputeUnit:
 def _price(
     table: KernelTable, where: Sequence[ComputeUnit], chip: Chip, known: Calibration
 ) -> tuple[Floats, list[Bound], dict[Bound, float]]:
-    """Seconds of each kernel, what it waits for, and the sums of both."""
+    """Seconds and bottleneck of each kernel, and the sums of both."""
     total = np.zeros(len(table))
     bounds = np.full(len(table), _BOUNDS.index("activations"))
     parts: dict[Bound, float] = dict.fromkeys(_BOUNDS, 0.0)
@@ -119,7 +119,7 @@ def _price(
         times = time_kernels(table, unit, parameters, scale)
         here = placed == unit
         total[here], bounds[here] = times.total[here], _bounds(times)[here]
-        # Weights come ahead of their kernels, but not faster than the memory gives them.
+        # Weights are prefetched, but not faster than the memory bandwidth allows.
         parts["weights"] += max(float((times.stream[here] - times.total[here]).sum()), 0.0)
     for place, bound in enumerate(_BOUNDS[:3]):
         parts[bound] += float(total[bounds == place].sum())
@@ -127,7 +127,7 @@ def _price(
 
 
 def _bounds(times: KernelTimes) -> npt.NDArray[np.int64]:
-    """What each kernel waits for, as its place in `_BOUNDS`."""
+    """Returns the bottleneck of each kernel, as an index into `_BOUNDS`."""
     slowest = np.maximum(times.weights, times.activations)
     memory = np.where(
         times.weights > times.activations, _BOUNDS.index("weights"), _BOUNDS.index("activations")

@@ -78,7 +78,7 @@ class _Finder:
                 self.users[name] += 1
 
     def root(self, name: str) -> str:
-        """The value behind reshapes of it."""
+        """Returns the value before reshapes."""
         while (view := self.made.get(name)) is not None and Trait.RESHAPE in traits_of(view.op.type):
             name = _names(view)[0]
         return name

@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTable:
-    """One column per number of a kernel; see `Kernel` and `Geometry` for what they mean.
+    """One column per number of a kernel; see `Kernel` and `Geometry`.
 
     Attributes:
         kind: The index of the kernel's kind in `KERNEL_KINDS`.
@@ -71,7 +71,7 @@ class KernelTable:
         return len(self.kind)
 
     def is_kind(self, *kinds: KernelKind) -> npt.NDArray[np.bool_]:
-        """Which kernels are of one of these kinds."""
+        """Returns a mask of the kernels of these kinds."""
         wanted = np.zeros(len(KERNEL_KINDS), dtype=np.bool_)
         wanted[[KERNEL_KINDS.index(kind) for kind in kinds]] = True
         return wanted[self.kind]

@@ -1,1 +1,1 @@
-"""Core ML's own cost model: what it plans operations to cost."""
+"""Core ML's own cost model: the planned costs of operations."""

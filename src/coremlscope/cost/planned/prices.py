@@ -1,4 +1,4 @@
-"""Core ML's own cost of an operation on each backend, by which it places operations.
+"""Core ML's own cost of an operation on each backend, which determines the placement.
 
 These are figures of a *plan*: crude, far from real run times, and the same on every chip. They are derived
 from published plans, which give them with all digits:
@@ -54,7 +54,7 @@ Formula = Callable[[OpView, Era], PlannedCosts]
 
 
 def price(view: OpView, os: OSRelease) -> PlannedCosts:
-    """What an operation costs on every backend, whether or not it runs there.
+    """Returns the cost of an operation on every backend, whether or not it runs there.
 
     Args:
         view: The operation, as Core ML plans it.

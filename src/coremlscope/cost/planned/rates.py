@@ -1,7 +1,7 @@
 """The published rates behind Core ML's planned costs: leaves of its decision trees, and its bandwidths.
 
 The two systems with published plans have different leaves; their bandwidths agree. The number of operations
-per byte selects the leaf. The published figures of the M1 lie at 1.0 … 10.8, 20.0 … 93.5 and 154 … 240
+per byte selects the leaf. The published figures of the M1 are at 1.0 … 10.8, 20.0 … 93.5 and 154 … 240
 operations per byte; the borders between them are geometric means. `benchmarks/plan` derives all rates again
 and compares.
 """
@@ -59,7 +59,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Era:
-    """What the plans of one system use.
+    """The rates in the plans of one system.
 
     Attributes:
         name: The chip and the system whose plans were published.

@@ -31,7 +31,7 @@ _MARKS = {"slower": "🔺 slower", "faster": "🟢 faster"}
 
 
 def render_markdown_comparison(comparison: Comparison) -> str:
-    """A comparison as Markdown: what differs, the times, and the operations folded away."""
+    """Renders a comparison as Markdown: differences, times, and collapsed tables of operations."""
     labels = [subject.label for subject in comparison.subjects]
     blocks = [f"## {code(labels[0])} against {', '.join(map(code, labels[1:]))}"]
     rows = fact_rows(comparison)

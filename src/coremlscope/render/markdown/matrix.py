@@ -18,7 +18,7 @@ __all__ = ["render_markdown_matrix"]
 
 
 def render_markdown_matrix(profiles: Sequence[Profile]) -> str:
-    """Several profiles as Markdown: a table of what was measured, one for each device, and what failed."""
+    """Renders several profiles as Markdown: measurements, a table for each device, and failures."""
     blocks = [f"## {summary_line(profiles)}"]
     for block in (*measured_blocks(profiles), *device_blocks(profiles)):
         titles = (block.titles[0], *(f"{name}>" for name in block.titles[1:]))

@@ -60,13 +60,13 @@ _MARKS = {"error": "✗ ", "warning": "⚠ ", "info": ""}
 
 
 def render_markdown(subject: Profile | ModelSummary) -> str:
-    """A report as Markdown with tables."""
+    """Renders a report as Markdown with tables."""
     blocks = _summary(subject) if isinstance(subject, ModelSummary) else _profile(subject)
     return "\n\n".join(blocks) + "\n"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; columns whose title ends with `>` are set flush right."""
+    """Renders a table; columns whose title ends with `>` are right-aligned."""
     titles = [column.removesuffix(">") for column in columns]
     rules = ["---:" if column.endswith(">") else "---" for column in columns]
     lines = [titles, rules, *([cell(text) for text in row] for row in rows)]
@@ -74,17 +74,17 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def cell(text: str) -> str:
-    """Text that keeps a table intact."""
+    """Escapes text for a table."""
     return escape_controls(text.replace("\r", "")).replace("|", "\\|")
 
 
 def code(text: str) -> str:
-    """A name, set as code."""
+    """Formats a name as code."""
     return f"`{escape_controls(text).replace('`', 'ʼ')}`"
 
 
 def details(title: str, *blocks: str) -> str:
-    """Blocks that are folded away until somebody opens them."""
+    """Renders collapsed blocks."""
     summary = html.escape(escape_controls(title), quote=False)
     return "\n\n".join([f"<details>\n<summary>{summary}</summary>", *blocks, "</details>"])
 
@@ -199,7 +199,7 @@ def _profile(profile: Profile) -> list[str]:
 
 
 def _predictions(profile: Profile) -> Iterator[str]:
-    """What a prediction takes: a sentence, or a table of several measurements."""
+    """Yields the time of a prediction: a sentence, or a table of several measurements."""
     if len(profile.measurements) > 1:
         yield "### Measured (medians)"
         rows = []
@@ -217,7 +217,7 @@ def _predictions(profile: Profile) -> Iterator[str]:
 
 
 def _measurement(profile: Profile, measurement: Measurement) -> Iterator[str]:
-    """Everything about one measurement, folded away."""
+    """Yields the details of one measurement, collapsed."""
     name = measurement_name(measurement, profile.measurements)
     ops = profile.ops
     if measurement.phases:
@@ -269,7 +269,7 @@ def _estimates(profile: Profile) -> list[str]:
 
 
 def _plans(profile: Profile) -> Iterator[str]:
-    """Plans, where there are no estimates."""
+    """Yields plans of profiles without estimates."""
     for plan in () if profile.estimates else profile.plans:
         views = [plan.view(profile.ops, setting) for setting in plan.settings]
         yield f"### On {plan.device}, {plan.os} ({cell(describe_planner(plan))}, not measured)"
@@ -322,7 +322,7 @@ def _slowest(ops: OpTable, measurement: Measurement) -> list[str]:
 
 
 def _findings(profile: Profile) -> list[str]:
-    """All findings; with several measurements, those of each are listed with it."""
+    """Yields all findings; with several measurements, grouped by measurement."""
     findings = profile.findings if len(profile.measurements) > 1 else profile.all_findings
     return ["### Findings", _finding_list(findings)] if findings else []
 

@@ -85,13 +85,13 @@ def _spread(flat: Array) -> str:
 
 
 def render_prediction_json(results: Mapping[str, Any]) -> str:
-    """The outputs as JSON: arrays with type, shape and all elements, images by mode and size only."""
+    """Renders the outputs as JSON: arrays with type, shape and all elements, images by mode and size only."""
     return json.dumps({name: _plain(value) for name, value in results.items()}, ensure_ascii=False) + "\n"
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        # JSON has no word for NaN and infinity.
+        # JSON cannot represent NaN and infinity.
         elements = [None if isinstance(v, float) and v - v != 0 else v for v in value.reshape(-1).tolist()]
         return {"dtype": str(value.dtype), "shape": list(value.shape), "elements": elements}
     if isinstance(value, Mapping):

@@ -46,12 +46,12 @@ _BAR, _NARROW_BAR = 20, 14
 _STYLES: dict[Severity, str] = {"error": "red", "warning": "yellow", "info": ""}
 _PHASE_TITLES = ("runs", "min", "median", "mean", "p95", "p99", "max", "std")
 _FEWER_TITLES = tuple(title for title in _PHASE_TITLES if title != "max")
-#: Where the screen is narrow, and where each of several measurements has a table.
+#: Titles of phase statistics on narrow screens, and in the tables of several measurements.
 _FEWEST_TITLES = ("runs", "min", "median", "p95", "max")
 
 
 def show_profile(screen: Screen, profile: Profile) -> None:
-    """Prints what was measured, estimated and planned of a model."""
+    """Prints the measurements, estimates and plans of a model."""
     screen.title(model_name(profile.model.path))
     screen.pairs(_facts(profile))
     if len(profile.measurements) == 1:
@@ -95,7 +95,7 @@ def _circumstances(measurement: Measurement) -> list[tuple[str, str]]:
 
 
 def _show_one(screen: Screen, profile: Profile, measurement: Measurement) -> None:
-    """The only measurement, and all else."""
+    """Prints the only measurement with all details."""
     if measurement.phases:
         screen.heading("Times", f"measured by {measurement_name(measurement)}")
         titles = _PHASE_TITLES if screen.width >= _WIDE else _FEWER_TITLES
@@ -108,7 +108,7 @@ def _show_one(screen: Screen, profile: Profile, measurement: Measurement) -> Non
 
 
 def _show_among_others(screen: Screen, profile: Profile, measurement: Measurement) -> None:
-    """The block of one of several measurements."""
+    """Prints the block of one of several measurements."""
     screen.line()
     screen.title(measurement_name(measurement, profile.measurements), "  measured")
     screen.pairs([*_circumstances(measurement), ("inputs", describe_inputs(profile, measurement))])
@@ -139,7 +139,7 @@ def _show_phases(screen: Screen, measurement: Measurement, titles: Sequence[str]
 
 
 def _show_groups(screen: Screen, profile: Profile, measurement: Measurement) -> None:
-    """Times of operations, where there are any."""
+    """Prints times of operations, if there are any."""
     if not measurement.groups:
         return
     what = "layers" if main_function(profile.model).layers else "operations"
@@ -214,7 +214,7 @@ def _slowest_row(ops: OpTable, group: Group) -> tuple[str, ...]:
 
 
 def _show_plans(screen: Screen, profile: Profile) -> None:
-    """Prints plans where there are no estimates, in full where nothing was measured either."""
+    """Prints plans if there are no estimates, in full if there are no measurements either."""
     if profile.estimates:
         return
     for plan in profile.plans:

@@ -24,7 +24,7 @@ _COLUMNS = (Column("rule", most=32), Column("statement"), Column("scope"), Colum
 
 
 def render_rules(entries: Sequence[Entry], *, width: int, color: bool) -> str:
-    """Rules as tables, grouped by compute unit and effect."""
+    """Renders rules as tables, grouped by compute unit and effect."""
     screen = Screen(width, color)
     screen.title(plural(len(entries), "rule"))
     _show_groups(screen, entries)
@@ -35,7 +35,7 @@ def render_rules(entries: Sequence[Entry], *, width: int, color: bool) -> str:
 
 
 def render_rule(entry: Entry, *, width: int, color: bool) -> str:
-    """Everything about one rule."""
+    """Renders all details of one rule."""
     screen = Screen(width, color)
     screen.title(entry.id)
     screen.pairs(
@@ -63,7 +63,7 @@ def render_rule(entry: Entry, *, width: int, color: bool) -> str:
 
 
 def render_op(card: OpCard, *, width: int, color: bool) -> str:
-    """Everything about one operation."""
+    """Renders all details of one operation."""
     screen = Screen(width, color)
     screen.title(card.name)
     screen.line(card.doc)
@@ -90,7 +90,7 @@ def render_op(card: OpCard, *, width: int, color: bool) -> str:
 
 
 def render_ops(docs: Sequence[tuple[str, str]], *, width: int, color: bool) -> str:
-    """All operations with what they compute."""
+    """Renders a table of all operations."""
     screen = Screen(width, color)
     screen.title(plural(len(docs), "operation"))
     screen.table((Column("operation"), Column("what it computes")), docs)

@@ -28,7 +28,7 @@ class Column:
 
     Attributes:
         title: Its heading.
-        is_number: Set flush right.
+        is_number: Whether it is right-aligned.
         most: Its largest width; longer texts are shortened in the middle, on narrow screens further. Columns
             of text without a largest width wrap.
         style: A style of rich.
@@ -41,12 +41,12 @@ class Column:
 
     @property
     def wraps(self) -> bool:
-        """Whether long texts continue on the next line."""
+        """Returns whether long texts continue on the next line."""
         return not self.is_number and self.most is None
 
 
 class Screen:
-    """Collects what is printed, and gives it as text.
+    """Collects printed lines and returns them as text.
 
     Args:
         width: Columns of the terminal.
@@ -73,17 +73,17 @@ class Screen:
 
     @property
     def text(self) -> str:
-        """What was printed so far, without blanks at the ends of lines."""
+        """Returns the text printed so far, without trailing blanks."""
         return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
 
     def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
-        """A paragraph, wrapped where it is too long."""
+        """Prints a paragraph, wrapped if it is too long."""
         from rich.text import Text
 
         self._indented(Text(escape_controls(text, keep="\n"), style=style), indent)
 
     def bullet(self, mark: str, text: str, hint: str = "", style: str = "") -> None:
-        """A paragraph behind a mark, its lines flush; a hint below it."""
+        """Prints an indented paragraph after a mark, and a hint below it."""
         from rich.table import Table
         from rich.text import Text
 
@@ -94,7 +94,7 @@ class Screen:
         self._indented(grid, 2)
 
     def cells(self, texts: Sequence[str], indent: int = 2) -> None:
-        """Short texts side by side, in columns that are read downwards."""
+        """Prints short texts in columns."""
         widest = max(map(len, texts))
         across = max(1, (self.width - indent + 2) // (widest + 2))
         down = -(-len(texts) // across)
@@ -103,14 +103,14 @@ class Screen:
             self.line(line.rstrip(), indent=indent)
 
     def title(self, text: str, quiet: str = "") -> None:
-        """The title of the screen."""
+        """Prints the title of the screen."""
         from rich.text import Text
 
         title = _fit(escape_controls(text), self.width)
         self._console.print(Text.assemble((title, "bold cyan"), (escape_controls(quiet), _QUIET)))
 
     def heading(self, text: str, quiet: str = "") -> None:
-        """A heading, with a remark beside it."""
+        """Prints a heading with a remark."""
         from rich.text import Text
 
         remark = f"  {escape_controls(quiet)}" if quiet else ""
@@ -118,7 +118,7 @@ class Screen:
         self._console.print(Text.assemble((escape_controls(text), _HEADING), (remark, _QUIET)))
 
     def pairs(self, rows: Iterable[tuple[str, str]], indent: int = 0) -> None:
-        """Labels and values; rows without a value are left out."""
+        """Prints labels and values; rows without a value are omitted."""
         from rich.table import Table
 
         table = Table.grid(padding=(0, 2))
@@ -131,9 +131,9 @@ class Screen:
             self._indented(table, indent)
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 2) -> None:
-        """A table without rules. Columns without any content are left out.
+        """Prints a table without rules. Columns without any content are omitted.
 
-        Where the screen is too narrow for it, each row becomes a short list: numbers are never cut.
+        If the screen is too narrow, each row becomes a short list: numbers are never cut.
         """
         kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
         shown = [columns[i] for i in kept]
@@ -170,7 +170,7 @@ class Screen:
         self._indented(table, indent)
 
     def _list(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int) -> None:
-        """Rows of a table that is too wide: a name, and below it the other cells with their titles."""
+        """Prints rows of a table that is too wide: a name, and below it the other cells with their titles."""
         leads = [
             i
             for i, column in enumerate(columns)
@@ -192,14 +192,14 @@ class Screen:
 
 
 def _titled(column: Column, cell: str, is_last: bool) -> str:
-    """A cell of a row that is printed as a list; a name without a title precedes what follows it."""
+    """Formats a cell of a row that is printed as a list."""
     if column.title or is_last:
         return f"{column.title} {cell}".strip() + ("" if is_last else ", ")
     return f"{cell}: "
 
 
 def _fit_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], free: int) -> Sequence[int] | None:
-    """The width of each column, so that all fit into `free`; None where they cannot.
+    """Returns the width of each column so that all fit into `free`; None if they cannot.
 
     Columns that wrap become narrower first, down to their longest word, then those that are shortened.
     """
@@ -227,7 +227,7 @@ def _fit_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], free:
 
 
 def _fit(text: str, most: int | None) -> str:
-    """The text in at most so many columns of the terminal; some characters take two."""
+    """Shortens text to a number of terminal columns; some characters take two."""
     from rich.cells import cell_len
 
     if most is None:
