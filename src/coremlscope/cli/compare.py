@@ -49,7 +49,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="SOURCE",
         type=Path,
         nargs="+",
-        help="models, saved profiles (.json), and files that `coremlscope import` reads; the first is the base",
+        help="models, saved profiles (.json), and files that `coremlscope import` reads; the first is the"
+        " base",
     )
     parser.add_argument(
         "--fail-above",
