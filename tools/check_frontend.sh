@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Checks the page of reports: types, lint and format, unit tests, and that the bundle in the package is what frontend/
-# builds. Says so and passes where it cannot be checked, because Node is absent or its packages cannot be fetched.
+# Checks the report page: types, lint and format, unit tests, and that the bundle in the package is the build of
+# frontend/. Passes with a message if Node is absent or its packages cannot be fetched.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' 2>/dev/null
 then
-  echo "the page was not checked: that needs Node 20.19 or newer"
+  echo "the page was not checked: this requires Node 20.19 or newer"
   exit 0
 fi
 if ! make --no-print-directory frontend/node_modules/.package-lock.json
@@ -24,6 +24,6 @@ trap 'rm -rf "$built"' EXIT
   npx --no-install vite build --logLevel warn --outDir "$built" --emptyOutDir
 )
 if ! diff -rq "$built" src/coremlscope/render/bundle; then
-  echo "src/coremlscope/render/bundle is not what frontend/ builds: run make frontend" >&2
+  echo "src/coremlscope/render/bundle differs from the build of frontend/: run make frontend" >&2
   exit 1
 fi

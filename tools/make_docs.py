@@ -1,4 +1,4 @@
-"""Writes the pages of `docs/` that follow from the code: the command line, the JSON of results, kernels.
+"""Writes the generated pages of `docs/`: the command line, the JSON of results, kernels.
 
 python tools/make_docs.py
 """
@@ -30,7 +30,7 @@ _WRITTEN = "<!-- Written by tools/make_docs.py; do not edit. -->"
 
 
 def command_line() -> str:
-    """The page on the verbs: the help of each, as it is printed."""
+    """Returns the page on the commands, with the help of each."""
     parts = [_WRITTEN, "# Command line", _help()]
     for command in COMMANDS:
         parts += [f"## `coremlscope {command.name}`", _help(command.name)]
@@ -40,8 +40,8 @@ def command_line() -> str:
 _EXIT_CODES = """\
 ## Exit codes
 
-An error is one sentence on standard error, with a hint in most cases. `matrix` goes on after an error, and
-its exit code is that of the first one.
+Errors are printed to standard error as one sentence, usually with a hint. `matrix` continues after an error;
+its exit code is that of the first error.
 
 | code | meaning |
 |--:|---|
@@ -50,13 +50,13 @@ its exit code is that of the first one.
 | 2 | an option or an argument is invalid |
 | 3 | the file is not a model, is damaged, or its weights are absent |
 | 4 | an input value is missing, unknown, or has the wrong shape or type |
-| 5 | the model is valid, but its kind or some of its operations, all of which are named, cannot be run here |
+| 5 | the model is valid, but its kind or some of its operations (which are listed) cannot be run here |
 | 6 | the engine rejected the model or failed |
 | 7 | an optional package is not installed |
 | 8 | the result cannot be written |
 | 9 | `compare --fail-above`: predictions are slower |
 | 130 | interrupted by Ctrl-C |
-| 141 | the reader of the output went away |"""
+| 141 | the reader of the output closed the pipe |"""
 
 
 def _help(*verb: str) -> str:
@@ -71,7 +71,7 @@ _FORMS = f"""\
 `"schema": "{PROFILE}"` and the fields of [Profile](#profile). Measurements, plans and estimates may each be
 absent; their arrays are empty then.
 
-| `schema` | written by | what it is |
+| `schema` | written by | content |
 |---|---|---|
 | `{PROFILE}` | `profile`, `plan`, `estimate` | a [Profile](#profile) |
 | `{PROFILES}` | `matrix` | `profiles`: an array of profiles, each with its own `schema` |
@@ -88,7 +88,7 @@ Below, `T[]` is a JSON array of T."""
 
 
 def profile_schema() -> str:
-    """The page on the JSON of results: every object's fields, from the classes that are written."""
+    """Returns the page on the JSON of results, with the fields of every class."""
     parts = [_WRITTEN, "# The JSON of a profile", _FORMS]
     for kind in _reachable(Profile):
         parts += [f"## {kind.__name__}", docstring_parts(kind.__doc__ or "")[0], _fields(kind)]
@@ -96,12 +96,12 @@ def profile_schema() -> str:
 
 
 def json_schema_file() -> str:
-    """The JSON Schema of results."""
+    """Returns the JSON Schema of results."""
     return json.dumps(json_schema(), ensure_ascii=False, indent=1) + "\n"
 
 
 def _reachable(root: type) -> list[type]:
-    """The data classes that a value of `root` is made of, `root` first."""
+    """Returns the dataclasses nested in `root`, `root` first."""
     found, queue = [], [root]
     while queue:
         kind = queue.pop(0)
@@ -120,11 +120,11 @@ def _classes(hint: object) -> Iterator[type]:
 
 
 def _fields(kind: type) -> str:
-    """A table of a class's fields, described by the `Attributes` of its docstring."""
-    _, told = docstring_parts(kind.__doc__ or "")
+    """Returns a table of a class's fields, described by the `Attributes` of its docstring."""
+    _, descriptions = docstring_parts(kind.__doc__ or "")
     hints = typing.get_type_hints(kind)
     rows = [
-        f"| `{field.name}` | {_spell(hints[field.name])} | {_in_a_cell(told.get(field.name, ''))} |"
+        f"| `{field.name}` | {_spell(hints[field.name])} | {_in_a_cell(descriptions.get(field.name, ''))} |"
         for field in dataclasses.fields(kind)
     ]
     return "\n".join(["| field | type | |", "|---|---|---|", *rows])
@@ -144,7 +144,7 @@ _SCALARS: dict[object, str] = {
 
 
 def _spell(hint: object) -> str:
-    """A type as JSON has it."""
+    """Names a type in the terms of JSON."""
     if hint in _SCALARS:
         return _SCALARS[hint]
     if dataclasses.is_dataclass(hint):
@@ -164,7 +164,7 @@ def _spell(hint: object) -> str:
     return " or ".join(_spell(argument) for argument in arguments)
 
 
-#: The element types that lowered programs use, and those that they could.
+#: Element types used by lowered programs, and other element types.
 _CARRIED = ("float32", "int32", "bool", "int64", "float64")
 _OTHERS = ("float16", "int8", "uint8", "int16", "uint16")
 

@@ -3,8 +3,7 @@
     python tools/make_schema.py [OUTPUT]
 
 The result is one serialised `FileDescriptorSet`, dependencies first: the messages, fields, numbers and types
-of Apple's published Core ML specification, without comments and without options that matter to generated code
-only.
+of Apple's published Core ML specification, without comments and without options for generated code.
 
 Map fields are turned into the repeated entries that they are on the wire: protobuf's maps have no order, so a
 program would be read in a different order each time; repeated entries keep the order of the file.
@@ -22,7 +21,7 @@ OUTPUT = Path(__file__).parents[1] / "src/coremlscope/schema/coreml.binpb"
 
 
 def collect_files(descriptor: FileDescriptor, into: dict[str, descriptor_pb2.FileDescriptorProto]) -> None:
-    """Adds a file and what it imports to `into`, dependencies first."""
+    """Adds a file and its imports to `into`, dependencies first."""
     if descriptor.name in into:
         return
     for dependency in descriptor.dependencies:
@@ -37,7 +36,7 @@ def collect_files(descriptor: FileDescriptor, into: dict[str, descriptor_pb2.Fil
 
 
 def strip_message(message: descriptor_pb2.DescriptorProto) -> None:
-    """Makes map entries ordinary messages, here and in what is nested; drops what follows from names."""
+    """Makes map entries ordinary messages, including nested ones; removes options and derived JSON names."""
     message.ClearField("options")
     for field in message.field:
         field.ClearField("json_name")

@@ -1,4 +1,4 @@
-"""Writes the TypeScript types of what the page shows, from the dataclasses that Python writes as JSON.
+"""Writes the TypeScript types of the page's data, from the dataclasses that Python writes as JSON.
 
 python tools/make_types.py
 """
@@ -29,7 +29,7 @@ _HEAD = """\
 // Times are seconds, sizes are bytes, columns have one entry for each row of the op table.
 """
 
-#: What a page holds: by the name of its form the type that it adds fields to, and these fields.
+#: The data of pages: for each form, the extended type and the additional fields.
 _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ProfileForm": ("Profile", {"schema": f'"{PROFILE}"'}),
     "ProfilesForm": ("", {"schema": f'"{PROFILES}"', "profiles": "ProfileForm[]"}),
@@ -38,12 +38,12 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ServerForm": ("State", {"schema": f'"{SERVER}"'}),
 }
 _ROOTS = (Profile, ModelSummary, Comparison, State)
-#: The longest line that the front end's formatter leaves as it is.
+#: The maximum line length of the front end's formatter.
 _WIDTH = 140
 
 
 def type_script() -> str:
-    """The whole file."""
+    """Returns the content of the file."""
     kinds = sorted(_classes(), key=lambda kind: kind.__name__)
     names = _literals(kinds)
     parts = [_HEAD]
@@ -55,7 +55,7 @@ def type_script() -> str:
 
 
 def _classes() -> set[type]:
-    """The dataclasses that what is shown is made of."""
+    """Returns the dataclasses nested in the root types."""
     found: set[type] = set()
     queue = list(inspect.multi_type_info(_ROOTS))
     while queue:
@@ -84,7 +84,7 @@ def _inner(info: inspect.Type) -> Iterator[inspect.Type]:
 
 
 def _literals(kinds: list[type]) -> dict[frozenset[Any], str]:
-    """The names of literal types that the classes' modules know, by their values."""
+    """Returns the names of literal types in the classes' modules, by their values."""
     found: dict[frozenset[Any], str] = {}
     for kind in kinds:
         for name, value in vars(sys.modules[kind.__module__]).items():
@@ -122,10 +122,10 @@ def _union(name: str, members: list[str], doc: str = "") -> str:
 def _interface(kind: type, names: Mapping[frozenset[Any], str]) -> str:
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.DataclassType)
-    text, told = docstring_parts(kind.__doc__ or "")
+    text, descriptions = docstring_parts(kind.__doc__ or "")
     lines = []
     for field in info.fields:
-        lines.append(_comment(told.get(field.name, ""), "  "))
+        lines.append(_comment(descriptions.get(field.name, ""), "  "))
         lines.append(f"  {field.encode_name}: {_spell(field.type, names)};\n")
     return f"{_comment(text.split(chr(10))[0])}export interface {kind.__name__} {{\n{''.join(lines)}}}\n"
 
@@ -137,7 +137,7 @@ def _form(name: str, base: str, fields: Mapping[str, str]) -> str:
 
 
 def _comment(text: str, indent: str = "") -> str:
-    """A doc comment; empty for no text."""
+    """Returns a doc comment; empty for no text."""
     safe = text.replace("*/", "* /")
     if not safe:
         return ""
@@ -149,10 +149,10 @@ def _comment(text: str, indent: str = "") -> str:
 
 
 def _spell(info: inspect.Type, names: Mapping[frozenset[Any], str]) -> str:
-    """A type as TypeScript has it.
+    """Names a type in TypeScript.
 
     Raises:
-        TypeError: JSON has no such type, or this tool does not know it.
+        TypeError: The type is not supported.
     """
     match info:
         case inspect.StrType():
@@ -178,7 +178,7 @@ def _spell(info: inspect.Type, names: Mapping[frozenset[Any], str]) -> str:
             return f"[{', '.join(_spell(one, names) for one in info.item_types)}]"
         case inspect.DictType():
             return _record(info, names)
-    raise TypeError(f"no TypeScript for {info}")
+    raise TypeError(f"unsupported type {info}")
 
 
 def _record(info: inspect.DictType, names: Mapping[frozenset[Any], str]) -> str:
