@@ -33,7 +33,7 @@ def read() -> Model:
 
 
 def broken() -> Model:
-    raise NotAModelError("that is no model", "give another")
+    raise NotAModelError("this is not a model", "choose another")
 
 
 def measurer(**failures: BaseException) -> ScriptedMeasurer:
@@ -53,11 +53,11 @@ def test_what_fails_stops_nothing_else() -> None:
     assert [m.compute_units for m in profiles[1].measurements] == ["all", "cpu_and_ne", "cpu_only"]
     findings = [finding for profile in profiles for finding in profile.findings]
     assert [finding.text for finding in findings] == [
-        "read: that is no model",
+        "read: this is not a model",
         "measure cpu_and_gpu: no GPU here",
     ]
     assert {(finding.id, finding.severity) for finding in findings} == {(FAILED, "error")}
-    assert [finding.hint for finding in findings] == ["give another", "use the CPU"]
+    assert [finding.hint for finding in findings] == ["choose another", "use the CPU"]
     assert [finding.exit_code for finding in findings] == [NotAModelError.exit_code, EngineError.exit_code]
     assert calls[-1] == profiles
     assert [profile.model.path for profile in calls[0]] == ["broken", "good"]

@@ -27,7 +27,7 @@ from tests.support.planned_profiles import device_estimates, device_plan, planne
 from tests.support.profiles import small_profile, timed_by
 
 
-def test_intervals_that_overlap_are_no_change() -> None:
+def test_overlapping_intervals_mean_no_change() -> None:
     before = [1.0, 1.1, 0.9, 1.2, 0.8, 1.3, 0.7, 1.05, 0.95, 1.15]
     change = change_of_samples(before, before)
     assert (change.ratio, change.verdict) == (1.0, "no change")

@@ -47,7 +47,7 @@ def test_plain_constants() -> None:
     )
 
 
-def test_scalars_and_integers_are_no_parameters() -> None:
+def test_scalars_and_integers_do_not_count_as_parameters() -> None:
     assert group_weights(program(op("const", "w", F32, (), val=tensor(F32)))) == ()
     assert group_weights(program(op("const", "w", ir.DType.INT32, (4,), val=tensor(ir.DType.INT32, 4)))) == ()
 

@@ -83,8 +83,8 @@ def test_columns_are_what_was_placed(profile: Profile, placed: PlacedFunction) -
             backend: cost.basis for backend, cost in op.costs.items()
         }
         verdicts = op.verdicts.values()
-        told = [plan.reasons[index] for index in plan.why[column]]
-        assert told == [reason for verdict in verdicts for reason in verdict.reasons]
+        reasons = [plan.reasons[index] for index in plan.why[column]]
+        assert reasons == [reason for verdict in verdicts for reason in verdict.reasons]
         advice = [plan.reasons[index] for index in plan.advice[column]]
         assert advice == [reason for verdict in verdicts for reason in verdict.advice]
 
@@ -187,7 +187,7 @@ def test_json_there_and_back(profile: Profile) -> None:
     assert Profile.from_json(json.loads(json.dumps(profile.to_json()))) == profile
 
 
-def test_without_devices_there_are_no_plans(model: ir.Model) -> None:
+def test_nothing_is_planned_without_devices(model: ir.Model) -> None:
     bare = api.profile(model, **QUICK)
     assert (bare.plans, bare.kernels, bare.estimates) == ((), (), ())
 

@@ -144,7 +144,7 @@ def test_the_request_is_recorded() -> None:
     assert measured.measured_at.endswith("Z")
 
 
-def test_one_state_goes_on_through_all_predictions() -> None:
+def test_all_predictions_share_one_state() -> None:
     seen = []
 
     def outputs(feeds: Any) -> dict[str, np.ndarray]:

@@ -115,7 +115,7 @@ def test_quotients_of_zero_begin_infinity() -> None:
     assert "epsilon" in infinity.hint
 
 
-def test_large_sums_are_told_apart_from_other_large_results() -> None:
+def test_large_sums_have_their_own_finding() -> None:
     def body(x: Any) -> Any:
         return [mb.reduce_sum(x=x, axes=[0], name="sum"), mb.mul(x=x, y=HALF(4), name="scaled")]
 
@@ -148,7 +148,7 @@ def test_a_program_in_fp32_is_said_to_round_nothing() -> None:
     assert {row.fp16_largest for row in joined_rows(profile)} == {None}
 
 
-def test_without_the_precision_nothing_is_told() -> None:
+def test_fp32_profiles_have_no_fp16_findings() -> None:
     profile = measure(accumulator(), dataclasses.replace(ONCE, precision="fp32"))
     assert not _findings_by_id(profile)
     assert profile.measurement.fp16 is None

@@ -69,8 +69,8 @@ def test_reasons_are_grouped() -> None:
 def test_json() -> None:
     plan = json.loads(render_plan_json(small_plan(every=True)))
     assert plan["schema"] == "coremlscope.plan/1"
-    told = [plan[name] for name in ("device", "chip", "os", "compute_units")]
-    assert told == ["M1", "m1", "macOS 15", "all"]
+    values = [plan[name] for name in ("device", "chip", "os", "compute_units")]
+    assert values == ["M1", "m1", "macOS 15", "all"]
     ops = plan["functions"]["main"]["operations"]
     first, refused, unknown = ops[1], ops[5], ops[4]
     assert set(first) >= {

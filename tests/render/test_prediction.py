@@ -21,7 +21,7 @@ def test_console() -> None:
     golden.check("prediction.txt", render_prediction(RESULTS, width=80, hint=True))
 
 
-def test_scores_that_are_no_probabilities() -> None:
+def test_scores_that_are_not_probabilities() -> None:
     text = render_prediction({"scores": {"a": 12.0, "b": -3.0}})
     assert "%" not in text
     assert text.index("12") < text.index("-3")

@@ -76,7 +76,7 @@ def test_reports_name_layers() -> None:
     assert "softsign" not in render_markdown(profile)
 
 
-def test_measurements_of_one_label_are_told_apart() -> None:
+def test_measurements_with_equal_labels_are_distinguished() -> None:
     first = small_measurement()
     assert measurement_name(first) == measurement_name(first, [first]) == first.label
     other = dataclasses.replace(first, threads=4)

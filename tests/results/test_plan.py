@@ -67,8 +67,8 @@ def test_costs_counts_and_shares() -> None:
 def test_shares_that_core_ml_reports_are_its_own() -> None:
     first, *others = PLAN.settings
     weights = (0.5, 0.25, None, 0.125, 0.125, None, 0.0)
-    told = dataclasses.replace(PLAN, settings=(dataclasses.replace(first, weight=weights), *others))
-    assert [op.weight for op in view(told).ops] == [0.0, 0.5, 0.25, 0.0, 0.125, 0.125, 0.0]
+    reported = dataclasses.replace(PLAN, settings=(dataclasses.replace(first, weight=weights), *others))
+    assert [op.weight for op in view(reported).ops] == [0.0, 0.5, 0.25, 0.0, 0.125, 0.125, 0.0]
 
 
 def test_reasons_are_those_of_units_that_the_setting_allows() -> None:

@@ -95,7 +95,7 @@ def test_every_class_and_its_documented_fields_are_described() -> None:
     assert all(definition["description"] for definition in definitions.values())
     assert definitions["Group"]["properties"]["wall_s"]["description"].startswith("Median time")
     assert definitions["Plan"]["properties"]["why"]["description"].startswith("Per operation:")
-    # Defaults are an implementation's: readers of JSON are told in words.
+    # Defaults are implementation details; descriptions state them for readers of JSON.
     assert "default" not in json.dumps(SCHEMA["$defs"]["Settings"]["properties"]["warmups"])
     assert "None" not in json.dumps(SCHEMA)
 
@@ -217,7 +217,7 @@ DAMAGES: dict[str, Change] = {
     "no model": lambda data: data.pop("model"),
     "a model without a path": lambda data: data["model"].pop("path"),
     "a model of another type": _at(3, "model"),
-    "measurements that are no list": _at({}, "measurements"),
+    "measurements that are not a list": _at({}, "measurements"),
     "no runtime": lambda data: data["measurements"][0].pop("runtime"),
     "an unknown status": _at("gone", "measurements", 0, "status", 0),
     "a status too few": lambda data: data["measurements"][0]["status"].pop(),

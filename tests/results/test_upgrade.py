@@ -111,7 +111,7 @@ def test_ranges_of_half_precision() -> None:
     for key in ("largest", "overflows", "infinities", "nans"):
         assert list(getattr(measured.fp16, key)) == old["ops"][f"fp16_{key}"]
     assert any(largest is not None for largest in measured.fp16.largest)
-    # Columns of nothing are no ranges.
+    # Empty columns are not ranges.
     assert Profile.load(path_of("pipeline")).measurement.fp16 is None
 
 
@@ -294,9 +294,9 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], None]] = {
     "a group that is not there": _with(99, "ops", "group", 0),
     "a column too short": _without("ops", "flops", 0),
     "a kernel that is not there": _with(99, "ops", "kernel", 0),
-    "a kernel that is no number": _with("one", "ops", "kernel", 0),
-    "operations that are no table": _with(3, "ops"),
-    "plans that are no list": _with(3, "plans"),
+    "a kernel that is not a number": _with("one", "ops", "kernel", 0),
+    "operations that are not a table": _with(3, "ops"),
+    "plans that are not a list": _with(3, "plans"),
     "a plan without support": _without("plans", 0, "supported"),
     "a plan's column too short": _without("plans", 0, "supported", "cpu", 0),
     "a plan without settings": _without("plans", 0, "settings"),

@@ -138,7 +138,7 @@ def test_names_do_not_lead_out_of_the_folder(app: App, name: str, profile_json: 
         assert response.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND)
 
 
-def test_files_that_are_no_profiles_are_named(app: App) -> None:
+def test_files_without_profiles_are_listed_with_their_problem(app: App) -> None:
     (app.store.folder / "other.json").write_text("{", encoding="utf-8")
     (entry,) = _state(app)["profiles"]
     assert "is not valid JSON" in str(entry["problem"])
