@@ -30,7 +30,7 @@ compiled, and prediction are each repeated; warm-ups are dropped. Times of opera
 the engine's own profiler. On a Mac, Core ML itself is measured, through coremltools, under
 --compute-units; that path is not yet confirmed on a device. Elsewhere, and with --engine
 onnxruntime, nothing is a measurement of Core ML or of a Neural Engine. With --device the profile
-holds plans and estimates besides, under every setting of compute units.
+also contains plans and estimates, under every setting of compute units.
 
 examples:
   coremlscope profile model.mlpackage

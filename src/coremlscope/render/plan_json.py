@@ -20,7 +20,7 @@ def render_plan_json(profile: Profile) -> str:
     """The first plan of a profile as JSON text.
 
     Raises:
-        LookupError: The profile holds no plan.
+        LookupError: The profile does not contain a plan.
     """
     return render_values(plan_to_json(profile))
 
@@ -36,11 +36,11 @@ def plan_to_json(profile: Profile, plan: Plan | None = None) -> dict[str, Any]:
         plan: One of its plans; the first where it is None.
 
     Raises:
-        LookupError: The profile holds no plan.
+        LookupError: The profile does not contain a plan.
     """
     if plan is None:
         if not profile.plans:
-            raise LookupError("this profile holds no plan")
+            raise LookupError("this profile does not contain a plan")
         plan = profile.plans[0]
     views = [plan.view(profile.ops, setting) for setting in plan.settings]
     functions = [view.functions() for view in views]
