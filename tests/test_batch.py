@@ -20,8 +20,7 @@ from coremlscope.measure.contract import Subject
 from coremlscope.measure.engine import EngineMeasurer
 from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.results.measurement import Settings
-from coremlscope.results.profile import Profile
-from coremlscope.results.schema import profiles_from_json, to_json
+from coremlscope.results.profile import Profile, profiles_from_json, to_json
 from tests.support.ir_models import perceptron
 
 UNITS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")

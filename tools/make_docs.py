@@ -21,8 +21,9 @@ import numpy as np
 
 from coremlscope.cli import COMMANDS, main
 from coremlscope.ops import kernels
+from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.profile import Profile
-from coremlscope.results.schema import MODEL, PROFILE, PROFILES, docstring_parts, json_schema
+from coremlscope.results.schema import docstring_parts, json_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
 

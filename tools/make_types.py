@@ -16,9 +16,10 @@ from msgspec import inspect
 
 from coremlscope.comparison.profiles import SCHEMA as COMPARISON
 from coremlscope.comparison.profiles import Comparison
+from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
-from coremlscope.results.schema import MODEL, PROFILE, PROFILES, docstring_parts
+from coremlscope.results.schema import docstring_parts
 from coremlscope.server.app import SCHEMA as SERVER
 from coremlscope.server.app import State
 

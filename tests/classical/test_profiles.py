@@ -12,9 +12,9 @@ import pytest
 
 import coremlscope
 from coremlscope.describe.model import describe_model
+from coremlscope.results.encoding import decode
 from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary
-from coremlscope.results.schema import decode
 from coremlscope.schema import Message
 from tests.support.classical_specs import (
     DOUBLE,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope.cli import main
-from coremlscope.results.files import write_profiles
+from coremlscope.results.profile import write_profiles
 from tests.support.comparisons import changed, timed
 from tests.support.profiles import small_profile
 

@@ -9,8 +9,7 @@ import pytest
 
 from coremlscope.cli import main
 from coremlscope.devices import all_chips
-from coremlscope.results.files import read_profiles
-from coremlscope.results.profile import Profile
+from coremlscope.results.profile import Profile, read_profiles
 
 
 def estimated(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict]:

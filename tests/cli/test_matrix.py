@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope.cli import main
-from coremlscope.results.files import read_profiles
-from coremlscope.results.schema import profiles_from_json
+from coremlscope.results.profile import profiles_from_json, read_profiles
 
 
 def test_models_and_settings(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,6 @@ from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.engine import EngineMeasurer
-from coremlscope.results.files import read_profile
 from coremlscope.results.measurement import Phase, Settings
 from coremlscope.results.profile import Profile
 from tests.support.comparisons import changed, rounds, small_comparison, timed, with_measurement
@@ -240,7 +239,7 @@ def test_a_model_against_a_saved_profile() -> None:
 def test_saved_profiles(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text(json.dumps(small_profile().to_json()))
-    assert read_profile(path) == small_profile()
+    assert Profile.load(path) == small_profile()
     for text, message in (
         ("[", "is not valid JSON"),
         ("[" * 100_000, "is not valid JSON"),
@@ -248,9 +247,9 @@ def test_saved_profiles(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         with pytest.raises(UsageError, match=message):
-            read_profile(path)
+            Profile.load(path)
     with pytest.raises(UsageError, match=r"absent\.json: No such file"):
-        read_profile(tmp_path / "absent.json")
+        Profile.load(tmp_path / "absent.json")
 
 
 def test_plans_for_the_same_device_are_compared() -> None:

@@ -14,8 +14,8 @@ from coremlscope.describe.platforms import describe_opset, describe_platforms
 from coremlscope.errors import InputError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.sample import sample_model
+from coremlscope.results.encoding import decode
 from coremlscope.results.model import ModelSummary
-from coremlscope.results.schema import decode
 from tests.support.ir_models import array_feature, model
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from coremlscope.findings import Finding
 from coremlscope.render.json import plain
 from coremlscope.render.page import render_html
+from coremlscope.results.encoding import decode
 from coremlscope.results.model import ModelSummary
-from coremlscope.results.profile import Profile
-from coremlscope.results.schema import decode, profiles_from_json
+from coremlscope.results.profile import Profile, profiles_from_json
 from tests.support import golden
 from tests.support.large_profiles import large_profile
 from tests.support.profiles import small_profile, small_summary

@@ -22,10 +22,9 @@ from coremlscope.render.columns import op_columns
 from coremlscope.render.markdown.comparison import render_markdown_comparison
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.words import compact_type, plural, shorten
-from coremlscope.results.files import read_profile, read_profiles
+from coremlscope.results.encoding import decode
 from coremlscope.results.model import ModelSummary
-from coremlscope.results.profile import Profile
-from coremlscope.results.schema import decode
+from coremlscope.results.profile import Profile, read_profiles
 from tests.support import golden
 from tests.support.comparisons import small_comparison
 from tests.support.partial_profiles import PROFILES
@@ -140,7 +139,7 @@ def test_columns_of_estimates_without_plans() -> None:
 
 def test_reports_are_written(tmp_path: Path) -> None:
     small_profile().write(tmp_path / "p.json")
-    assert read_profile(tmp_path / "p.json") == small_profile()
+    assert Profile.load(tmp_path / "p.json") == small_profile()
     write_report([small_profile(), small_profile()], tmp_path / "several.json")
     assert read_profiles(tmp_path / "several.json") == (small_profile(),) * 2
     write_report(small_summary(), str(tmp_path / "s.md"))

@@ -9,8 +9,8 @@ import pytest
 
 from coremlscope.errors import OutputError, UsageError
 from coremlscope.results import files
-from coremlscope.results.files import read_profile, read_profiles, write_atomically, write_profiles
-from coremlscope.results.profile import Profile
+from coremlscope.results.files import write_atomically
+from coremlscope.results.profile import Profile, read_profiles, write_profiles
 from tests.support.profiles import small_profile
 
 V1 = Path(__file__).parents[1] / "data" / "profile-v1.json"
@@ -21,7 +21,7 @@ def test_profiles_come_back(tmp_path: Path) -> None:
     profile = small_profile()
     write_profiles(one, [profile])
     write_profiles(two, [profile, profile])
-    assert read_profile(one) == Profile.load(one) == profile
+    assert Profile.load(one) == profile
     assert read_profiles(two) == (profile, profile)
     with pytest.raises(UsageError, match="contains 2 profiles"):
         Profile.load(two)

@@ -12,19 +12,11 @@ import msgspec
 import pytest
 
 from coremlscope.errors import UsageError
-from coremlscope.results.files import read_profile, read_profiles, write_profiles
+from coremlscope.results.encoding import PROFILE, plain
 from coremlscope.results.measurement import Measurement, Runtime
 from coremlscope.results.model import ModelSummary
-from coremlscope.results.profile import Profile
-from coremlscope.results.schema import (
-    PROFILE,
-    docstring_parts,
-    json_schema,
-    plain,
-    profile_from_json,
-    profiles_from_json,
-    to_json,
-)
+from coremlscope.results.profile import Profile, profiles_from_json, read_profiles, to_json, write_profiles
+from coremlscope.results.schema import docstring_parts, json_schema
 from tests.support.json_schemas import violations
 from tests.support.partial_profiles import PROFILES as MAKERS
 from tests.support.planned_profiles import planned_profile
@@ -47,10 +39,10 @@ def test_every_kind_there_and_back(name: str, tmp_path: Path) -> None:
     assert again == profile
     assert through_text(again.to_json()) == data
     # Plain values as they are, without going through text.
-    assert profile_from_json(profile.to_json()) == profile
+    assert Profile.from_json(profile.to_json()) == profile
     write_profiles(tmp_path / "p.json", [profile])
     assert json.loads((tmp_path / "p.json").read_text()) == data
-    assert read_profile(tmp_path / "p.json") == profile
+    assert Profile.load(tmp_path / "p.json") == profile
 
 
 def test_lists_there_and_back(tmp_path: Path) -> None:
@@ -276,7 +268,7 @@ def test_what_is_not_json_is_refused(text: bytes, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_bytes(text)
     with pytest.raises(UsageError, match="is not valid JSON") as caught:
-        read_profile(path)
+        Profile.load(path)
     assert len(caught.value.message.splitlines()) == 1
     assert caught.value.hint
 

@@ -12,10 +12,11 @@ import pytest
 
 from coremlscope.devices import SETTINGS, UNITS
 from coremlscope.errors import UsageError
+from coremlscope.results.encoding import PROFILE
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
-from coremlscope.results.schema import PROFILE, json_schema
+from coremlscope.results.schema import json_schema
 from tests.support.json_schemas import violations
 
 FOLDER = Path(__file__).parents[1] / "data"

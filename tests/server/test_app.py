@@ -19,9 +19,8 @@ import coremlscope
 from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
-from coremlscope.results.files import write_profiles
 from coremlscope.results.model import ModelSummary
-from coremlscope.results.profile import Profile, Provenance
+from coremlscope.results.profile import Profile, Provenance, write_profiles
 from coremlscope.server.app import App, Request, Response
 from coremlscope.server.jobs import Job, JobQueue
 from coremlscope.server.store import Entry, ProfileStore, safe_name

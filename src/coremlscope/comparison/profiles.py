@@ -11,12 +11,12 @@ from coremlscope.comparison.alignment import align
 from coremlscope.comparison.change import Change, change_of_rounds, change_of_samples
 from coremlscope.comparison.plans import PlanChange, compare_views, label_of, plan_views
 from coremlscope.figures import Figure
+from coremlscope.results.encoding import plain
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Group, Measurement
 from coremlscope.results.plan import PlanView
 from coremlscope.results.presentation import Presented
 from coremlscope.results.profile import Profile
-from coremlscope.results.schema import plain
 
 __all__ = [
     "SCHEMA",

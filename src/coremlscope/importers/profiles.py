@@ -19,11 +19,10 @@ from coremlscope.importers.listing import Imported, Origin
 from coremlscope.importers.origin import find_origin, named_origin
 from coremlscope.importers.source import SourceFile
 from coremlscope.ir import Model, Pipeline, Program
-from coremlscope.results.files import read_profiles
 from coremlscope.results.model import FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
-from coremlscope.results.profile import Profile
+from coremlscope.results.profile import Profile, read_profiles
 
 __all__ = ["IMPORTERS", "SUFFIXES", "Importer", "import_files", "is_readable", "read_any"]
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.results.model import ModelSummary
-from coremlscope.results.profile import Profile
-from coremlscope.results.schema import to_json
+from coremlscope.results.profile import Profile, to_json
 
 __all__ = ["Result", "plain", "render_json", "render_values", "to_values"]
 

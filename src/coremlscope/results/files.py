@@ -1,4 +1,4 @@
-"""Reads and writes files of profiles; writes files atomically."""
+"""Reads JSON files; writes files atomically."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from coremlscope.errors import OutputError, UsageError
-from coremlscope.results.profile import Profile
-from coremlscope.results.schema import profiles_from_json, to_json
 
-__all__ = ["is_saved_profile", "read_profile", "read_profiles", "write_atomically", "write_profiles"]
+__all__ = ["is_saved_profile", "read_json", "write_atomically", "write_json"]
 
 
 def is_saved_profile(path: str | os.PathLike[str]) -> bool:
@@ -23,49 +21,28 @@ def is_saved_profile(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() == ".json"
 
 
-def read_profiles(path: str | os.PathLike[str]) -> tuple[Profile, ...]:
-    """Reads the profiles of a file: one, or the list that `matrix` writes.
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Reads a JSON file.
 
     Raises:
-        UsageError: The file cannot be read, is not valid JSON, or does not contain profiles.
+        UsageError: The file cannot be read or is not valid JSON.
     """
     try:
-        data = msgspec.json.decode(Path(path).read_bytes())
+        return msgspec.json.decode(Path(path).read_bytes())
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}", "check the path") from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         hint = "give a profile that `coremlscope profile -o profile.json` wrote"
         raise UsageError(f"{path} is not valid JSON: {error}", hint) from error
-    try:
-        return profiles_from_json(data)
-    except UsageError as error:
-        raise UsageError(f"{path}: {error.message}", error.hint) from error
 
 
-def read_profile(path: str | os.PathLike[str]) -> Profile:
-    """Reads the profile of a file with a single profile.
-
-    Raises:
-        UsageError: The file cannot be read, is not a profile, is damaged, or contains several profiles.
-    """
-    profiles = read_profiles(path)
-    if len(profiles) != 1:
-        raise UsageError(
-            f"{path} contains {len(profiles)} profiles instead of one",
-            "use `coremlscope.results.files.read_profiles` to read all of them",
-        )
-    return profiles[0]
-
-
-def write_profiles(path: str | os.PathLike[str], profiles: Sequence[Profile]) -> None:
-    """Writes one profile, or a list of several, as JSON.
+def write_json(path: str | os.PathLike[str], values: Any) -> None:
+    """Writes plain values as indented JSON.
 
     Raises:
         OutputError: The file cannot be written.
     """
-    result = profiles[0] if len(profiles) == 1 else tuple(profiles)
-    content = msgspec.json.format(msgspec.json.encode(to_json(result)), indent=1)
-    write_atomically(path, content + b"\n")
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:

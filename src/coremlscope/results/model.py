@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from coremlscope.results.encoding import MODEL, plain
 from coremlscope.results.operations import OpTable
 from coremlscope.results.presentation import Presented
 
@@ -208,9 +209,7 @@ class ModelSummary(Presented):
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values, with the schema's name."""
-        from coremlscope.results.schema import to_json
-
-        return to_json(self)
+        return {"schema": MODEL, **plain(self)}
 
     @property
     def main(self) -> FunctionSummary:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
+from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
+from coremlscope.results.encoding import PROFILE, PROFILES, decode, plain
 from coremlscope.results.estimate import Estimate, Kernel
+from coremlscope.results.files import read_json, write_json
 from coremlscope.results.measurement import Machine, Measurement
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
 from coremlscope.results.presentation import Presented
+from coremlscope.results.upgrade import upgrade_profile
 
-__all__ = ["Profile", "Provenance"]
+__all__ = ["Profile", "Provenance", "profiles_from_json", "read_profiles", "to_json", "write_profiles"]
+
+_OLD_PROFILE = "coremlscope.profile/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +118,7 @@ class Profile(Presented):
         Raises:
             OutputError: The file cannot be written.
         """
-        from coremlscope.results.files import write_profiles
-
-        write_profiles(path, [self])
+        write_json(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Profile:
@@ -123,15 +127,17 @@ class Profile(Presented):
         Raises:
             UsageError: The file cannot be read, is not a profile, is damaged, or contains several profiles.
         """
-        from coremlscope.results.files import read_profile
-
-        return read_profile(path)
+        profiles = read_profiles(path)
+        if len(profiles) != 1:
+            raise UsageError(
+                f"{path} contains {len(profiles)} profiles instead of one",
+                "use `coremlscope.results.profile.read_profiles` to read all of them",
+            )
+        return profiles[0]
 
     def to_json(self) -> dict[str, Any]:
         """Converts the profile to plain JSON values, with the schema's name."""
-        from coremlscope.results.schema import to_json
-
-        return to_json(self)
+        return {"schema": PROFILE, **plain(self)}
 
     @classmethod
     def from_json(cls, data: object) -> Profile:
@@ -140,9 +146,66 @@ class Profile(Presented):
         Raises:
             UsageError: The data are not a profile, follow an unknown version, or are damaged.
         """
-        from coremlscope.results.schema import profile_from_json
+        schema = data.get("schema") if isinstance(data, Mapping) else None
+        if not isinstance(data, Mapping) or not str(schema).startswith("coremlscope.profile/"):
+            hint = "write one with `coremlscope profile MODEL -o profile.json`"
+            raise UsageError("this JSON is not a profile written by coremlscope", hint)
+        if schema not in (PROFILE, _OLD_PROFILE):
+            raise UsageError(
+                f"this profile has the schema {schema}, but this version of coremlscope reads {PROFILE}",
+                "profile the model again, or use the version of coremlscope that wrote it",
+            )
+        if schema == _OLD_PROFILE:
+            try:
+                data = upgrade_profile(data)
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                raise UsageError(
+                    f"this profile is damaged: {type(error).__name__} {error}", "profile the model again"
+                ) from error
+        return decode(data, cls)
 
-        return profile_from_json(data)
+
+def to_json(result: Profile | ModelSummary | Sequence[Profile]) -> dict[str, Any]:
+    """Converts a result to plain JSON values, with the schema's name."""
+    if isinstance(result, (Profile, ModelSummary)):
+        return result.to_json()
+    return {"schema": PROFILES, "profiles": [profile.to_json() for profile in result]}
+
+
+def profiles_from_json(data: object) -> tuple[Profile, ...]:
+    """Converts plain JSON values to profiles: one, or the list that `matrix` writes.
+
+    Raises:
+        UsageError: The data are neither, have an unknown version, or are damaged.
+    """
+    if isinstance(data, Mapping) and data.get("schema") == PROFILES:
+        listed = data.get("profiles")
+        if not isinstance(listed, Sequence):
+            raise UsageError("this list of profiles is damaged", "profile the models again")
+        return tuple(map(Profile.from_json, listed))
+    return (Profile.from_json(data),)
+
+
+def read_profiles(path: str | PathLike[str]) -> tuple[Profile, ...]:
+    """Reads the profiles of a file: one, or the list that `matrix` writes.
+
+    Raises:
+        UsageError: The file cannot be read, is not valid JSON, or does not contain profiles.
+    """
+    data = read_json(path)
+    try:
+        return profiles_from_json(data)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error.message}", error.hint) from error
+
+
+def write_profiles(path: str | PathLike[str], profiles: Sequence[Profile]) -> None:
+    """Writes one profile, or a list of several, as JSON.
+
+    Raises:
+        OutputError: The file cannot be written.
+    """
+    write_json(path, to_json(profiles[0] if len(profiles) == 1 else profiles))
 
 
 def _check_measurement(measured: Measurement, rows: int) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.render.page import build_page, render_html
-from coremlscope.results.schema import plain
+from coremlscope.results.encoding import plain
 from coremlscope.server.jobs import Job, JobQueue
 from coremlscope.server.store import Entry, ProfileStore, safe_name
 

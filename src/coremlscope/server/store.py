@@ -16,8 +16,7 @@ from coremlscope.figures import Figure
 from coremlscope.importers.profiles import SUFFIXES, read_any
 from coremlscope.results.files import write_atomically
 from coremlscope.results.measurement import Phase
-from coremlscope.results.profile import Profile
-from coremlscope.results.schema import to_json
+from coremlscope.results.profile import Profile, to_json
 
 __all__ = ["Entry", "ProfileStore", "safe_name"]
 

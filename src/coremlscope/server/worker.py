@@ -14,7 +14,7 @@ from typing import Any
 
 from coremlscope import api
 from coremlscope.errors import CoremlscopeError
-from coremlscope.results.files import write_profiles
+from coremlscope.results.profile import write_profiles
 
 __all__ = ["main"]
 
