@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.findings import Finding, Severity
-from coremlscope.results.model import FunctionSummary, ModelSummary
+from coremlscope.results.model import FunctionSummary, ModelSummary, WeightGroup
 from coremlscope.results.profile import Profile
 from coremlscope.units import format_bytes, format_count
 
@@ -29,6 +29,7 @@ __all__ = [
     "shorten",
     "systems",
     "unit_name",
+    "weight_cells",
 ]
 
 #: Compute units, in full and in short.
@@ -135,6 +136,18 @@ def count(number: int | None, is_complete: bool = True) -> str:
 def bits_each(nbytes: int, parameters: int) -> str:
     """Bits per parameter in the file: `4.01`."""
     return f"{nbytes * 8 / parameters:.3g}" if parameters else "–"
+
+
+def weight_cells(group: WeightGroup) -> tuple[str, ...]:
+    """Returns a row of the table of weights: storage, type, tensors, parameters, bytes, bits each."""
+    return (
+        group.storage,
+        group.dtype,
+        str(group.tensors),
+        format_count(group.parameters),
+        format_bytes(group.nbytes),
+        bits_each(group.nbytes, group.parameters),
+    )
 
 
 def histogram(counts: Mapping[str, int], most: int | None = None) -> str:

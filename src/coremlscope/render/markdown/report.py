@@ -27,7 +27,6 @@ from coremlscope.render.timing import (
 from coremlscope.render.words import (
     KINDS,
     UNIT_NAMES,
-    bits_each,
     by_severity,
     compact_type,
     count,
@@ -37,6 +36,7 @@ from coremlscope.render.words import (
     parameter_facts,
     plural,
     unit_name,
+    weight_cells,
 )
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.model import FunctionSummary, ModelSummary, StageSummary
@@ -137,17 +137,7 @@ def _features(function: FunctionSummary, name: str) -> Iterator[str]:
 
 
 def _weights(model: ModelSummary) -> str:
-    rows = [
-        (
-            group.storage,
-            group.dtype,
-            str(group.tensors),
-            format_count(group.parameters),
-            format_bytes(group.nbytes),
-            bits_each(group.nbytes, group.parameters),
-        )
-        for group in model.weights
-    ]
+    rows = [weight_cells(group) for group in model.weights]
     return table(("stored as", "used as", "tensors>", "parameters>", "bytes>", "bits each>"), rows)
 
 

@@ -16,6 +16,7 @@ from coremlscope.render.words import (
     model_name,
     plural,
     shorten,
+    weight_cells,
 )
 from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpRow
@@ -160,17 +161,7 @@ def _show_weights(screen: Screen, model: ModelSummary) -> None:
         Column("bytes", is_number=True),
         Column("bits each", is_number=True),
     )
-    rows = [
-        (
-            group.storage,
-            group.dtype,
-            str(group.tensors),
-            format_count(group.parameters),
-            format_bytes(group.nbytes),
-            bits_each(group.nbytes, group.parameters),
-        )
-        for group in model.weights
-    ]
+    rows = [weight_cells(group) for group in model.weights]
     screen.table(columns, rows)
 
 
