@@ -67,13 +67,17 @@ def test_unreadable(corpus: Path, row: dict[str, Any]) -> None:
         container.read(corpus / row["path"])
 
 
-def test_compiled_models_are_rejected(corpus: Path) -> None:
-    compiled = sorted(corpus.glob("models/*/*.mlmodelc"))
-    assert compiled
-    for path in compiled:
-        assert container.sniff(path) == "mlmodelc"
-        with pytest.raises(errors.UnsupportedModelError, match="compiled"):
-            container.read(path)
+def test_compiled_text_classifiers(corpus: Path) -> None:
+    languages = corpus / "models/Flight-School__Programming-Language-Classifier"
+    compiled = container.read(languages / "ProgrammingLanguageClassifier.mlmodelc")
+    source = container.read(languages / "ProgrammingLanguageClassifier.mlmodel")
+    assert compiled.description == source.description
+    assert isinstance(compiled.content, ir.TextClassifier)
+    assert isinstance(source.content, ir.TextClassifier)
+    assert compiled.content.labels == source.content.labels
+    messages = corpus / "models/VatanaChhorn__KhmerCoreMLSMSClassifier/kh-sms-classifier.mlmodelc"
+    assert container.sniff(messages) == "mlmodelc"
+    assert container.read(messages).kind == "textClassifier"
 
 
 @pytest.mark.parametrize("row", _PROGRAMS, ids=_ids(_PROGRAMS))

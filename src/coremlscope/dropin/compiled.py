@@ -26,7 +26,7 @@ from coremlscope import ir
 from coremlscope.dropin.metadata import describe
 from coremlscope.execution.cache import ArtefactCache
 from coremlscope.formats import container, miltext
-from coremlscope.formats.compiled import locate_source, write_marker
+from coremlscope.formats.compiled.marker import locate_source, write_marker
 from coremlscope.formats.mlmodel import resolve_weight_name
 
 __all__ = ["SUFFIX", "EngineFolder", "compile_bytes", "compile_path", "write_description"]

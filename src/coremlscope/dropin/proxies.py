@@ -20,7 +20,7 @@ from coremlscope.dropin.states import StateProxy
 from coremlscope.dropin.structure import model_structure
 from coremlscope.execution.pipeline import open_predictor
 from coremlscope.formats import container
-from coremlscope.formats.compiled import is_own_compiled
+from coremlscope.formats.compiled.marker import is_own_compiled
 
 __all__ = ["AssetProxy", "ComputePlanProxy", "ModelProxy"]
 

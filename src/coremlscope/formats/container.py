@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coremlscope import ir
-from coremlscope.errors import ModelError, NotAModelError, UnsupportedModelError
-from coremlscope.formats.compiled import is_own_compiled, locate_source
+from coremlscope.errors import ModelError, NotAModelError
+from coremlscope.formats.compiled.coremldata import COREMLDATA
+from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT, read_compiled
+from coremlscope.formats.compiled.marker import is_own_compiled, locate_source
 from coremlscope.formats.mlmodel import looks_like_spec, read_mlmodel, read_spec, resolve_weight_name
 from coremlscope.formats.mlpackage import MANIFEST, read_archive, read_mlpackage
 from coremlscope.formats.weights import WeightStorage
@@ -37,7 +39,7 @@ class Container:
 def _is_compiled(path: Path) -> bool:
     if is_own_compiled(path):
         return True
-    markers = ("coremldata.bin", "model.mil", "model.espresso.net")
+    markers = (COREMLDATA, PROGRAM_TEXT, *ESPRESSO_FILES)
     return path.is_dir() and (
         path.suffix == ".mlmodelc" or any((path / marker).exists() for marker in markers)
     )
@@ -64,10 +66,7 @@ def _read_compiled(path: Path, weights_dir: Path | None) -> ir.Model:
     if is_own_compiled(path):
         model = _read_path(locate_source(path), weights_dir)
         return dataclasses.replace(model, source=path, container="mlmodelc")
-    raise UnsupportedModelError(
-        f"{path} is a compiled model, which cannot be read",
-        "use the .mlpackage or .mlmodel from which it was compiled",
-    )
+    return read_compiled(path, weights_dir)
 
 
 #: All containers, in order of precedence.

@@ -1,0 +1,83 @@
+"""The interface of an Apple-compiled model, from `coremldata.bin` or else from `metadata.json`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from coremlscope import ir
+from coremlscope.errors import NotAModelError
+from coremlscope.formats.compiled.coremldata import COREMLDATA, CompiledData, read_compiled_data
+from coremlscope.formats.compiled.metadata import METADATA, CompiledMetadata, read_metadata_file
+from coremlscope.formats.description import read_description, read_metadata
+
+__all__ = ["Interface", "find_interface"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """What every compiled model tells about itself.
+
+    Attributes:
+        kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, `textClassifier`, …
+        spec_version: Core ML's specification version.
+        description: The interfaces of the model's functions.
+        metadata: The author's information.
+        is_updatable: True if the model can be trained on a device.
+        class_labels: The labels of a classifier, in order; empty if the files do not list them.
+    """
+
+    kind: str
+    spec_version: int
+    description: ir.Description
+    metadata: ir.Metadata
+    is_updatable: bool = False
+    class_labels: tuple[str, ...] | tuple[int, ...] = ()
+
+
+def find_interface(folder: Path, functions: tuple[str, ...] = ()) -> Interface | None:
+    """Reads the interface of a compiled model.
+
+    Args:
+        folder: The compiled model.
+        functions: Names of the program's functions; empty if the model is not a program.
+
+    Returns:
+        The interface, or None if the folder has neither of the two files.
+
+    Raises:
+        CorruptModelError: A file is damaged.
+        NotAModelError: `coremldata.bin` is a Git LFS pointer, and there is no `metadata.json`.
+        OSError: A file cannot be read.
+    """
+    data, metadata = folder / COREMLDATA, folder / METADATA
+    try:
+        if data.is_file():
+            return _from_data(read_compiled_data(data), functions)
+    except NotAModelError:
+        if not metadata.is_file():
+            raise
+    return _from_metadata(read_metadata_file(metadata)) if metadata.is_file() else None
+
+
+def _from_data(data: CompiledData, functions: tuple[str, ...]) -> Interface:
+    description = read_description(data.description, functions)
+    return Interface(
+        kind=data.kind,
+        spec_version=data.spec_version,
+        description=description,
+        metadata=read_metadata(data.description.metadata),
+        is_updatable=bool(description.main.training_inputs),
+        class_labels=data.class_labels,
+    )
+
+
+def _from_metadata(metadata: CompiledMetadata) -> Interface:
+    return Interface(
+        kind=metadata.kind,
+        spec_version=metadata.spec_version,
+        description=metadata.description,
+        metadata=metadata.metadata,
+        is_updatable=metadata.is_updatable,
+        class_labels=metadata.class_labels,
+    )

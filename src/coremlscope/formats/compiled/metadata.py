@@ -1,0 +1,232 @@
+"""The file `metadata.json` of Apple's compiled models: the interface as text, and what the model contains.
+
+The file is a list of one object. Numbers and Booleans are strings, as are shapes: `"[1, 10]"`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coremlscope import ir
+from coremlscope.errors import CorruptModelError
+from coremlscope.units import shown
+
+__all__ = ["METADATA", "CompiledMetadata", "parse_metadata", "read_metadata_file"]
+
+METADATA = "metadata.json"
+
+_MAX_BYTES = 64 * 2**20
+_HINT = "the file is damaged or incomplete; copy or download the whole folder again"
+_TYPE_PREFIX = "MLModelType_"
+_DTYPES = {
+    "Float16": ir.DType.FP16,
+    "Float32": ir.DType.FP32,
+    "Double": ir.DType.FP64,
+    "Float64": ir.DType.FP64,
+    "Int32": ir.DType.INT32,
+    "Int8": ir.DType.INT8,
+}
+_SIMPLE_TYPES: Mapping[str, ir.FeatureType] = {
+    "Int64": ir.Int64Feature(),
+    "Double": ir.DoubleFeature(),
+    "String": ir.StringFeature(),
+}
+_COLOR_SPACES = ("RGB", "BGR", "GRAYSCALE", "GRAYSCALE_FLOAT16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledMetadata:
+    """The content of `metadata.json`.
+
+    Attributes:
+        kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, `textClassifier`, …
+        spec_version: Core ML's specification version.
+        description: The interfaces of the model's functions.
+        metadata: The author's information.
+        is_updatable: True if the model can be trained on a device.
+        class_labels: The labels of a classifier, in order, as text.
+        histogram: The number of operations or layers by type, in the compiler's spelling: `Ios16.mul`.
+        availability: The first version of each operating system that runs the model.
+        compute_precision: The element types of results: `Mixed (Float16, Int32)`; empty if not given.
+        storage_precision: The element types of weights; empty if not given.
+        generated_class_name: The name of the class that Xcode generates.
+    """
+
+    kind: str
+    spec_version: int
+    description: ir.Description
+    metadata: ir.Metadata
+    is_updatable: bool = False
+    class_labels: tuple[str, ...] = ()
+    histogram: Mapping[str, int]
+    availability: Mapping[str, str]
+    compute_precision: str = ""
+    storage_precision: str = ""
+    generated_class_name: str = ""
+
+
+def read_metadata_file(path: Path) -> CompiledMetadata:
+    """Reads a `metadata.json` file.
+
+    Raises:
+        CorruptModelError: The file is damaged.
+        OSError: The file cannot be read.
+    """
+    if path.stat().st_size > _MAX_BYTES:
+        raise CorruptModelError(f"{path} is larger than {_MAX_BYTES >> 20} MB", _HINT)
+    return parse_metadata(path.read_bytes(), str(path))
+
+
+def parse_metadata(data: bytes, name: str) -> CompiledMetadata:
+    """Reads the bytes of a `metadata.json` file; see `read_metadata_file`.
+
+    Args:
+        data: The bytes.
+        name: The name of the file in error messages.
+    """
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError):
+        raise CorruptModelError(f"{name} is not valid JSON", _HINT) from None
+    try:
+        return _read(content[0] if isinstance(content, list) else content)
+    except CorruptModelError as error:
+        raise CorruptModelError(f"{name} is damaged: {error.message}", _HINT) from None
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError):
+        raise CorruptModelError(f"{name} does not describe a compiled model", _HINT) from None
+
+
+def _read(content: Mapping[str, Any]) -> CompiledMetadata:
+    kind = str(content["modelType"]["name"]).removeprefix(_TYPE_PREFIX)
+    histograms = ("mlProgramOperationTypeHistogram", "neuralNetworkLayerTypeHistogram")
+    histogram: Mapping[str, Any] = next((content[key] for key in histograms if key in content), {})
+    return CompiledMetadata(
+        kind=kind,
+        spec_version=int(content["specificationVersion"]),
+        description=_description(content, is_classifier=kind.endswith("Classifier")),
+        metadata=ir.Metadata(
+            description=str(content.get("shortDescription", "")),
+            version=str(content.get("version", "")),
+            author=str(content.get("author", "")),
+            licence=str(content.get("license", "")),
+            user_defined=_texts(content.get("userDefinedMetadata", {})),
+        ),
+        is_updatable=_flag(content, "isUpdatable"),
+        class_labels=tuple(map(str, content.get("classLabels", ()))),
+        histogram={str(name): int(count) for name, count in histogram.items()},
+        availability=_texts(content.get("availability", {})),
+        compute_precision=str(content.get("computePrecision", "")),
+        storage_precision=str(content.get("storagePrecision", "")),
+        generated_class_name=str(content.get("generatedClassName", "")),
+    )
+
+
+def _texts(content: Mapping[Any, Any]) -> dict[str, str]:
+    return {str(key): str(value) for key, value in content.items()}
+
+
+def _flag(content: Mapping[str, Any], name: str) -> bool:
+    return str(content.get(name, "0")) == "1"
+
+
+def _description(content: Mapping[str, Any], *, is_classifier: bool) -> ir.Description:
+    functions = content.get("functions") or [{**content, "name": "main"}]
+    described = {str(f["name"]): _function(f, is_classifier=is_classifier) for f in functions}
+    default = str(content.get("defaultFunctionName") or next(iter(described)))
+    if default not in described:
+        raise CorruptModelError(f"the default function '{shown(default)}' is not described", _HINT)
+    return ir.Description(described, default)
+
+
+def _function(content: Mapping[str, Any], *, is_classifier: bool) -> ir.FunctionDescription:
+    outputs = _features(content, "outputSchema")
+    label, probabilities = "", ""
+    if is_classifier:  # The file does not name these outputs; their types are those of no other output.
+        probabilities = next((f.name for f in outputs if isinstance(f.type, ir.DictionaryFeature)), "")
+        labels = (f.name for f in outputs if isinstance(f.type, ir.StringFeature | ir.Int64Feature))
+        label = next(labels, "") if probabilities else ""
+    return ir.FunctionDescription(
+        inputs=_features(content, "inputSchema"),
+        outputs=outputs,
+        states=_features(content, "stateSchema"),
+        predicted_feature=label,
+        predicted_probabilities=probabilities,
+    )
+
+
+def _features(content: Mapping[str, Any], name: str) -> tuple[ir.Feature, ...]:
+    return tuple(
+        ir.Feature(
+            str(feature["name"]),
+            _feature_type(feature),
+            _flag(feature, "isOptional"),
+            str(feature.get("shortDescription", "")),
+        )
+        for feature in content.get(name, ())
+    )
+
+
+def _feature_type(feature: Mapping[str, Any]) -> ir.FeatureType:
+    kind = str(feature["type"])
+    match kind:
+        case "MultiArray":
+            return _array(feature)
+        case "State":
+            return ir.StateFeature(_array(feature))
+        case "Image":
+            return _image(feature)
+        case "Dictionary":
+            key = str(feature.get("keyType", feature.get("formattedType", "")))
+            return ir.DictionaryFeature("int64" if "Int64" in key else "string")
+        case "Sequence":
+            is_int = "Int64" in str(feature.get("formattedType", ""))
+            return ir.SequenceFeature("int64" if is_int else "string")
+        case _ if kind in _SIMPLE_TYPES:
+            return _SIMPLE_TYPES[kind]
+        case _:
+            raise CorruptModelError(f"the type '{shown(kind)}' of a feature is unknown", _HINT)
+
+
+def _array(feature: Mapping[str, Any]) -> ir.ArrayFeature:
+    dtype = _DTYPES.get(str(feature["dataType"]))
+    if dtype is None:
+        raise CorruptModelError(f"the element type '{shown(str(feature['dataType']))}' is unknown", _HINT)
+    return ir.ArrayFeature(
+        dtype=dtype,
+        shape=_sizes(_parsed(feature, "shape")),
+        flexibility=_flexibility(feature, "enumeratedShapes", "shapeRange"),
+    )
+
+
+def _image(feature: Mapping[str, Any]) -> ir.ImageFeature:
+    color_space = str(feature.get("colorspace", "")).upper()
+    if color_space not in _COLOR_SPACES:
+        color_space = "RGB" if _flag(feature, "isColor") else "GRAYSCALE"
+    width, height = _sizes((feature["width"], feature["height"]))
+    flexibility = _flexibility(feature, "enumeratedSizes", "sizeRange")
+    return ir.ImageFeature(color_space, width, height, flexibility)
+
+
+def _flexibility(feature: Mapping[str, Any], shapes: str, bounds: str) -> ir.ShapeFlexibility | None:
+    if feature.get(shapes):
+        return ir.EnumeratedShapes(tuple(map(_sizes, _parsed(feature, shapes))))
+    if feature.get(bounds):
+        return ir.RangeShapes(tuple((int(low), max(int(high), -1)) for low, high in _parsed(feature, bounds)))
+    return None
+
+
+def _parsed(feature: Mapping[str, Any], name: str) -> Any:
+    """Reads a list that is given as text."""
+    value = feature[name]
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _sizes(values: Any) -> tuple[int, ...]:
+    sizes = tuple(map(int, values))
+    if any(size < 0 for size in sizes):
+        raise CorruptModelError(f"the shape {sizes} has a negative dimension", _HINT)
+    return sizes

@@ -1,0 +1,27 @@
+"""Compiled neural networks: folders with `model.espresso.net`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coremlscope import ir
+from coremlscope.errors import UnsupportedModelError
+
+__all__ = ["read_neural_network"]
+
+
+def read_neural_network(folder: Path, weights_dir: Path | None) -> ir.Model:
+    """Reads a folder with `model.espresso.net`.
+
+    Args:
+        folder: The compiled model.
+        weights_dir: A folder with the weight files, instead of the model's own.
+
+    Raises:
+        CorruptModelError: The model is damaged.
+        UnsupportedModelError: The model cannot be read.
+    """
+    raise UnsupportedModelError(
+        f"{folder} is a compiled neural network, which cannot be read",
+        "use the .mlpackage or .mlmodel from which it was compiled",
+    )
