@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope.engines import host
+from coremlscope.results.measurement import Conditions
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +90,39 @@ def test_power_modes_of_a_mac(monkeypatch: pytest.MonkeyPatch, name: str, value:
 def test_power_mode_is_empty_on_other_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     assert host.power_mode() == ""
+
+
+_BATTERY = "Now drawing from 'Battery Power'\n -InternalBattery-0 (id=1)\t87%; discharging"
+
+
+@pytest.mark.parametrize(
+    ("notified", "limits", "state"),
+    [
+        ("com.apple.system.thermalpressurelevel 0\n", "", "nominal"),
+        ("com.apple.system.thermalpressurelevel 2\n", "", "heavy"),
+        ("com.apple.system.thermalpressurelevel 9\n", "\tCPU_Speed_Limit \t= 100\n", "nominal"),
+        (
+            "",
+            "CPU Power notify\n\tCPU_Scheduler_Limit \t= 100\n\tCPU_Speed_Limit \t= 70\n",
+            "CPU limited to 70 %",
+        ),
+        ("", "Note: No thermal warning level has been recorded\n", ""),
+    ],
+)
+def test_conditions_of_a_mac(monkeypatch: pytest.MonkeyPatch, notified: str, limits: str, state: str) -> None:
+    def run(command: tuple[str, ...], **_: object) -> subprocess.CompletedProcess[str]:
+        printed = {"-g": _PMSET.format("powermode", "1"), "ps": _BATTERY, "therm": limits}
+        text = notified if command[0].endswith("notifyutil") else printed[command[-1]]
+        return subprocess.CompletedProcess(command, 0, text, "")
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(subprocess, "run", run)
+    assert host.conditions() == Conditions("low power", "Battery Power", state)
+
+
+def test_conditions_are_unknown_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert host.conditions() is None
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,19 @@ import coremlscope
 from coremlscope.formats import container
 from coremlscope.render.csv import render_csv
 from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.timing import by_layer, group_name, kinds, measurement_name
-from coremlscope.results.measurement import Group, Machine
+from coremlscope.render.notebook import profile_card
+from coremlscope.render.terminal.report import render_console
+from coremlscope.render.timing import (
+    by_layer,
+    group_name,
+    kinds,
+    measurement_name,
+    native_note,
+    phase_rows,
+)
+from coremlscope.results.measurement import Conditions, Group, Machine, Phase, Runtime
 from coremlscope.results.profile import Profile
-from tests.support.profiles import small_measurement, timed_by
+from tests.support.profiles import small_measurement, small_profile, timed_by
 
 
 def _profile() -> Profile:
@@ -74,6 +83,26 @@ def test_reports_name_layers() -> None:
     column = header.split(",").index("layer_type")
     assert {row.split(",")[column] for row in rows if row.startswith("main")} == {"activation"}
     assert "softsign" not in render_markdown(profile)
+
+
+def test_native_times_and_conditions_stand_beside_wall_times() -> None:
+    hot = Conditions("normal", "AC Power", "moderate")
+    measured = dataclasses.replace(
+        timed_by("Core ML on Apple M2", 0.004),
+        runtime=Runtime("coreml", "Core ML", through="coremltools 9.0"),
+        predict=Phase.of((0.004,) * 4, native_s=(0.003,) * 4),
+        before=Conditions("normal", "AC Power", "nominal"),
+        after=hot,
+    )
+    assert [name for name, _ in phase_rows(measured)] == ["load", "predict", "predict, native"]
+    assert "by coremltools 9.0 around Core ML's call alone" in native_note(measured)
+    assert native_note(timed_by("Core ML on Apple M2", 0.004)) == ""
+    profile = dataclasses.replace(small_profile(), measurements=(measured,))
+    for text in (render_markdown(profile), render_console(profile, width=140), profile_card(profile)):
+        assert "predict, native" in text
+        assert "3.00 ms" in text
+    for text in (render_markdown(profile), render_console(profile, width=140)):
+        assert "thermal state: nominal, then moderate; power mode: normal; AC Power" in text
 
 
 def test_measurements_with_equal_labels_are_distinguished() -> None:

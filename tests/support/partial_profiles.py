@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from coremlscope.findings import Finding
-from coremlscope.results.measurement import Fp16Ranges, Settings, StageTiming
+from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
 from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile
@@ -142,7 +142,10 @@ def _every_field() -> Profile:
             infinities=(None, None, 0, 0, 1, None),
             nans=(None, None, 0, 0, 2, None),
         ),
+        predict=Phase.of((0.0011,) * 4, (0.002,), (0.001,) * 4),
         peak_memory_bytes=2**33,
+        before=Conditions("normal", "AC Power", "nominal"),
+        after=Conditions("normal", "Battery Power", "moderate"),
     )
     stage = StageSummary(
         name="model0",

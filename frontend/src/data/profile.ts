@@ -1,5 +1,5 @@
 import { plural } from "../format";
-import type { ComputeUnits, Estimate, Finding, Kernel, Measurement, Plan, Profile, SettingPlan } from "./schema";
+import type { ComputeUnits, Estimate, Finding, Kernel, Measurement, Plan, Profile, SettingPlan, Statistics } from "./schema";
 import { settingName } from "./words";
 
 /** A device with what is planned and estimated for it. Plans of different planners are targets of their own. */
@@ -57,6 +57,52 @@ export const switches = (setting: SettingPlan): number => Object.values(setting.
 export function predictionsPerSecond(measurement: Measurement): number | null {
   const mean = measurement.predict?.statistics.mean;
   return mean ? 1 / mean : null;
+}
+
+/** A row of the table of phases; `samples_s` are those that its statistics summarize. */
+export interface PhaseRow {
+  name: string;
+  statistics: Statistics;
+  samples_s: number[];
+}
+
+const PHASES = [
+  ["predict", "Predict"],
+  ["load", "Load"],
+  ["compile", "Compile"],
+] as const;
+
+/** The statistics of each phase: of its wall times, then of the runtime's own, where it reports any. */
+export function phaseRows(measurement: Measurement): PhaseRow[] {
+  return PHASES.flatMap(([name, title]) => {
+    const phase = measurement[name];
+    if (!phase) return [];
+    const rows: PhaseRow[] = [{ name: title, statistics: phase.statistics, samples_s: phase.samples_s }];
+    if (phase.native) rows.push({ name: `${title}, native`, statistics: phase.native.statistics, samples_s: phase.native.samples_s });
+    return rows;
+  });
+}
+
+/** What the native rows are, as in `timing.py`; empty where there are none. */
+export function nativeNote(measurement: Measurement): string {
+  if (!PHASES.some(([name]) => measurement[name]?.native)) return "";
+  const { name, through } = measurement.runtime;
+  const by = through && ` by ${through}`;
+  return `native: taken${by} around ${name}'s call alone; the others are wall times, which contain the conversion of inputs and outputs`;
+}
+
+/** `thermal state: nominal, then moderate; AC Power`, as in `timing.py`; empty where no conditions are known. */
+export function conditionsText(measurement: Measurement): string {
+  const { before, after } = measurement;
+  const parts = [
+    ["thermal state: ", before?.thermal_state ?? "", after?.thermal_state ?? ""],
+    ["power mode: ", before?.power_mode ?? "", after?.power_mode ?? ""],
+    ["", before?.power_source ?? "", after?.power_source ?? ""],
+  ] as const;
+  return parts
+    .filter(([, start, end]) => start || end)
+    .map(([name, start, end]) => name + (start === end ? start : `${start || "unknown"}, then ${end || "unknown"}`))
+    .join("; ");
 }
 
 /** A finding and the label of the measurement that it belongs to, if any. */

@@ -59,6 +59,19 @@ export interface Comparison {
   differences: Difference[];
 }
 
+/** Conditions of a machine that can change while a model is measured; empty where it does not report them. */
+export interface Conditions {
+  /** `low power`, `normal` or `high power`. */
+  power_mode: string;
+  /** `AC Power` or `Battery Power`, as macOS names them. */
+  power_source: string;
+  /**
+   * The level of thermal pressure, `nominal` without any, in the system's words: macOS says `nominal`, `moderate`, `heavy`, `trapping` or
+   * `sleeping`; programs read `nominal`, `fair`, `serious` or `critical`.
+   */
+  thermal_state: string;
+}
+
 /** The differences between the base and one other subject. */
 export interface Difference {
   /** Index of the base among the subjects. */
@@ -336,7 +349,7 @@ export interface Machine {
   os: string;
   /** Python's version; empty if Python was not involved. */
   python: string;
-  /** On a Mac, `low power`, `normal` or `high power`; empty if the system does not report it. */
+  /** On a Mac, `low power`, `normal` or `high power`, as a measurement began; empty if the system does not report it. */
   power_mode: string;
 }
 
@@ -377,6 +390,10 @@ export interface Measurement {
   fp16: Fp16Ranges | null;
   /** Peak resident memory of the process that ran the model; null if unknown. */
   peak_memory_bytes: number | null;
+  /** The machine's conditions as the measurement began; null if they are unknown. */
+  before: Conditions | null;
+  /** Its conditions as the measurement ended. */
+  after: Conditions | null;
   /** Remarks on this measurement. */
   findings: Finding[];
   /** When it ended, UTC, ISO 8601 (`2026-01-31T12:00:00Z`); empty if unknown. */
@@ -425,6 +442,16 @@ export interface ModelSummary {
    * is one row. Empty in profiles, which have their own op table.
    */
   ops: OpTable;
+}
+
+/** Durations of a phase by the runtime's own clock, around its call alone. */
+export interface NativeTimes {
+  /** Seconds, in the order of measurement. */
+  samples_s: number[];
+  /** Summary statistics of `samples_s`. */
+  statistics: Statistics;
+  /** `measured`. */
+  origin: Origin;
 }
 
 /** The relation between the times of groups and of predictions. All times are medians, in seconds. */
@@ -477,12 +504,14 @@ export interface OpTable {
 
 /** A benchmarked phase and its samples. */
 export interface Phase {
-  /** Seconds, in the order of measurement. */
+  /** Seconds of wall time around the calls, in the order of measurement. */
   samples_s: number[];
   /** Earlier samples that were dropped. */
   warmups_s: number[];
   /** Summary statistics of `samples_s`. */
   statistics: Statistics;
+  /** The same repetitions by the runtime's own clock; null if it reports none. */
+  native: NativeTimes | null;
   /** `measured`. */
   origin: Origin;
 }
@@ -647,6 +676,8 @@ export interface Runtime {
   name: string;
   /** Its version; empty if unknown. */
   version: string;
+  /** The library through which it was called: `coremltools 9.0`; empty if it was called directly. */
+  through: string;
 }
 
 /** The plan under one setting of compute units. */

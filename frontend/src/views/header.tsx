@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { predictionsPerSecond, switches } from "../data/profile";
+import { conditionsText, predictionsPerSecond, switches } from "../data/profile";
 import type { FeatureSummary, Machine, Measurement, Phase, Provenance } from "../data/schema";
 import { plannedColumns, unitShares } from "../data/totals";
 import { kindName, SETTING_NAMES, settingName, UNIT_NAMES } from "../data/words";
@@ -109,7 +109,8 @@ function Interface(props: { title: string; features: readonly FeatureSummary[] }
 
 function MeasurementFacts(props: { measurement: Measurement }) {
   const { runtime, machine, settings, threads, compute_units: units, measured_at: at } = props.measurement;
-  const name = [runtime.name, runtime.version].filter(Boolean).join(" ");
+  const name = [runtime.name, runtime.version, runtime.through && `through ${runtime.through}`].filter(Boolean).join(" ");
+  const conditions = conditionsText(props.measurement);
   return (
     <>
       {settings.function && settings.function !== "main" && <Fact name="Function">{settings.function}</Fact>}
@@ -122,13 +123,14 @@ function MeasurementFacts(props: { measurement: Measurement }) {
           .filter(Boolean)
           .join(", ")}
       </Fact>
+      {conditions && <Fact name="Conditions">{conditions}</Fact>}
     </>
   );
 }
 
 function machineText(machine: Machine): string {
   const cores = machine.cores === null ? "" : plural(machine.cores, "core");
-  return [machine.processor, cores, machine.os, machine.power_mode].filter(Boolean).join(", ");
+  return [machine.processor, cores, machine.os, machine.power_mode && `power mode: ${machine.power_mode}`].filter(Boolean).join(", ");
 }
 
 /** When, by which version and where the profile was made. */

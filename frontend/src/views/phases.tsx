@@ -1,5 +1,5 @@
 import { scaleLinear } from "d3-scale";
-import { measurementName } from "../data/profile";
+import { measurementName, nativeNote, type PhaseRow, phaseRows } from "../data/profile";
 import type { Phase, StageTiming } from "../data/schema";
 import { kindName } from "../data/words";
 import { bytes, duration, share } from "../format";
@@ -17,6 +17,7 @@ export function Phases() {
     const phase = measurement[name];
     return phase ? [[title, phase]] : [];
   });
+  const note = nativeNote(measurement);
   return (
     <Section id="times" title="Times" note={<OriginTag origin="measured" on={measuredBy} />}>
       <Measurements />
@@ -34,13 +35,14 @@ export function Phases() {
               </tr>
             </thead>
             <tbody>
-              {phases.map(([name, phase]) => (
-                <StatisticsRow key={name} name={name} phase={phase} />
+              {phaseRows(measurement).map((row) => (
+                <StatisticsRow key={row.name} row={row} />
               ))}
             </tbody>
           </table>
         </ScrollRegion>
       )}
+      {note && <p class="caption dim">{note}</p>}
       <div class="phases">
         {phases.map(([name, phase]) => (
           <PhaseChart key={name} name={name} phase={phase} />
@@ -153,11 +155,11 @@ function Stages(props: { stages: StageTiming[] }) {
 
 const DRIFT = "Median of the last third of the samples relative to that of the first third";
 
-function StatisticsRow(props: { name: string; phase: Phase }) {
-  const s = props.phase.statistics;
+function StatisticsRow(props: { row: PhaseRow }) {
+  const { name, statistics: s, samples_s } = props.row;
   return (
     <tr>
-      <th scope="row">{props.name}</th>
+      <th scope="row">{name}</th>
       <td>{s.count}</td>
       {(["min", "median", "mean", "p95", "p99", "max"] as const).map((name) => (
         <td key={name} class={name === "median" ? "strong" : ""}>
@@ -165,7 +167,7 @@ function StatisticsRow(props: { name: string; phase: Phase }) {
         </td>
       ))}
       <td>{s.count > 1 ? duration(s.std) : "–"}</td>
-      <td>{drift(props.phase.samples_s)}</td>
+      <td>{drift(samples_s)}</td>
     </tr>
   );
 }

@@ -1,5 +1,16 @@
 import { describe, expect, it } from "vitest";
-import { measurementName, predictionsPerSecond, remarksOf, switches, targetName, targetsOf, totalMs } from "../../src/data/profile";
+import {
+  conditionsText,
+  measurementName,
+  nativeNote,
+  phaseRows,
+  predictionsPerSecond,
+  remarksOf,
+  switches,
+  targetName,
+  targetsOf,
+  totalMs,
+} from "../../src/data/profile";
 import type { Finding, Profile, Severity } from "../../src/data/schema";
 import { BACKEND, estimate, first, goldenMeasurement, goldenProfile, measurement, phase, plan, settingPlan } from "../fixtures";
 
@@ -95,6 +106,32 @@ describe("measurements", () => {
   it("have a rate where predictions were timed", () => {
     expect(predictionsPerSecond(measurement("a", { predict: phase(0.5) }))).toBe(2);
     expect(predictionsPerSecond(measurement("a", { predict: null }))).toBeNull();
+  });
+
+  it("have a row for the runtime's own times, which are told from wall times", () => {
+    const native = phase(0.25);
+    const timed = measurement("Core ML", {
+      runtime: { id: "coreml", name: "Core ML", version: "", through: "coremltools 9.0" },
+      predict: { ...phase(0.5), native: { samples_s: native.samples_s, statistics: native.statistics, origin: "measured" } },
+      load: phase(1),
+      compile: null,
+    });
+    expect(phaseRows(timed).map((row) => [row.name, row.statistics.median])).toEqual([
+      ["Predict", 0.5],
+      ["Predict, native", 0.25],
+      ["Load", 1],
+    ]);
+    expect(nativeNote(timed)).toContain("by coremltools 9.0 around Core ML's call alone");
+    expect(nativeNote(measurement("a"))).toBe("");
+  });
+
+  it("say under which conditions they were taken", () => {
+    const at = (thermal_state: string, power_mode = "normal") => ({ power_mode, power_source: "AC Power", thermal_state });
+    const text = (start: string, end: string) => conditionsText(measurement("a", { before: at(start), after: at(end) }));
+    expect(text("nominal", "nominal")).toBe("thermal state: nominal; power mode: normal; AC Power");
+    expect(text("nominal", "heavy")).toContain("thermal state: nominal, then heavy");
+    expect(text("", "heavy")).toContain("unknown, then heavy");
+    expect(conditionsText(measurement("a", { before: null, after: null }))).toBe("");
   });
 
   it("are told apart by setting, power mode, threads and number", () => {

@@ -10,19 +10,26 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from coremlscope.results.measurement import Machine
+from coremlscope.results.measurement import Conditions, Machine
 
 __all__ = [
+    "conditions",
     "logical_processors",
     "macos_version",
     "physical_cores",
     "power_mode",
+    "power_source",
     "processor_name",
+    "thermal_state",
     "this_machine",
 ]
 
 #: macOS's names for the values of `powermode` in `pmset -g`. Older systems report only `lowpowermode`.
 _POWER_MODES = {"0": "normal", "1": "low power", "2": "high power"}
+
+#: macOS's levels of thermal pressure (libkern/OSThermalNotification.h), as `powermetrics` names them.
+_THERMAL_KEY = "com.apple.system.thermalpressurelevel"
+_THERMAL_LEVELS = {"0": "nominal", "1": "moderate", "2": "heavy", "3": "trapping", "4": "sleeping"}
 
 _CPUINFO = Path("/proc/cpuinfo")
 
@@ -42,13 +49,18 @@ def _cpuinfo() -> list[dict[str, str]]:
     return blocks
 
 
-def _sysctl(name: str) -> str:
-    """Returns a value of macOS's `sysctl`, or an empty string if it is not available."""
+def _output_of(*command: str) -> str:
+    """Returns what a command prints, or an empty string if it is not available."""
     try:
-        done = subprocess.run(["/usr/sbin/sysctl", "-n", name], capture_output=True, text=True, timeout=5)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip()
+
+
+def _sysctl(name: str) -> str:
+    """Returns a value of macOS's `sysctl`, or an empty string if it is not available."""
+    return _output_of("/usr/sbin/sysctl", "-n", name)
 
 
 def _registry_name() -> str:
@@ -103,17 +115,39 @@ def power_mode() -> str:
     """Returns a Mac's current power mode: `low power`, `normal` or `high power`; empty on other systems."""
     if sys.platform != "darwin":
         return ""
-    try:
-        done = subprocess.run(["/usr/bin/pmset", "-g"], capture_output=True, text=True, timeout=5)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return _parse_power_mode(done.stdout)
-
-
-def _parse_power_mode(text: str) -> str:
-    rows = (line.split() for line in text.splitlines())
+    rows = (line.split() for line in _output_of("/usr/bin/pmset", "-g").splitlines())
     settings = {row[0]: row[1] for row in rows if len(row) > 1}
     return _POWER_MODES.get(settings.get("powermode", settings.get("lowpowermode", "")), "")
+
+
+def power_source() -> str:
+    """Returns a Mac's power source, `AC Power` or `Battery Power`; empty on other systems."""
+    if sys.platform != "darwin":
+        return ""
+    first = _output_of("/usr/bin/pmset", "-g", "ps").partition("\n")[0]  # Now drawing from 'AC Power'
+    return first.partition("'")[2].partition("'")[0]
+
+
+def thermal_state() -> str:
+    """Returns a Mac's level of thermal pressure, such as `nominal` or `moderate`; empty if it is unknown.
+
+    Where the system does not tell the level, as on older Intel Macs, a limited speed of the CPU is reported.
+    """
+    if sys.platform != "darwin":
+        return ""
+    told = _output_of("/usr/bin/notifyutil", "-g", _THERMAL_KEY).split()
+    if len(told) > 1 and told[-1] in _THERMAL_LEVELS:
+        return _THERMAL_LEVELS[told[-1]]
+    rows = (line.partition("=") for line in _output_of("/usr/bin/pmset", "-g", "therm").splitlines())
+    limits = {name.strip(): value.strip() for name, _, value in rows}
+    limit = limits.get("CPU_Speed_Limit", "")
+    return "" if not limit.isdigit() else "nominal" if int(limit) >= 100 else f"CPU limited to {limit} %"
+
+
+def conditions() -> Conditions | None:
+    """Returns the conditions of this Mac now; None if it reports none, as other systems."""
+    found = Conditions(power_mode(), power_source(), thermal_state())
+    return None if found == Conditions() else found
 
 
 def logical_processors() -> int:

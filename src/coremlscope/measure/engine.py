@@ -15,7 +15,7 @@ from typing import Any
 
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, NodeProfile
-from coremlscope.engines.host import this_machine
+from coremlscope.engines.host import conditions, this_machine
 from coremlscope.engines.sampling import MOST_WARMUPS, Clock, Samples, sample
 from coremlscope.execution.custom_layers import CustomLayer, custom_layers, replace_custom_layers
 from coremlscope.execution.executable import CompileOptions, Executable
@@ -33,6 +33,7 @@ from coremlscope.features import dummy_values, to_tensors
 from coremlscope.findings import Finding
 from coremlscope.ir import Array, Model
 from coremlscope.measure.attribution import Attribution, NodeGroup, attribute
+from coremlscope.measure.conditions import condition_findings
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.findings import Evidence, remark_on
 from coremlscope.measure.overflow import note_ranges
@@ -84,6 +85,7 @@ class EngineMeasurer:
     ) -> Measurement:
         """Compiles, loads and runs a function repeatedly, and times each operation; see `Measurer`."""
         engine = self.engine or default_engine()
+        before = conditions()
         options = CompileOptions(
             engine=engine,
             engine_options=EngineOptions(self.threads),
@@ -113,6 +115,8 @@ class EngineMeasurer:
             compile=Phase.of(compiled.seconds, compiled.warmups),
             load=Phase.of(loaded.seconds, loaded.warmups),
             predict=Phase.of(predicted.seconds, predicted.warmups),
+            before=before,
+            after=conditions(),
             measured_at=now(),
         )
         return _assemble(bare, subject, parts, ranges)
@@ -325,6 +329,7 @@ def _assemble(
         unused = frozenset(id_ for id_, row in rows.items() if status[row] == "not run")
         graphs = [part.executable.bound.graph.graph for part in parts]
         findings += note_ranges(graphs, ranges, unused)
+    findings += condition_findings(bare.before, bare.after)
     return dataclasses.replace(measurement, findings=findings)
 
 

@@ -24,7 +24,7 @@ from coremlscope.render.difference import (
 from coremlscope.render.terminal.estimates import listed_estimates
 from coremlscope.render.terminal.matrix import failures, summary_line
 from coremlscope.render.terminal.plan import describe_planner
-from coremlscope.render.timing import disclaimer, measurement_name, phase_cells
+from coremlscope.render.timing import disclaimer, measurement_name, phase_cells, phase_rows
 from coremlscope.render.words import (
     KINDS,
     UNIT_NAMES,
@@ -175,8 +175,8 @@ def _remark(profile: Profile) -> str:
 def _measured(profile: Profile, measurement: Measurement) -> Iterator[Grid]:
     name = measurement_name(measurement, profile.measurements)
     times = []
-    for phase_name, phase in measurement.phases.items():
-        cells = phase_cells(phase)
+    for phase_name, numbers in phase_rows(measurement):
+        cells = phase_cells(numbers)
         times.append((phase_name, *(cells[title] for title in _PHASE_TITLES)))
     yield Grid(f"Times (measured by {name})", ("", *(f"{title}>" for title in _PHASE_TITLES)), times)
     groups = sorted(measurement.groups, key=lambda group: -group.wall_s)

@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coremlscope.render.words import KINDS, main_function, plural
-from coremlscope.results.measurement import Group, Measurement, Phase, StageTiming, Status
+from coremlscope.results.measurement import Conditions, Group, Measurement, StageTiming, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.profile import Profile
+from coremlscope.results.statistics import Statistics
 from coremlscope.units import format_duration, format_share
 
 __all__ = [
     "STAGE_TITLES",
     "Kind",
     "by_layer",
+    "describe_conditions",
     "describe_inputs",
     "describe_machine",
     "describe_runtime",
@@ -24,8 +26,10 @@ __all__ = [
     "group_name",
     "kinds",
     "measurement_name",
+    "native_note",
     "nodes_line",
     "phase_cells",
+    "phase_rows",
     "slowest",
     "stage_rows",
     "status_line",
@@ -212,6 +216,8 @@ def describe_runtime(measurement: Measurement) -> str:
     """Describes the runtime: `ONNX Runtime 1.22, 4 threads; not Core ML`."""
     runtime = measurement.runtime
     facts = [f"{runtime.name} {runtime.version}".rstrip()]
+    if runtime.through:
+        facts[0] += f" through {runtime.through}"
     if measurement.threads is not None:
         facts.append(plural(measurement.threads, "thread"))
     return ", ".join(facts) + disclaimer(measurement)
@@ -225,9 +231,24 @@ def describe_machine(measurement: Measurement) -> str:
         "" if machine.cores is None else plural(machine.cores, "core"),
         machine.os,
         f"Python {machine.python}" if machine.python else "",
-        f"power mode: {machine.power_mode}" if machine.power_mode else "",
+        f"power mode: {machine.power_mode}" if machine.power_mode and measurement.before is None else "",
     ]
     return ", ".join(fact for fact in facts if fact)
+
+
+def describe_conditions(measurement: Measurement) -> str:
+    """Describes conditions before and after: `thermal state: nominal, then moderate; AC Power`."""
+    first, last = measurement.before or Conditions(), measurement.after or Conditions()
+    pairs = (
+        ("thermal state: ", first.thermal_state, last.thermal_state),
+        ("power mode: ", first.power_mode, last.power_mode),
+        ("", first.power_source, last.power_source),
+    )
+    return "; ".join(
+        name + (start if start == end else f"{start or 'unknown'}, then {end or 'unknown'}")
+        for name, start, end in pairs
+        if start or end
+    )
 
 
 def describe_units(measurement: Measurement) -> str:
@@ -239,9 +260,30 @@ def describe_units(measurement: Measurement) -> str:
     return f"{measurement.settings.compute_units}, recorded only: the processor does all the work"
 
 
-def phase_cells(phase: Phase) -> dict[str, str]:
-    """Returns the summary statistics of a phase, by title."""
-    numbers = phase.statistics
+def phase_rows(measurement: Measurement) -> list[tuple[str, Statistics]]:
+    """Returns the statistics of each phase: of its wall times, then of its native times if there are any."""
+    rows = []
+    for name, phase in measurement.phases.items():
+        rows.append((name, phase.statistics))
+        if phase.native is not None:
+            rows.append((f"{name}, native", phase.native.statistics))
+    return rows
+
+
+def native_note(measurement: Measurement) -> str:
+    """Explains the rows of native times; empty if there are none."""
+    if all(phase.native is None for phase in measurement.phases.values()):
+        return ""
+    runtime = measurement.runtime
+    by = f" by {runtime.through}" if runtime.through else ""
+    return (
+        f"native: taken{by} around {runtime.name}'s call alone; the others are wall times, which contain the"
+        " conversion of inputs and outputs"
+    )
+
+
+def phase_cells(numbers: Statistics) -> dict[str, str]:
+    """Returns summary statistics as texts, by title."""
     values = {name: getattr(numbers, name) for name in ("min", "median", "mean", "p95", "p99", "max", "std")}
     cells = {"runs": str(numbers.count), **{name: format_duration(value) for name, value in values.items()}}
     if numbers.count == 1:

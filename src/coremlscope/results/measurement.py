@@ -11,10 +11,12 @@ from coremlscope.findings import Finding
 from coremlscope.results.statistics import Statistics, summarize
 
 __all__ = [
+    "Conditions",
     "Fp16Ranges",
     "Group",
     "Machine",
     "Measurement",
+    "NativeTimes",
     "NodeTiming",
     "Phase",
     "Precision",
@@ -44,7 +46,8 @@ class Machine:
         cores: Available physical cores; None if unknown.
         os: The operating system with its version.
         python: Python's version; empty if Python was not involved.
-        power_mode: On a Mac, `low power`, `normal` or `high power`; empty if the system does not report it.
+        power_mode: On a Mac, `low power`, `normal` or `high power`, as a measurement began; empty if the
+            system does not report it.
     """
 
     processor: str
@@ -55,6 +58,23 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class Conditions:
+    """Conditions of a machine that can change while a model is measured; empty where it does not report them.
+
+    Attributes:
+        power_mode: `low power`, `normal` or `high power`.
+        power_source: `AC Power` or `Battery Power`, as macOS names them.
+        thermal_state: The level of thermal pressure, `nominal` without any, in the system's words: macOS says
+            `nominal`, `moderate`, `heavy`, `trapping` or `sleeping`; programs read `nominal`, `fair`,
+            `serious` or `critical`.
+    """
+
+    power_mode: str = ""
+    power_source: str = ""
+    thermal_state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Runtime:
     """The runtime that compiled, loaded and ran the model.
 
@@ -62,11 +82,13 @@ class Runtime:
         id: The id of an engine or of another runtime: `onnxruntime`, `coreml`.
         name: The display name: `ONNX Runtime`, `Core ML`.
         version: Its version; empty if unknown.
+        through: The library through which it was called: `coremltools 9.0`; empty if it was called directly.
     """
 
     id: str
     name: str
     version: str = ""
+    through: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,29 +124,63 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class NativeTimes:
+    """Durations of a phase by the runtime's own clock, around its call alone.
+
+    Wall times also contain what lies between: the conversion of inputs and outputs, and the call itself.
+
+    Attributes:
+        samples_s: Seconds, in the order of measurement.
+        statistics: Summary statistics of `samples_s`.
+        origin: `measured`.
+    """
+
+    samples_s: tuple[float, ...]
+    statistics: Statistics
+    origin: Origin = "measured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
     """A benchmarked phase and its samples.
 
     Attributes:
-        samples_s: Seconds, in the order of measurement.
+        samples_s: Seconds of wall time around the calls, in the order of measurement.
         warmups_s: Earlier samples that were dropped.
         statistics: Summary statistics of `samples_s`.
+        native: The same repetitions by the runtime's own clock; None if it reports none.
         origin: `measured`.
     """
 
     samples_s: tuple[float, ...]
     warmups_s: tuple[float, ...]
     statistics: Statistics
+    native: NativeTimes | None = None
     origin: Origin = "measured"
 
     @classmethod
-    def of(cls, samples_s: Sequence[float], warmups_s: Sequence[float] = ()) -> Phase:
+    def of(
+        cls,
+        samples_s: Sequence[float],
+        warmups_s: Sequence[float] = (),
+        native_s: Sequence[float] = (),
+    ) -> Phase:
         """Returns a phase with the statistics of its samples.
+
+        Args:
+            samples_s: Seconds of wall time.
+            warmups_s: Earlier samples that were dropped.
+            native_s: Seconds by the runtime's own clock; empty if it reports none.
 
         Raises:
             ValueError: There are no samples.
         """
-        return cls(tuple(samples_s), tuple(warmups_s), summarize(samples_s))
+        return cls(
+            samples_s=tuple(samples_s),
+            warmups_s=tuple(warmups_s),
+            statistics=summarize(samples_s),
+            native=NativeTimes(tuple(native_s), summarize(native_s)) if native_s else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +298,8 @@ class Measurement:
         stages: Times of each model of a pipeline, those of nested pipelines included.
         fp16: Ranges of fp16 results; None if they were not requested.
         peak_memory_bytes: Peak resident memory of the process that ran the model; None if unknown.
+        before: The machine's conditions as the measurement began; None if they are unknown.
+        after: Its conditions as the measurement ended.
         findings: Remarks on this measurement.
         measured_at: When it ended, UTC, ISO 8601 (`2026-01-31T12:00:00Z`); empty if unknown.
         origin: `measured`.
@@ -263,6 +321,8 @@ class Measurement:
     stages: tuple[StageTiming, ...] = ()
     fp16: Fp16Ranges | None = None
     peak_memory_bytes: int | None = None
+    before: Conditions | None = None
+    after: Conditions | None = None
     findings: tuple[Finding, ...] = ()
     measured_at: str = ""
     origin: Origin = "measured"

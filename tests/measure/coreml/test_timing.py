@@ -33,7 +33,7 @@ from coremlscope.measure.coreml.child import Limits
 from coremlscope.measure.coreml.failures import explain
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.coreml.values import load_values, save_values
-from coremlscope.results.measurement import Machine, Settings
+from coremlscope.results.measurement import Conditions, Machine, Settings
 from tests.support import converted_models
 from tests.support.coreml_children import TIMING_CHILD
 from tests.support.ir_models import perceptron
@@ -78,9 +78,15 @@ def test_a_process_of_its_own_times(package: Path) -> None:
     assert (len(measured.compile.samples_s), measured.compile.warmups_s) == (2, ())
     assert measured.peak_memory_bytes is not None
     assert measured.peak_memory_bytes > 10**7
-    (finding,) = measured.findings
-    assert finding.id == "core-ml-clock"
-    assert "a prediction" in finding.text
+    # The drop-in has coremltools' clock around a call; it starts later and ends earlier than the wall clock.
+    for phase in (measured.load, measured.predict):
+        assert phase.native is not None
+        assert len(phase.native.samples_s) == len(phase.samples_s)
+        pairs = zip(phase.native.samples_s, phase.samples_s, strict=True)
+        assert all(0 < native <= wall for native, wall in pairs)
+    assert measured.compile.native is None
+    assert measured.runtime.through == f"coremltools {ct.__version__}"
+    assert measured.findings == ()
 
 
 def test_nothing_is_left_behind(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,12 +233,15 @@ def test_without_coremltools_a_matrix_fails_once(package: Path, monkeypatch: pyt
 
 def test_the_label_and_findings_of_a_mac(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mac = Machine(processor="Apple M1 (Virtual)", os="macOS 15.1 (arm64)", power_mode="normal")
+    told = [Conditions("normal", "AC Power", "nominal"), Conditions("low power", "AC Power", "heavy")]
+    states = iter(told)
     monkeypatch.setattr("coremlscope.measure.coreml.timing.this_machine", lambda: mac)
-    monkeypatch.setattr("coremlscope.measure.coreml.timing.power_mode", lambda: "low power")
+    monkeypatch.setattr("coremlscope.measure.coreml.timing.conditions", lambda: next(states))
     measured = CoreMLMeasurer(command=TIMING_CHILD).measure(subject_of(container.read(package)), SHORT)
     assert measured.label == "Core ML on M1 (Virtual), macOS 15.1"
     assert [finding.id for finding in measured.findings] == [
-        "core-ml-clock",
         "virtual-machine",
         "power-mode-changed",
+        "thermal-state-changed",
     ]
+    assert [measured.before, measured.after] == told

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import statistics
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,19 +14,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coremlscope.engines.host import power_mode, this_machine
+from coremlscope.engines.host import conditions, this_machine
 from coremlscope.errors import EngineError
 from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.findings import Finding
 from coremlscope.ir import Pipeline
+from coremlscope.measure.conditions import condition_findings
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreml.child import Limits, run_child
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.coreml.timing_child import Request
 from coremlscope.measure.coreml.values import save_values
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
-from coremlscope.units import format_duration
 
 __all__ = ["CoreMLMeasurer"]
 
@@ -58,14 +57,14 @@ class CoreMLMeasurer:
         """Times compilations, loads and predictions in a process of its own; see `Measurer`.
 
         The first load after the last compilation is set apart as a warm-up. Phases are wall times around
-        coremltools' calls; Core ML's own durations, where coremltools has them, are told in a finding.
+        coremltools' calls, with the native times of loads and predictions where coremltools has them.
 
         Raises:
             EngineError: The model is not in a file, Core ML failed, or went past a limit.
             InputError: A value does not suit its input.
             UnsupportedModelError: coremltools cannot pass such inputs to Core ML.
         """
-        machine = this_machine()
+        machine, before = this_machine(), conditions()
         with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             request = _prepare(subject, settings, inputs or {}, folder)
@@ -79,12 +78,12 @@ class CoreMLMeasurer:
                 environment=own,
             ) as messages:
                 told = _listen(messages, settings, progress)
-        after = power_mode()
+        after = conditions()
         if not told.is_complete(settings):
             raise EngineError("Core ML made no predictions", _HINT)
         return Measurement(
             label=f"Core ML on {_place(machine)}",
-            runtime=Runtime("coreml", "Core ML"),
+            runtime=Runtime("coreml", "Core ML", through=f"coremltools {told.coremltools}".strip()),
             machine=machine,
             settings=settings,
             compute_units=settings.compute_units,
@@ -92,7 +91,9 @@ class CoreMLMeasurer:
             load=told.phase("load", "first load"),
             predict=told.phase("predict", "warm-up"),
             peak_memory_bytes=told.peak_memory_bytes,
-            findings=(*_clock_findings(told), *_machine_findings(machine, after)),
+            before=before,
+            after=after,
+            findings=(*_virtual_machine_findings(machine), *condition_findings(before, after)),
             measured_at=now(),
         )
 
@@ -137,7 +138,8 @@ class _Told:
     def phase(self, name: str, warmups: str = "") -> Phase | None:
         """A phase; None where it was not timed."""
         samples = self.seconds.get(name)
-        return Phase.of(samples, self.seconds.get(warmups, ())) if samples else None
+        native_s = [duration / 1e9 for duration in self.native_ns.get(name, ())]
+        return Phase.of(samples, self.seconds.get(warmups, ()), native_s) if samples else None
 
 
 def _listen(messages: Iterable[Mapping[str, Any]], settings: Settings, progress: Progress | None) -> _Told:
@@ -167,38 +169,11 @@ def _place(machine: Machine) -> str:
     return f"{machine.processor.removeprefix('Apple ')}, {system}"
 
 
-def _clock_findings(told: _Told) -> list[Finding]:
-    """Which clock the phases are from, beside Core ML's own durations where they are known."""
-    known = [
-        f"a median of {format_duration(statistics.median(told.native_ns[phase]) / 1e9)} for a {noun}"
-        for phase, noun in (("load", "load"), ("predict", "prediction"))
-        if told.native_ns.get(phase)
-    ]
-    if not known:
+def _virtual_machine_findings(machine: Machine) -> list[Finding]:
+    if "virtual" not in machine.processor.casefold():
         return []
     text = (
-        f"The phases are wall times around calls of coremltools {told.coremltools}, which convert inputs and"
-        f" outputs besides; its own clock around Core ML's call gives {' and '.join(known)}."
+        f"{machine.processor} is a virtual machine without a Neural Engine; its times do not compare with"
+        " those of a Mac."
     )
-    return [Finding(id="core-ml-clock", severity="info", text=text)]
-
-
-def _machine_findings(machine: Machine, power_mode_after: str) -> list[Finding]:
-    found = []
-    if "virtual" in machine.processor.casefold():
-        text = (
-            f"{machine.processor} is a virtual machine without a Neural Engine; its times do not compare with"
-            " those of a Mac."
-        )
-        found.append(Finding(id="virtual-machine", severity="warning", text=text))
-    if machine.power_mode != power_mode_after:
-        before, after = machine.power_mode or "unknown", power_mode_after or "unknown"
-        found.append(
-            Finding(
-                id="power-mode-changed",
-                severity="warning",
-                text=f"The power mode changed from {before} to {after} while this was timed.",
-                hint="leave the power mode alone, and run it again",
-            )
-        )
-    return found
+    return [Finding(id="virtual-machine", severity="warning", text=text)]

@@ -10,6 +10,7 @@ from coremlscope.render.terminal.estimates import latency_rows, listed_estimates
 from coremlscope.render.terminal.plan import describe_planner, setting_rows
 from coremlscope.render.timing import (
     STAGE_TITLES,
+    describe_conditions,
     describe_inputs,
     describe_machine,
     describe_runtime,
@@ -18,8 +19,10 @@ from coremlscope.render.timing import (
     group_name,
     kinds,
     measurement_name,
+    native_note,
     nodes_line,
     phase_cells,
+    phase_rows,
     slowest,
     stage_rows,
     status_line,
@@ -194,7 +197,7 @@ def _predictions(profile: Profile) -> Iterator[str]:
         yield "### Measured (medians)"
         rows = []
         for m in profile.measurements:
-            cells = {name: phase_cells(phase)["median"] for name, phase in m.phases.items()}
+            cells = {name: phase_cells(phase.statistics)["median"] for name, phase in m.phases.items()}
             phases = (cells.get(name, "–") for name in ("predict", "load", "compile"))
             rows.append((f"{measurement_name(m, profile.measurements)}{disclaimer(m)}", *phases))
         yield table(("measured by", "prediction>", "load>", "compile>"), rows)
@@ -211,7 +214,8 @@ def _measurement(profile: Profile, measurement: Measurement) -> Iterator[str]:
     name = measurement_name(measurement, profile.measurements)
     ops = profile.ops
     if measurement.phases:
-        yield details(f"Times (measured by {name})", _times(measurement))
+        note = native_note(measurement)
+        yield details(f"Times (measured by {name})", _times(measurement), *([cell(note)] if note else []))
     if measurement.stages:
         title = f"Stages (measured by {name} in predictions of the whole pipeline, medians)"
         yield details(title, table(STAGE_TITLES, stage_rows(measurement.stages)))
@@ -226,6 +230,7 @@ def _measurement(profile: Profile, measurement: Measurement) -> Iterator[str]:
         describe_runtime(measurement),
         f"compute units: {describe_units(measurement)}",
         f"inputs: {describe_inputs(profile, measurement)}",
+        *filter(None, [describe_conditions(measurement)]),
     ]
     title = f"How {name} measured" if len(profile.measurements) > 1 else "How it was measured"
     yield details(title, "\n".join(f"- {cell(text)}" for text in circumstances))
@@ -233,9 +238,11 @@ def _measurement(profile: Profile, measurement: Measurement) -> Iterator[str]:
 
 def _times(measurement: Measurement) -> str:
     rows = []
-    for name, phase in measurement.phases.items():
-        cells = phase_cells(phase)
-        rows.append((name, *(cells[title] for title in _PHASE_TITLES), str(len(phase.warmups_s))))
+    for name, numbers in phase_rows(measurement):
+        cells = phase_cells(numbers)
+        phase = measurement.phases.get(name)
+        dropped = "" if phase is None else str(len(phase.warmups_s))
+        rows.append((name, *(cells[title] for title in _PHASE_TITLES), dropped))
     return table(("", *(f"{title}>" for title in _PHASE_TITLES), "warm-ups dropped>"), rows)
 
 

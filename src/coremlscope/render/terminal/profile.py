@@ -10,6 +10,7 @@ from coremlscope.render.terminal.plan import show_plan, show_settings
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.terminal.stages import show_stage_timings
 from coremlscope.render.timing import (
+    describe_conditions,
     describe_inputs,
     describe_machine,
     describe_runtime,
@@ -17,8 +18,10 @@ from coremlscope.render.timing import (
     group_name,
     kinds,
     measurement_name,
+    native_note,
     nodes_line,
     phase_cells,
+    phase_rows,
     slowest,
     status_line,
     total,
@@ -91,6 +94,7 @@ def _circumstances(measurement: Measurement) -> list[tuple[str, str]]:
         ("machine", describe_machine(measurement)),
         ("runtime", describe_runtime(measurement)),
         ("compute units", describe_units(measurement)),
+        ("conditions", describe_conditions(measurement)),
     ]
 
 
@@ -124,10 +128,12 @@ def _show_phases(screen: Screen, measurement: Measurement, titles: Sequence[str]
     phases = measurement.phases
     columns = [Column("", style="cyan"), *(Column(title, is_number=True) for title in titles)]
     rows = []
-    for name, phase in phases.items():
-        cells = phase_cells(phase)
+    for name, numbers in phase_rows(measurement):
+        cells = phase_cells(numbers)
         rows.append((name, *(cells[title] for title in titles)))
     screen.table(columns, rows)
+    if note := native_note(measurement):
+        screen.line(note, "dim", indent=2)
     dropped = ", ".join(
         f"{len(phase.warmups_s)} of {name}" for name, phase in phases.items() if phase.warmups_s
     )
