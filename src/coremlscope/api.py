@@ -692,7 +692,7 @@ def import_files(
     device: str | None = None,
     os: str | None = None,
 ) -> Profile:
-    """Reads what Core ML, Xcode and other tools wrote about a model. Nothing is measured or planned here.
+    """Reads what Core ML, Xcode and other tools wrote about a model. Nothing is measured here.
 
     Args:
         *files: Files of one model: `analytics.mil`, reports of Xcode (`.mlperf`), JSON of CoreMLProfiler and
@@ -702,7 +702,8 @@ def import_files(
         os: Its system: `macOS 14.5`.
 
     Returns:
-        A profile with the measurements and plans of all files.
+        A profile with the measurements and plans of all files. With a model and a known device and system,
+        also with our own plan for it, and how far the two agree.
 
     Raises:
         UsageError: A file cannot be read, is of no known format or damaged, or is not of the model.
@@ -710,7 +711,34 @@ def import_files(
     """
     from coremlscope.importers.profiles import import_files as import_paths
 
-    return import_paths(files, None if model is None else read(model), device=device, system=os)
+    if model is None:
+        return import_paths(files, device=device, system=os)
+    known = read(model)
+    return _with_plans_by_rules(import_paths(files, known, device=device, system=os), known)
+
+
+def _with_plans_by_rules(profile: Profile, model: Model) -> Profile:
+    """Adds our plan for each device and system that Core ML planned for, where rules know them."""
+    from coremlscope.assemble import with_plans
+    from coremlscope.devices import find_device
+    from coremlscope.forecast.planner import forecast
+
+    asked: dict[tuple[str, str], dict[ComputeUnits, None]] = {}
+    for plan in profile.plans:
+        if plan.planner == "Core ML" and plan.chip:
+            units = (setting.compute_units for setting in plan.settings)
+            asked.setdefault((plan.chip, plan.os), {}).update(dict.fromkeys(units))
+    ours: list[Plan] = []
+    for (chip, system), settings in asked.items():
+        try:
+            device = find_device(chip, system)
+            found = forecast(
+                model, profile.ops, [device], list(settings), every_function=True, with_estimates=False
+            )
+        except (UsageError, UnsupportedModelError):  # the system or the kind of model is not known
+            continue
+        ours += (dataclasses.replace(plan, os=system) for plan in found.plans)
+    return with_plans(profile, [*profile.plans, *ours]) if ours else profile
 
 
 def _devices(devices: str | Sequence[str], os_version: str | None) -> list[Device]:

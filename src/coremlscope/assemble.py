@@ -9,13 +9,15 @@ from coremlscope.engines.host import this_machine
 from coremlscope.findings import Finding
 from coremlscope.forecast.planner import Forecast
 from coremlscope.measure.contract import now
+from coremlscope.results.agreement import find_agreements
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile, Provenance
 from coremlscope.version import __version__
 
-__all__ = ["assemble", "made_here"]
+__all__ = ["assemble", "made_here", "with_plans"]
 
 
 def assemble(
@@ -47,8 +49,14 @@ def assemble(
         plans=known.plans,
         kernels=known.kernels,
         estimates=known.estimates,
+        agreements=find_agreements(known.plans, table),
         findings=tuple(findings),
     )
+
+
+def with_plans(profile: Profile, plans: Sequence[Plan]) -> Profile:
+    """Returns a profile with other plans, and how far they agree."""
+    return dataclasses.replace(profile, plans=tuple(plans), agreements=find_agreements(plans, profile.ops))
 
 
 def made_here() -> Provenance:

@@ -137,7 +137,8 @@ def test_on_a_mac_core_ml_is_asked(
     assert main(["plan", str(sample), "--against-rules"]) == 0
     out = capsys.readouterr().out
     assert "planned by Apple's Core ML on this Mac" in out
-    assert "Against the rules" in out
+    assert "Agreement with Core ML" in out
+    assert "no operation has a unit in both plans" in out
     plan = planned(capsys, sample)
     assert plan["cost_model"] == "this Mac"
     report = tmp_path / "both.json"

@@ -112,6 +112,35 @@ def test_a_plan_of_core_ml_in_full(tmp_path: Path) -> None:
     assert plan.settings[0].functions["main"].switches == 1
 
 
+def test_our_plan_stands_beside_an_imported_one(tmp_path: Path, model: Model) -> None:
+    path = foreign_files.write(tmp_path, "small.analytics.mil")
+    profile = api.import_files(path, model=model, device="m1", os="14.5")
+    assert [(plan.planner, plan.device, plan.os) for plan in profile.plans] == [
+        ("Core ML", "M1", "14.5"),
+        ("rules", "M1", "14.5"),
+    ]
+    (found,) = profile.agreements
+    assert (found.compute_units, found.compared, found.weighted_by) == ("cpu_and_ne", 2, "Core ML")
+    # The file puts `relu` on the Neural Engine and `tanh` on the CPU, with a message.
+    for one in found.disagreements:
+        assert (one.theirs, one.ours) in (("neural_engine", "cpu"), ("cpu", "neural_engine"))
+        assert one.type != "tanh" or one.message == 'Unsupported "tanh".'
+    assert found.agreed == found.compared - len(found.disagreements)
+    assert Profile.from_json(json.loads(json.dumps(profile.to_json()))) == profile
+
+
+@pytest.mark.parametrize(
+    "where", [{}, {"device": "M99"}, {"device": "m1"}, {"device": "m1", "os": "Windows"}]
+)
+def test_without_a_known_device_and_system_nothing_is_planned(
+    tmp_path: Path, model: Model, where: dict[str, str]
+) -> None:
+    path = foreign_files.write(tmp_path, "small.analytics.mil")
+    profile = api.import_files(path, model=model, **where)
+    assert [plan.planner for plan in profile.plans] == ["Core ML"]
+    assert profile.agreements == ()
+
+
 def test_several_functions(tmp_path: Path) -> None:
     line = foreign_files.op_line("a", "relu", "ane", {"ane": 0.5})
     path = tmp_path / "analytics.mil"

@@ -14,7 +14,6 @@ from coremlscope.render.terminal.plan import (
     SUPPORTED,
     UNKNOWN,
     UNSUPPORTED,
-    render_differences,
     render_plan,
 )
 from tests.support import golden
@@ -94,20 +93,12 @@ def test_two_plans_side_by_side() -> None:
     text = render_plan(profile, width=100)
     first, second = text.index("planned by Core ML itself"), text.index("planned by Core ML's cost model")
     assert first < text.index("Operations") < second
-    assert render_differences(profile, width=100).splitlines() == [
-        "",
-        "Against the rules: main  5 of 6 on the same unit",
-        "  operation   type    Core ML  rules",
-        "  classifier  linear  NE       CPU",
-    ]
     assert plan_to_json(profile, profile.plans[1])["compute_units"] == "all"
 
 
 def test_no_plan() -> None:
     with pytest.raises(LookupError):
         plan_to_json(PROFILES["operations"]())
-    with pytest.raises(LookupError):
-        render_differences(small_plan())
 
 
 def test_chips_as_json() -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from coremlscope.assemble import with_plans
 from coremlscope.findings import Finding
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
 from coremlscope.results.model import ModelSummary, StageSummary
@@ -73,9 +74,8 @@ def _several() -> Profile:
         timed_by("Core ML on Apple M2", 0.0003, compute_units="cpu_and_ne"),
         timed_by("Core ML on Apple M2", 0.0021, compute_units="cpu_only"),
     )
-    return dataclasses.replace(
-        small_profile(), measurements=measurements, plans=(_by_core_ml(), device_plan())
-    )
+    profile = dataclasses.replace(small_profile(), measurements=measurements)
+    return with_plans(profile, (_by_core_ml(), device_plan()))
 
 
 def _by_core_ml() -> Plan:

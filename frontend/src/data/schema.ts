@@ -27,6 +27,30 @@ export type Severity = "error" | "info" | "warning";
 
 export type Status = "folded" | "fused" | "inside" | "not run" | "timed" | "unattributed";
 
+/** The agreement of the plan by rules with Core ML's, under one setting, on the operations of the file. */
+export interface Agreement {
+  /** Index of Core ML's plan among the plans of the profile. */
+  theirs: number;
+  /** Index of the plan by rules. */
+  ours: number;
+  /** The setting. */
+  compute_units: ComputeUnits;
+  /** Number of operations that both plans place on a unit. */
+  compared: number;
+  /** Number of them that both place on the same unit. */
+  agreed: number;
+  /** Number of operations that Core ML places and no rule covers; they are not compared. */
+  unknown: number;
+  /** `agreed / compared`; null if nothing can be compared. */
+  share: number | null;
+  /** The same, weighted by planned cost; null if costs are unknown. */
+  cost_share: number | null;
+  /** Whose costs are the weights: `Core ML`, or `rules` where it gives none; empty if neither gives costs. */
+  weighted_by: "" | "Core ML" | "rules";
+  /** The operations on different units and the unknown ones, in program order. */
+  disagreements: Disagreement[];
+}
+
 /** The change of a figure between two subjects. */
 export interface Change {
   /** The figure of the base, in the unit that the owner states; null if it has none. */
@@ -100,6 +124,26 @@ export interface Difference {
   removed: string[];
   /** Changes of plans and estimates for devices, which are not measured. */
   plans: PlanChange[];
+}
+
+/** An operation that the two plans run on different units. */
+export interface Disagreement {
+  /** Its id. */
+  op: string;
+  /** Apple's name of the operation. */
+  type: string;
+  /** The author's name. */
+  name: string;
+  /** Its unit by rules; null if no rule covers it on any unit. */
+  ours: ComputeUnit | null;
+  /** Its unit by Core ML. */
+  theirs: ComputeUnit;
+  /** Our reasons against Core ML's unit; empty if the rules allow it there. */
+  why: string[];
+  /** Core ML's own messages about our unit; empty if it gives none. */
+  message: string;
+  /** Its share of the planned cost of all compared operations; null if costs are unknown. */
+  share: number | null;
 }
 
 /** A file of the folder. For several profiles, it describes the first one whose model could be read. */
@@ -615,6 +659,8 @@ export interface Profile {
   kernels: Kernel[];
   /** Estimated times of a prediction, by device and setting; the requested setting of a device is first. */
   estimates: Estimate[];
+  /** How far the plans by rules agree with those by Core ML, where both are present. */
+  agreements: Agreement[];
   /** Remarks that do not belong to a measurement. */
   findings: Finding[];
 }

@@ -2,6 +2,7 @@ import type { ComponentChild, ComponentChildren } from "preact";
 import type { ModelForm, ProfileForm } from "../data/schema";
 import { type Report, ReportProvider, useReport } from "../report";
 import { TopBar } from "../ui/topbar";
+import { Agreements } from "../views/agreement";
 import { Findings } from "../views/findings";
 import { Graph } from "../views/graph";
 import { Header } from "../views/header";
@@ -33,6 +34,12 @@ const VIEWS: readonly View[] = [
     view: () => <Findings />,
   },
   { id: "settings", title: "Units", applies: (report) => report.targets.length > 0, view: () => <Settings /> },
+  {
+    id: "agreement",
+    title: "Agreement",
+    applies: (report) => !!report.profile?.agreements.length,
+    view: () => <Agreements />,
+  },
   { id: "layers", title: "Layers", applies: (report) => report.rows.all.length > 0, view: () => <Layers /> },
   { id: "types", title: "Types", applies: (report) => report.rows.all.length > 0, view: () => <Types /> },
   { id: "graph", title: "Graph", applies: (report) => report.table.inputs.some((inputs) => inputs?.length), view: () => <Graph /> },

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 from typing import TYPE_CHECKING
 
@@ -46,7 +45,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add_compute_units(parser)
     parser.add_argument(
-        "--against-rules", action="store_true", help="on a Mac: compare our plan with Core ML's"
+        "--against-rules", action="store_true", help="on a Mac: list where our plan differs from Core ML's"
     )
     parser.add_argument("--ops", action="store_true", help="list every operation, in order")
     add_shape(parser)
@@ -79,7 +78,8 @@ def _run(arguments: argparse.Namespace) -> int:
 def _ask_core_ml(arguments: argparse.Namespace) -> int:
     """Shows Core ML's own plan for this Mac, and ours beside it where that is asked for."""
     from coremlscope import api
-    from coremlscope.render.terminal.plan import render_differences
+    from coremlscope.assemble import with_plans
+    from coremlscope.render.terminal.agreement import render_agreements
 
     if sys.platform != "darwin":
         raise UsageError(
@@ -95,9 +95,9 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
     both = api.plan_by_core_ml(
         arguments.model, compute_units=arguments.compute_units[0], shapes=dict(arguments.shape)
     )
-    _write(both, dataclasses.replace(both, plans=both.plans[:1]), arguments)
+    _write(both, with_plans(both, both.plans[:1]), arguments)
     if arguments.against_rules and arguments.json != "-" and not arguments.quiet:
-        print_result(render_differences(both, width=terminal_width(), color=has_color()))
+        print_result(render_agreements(both, width=terminal_width(), color=has_color(), list_all=True))
     return 0
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from coremlscope.assemble import assemble
+from coremlscope.assemble import assemble, with_plans
 from coremlscope.describe.model import describe_model, list_operations
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.importers import analytics, coreml_profiler, coremltools_dumps, xcode_report
@@ -99,7 +99,7 @@ def import_files(
     measured = [one for imported in joined for one in imported.measurements]
     findings = [one for imported in joined for one in imported.findings]
     profile = assemble(summary, table, measurements=measured, findings=findings)
-    return dataclasses.replace(profile, plans=_told_apart([plan for one in joined for plan in one.plans]))
+    return with_plans(profile, _told_apart([plan for one in joined for plan in one.plans]))
 
 
 def _told_apart(plans: Sequence[Plan]) -> tuple[Plan, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
+from coremlscope.results.agreement import Agreement
 from coremlscope.results.encoding import PROFILE, PROFILES, decode, plain
 from coremlscope.results.estimate import Estimate, Kernel
 from coremlscope.results.files import read_json, write_json
@@ -53,6 +54,7 @@ class Profile(Presented):
             them.
         estimates: Estimated times of a prediction, by device and setting; the requested setting of a device
             is first.
+        agreements: How far the plans by rules agree with those by Core ML, where both are present.
         findings: Remarks that do not belong to a measurement.
     """
 
@@ -63,6 +65,7 @@ class Profile(Presented):
     plans: tuple[Plan, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     estimates: tuple[Estimate, ...] = ()
+    agreements: tuple[Agreement, ...] = ()
     findings: tuple[Finding, ...] = ()
 
     def __post_init__(self) -> None:
@@ -75,6 +78,8 @@ class Profile(Presented):
         _check_rows("kernels", (row for kernel in self.kernels for row in kernel.ops), rows)
         for found in self.estimates:
             _check_estimate(found, len(self.kernels))
+        of_plans = (index for found in self.agreements for index in (found.theirs, found.ours))
+        _check_rows("agreements", of_plans, len(self.plans))
 
     @property
     def measurement(self) -> Measurement:

@@ -6,6 +6,12 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 
 from coremlscope.findings import Finding
+from coremlscope.render.agreement import (
+    DISAGREEMENT_TITLES,
+    agreement_line,
+    agreement_name,
+    disagreement_rows,
+)
 from coremlscope.render.terminal.estimates import latency_rows, listed_estimates
 from coremlscope.render.terminal.plan import describe_planner, setting_rows
 from coremlscope.render.timing import (
@@ -186,6 +192,7 @@ def _profile(profile: Profile) -> list[str]:
         *_predictions(profile),
         *_estimates(profile),
         *_plans(profile),
+        *_agreements(profile),
         *_findings(profile),
         *(block for measurement in profile.measurements for block in _measurement(profile, measurement)),
     ]
@@ -276,6 +283,16 @@ def _plans(profile: Profile) -> Iterator[str]:
             yield "\n".join(f"- {cell(note)}" for note in plan.notes)
         title = f"Operations on {plan.device} under {views[0].compute_units} (planned by {plan.planner})"
         yield details(title, _planned(plan, views[0].ops))
+
+
+def _agreements(profile: Profile) -> Iterator[str]:
+    """Yields how far our plans agree with Core ML's, with the operations on different units collapsed."""
+    for found in profile.agreements:
+        yield f"### Agreement with Core ML on {cell(agreement_name(profile, found))}"
+        yield f"Of the plan by rules with Core ML's own: {agreement_line(found)}."
+        if found.disagreements:
+            title = f"{plural(len(found.disagreements), 'operation')} on different units"
+            yield details(title, table(DISAGREEMENT_TITLES, disagreement_rows(found.disagreements)))
 
 
 def _planned(plan: Plan, ops: Iterable[PlannedOp]) -> str:

@@ -16,7 +16,6 @@ from coremlscope.render.words import (
     histogram,
     model_name,
     plural,
-    unit_name,
 )
 from coremlscope.results.plan import (
     COST_RULE,
@@ -37,7 +36,6 @@ __all__ = [
     "UNKNOWN",
     "UNSUPPORTED",
     "describe_planner",
-    "render_differences",
     "render_plan",
     "setting_rows",
     "show_plan",
@@ -151,39 +149,6 @@ def _show_setting_rows(screen: Screen, rows: list[tuple[str, ...]]) -> None:
 
 def _unit_title(screen: Screen, unit: ComputeUnit) -> str:
     return SHORT_UNIT_NAMES[unit] if screen.width < _NARROW else UNIT_NAMES[unit]
-
-
-def render_differences(profile: Profile, *, width: int = 100, color: bool = False) -> str:
-    """Where the first two plans of a profile send operations to different units.
-
-    Args:
-        profile: A profile with two plans for one device: Core ML's and that of the rules.
-        width: Columns.
-        color: Whether to use ANSI colours.
-
-    Raises:
-        LookupError: The profile holds fewer plans.
-    """
-    if len(profile.plans) < 2:
-        raise LookupError("this profile does not hold two plans")
-    screen = Screen(width, color)
-    theirs = profile.plans[0].view(profile.ops)
-    ours = profile.plans[1]
-    others = {op.id: op for op in ours.view(profile.ops, ours.setting(theirs.compute_units)).ops}
-    for name, ops in theirs.functions().items():
-        pairs = [(op, others[op.id]) for op in ops if op.unit is not None]
-        rows = [
-            (their.name, their.type, unit_name(their.unit), unit_name(our.unit))
-            for their, our in pairs
-            if their.unit != our.unit
-        ]
-        screen.heading(
-            f"Against the rules: {name}", f"{len(pairs) - len(rows)} of {len(pairs)} on the same unit"
-        )
-        if rows:
-            columns = [Column("operation", most=max(width - 50, 12)), Column("type", style="cyan", most=20)]
-            screen.table([*columns, Column("Core ML"), Column("rules")], rows)
-    return screen.text
 
 
 def _show_function(

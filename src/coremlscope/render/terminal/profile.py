@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from coremlscope.findings import Finding, Severity
+from coremlscope.render.terminal.agreement import show_agreements
 from coremlscope.render.terminal.estimates import show_device_latencies
 from coremlscope.render.terminal.plan import show_plan, show_settings
 from coremlscope.render.terminal.screen import Column, Screen
@@ -64,6 +65,7 @@ def show_profile(screen: Screen, profile: Profile) -> None:
             _show_among_others(screen, profile, measurement)
         show_device_latencies(screen, profile)
         _show_plans(screen, profile)
+        show_agreements(screen, profile)
         show_findings(screen, profile.findings)
     screen.line()
     has_devices = profile.plans or profile.estimates
@@ -107,6 +109,7 @@ def _show_one(screen: Screen, profile: Profile, measurement: Measurement) -> Non
     show_stage_timings(screen, measurement.stages)
     show_device_latencies(screen, profile)
     _show_plans(screen, profile)
+    show_agreements(screen, profile)
     _show_groups(screen, profile, measurement)
     show_findings(screen, profile.all_findings)
 

@@ -1,0 +1,24 @@
+import { plural, share } from "../format";
+import type { Agreement, Disagreement, Plan } from "./schema";
+import { SETTING_NAMES } from "./words";
+
+/** `M1, macOS 14.5, CPU + NE`. */
+export function agreementName(plans: readonly Plan[], found: Agreement): string {
+  const plan = plans[found.theirs];
+  return [plan?.device, plan?.os, SETTING_NAMES[found.compute_units]].filter(Boolean).join(", ");
+}
+
+/** How many operations are on the same unit, and by whose costs, as in `agreement.py`. */
+export function agreementText(found: Agreement): string {
+  const rest = found.unknown ? `; the rules do not cover ${plural(found.unknown, "more operation")}` : "";
+  if (found.share === null) return `no operation has a unit in both plans${rest}`;
+  const whose = found.weighted_by === "Core ML" ? "Core ML's costs" : "our planned costs";
+  const byCost = found.cost_share === null ? "" : ` (${share(found.cost_share)} by ${whose})`;
+  return `${share(found.share)} of ${plural(found.compared, "operation")} are on the same unit${byCost}${rest}`;
+}
+
+/** Our reasons against Core ML's unit, and what Core ML says about ours. */
+export function disagreementText(one: Disagreement): string {
+  const ours = one.why.join("; ") || (one.ours === null ? "no rule covers it" : "");
+  return [ours && `rules: ${ours}`, one.message && `Core ML: ${one.message}`].filter(Boolean).join(". ");
+}

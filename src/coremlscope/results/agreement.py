@@ -1,0 +1,150 @@
+"""How far the plan by rules agrees with Core ML's own plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from coremlscope.devices.unit import ComputeUnit, ComputeUnits
+from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import Plan, PlannedOp, PlanView
+
+__all__ = ["Agreement", "Disagreement", "find_agreements"]
+
+_CORE_ML: Final = "Core ML"
+_RULES: Final = "rules"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disagreement:
+    """An operation that the two plans run on different units.
+
+    Attributes:
+        op: Its id.
+        type: Apple's name of the operation.
+        name: The author's name.
+        ours: Its unit by rules; None if no rule covers it on any unit.
+        theirs: Its unit by Core ML.
+        why: Our reasons against Core ML's unit; empty if the rules allow it there.
+        message: Core ML's own messages about our unit; empty if it gives none.
+        share: Its share of the planned cost of all compared operations; None if costs are unknown.
+    """
+
+    op: str
+    type: str
+    name: str
+    ours: ComputeUnit | None
+    theirs: ComputeUnit
+    why: tuple[str, ...] = ()
+    message: str = ""
+    share: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """The agreement of the plan by rules with Core ML's, under one setting, on the operations of the file.
+
+    Attributes:
+        theirs: Index of Core ML's plan among the plans of the profile.
+        ours: Index of the plan by rules.
+        compute_units: The setting.
+        compared: Number of operations that both plans place on a unit.
+        agreed: Number of them that both place on the same unit.
+        unknown: Number of operations that Core ML places and no rule covers; they are not compared.
+        share: `agreed / compared`; None if nothing can be compared.
+        cost_share: The same, weighted by planned cost; None if costs are unknown.
+        weighted_by: Whose costs are the weights: `Core ML`, or `rules` where it gives none; empty if neither
+            gives costs.
+        disagreements: The operations on different units and the unknown ones, in program order.
+    """
+
+    theirs: int
+    ours: int
+    compute_units: ComputeUnits
+    compared: int
+    agreed: int
+    unknown: int = 0
+    share: float | None = None
+    cost_share: float | None = None
+    weighted_by: Literal["", "Core ML", "rules"] = ""
+    disagreements: tuple[Disagreement, ...] = ()
+
+
+def find_agreements(plans: Sequence[Plan], ops: OpTable) -> tuple[Agreement, ...]:
+    """Compares each plan by Core ML with the plan by rules for the same chip and system, if there is one.
+
+    Args:
+        plans: The plans of a profile.
+        ops: The op table that they refer to.
+    """
+    return tuple(_agreements(plans, ops))
+
+
+def _agreements(plans: Sequence[Plan], ops: OpTable) -> Iterator[Agreement]:
+    for index, theirs in enumerate(plans):
+        if theirs.planner != _CORE_ML or not theirs.chip:
+            continue
+        for number, ours in enumerate(plans):
+            if ours.planner != _RULES or (ours.chip, ours.os) != (theirs.chip, theirs.os):
+                continue
+            for setting in theirs.settings:
+                same = ours.setting(setting.compute_units)
+                if same is not None:
+                    yield _compare(index, theirs.view(ops, setting), number, ours.view(ops, same))
+            break
+
+
+def _compare(index: int, theirs: PlanView, number: int, ours: PlanView) -> Agreement:
+    partners = {op.id: op for op in ours.ops if not op.inserted}
+    placed = [(op, partners[op.id]) for op in theirs.ops if op.unit is not None and op.id in partners]
+    pairs = [(their, our) for their, our in placed if our.unit is not None]
+    agreed = [their.unit == our.unit for their, our in pairs]
+    by, weigh = _weights(theirs, pairs)
+    weights = [weigh(their, our) for their, our in pairs]
+    total = sum(weights)
+    shares = {
+        their.id: weight / total if total else None for (their, _), weight in zip(pairs, weights, strict=True)
+    }
+    return Agreement(
+        theirs=index,
+        ours=number,
+        compute_units=theirs.compute_units,
+        compared=len(pairs),
+        agreed=sum(agreed),
+        unknown=len(placed) - len(pairs),
+        share=sum(agreed) / len(pairs) if pairs else None,
+        cost_share=sum(w for w, same in zip(weights, agreed, strict=True) if same) / total if total else None,
+        weighted_by=by if total else "",
+        disagreements=tuple(
+            _disagreement(their, our, ours, shares.get(their.id))
+            for their, our in placed
+            if their.unit != our.unit
+        ),
+    )
+
+
+def _weights(
+    theirs: PlanView, pairs: Sequence[tuple[PlannedOp, PlannedOp]]
+) -> tuple[Literal["Core ML", "rules"], Callable[[PlannedOp, PlannedOp], float]]:
+    """Returns whose costs weigh operations, and the weight of one."""
+    if any(their.planned_ms for their, _ in pairs):
+        return _CORE_ML, lambda their, _: their.planned_ms or 0.0
+    if theirs.setting.weight:
+        return _CORE_ML, lambda their, _: their.weight
+    return _RULES, lambda _, our: our.planned_ms or 0.0
+
+
+def _disagreement(their: PlannedOp, our: PlannedOp, ours: PlanView, share: float | None) -> Disagreement:
+    assert their.unit is not None
+    messages = dict.fromkeys(reason.core_ml or reason.text for reason in their.why if reason.unit == our.unit)
+    return Disagreement(
+        op=their.id,
+        type=their.type,
+        name=their.name,
+        ours=our.unit,
+        theirs=their.unit,
+        why=tuple(reason.text for reason in ours.reasons(our) if reason.unit == their.unit),
+        message=" ".join(messages),
+        share=share,
+    )
