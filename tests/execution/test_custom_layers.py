@@ -86,3 +86,67 @@ def test_a_prediction_is_an_error() -> None:
 def test_inspect_counts_them() -> None:
     model = _model()
     assert coremlscope.inspect(model).main.ops["custom"] == 1
+
+
+def _custom(builder: NeuralNetworkBuilder, name: str, inputs: list[str], output: str) -> None:
+    """Adds a custom layer whose output shape is not declared."""
+    builder.add_activation(name, "RELU", inputs[0], output)
+    layer = builder.nn_spec.layers[-1]
+    layer.input.extend(inputs[1:])
+    layer.custom.className = "Mystery"
+
+
+def _chain(*, exact: bool, mode: str | None = None) -> ir.Model:
+    """Custom layers that read the sum of a custom layer's result and a tensor of another shape."""
+    builder = NeuralNetworkBuilder(
+        [("x", datatypes.Array(3, 4, 6))],
+        [("y", datatypes.Array(3))],
+        mode=mode,
+        disable_rank5_shape_mapping=exact,
+    )
+    _custom(builder, "one", ["x"], "a")
+    if exact:
+        builder.add_transpose("turn", (2, 1, 0), "x", "t")
+        builder.add_add_broadcastable("add_1", ["a", "t"], "add_1_output")
+    else:
+        builder.add_permute("turn", (0, 2, 3, 1), "x", "t")
+        builder.add_elementwise("add_1", ["a", "t"], "add_1_output", "ADD")
+    _custom(builder, "two", ["add_1_output"], "b")
+    _custom(builder, "three", ["b", "a"], "c")
+    builder.add_activation("last", "SIGMOID", "c", "y")
+    if mode == "classifier":
+        builder.set_class_labels(["p", "q", "r"], predicted_feature_name="label", prediction_blob="y")
+    return container.read(builder.spec.SerializeToString())
+
+
+@pytest.mark.parametrize("mode", [None, "classifier"])
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "sequences"])
+def test_a_chain_of_unknown_shapes_is_reported_with_its_cause(exact: bool, mode: str | None) -> None:
+    model = _chain(exact=exact, mode=mode)
+    assert coremlscope.inspect(model).main.ops["custom"] == 3
+    assert isinstance(model.content, ir.Program)
+    (function,) = model.content.functions.values()
+    problem = next(layer.problem for layer in function.layers if layer.name == "add_1")
+    assert problem.endswith(
+        "do not broadcast; it depends on the custom layer 'one' (class Mystery), whose shape is not in the "
+        "file and is assumed to be that of its input"
+    )
+    assert coremlscope.plan(model, "m1").plans
+    assert coremlscope.estimate(model, "m1").estimates
+    with pytest.raises(UnsupportedOpError, match=r"add.* depends on the custom layer 'one'"):
+        _profile(model)
+    with pytest.raises(UnsupportedOpError, match="its class Mystery is part of an app"):
+        coremlscope.predict(model, {"x": np.zeros((3, 4, 6), np.float32)})
+
+
+def test_a_declared_shape_is_not_a_guess() -> None:
+    builder = NeuralNetworkBuilder(
+        [("x", datatypes.Array(4))], [("y", datatypes.Array(4))], disable_rank5_shape_mapping=True
+    )
+    _custom(builder, "one", ["x"], "a")
+    builder.nn_spec.layers[-1].outputTensor.add(rank=1, dimValue=[5])
+    builder.add_add_broadcastable("sum", ["a", "x"], "y")
+    model = container.read(builder.spec.SerializeToString())
+    assert isinstance(model.content, ir.Program)
+    (function,) = model.content.functions.values()
+    assert function.layers[-1].problem == "shapes [5], [4] do not broadcast"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from coremlscope.formats.neuralnetwork.builder import Blob, Builder
+from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.ir import Feature, constant, default_shape
 from coremlscope.schema import Message
 
 __all__ = ["custom_layer", "why_not_run"]
+
+#: Sources of shapes that are guesses: the file states no shape.
+_INPUT, _NOTHING = "its input", "nothing"
 
 
 def why_not_run(params: Message) -> str:
@@ -19,7 +23,7 @@ def why_not_run(params: Message) -> str:
 
 def custom_layer(
     b: Builder, message: Message, inputs: Sequence[Blob], features: Mapping[str, Feature]
-) -> list[Blob]:
+) -> tuple[list[Blob], str]:
     """Emits an operation without a definition, with results of probable shapes.
 
     The operation's attributes `class`, `reason` and `shape_from` are the class, the reason why it cannot be
@@ -30,6 +34,9 @@ def custom_layer(
         message: The layer.
         inputs: Its inputs.
         features: The outputs of the model, by name.
+
+    Returns:
+        The results, and a clause on the shapes that the file does not state; empty if it states all of them.
     """
     found = [_shape(message, index, name, inputs, features) for index, name in enumerate(message.output)]
     like = inputs[0] if inputs else None
@@ -40,7 +47,20 @@ def custom_layer(
         "shape_from": constant("; ".join(dict.fromkeys(source for _, source in found))),
     }
     blobs = b.unknown("custom", inputs, [shape for shape, _ in folded], attributes)
-    return [Blob(blob.value, blob.bound, sequence) for blob, (_, sequence) in zip(blobs, folded, strict=True)]
+    results = [Blob(known.value, known.bound, n) for known, (_, n) in zip(blobs, folded, strict=True)]
+    return results, _guess(message, {source for _, source in found})
+
+
+def _guess(message: Message, sources: set[str]) -> str:
+    guessed = sources & {_INPUT, _NOTHING}
+    if not guessed:
+        return ""
+    result = "is unknown" if _NOTHING in guessed else "is assumed to be that of its input"
+    class_name = message.custom.className or "without a name"
+    return (
+        f"it depends on the custom layer {message.name!r} (class {class_name}), whose shape is not in the "
+        f"file and {result}"
+    )
 
 
 def _shape(
@@ -54,25 +74,33 @@ def _shape(
     declared = default_shape(features[name].type) if name in features else None
     if declared:
         return declared, f"the description of the output {name!r}"
-    if inputs:
-        known = inputs[min(index, len(inputs) - 1)]
-        if None not in known.dims:
-            return (known.shape if known.sequence is None else known.shape[1:]), "its input"
-    return None, "nothing"
+    known = _static_shape(inputs[min(index, len(inputs) - 1)]) if inputs else None
+    if known is None:
+        return None, _NOTHING
+    sequence = inputs[min(index, len(inputs) - 1)].sequence
+    return (known if sequence is None else known[1:]), _INPUT
 
 
 def _folded_shape(
     shape: tuple[int, ...] | None, like: Blob | None
 ) -> tuple[tuple[int, ...] | None, int | None]:
     """Returns the shape in the layout of the layer's input, and the sequence length; see `Blob.sequence`."""
-    if shape is None or like is None or like.sequence is None:
+    known = None if like is None else _static_shape(like)
+    if shape is None or like is None or like.sequence is None or known is None:
         return shape, None
     match shape:
         case (sequence, batch, *rest) if len(rest) == 3:
             return (sequence * batch, *rest), sequence
         case (*_, _, _, _):
-            return (like.shape[0] * math.prod(shape[:-3]), *shape[-3:]), like.sequence
+            return (known[0] * math.prod(shape[:-3]), *shape[-3:]), like.sequence
         case (channels,):
-            return (like.shape[0], channels, 1, 1), like.sequence
+            return (known[0], channels, 1, 1), like.sequence
         case _:
-            return (like.shape[0], *(1,) * (3 - len(shape)), *shape), like.sequence
+            return (known[0], *(1,) * (3 - len(shape)), *shape), like.sequence
+
+
+def _static_shape(blob: Blob) -> tuple[int, ...] | None:
+    """Returns the stored shape of a blob; None if it is not fully known."""
+    with suppress(CannotTranslate):
+        return blob.shape
+    return None

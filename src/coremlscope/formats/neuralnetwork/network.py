@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from coremlscope.errors import CorruptModelError
@@ -73,6 +73,8 @@ class _Network(Boundary):
             )
             for layer in self.messages
         }
+        #: The blobs that depend on a guessed shape of a custom layer, with a clause on the guess.
+        self.guesses: dict[str, str] = {}
 
     def translate(self) -> Function:
         b = self.builder
@@ -121,12 +123,16 @@ class _Network(Boundary):
                 DAMAGED,
             )
         inputs = tuple(b.scope[name] for name in message.input)
+        inherited = next(filter(None, map(self.guesses.get, message.input)), "")
         key, mark = id(message), b.mark
         b.layer = self.known[key]
         if type_ == "custom":
             b.layer = self.known[key] = replace(b.layer, problem=why_not_run(message.custom))
             outputs = {feature.name: feature for feature in self.interface.outputs}
-            return custom_layer(b, message, inputs, outputs)
+            results, guess = custom_layer(b, message, inputs, outputs)
+            self.note_guess(message.output, guess or inherited)
+            return results
+        self.note_guess(message.output, inherited)
         try:
             return self.translated(message, type_, inputs)
         except CannotTranslate as error:
@@ -135,12 +141,18 @@ class _Network(Boundary):
             # A damaged file may contain arbitrary parameters, which translations do not check completely.
             problem = f"its parameters do not match its definition ({type(error).__name__}: {error})"
         b.undo_from(mark)
+        problem = f"{problem}; {inherited}" if inherited else problem
         b.layer = self.known[key] = replace(self.known[key], problem=problem)
         # Later layers may read blobs of its nested networks.
         inner = sorted(set(written([message])).difference(message.output))
         results = b.unknown(type_, inputs, [None] * (len(message.output) + len(inner)))
         b.scope.update(zip(inner, results[len(message.output) :], strict=True))
         return results[: len(message.output)]
+
+    def note_guess(self, names: Iterable[str], guess: str) -> None:
+        """Notes that blobs depend on a guessed shape, or, if there is no guess, that they do not."""
+        for name in names:
+            self.guesses[name] = guess
 
     def translated(self, message: Message, type_: str, inputs: tuple[Blob, ...]) -> Sequence[Blob]:
         spec = LAYERS.get(type_)
