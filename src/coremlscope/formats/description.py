@@ -24,6 +24,9 @@ _ARRAY_DTYPES = {
     131104: ir.DType.INT32,
 }
 _ARRAY_NUMBERS = {dtype: number for number, dtype in _ARRAY_DTYPES.items()}
+#: The number of an unspecified element type, and the type that it means: doubles. Some tools for iOS 11 omitted
+#: the type, at a time when converters declared doubles for all arrays.
+_UNSPECIFIED, _IF_UNSPECIFIED = 0, ir.DType.FP64
 
 
 def read_metadata(message: Message) -> ir.Metadata:
@@ -112,7 +115,7 @@ def _read_bounds(message: Message) -> tuple[int, int]:
 
 
 def _read_array(name: str, message: Message) -> ir.ArrayFeature:
-    dtype = _ARRAY_DTYPES.get(message.dataType)
+    dtype = _IF_UNSPECIFIED if message.dataType == _UNSPECIFIED else _ARRAY_DTYPES.get(message.dataType)
     if dtype is None:
         raise CorruptModelError(
             f"unknown element type {message.dataType} of the multi-array '{shown(name)}'", _DAMAGED

@@ -15,6 +15,7 @@ from coremlscope.errors import CorruptModelError, UnsupportedOpError
 from coremlscope.execution.binding import bind_model
 from coremlscope.formats import container
 from coremlscope.formats.neuralnetwork.layers import LAYERS
+from tests.support.networks import network, predict, random
 
 _X = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
 
@@ -51,6 +52,18 @@ def test_legacy_mapping_has_rank_5_inside_and_rank_3_outside() -> None:
     relu = next(op for op in _ops(model) if op.type == "relu")
     assert relu.outputs[0].type == ir.TensorType(ir.DType.FP32, (1, 3, 4, 5))
     np.testing.assert_allclose(coremlscope.predict(model, {"x": _X})["y"], np.maximum(2 * _X, 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_arrays_without_an_element_type_are_doubles(exact: bool) -> None:
+    builder = network({"x": (2, 1, 3)}, exact=exact)
+    builder.add_activation("line", "LINEAR", "x", "y", [2.0, 1.0])
+    for feature in (*builder.spec.description.input, *builder.spec.description.output):
+        feature.type.multiArrayType.dataType = 0
+    x = random(2, 1, 3)
+    y = predict(builder, x=x)
+    assert y.dtype == np.float64
+    np.testing.assert_allclose(y, 2 * x + 1, rtol=1e-6)
 
 
 def test_exact_mapping_keeps_shapes() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from coremlscope.formats.neuralnetwork import shaping
 from coremlscope.ir import Array
+from tests.support.networks import network, predict
 from tests.support.single_layers import results_of
 
 _RANDOM = np.random.default_rng(2)
@@ -23,12 +24,15 @@ _CASES: list[tuple[str, tuple[Any, ...], dict[str, Any], Array]] = [
     ("broadcastToStatic", (_THIN,), {"targetShape": [5, 1, 3, 2]}, np.broadcast_to(_THIN, (5, 1, 3, 2))),
     ("concatND", (_X, _Z), {"axis": -2}, np.concatenate([_X, _Z], 1)),
     ("concatND", (_X, _Z), {"axis": 1, "interleave": True}, np.stack([_X, _Z], 2).reshape(2, 6, 4)),
+    ("concatND", (np.ones((1, 1)), np.array([2, 3])), {"axis": 0}, np.array([1, 2, 3])),
+    ("concatND", (_THIN, np.array([[2], [3]])), {"axis": -2}, np.vstack([_THIN[0], [[2], [3]]])),
     ("expandDims", (_X,), {"axes": [0, -1]}, _X[None, ..., None]),
     ("flattenTo2D", (_X,), {"axis": 2}, _X.reshape(6, 4)),
     ("flattenTo2D", (_X,), {"axis": -2}, _X.reshape(2, 12)),
     ("flattenTo2D", (_X,), {"axis": 3}, _X.reshape(24, 1)),
     ("rankPreservingReshape", (_X,), {"targetShape": [0, 6, -1]}, _X.reshape(2, 6, 2)),
     ("reshapeDynamic", (_X, np.array([4, -1])), {}, _X.reshape(4, 6)),
+    ("reshapeDynamic", (_X, np.array([[4], [-1]])), {}, _X.reshape(4, 6)),
     ("reshapeLike", (_X, np.zeros((6, 2, 2))), {}, _X.reshape(6, 2, 2)),
     ("reshapeStatic", (_X,), {"targetShape": [4, -1]}, _X.reshape(4, 6)),
     ("reverse", (_X,), {"reverseDim": [True, False, True]}, _X[::-1, :, ::-1]),
@@ -78,3 +82,27 @@ def test_legacy_layout_has_rank_5() -> None:
 
 def test_every_layer_has_a_case() -> None:
     assert {spec.type for spec in shaping.LAYERS} == {case[0] for case in _CASES} | {"splitND"}
+
+
+@pytest.mark.parametrize("constant", [True, False], ids=["with a constant", "gathered only"])
+def test_gathered_sizes_are_joined(constant: bool) -> None:
+    """Sizes that are gathered from a shape as scalars, given a dimension and joined, as converters do it."""
+    builder = network({"x": (2, 3, 4)}, exact=True)
+    builder.add_get_shape("shape", "x", "shape")
+    names = []
+    for axis in (0, 1):
+        builder.add_load_constant_nd(f"i{axis}", f"i{axis}", np.array([axis], np.float32), [1])
+        builder.add_gather(f"g{axis}", ["shape", f"i{axis}"], f"g{axis}", axis=0)
+        builder.add_expand_dims(f"e{axis}", f"g{axis}", f"e{axis}", axes=[0])
+        names.append(f"e{axis}")
+    if constant:
+        builder.add_load_constant_nd("rest", "rest", np.array([2, -1], np.float32), [2])
+        names.append("rest")
+    else:
+        names.append("e0")
+        builder.add_load_constant_nd("two", "two", np.array([[2]], np.float32), [1, 1])
+        names.append("two")
+    builder.add_concat_nd("sizes", names, "sizes", axis=0)
+    builder.add_reshape_dynamic("reshaped", ["x", "sizes"], "y")
+    expected = _X.reshape(2, 3, 2, 2)
+    np.testing.assert_array_equal(predict(builder, x=_X), expected)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
-from coremlscope.formats.neuralnetwork.shaping import shape_of
+from coremlscope.formats.neuralnetwork.shaping import read_shape, shape_of
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translate, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.ir import Array
@@ -42,7 +42,7 @@ def _target_shape(t: Translation) -> Sequence[int]:
 
 
 def _given_shape(t: Translation) -> Blob:
-    return t.builder.indices(t.builder.tensor(t.x))
+    return read_shape(t.builder, t.x)
 
 
 def _range_static(t: Translation) -> Blob:

@@ -9,8 +9,9 @@ import numpy as np
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
+from coremlscope.ir import TensorType
 
-__all__ = ["LAYERS", "at_least_rank_1", "shape_of"]
+__all__ = ["LAYERS", "at_least_rank_1", "read_shape", "shape_of"]
 
 
 def at_least_rank_1(b: Builder, blob: Blob) -> Blob:
@@ -22,6 +23,19 @@ def shape_of(b: Builder, blob: Blob) -> Blob | Sequence[int]:
     """Returns the shape of a tensor, as numbers if it is known."""
     tensor = b.tensor(blob)
     return list(tensor.shape) if None not in tensor.dims else b.op("shape", x=tensor)
+
+
+def read_shape(b: Builder, blob: Blob) -> Blob:
+    """Converts a blob of sizes to a vector of integers.
+
+    Sizes that were joined as scalars with a leading dimension, `[1, 1]` each, are `[n, 1]`.
+    """
+    sizes = b.indices(b.tensor(blob))
+    assert isinstance(sizes.bound.type, TensorType)
+    shape = sizes.bound.type.shape
+    if shape is None or len(shape) == 1:
+        return sizes
+    return b.op("reshape", x=sizes, shape=[-1])
 
 
 # Axes
@@ -75,7 +89,7 @@ def _reshape_like(t: Translation) -> Blob:
 
 def _reshape_dynamic(t: Translation) -> Blob:
     b = t.builder
-    return b.op("reshape", x=b.tensor(t.x), shape=b.indices(b.tensor(t.inputs[1])))
+    return b.op("reshape", x=b.tensor(t.x), shape=read_shape(b, t.inputs[1]))
 
 
 def _rank_preserving_reshape(t: Translation) -> Blob:
@@ -100,9 +114,25 @@ def _flatten(t: Translation) -> Blob:
 
 
 def _concat(t: Translation) -> Blob:
-    blobs = [t.builder.tensor(blob) for blob in t.inputs]
+    blobs = _of_one_rank(t.builder, [t.builder.tensor(blob) for blob in t.inputs])
     axis, interleave = int(t.params.axis), bool(t.params.interleave)
     return t.builder.op("concat", values=blobs, axis=axis, interleave=interleave)
+
+
+def _of_one_rank(b: Builder, blobs: Sequence[Blob]) -> list[Blob]:
+    """Removes leading dimensions of length 1 from the tensors of higher rank than others.
+
+    No value has rank 0 here, so a size that is gathered from a shape is `[1]` and, with the dimension that
+    converters add to scalars before they join them, `[1, 1]`; the sizes that it is joined with are `[n]`.
+    """
+    rank = min(blob.rank for blob in blobs)
+    extra = [blob.rank - rank for blob in blobs]
+    if any(set(blob.dims[:count]) - {1} for blob, count in zip(blobs, extra, strict=True)):
+        return list(blobs)
+    return [
+        b.op("squeeze", x=blob, axes=list(range(count))) if count else blob
+        for blob, count in zip(blobs, extra, strict=True)
+    ]
 
 
 def _stack(t: Translation) -> Blob:
@@ -146,8 +176,8 @@ def _tile(t: Translation) -> Blob:
 def _repetitions(t: Translation) -> Blob | list[int]:
     if len(t.inputs) == 1:
         return [int(count) for count in t.params.reps]
-    given = t.builder.indices(t.builder.tensor(t.inputs[1]))
-    return given if given.array is None else [int(count) for count in given.array.reshape(-1)]
+    given = read_shape(t.builder, t.inputs[1])
+    return given if given.array is None else [int(count) for count in given.array]
 
 
 def _broadcast(b: Builder, x: Blob, shape: Blob | Sequence[int]) -> Blob:
@@ -175,9 +205,9 @@ def _broadcast_like(t: Translation) -> Blob:
 
 def _broadcast_dynamic(t: Translation) -> Blob:
     b = t.builder
-    shape = b.indices(b.tensor(t.inputs[1]))
+    shape = read_shape(b, t.inputs[1])
     known = shape.array
-    return _broadcast(b, t.x, shape if known is None else [int(d) for d in known.reshape(-1)])
+    return _broadcast(b, t.x, shape if known is None else [int(d) for d in known])
 
 
 # Reversing
