@@ -24,8 +24,8 @@ _ARRAY_DTYPES = {
     131104: ir.DType.INT32,
 }
 _ARRAY_NUMBERS = {dtype: number for number, dtype in _ARRAY_DTYPES.items()}
-#: The number of an unspecified element type, and the type that it means: doubles. Some tools for iOS 11 omitted
-#: the type, at a time when converters declared doubles for all arrays.
+#: The number of an unspecified element type, and the type that it means: doubles. Some tools for iOS 11
+#: omitted the type, at a time when converters declared doubles for all arrays.
 _UNSPECIFIED, _IF_UNSPECIFIED = 0, ir.DType.FP64
 
 
