@@ -129,9 +129,9 @@ class _Network(Boundary):
         if type_ == "custom":
             b.layer = self.known[key] = replace(b.layer, problem=why_not_run(message.custom))
             outputs = {feature.name: feature for feature in self.interface.outputs}
-            results, guess = custom_layer(b, message, inputs, outputs)
+            placeholders, guess = custom_layer(b, message, inputs, outputs)
             self.note_guess(message.output, guess or inherited)
-            return results
+            return placeholders
         self.note_guess(message.output, inherited)
         try:
             return self.translated(message, type_, inputs)
