@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +29,7 @@ from coremlscope.ir import Model
 from coremlscope.measure.contract import Progress, Subject, resolve_settings
 from coremlscope.measure.coreml import device_child
 from coremlscope.measure.coreml.device import DeviceMeasurer, device_measurer
-from coremlscope.measure.coreml.device_child import choose_device
+from coremlscope.measure.coreml.device_child import prepared_device
 from coremlscope.results.measurement import Measurement, Settings
 from tests.support import converted_models
 from tests.support.ir_models import perceptron
@@ -136,6 +137,7 @@ class Known:
     type: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(value="iphone"))
     state: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(value="connected"))
     developer_mode_state: str = "enabled"
+    os_version: str = "26.1"
 
     @property
     def udid(self) -> str:
@@ -143,7 +145,7 @@ class Known:
 
 
 WATCH = Known("Watch", "0", type=SimpleNamespace(value="applewatch"))
-FAR = Known("Far", "1", state=SimpleNamespace(value="disconnected"))
+FAR = Known("Far", "1", state=SimpleNamespace(value="unavailable"))
 KNOWN = [
     Known("Twin", "4"),
     Known("Twin", "3"),
@@ -155,7 +157,7 @@ KNOWN = [
 
 @pytest.mark.parametrize(("name", "identifier"), [("any", "3"), ("4", "4"), ("UDID-4", "4")])
 def test_which_device_is_meant(name: str, identifier: str) -> None:
-    assert choose_device(KNOWN, name).identifier == identifier
+    assert prepared_device(lambda: KNOWN, name).identifier == identifier
 
 
 @pytest.mark.parametrize(
@@ -163,14 +165,57 @@ def test_which_device_is_meant(name: str, identifier: str) -> None:
     [
         ("any", [FAR, WATCH], "no connected iPhone or iPad; connected: none"),
         ("Watch", KNOWN, "no connected iPhone or iPad 'Watch'"),
-        ("far", KNOWN, "'Far' is not connected but disconnected"),
+        ("far", KNOWN, "'Far' is not connected but unavailable"),
         ("twin", KNOWN, "several devices are called 'twin'; use an identifier: 3, 4"),
         ("off", KNOWN, "developer mode is off on 'Off'"),
     ],
 )
 def test_devices_that_cannot_be_meant(name: str, devices: list[Known], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        choose_device(devices, name)
+        prepared_device(lambda: devices, name)
+
+
+@pytest.fixture
+def devicectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A devicectl that writes down how it is called; the device wakes where `wakes` exists."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    script = folder / "xcrun"
+    script.write_text(
+        f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\ntest -e {tmp_path}/wakes && : > {tmp_path}/awake\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["any", "Resting"])
+def test_a_device_at_rest_is_woken(name: str, devicectl: Path) -> None:
+    """`disconnected` is the resting state of a reachable device; devicectl opens the connection on demand."""
+    (devicectl / "wakes").touch()
+
+    def listed() -> list[Known]:
+        state = "connected" if (devicectl / "awake").exists() else "disconnected"
+        return [FAR, Known("Resting", "7", state=SimpleNamespace(value=state))]
+
+    device = prepared_device(listed, name)
+    assert (device.identifier, device.state.value) == ("7", "connected")
+    assert "devicectl device info details --device 7" in (devicectl / "calls").read_text()
+
+
+def test_a_device_that_does_not_wake(devicectl: Path) -> None:
+    resting = Known("Resting", "7", state=SimpleNamespace(value="disconnected"))
+    with pytest.raises(
+        UsageError, match="'Resting' is not connected but disconnected, and could not be woken"
+    ):
+        prepared_device(lambda: [resting], "any")
+    assert (devicectl / "calls").exists()
+
+
+def test_a_connected_device_is_not_woken(devicectl: Path) -> None:
+    resting = Known("Resting", "1", state=SimpleNamespace(value="disconnected"))
+    assert prepared_device(lambda: [resting, Known("Ready", "9")], "any").identifier == "9"
+    assert not (devicectl / "calls").exists()
 
 
 def test_only_from_a_mac(package: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.errors import CoremlscopeError
 from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.formats import container
 from coremlscope.measure.coreml.channel import tell
+from coremlscope.measure.coreml.devicectl import Phone, ready_phone
 
-__all__ = ["choose_device", "main"]
+__all__ = ["main", "prepared_device"]
 
 _WARMUPS = 3
 #: The systems of the devices that are measured, by coremltools' `DeviceType`.
@@ -67,7 +68,7 @@ async def _time(
     from coremltools.models.ml_program.experimental.perf_utils import MLModelBenchmarker
     from coremltools.models.ml_program.experimental.remote_device import AppSigningCredentials, Device
 
-    found = choose_device(Device.get_devices(), name)
+    found = prepared_device(Device.get_devices, name)
     device = await found.prepare_for_model_debugging(AppSigningCredentials(development_team=team), folder)
     try:
         tell(device=f"{device.name}, {_SYSTEMS[device.type.value]} {device.os_version}")
@@ -86,42 +87,37 @@ async def _repeat(phase: str, times: int, measure: Callable[[], Awaitable[Any]])
             tell(phase=phase, seconds=milliseconds / 1e3)
 
 
-def choose_device(devices: Iterable[Any], name: str) -> Any:
-    """The device that is meant, out of coremltools' `Device`s.
+def _phone(device: Any) -> Phone:
+    """Returns one of coremltools' `Device`s as a phone."""
+    return Phone(
+        name=device.name,
+        identifier=device.identifier,
+        udid=device.udid,
+        model="",
+        system=f"{_SYSTEMS[device.type.value]} {device.os_version}",
+        state=device.state.value,
+        developer_mode=device.developer_mode_state,
+    )
+
+
+def prepared_device(list_devices: Callable[[], Iterable[Any]], name: str) -> Any:
+    """Returns the device that is meant, out of coremltools' `Device`s, once its connection is open.
 
     Args:
-        devices: All that the Mac knows.
-        name: A name, identifier or UDID; or `any` for the connected iPhone or iPad with the first identifier.
+        list_devices: Lists all that the Mac knows.
+        name: A name, identifier or UDID; or `any`. See `ready_phone`.
 
     Raises:
         UsageError: There is no such device, there are several, or it is not ready.
     """
-    known = sorted((d for d in devices if d.type.value in _SYSTEMS), key=lambda device: device.identifier)
-    ready = [device for device in known if device.state.value == "connected"]
-    if name == "any":
-        meant = ready[:1]
-    else:
-        meant = [d for d in known if _plain(name) in map(_plain, (d.name, d.identifier, d.udid))]
-    if len(meant) > 1:
-        listed = ", ".join(device.identifier for device in meant)
-        raise UsageError(f"several devices are called {name!r}; use an identifier: {listed}")
-    if not meant:
-        listed = ", ".join(repr(device.name) for device in ready) or "none"
-        wanted = "iPhone or iPad" if name == "any" else f"iPhone or iPad {name!r}"
-        raise UsageError(f"there is no connected {wanted}; connected: {listed}")
-    (device,) = meant
-    if device not in ready:
-        raise UsageError(f"{device.name!r} is not connected but {device.state.value}")
-    if device.developer_mode_state == "disabled":
-        raise UsageError(
-            f"developer mode is off on {device.name!r}; see Settings > Privacy & Security > Developer Mode"
-        )
-    return device
 
+    def phones() -> list[Phone]:
+        found = [_phone(device) for device in list_devices() if device.type.value in _SYSTEMS]
+        return sorted(found, key=lambda phone: phone.identifier)
 
-def _plain(name: str) -> str:
-    """A name however it is typed: systems write the apostrophe of `Ann's iPhone` as a curly one."""
-    return name.casefold().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    phone = ready_phone(phones, name)
+    # coremltools keeps the state that a device had when it was listed, and refuses any but `connected`.
+    return next(device for device in list_devices() if device.identifier == phone.identifier)
 
 
 def _said(error: Exception) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["FAILURES", "Failure", "explain"]
+__all__ = ["FAILURES", "Failure", "explain", "find_failure"]
 
 _OTHER_UNITS = "try another setting with --compute-units"
 _LONGEST = 300
@@ -87,6 +88,20 @@ FAILURES: tuple[Failure, ...] = (
 )
 
 
+def find_failure(failures: Sequence[Failure], lines: Sequence[str]) -> tuple[str, str]:
+    """Returns what is known of the first failure that a line matches, and a hint; empty texts for none.
+
+    Args:
+        failures: Known failures, more specific ones first.
+        lines: What a process said.
+    """
+    for failure in failures:
+        matching = [line for line in lines if re.search(failure.pattern, line)]
+        if matching:
+            return failure.text or _short(matching[-1]), failure.hint
+    return "", ""
+
+
 def explain(code: int, said: str) -> tuple[str, str]:
     """One sentence about the end of a process, and a hint where one is known.
 
@@ -96,11 +111,9 @@ def explain(code: int, said: str) -> tuple[str, str]:
     """
     lines = [" ".join(line.split()) for line in said.strip().splitlines() if line.strip()]
     end = _ending(code)
-    for failure in FAILURES:
-        matching = [line for line in lines if re.search(failure.pattern, line)]
-        if matching:
-            text = failure.text or _short(matching[-1])
-            return (f"{end}: {text}" if end else text), failure.hint
+    text, hint = find_failure(FAILURES, lines)
+    if text:
+        return (f"{end}: {text}" if end else text), hint
     last = _short(lines[-1]) if lines else ""
     if not end:
         return last or f"exit code {code}", ""
