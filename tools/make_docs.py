@@ -22,6 +22,8 @@ import numpy as np
 from coremlscope.cli import COMMANDS, main
 from coremlscope.ops import kernels
 from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
+from coremlscope.results.evidence import SCHEMA as EVIDENCE
+from coremlscope.results.evidence import Evidence
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import docstring_parts, json_schema
 
@@ -92,6 +94,37 @@ def profile_schema() -> str:
     """Returns the page on the JSON of results, with the fields of every class."""
     parts = [_WRITTEN, "# The JSON of a profile", _FORMS]
     for kind in _reachable(Profile):
+        parts += [f"## {kind.__name__}", docstring_parts(kind.__doc__ or "")[0], _fields(kind)]
+    return "\n\n".join(parts) + "\n"
+
+
+_EVIDENCE = f"""\
+Where our [plan](plan.md) and Core ML's own put an operation on different units, a rule is wrong or missing.
+`coremlscope evidence` writes such operations to a file that you can send with an issue:
+
+```console
+coremlscope evidence profile.json -o evidence.json
+coremlscope evidence analytics.mil --model model.mlpackage --device m1 --os 14.5 -o evidence.json
+coremlscope evidence model.mlpackage --compute-units every -o evidence.json
+```
+
+Sources are saved profiles that contain both plans (`profile` and `plan` on a Mac), [files that can be
+imported](import.md), for which the model, the device and its system must be known, and on a Mac models, for
+which Core ML is asked (not yet confirmed on a device). With `--model`, rows have the types of all arguments
+and the values of small parameters; without it, the types of the results that an operation reads.
+
+A file contains no weights, paths, descriptions or metadata. Names that you gave to operations, inputs,
+outputs and functions are left out, and replaced by `‹name›` in Core ML's messages; `--names` includes them.
+`--all` adds the operations on which both plans agree, which confirm rules. Read the file before you send
+it.
+
+It is one object with `"schema": "{EVIDENCE}"` and the fields of [Evidence](#evidence)."""
+
+
+def evidence() -> str:
+    """Returns the page on evidence, with the fields of every class."""
+    parts = [_WRITTEN, "# Evidence for rules", _EVIDENCE]
+    for kind in _reachable(Evidence):
         parts += [f"## {kind.__name__}", docstring_parts(kind.__doc__ or "")[0], _fields(kind)]
     return "\n\n".join(parts) + "\n"
 
@@ -198,6 +231,7 @@ def _way(name: str, attribute: str, dtype: str) -> str:
 
 PAGES = {
     "cli.md": command_line,
+    "evidence.md": evidence,
     "kernels.md": lacking_kernels,
     "profile-schema.md": profile_schema,
     "profile.schema.json": json_schema_file,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from coremlscope.api import (
         compare,
         estimate,
+        evidence,
         export,
         import_files,
         inspect,
@@ -39,6 +40,7 @@ __all__ = [
     "__version__",
     "compare",
     "estimate",
+    "evidence",
     "export",
     "import_files",
     "inspect",
@@ -59,6 +61,7 @@ _MODULES = {
     "Profile": "results.profile",
     "compare": "api",
     "estimate": "api",
+    "evidence": "api",
     "export": "api",
     "import_files": "api",
     "inspect": "api",

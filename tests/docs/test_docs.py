@@ -40,7 +40,9 @@ def _generator(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["cli.md", "kernels.md", "profile-schema.md", "profile.schema.json"])
+@pytest.mark.parametrize(
+    "name", ["cli.md", "evidence.md", "kernels.md", "profile-schema.md", "profile.schema.json"]
+)
 def test_generated_pages_are_up_to_date(name: str) -> None:
     written = (_ROOT / "docs" / name).read_text(encoding="utf-8")
     assert written == _generator("make_docs").PAGES[name](), "run `make docs`"

@@ -11,6 +11,7 @@ from coremlscope.cli import (
     devices,
     doctor,
     estimate,
+    evidence,
     export,
     importing,
     inspect,
@@ -46,6 +47,7 @@ COMMANDS: tuple[Command, ...] = (
     estimate.COMMAND,
     devices.COMMAND,
     doctor.COMMAND,
+    evidence.COMMAND,
     serve.COMMAND,
     schema.COMMAND,
 )

@@ -24,7 +24,7 @@ from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile, read_profiles
 
-__all__ = ["IMPORTERS", "SUFFIXES", "Importer", "import_files", "is_readable", "read_any"]
+__all__ = ["IMPORTERS", "SUFFIXES", "Importer", "import_files", "is_readable", "is_saved", "read_any"]
 
 
 class _Matcher(Protocol):
@@ -120,10 +120,19 @@ def read_any(path: str | os.PathLike[str]) -> tuple[Profile, ...]:
         UsageError: The file cannot be read, is damaged, or is of no known format.
         CorruptModelError: An imported file is damaged.
     """
-    source = SourceFile(Path(path))
-    if "schema" in source.keys or _importer(source) is None:
-        return read_profiles(source.file)
+    if is_saved(path):
+        return read_profiles(SourceFile(Path(path)).file)
     return (import_files([path]),)
+
+
+def is_saved(path: str | os.PathLike[str]) -> bool:
+    """Whether a file that `read_any` is for contains profiles that coremlscope saved.
+
+    Raises:
+        UsageError: The file cannot be read.
+    """
+    source = SourceFile(Path(path))
+    return "schema" in source.keys or _importer(source) is None
 
 
 def is_readable(path: str | os.PathLike[str]) -> bool:

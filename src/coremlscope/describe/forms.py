@@ -1,0 +1,81 @@
+"""The form of every operation of a model: types of its arguments, and its small parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from coremlscope.execution.binding import bind_model, program_of
+from coremlscope.execution.wiring import bind_stages
+from coremlscope.ir import DType, Model, Pipeline, TensorType, describe_type
+from coremlscope.ops.view import BoundGraph, BoundValue, OpView
+from coremlscope.results.evidence import OpForm
+
+__all__ = ["list_forms"]
+
+#: Longer lists may be weights.
+_LONGEST = 16
+
+
+def list_forms(model: Model, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, OpForm]:
+    """Returns the form of every operation of all functions, by id; those of pipelines are in their stages.
+
+    Args:
+        model: The model. Weights may be absent, and are not read.
+        shapes: Shapes of flexible inputs of the default function, instead of the defaults.
+
+    Raises:
+        InputError: A shape is not allowed.
+    """
+    return {view.op.id: _form(view) for graph in _graphs(model, shapes) for view in _walk(graph)}
+
+
+def _graphs(model: Model, shapes: Mapping[str, Sequence[int]] | None) -> Iterator[BoundGraph]:
+    if isinstance(model.content, Pipeline):
+        yield from (one.bound.graph for one in bind_stages(model, shapes) if one.bound is not None)
+    elif program_of(model) is not None:
+        default = model.description.default
+        for name in model.description.functions:
+            yield bind_model(model, name, shapes if name == default else None).graph
+
+
+def _walk(graph: BoundGraph) -> Iterator[OpView]:
+    for view in graph.ops:
+        yield view
+        for block in view.blocks:
+            yield from _walk(block)
+
+
+def _form(view: OpView) -> OpForm:
+    attributes = {name: _value(bound) for name, bound in view.inputs.items()}
+    return OpForm(
+        inputs={
+            name: tuple(_type(value) for value in bound)
+            for name, bound in view.inputs.items()
+            if attributes[name] is None
+        },
+        attributes={name: value for name, value in attributes.items() if value is not None},
+    )
+
+
+def _type(value: BoundValue) -> str:
+    return ("" if value.constant is None else "const ") + describe_type(value.type)
+
+
+def _value(arguments: tuple[BoundValue, ...]) -> Any:
+    """Returns the value of a small parameter; None for anything else."""
+    if len(arguments) != 1:
+        return None
+    (argument,) = arguments
+    type_, constant = argument.type, argument.constant
+    if constant is None or not constant.is_available or not isinstance(type_, TensorType):
+        return None
+    is_scalar = not type_.shape
+    size = 1
+    for extent in type_.shape or ():
+        size *= extent or _LONGEST + 1
+    is_real = type_.dtype in (DType.FP16, DType.FP32, DType.FP64, DType.STRING)
+    if size > _LONGEST or (is_real and not is_scalar):
+        return None
+    values = constant.numpy().reshape(-1).tolist()
+    return values[0] if is_scalar else values

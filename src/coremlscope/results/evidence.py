@@ -1,0 +1,132 @@
+"""Evidence for rules: what Core ML planned for operations, without what identifies a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from coremlscope.devices.unit import ComputeUnit, ComputeUnits
+from coremlscope.results.encoding import plain
+from coremlscope.results.plan import Support
+
+__all__ = ["SCHEMA", "Evidence", "EvidencePlan", "EvidenceRow", "OpForm", "UnitVerdict"]
+
+#: Name and version of the schema.
+SCHEMA = "coremlscope.evidence/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpForm:
+    """The form of an operation, on which placement depends.
+
+    Attributes:
+        inputs: Types of the arguments of each parameter: `tensor<fp16, [1, 8]>`, with `const ` before those
+            whose value is in the file. From a profile without its model they are all under the key
+            `operands`, without constants.
+        attributes: Values of small parameters: numbers, booleans, words, and lists of up to 16 whole numbers
+            or booleans. Weights are never among them.
+    """
+
+    inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitVerdict:
+    """What one side says of an operation.
+
+    Attributes:
+        unit: The unit that it is planned on; None if it is unknown.
+        backend: The implementation on that unit; None if it is unknown.
+        supported: Whether each unit can run it.
+        cost_ms: Its planned cost in milliseconds, by backend.
+        reasons: Why units cannot run it: Core ML's messages, or the ids of rules, by unit.
+    """
+
+    unit: ComputeUnit | None = None
+    backend: str | None = None
+    supported: Mapping[ComputeUnit, Support] = field(default_factory=dict)
+    cost_ms: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[ComputeUnit, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceRow:
+    """One operation under one setting.
+
+    Attributes:
+        type: Apple's name of the operation.
+        layer_type: In a neural network, Apple's name of the layer's type; empty otherwise.
+        form: Types of its inputs, and its small parameters.
+        outputs: Types of its results.
+        before: Types of the operations whose results it reads.
+        ours: What the rules say.
+        theirs: What Core ML says.
+        share: Its share of the planned cost of all compared operations; None if costs are unknown.
+        name: The author's name of it; empty unless names were asked for.
+    """
+
+    type: str
+    layer_type: str = ""
+    form: OpForm = field(default_factory=OpForm)
+    outputs: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    ours: UnitVerdict
+    theirs: UnitVerdict
+    share: float | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidencePlan:
+    """Operations of one model on one chip, under one setting.
+
+    Attributes:
+        chip: The chip's id.
+        os: The system.
+        compute_units: The setting.
+        kind: Apple's name of the model type.
+        spec_version: The specification version of the model; 0 if it is unknown.
+        opset: The operation set of the default function; empty if it is unknown.
+        compared: Number of operations that both plans place on a unit.
+        agreed: Number of them that both place on the same unit.
+        unknown: Number of operations that Core ML places and no rule covers.
+        cost_share: The agreement weighted by planned cost; None if costs are unknown.
+        weighted_by: Whose costs are the weights; see `Agreement`.
+        rows: The operations: those on different units and those that no rule covers, or all.
+    """
+
+    chip: str
+    os: str
+    compute_units: ComputeUnits
+    kind: str = ""
+    spec_version: int = 0
+    opset: str = ""
+    compared: int
+    agreed: int
+    unknown: int = 0
+    cost_share: float | None = None
+    weighted_by: str = ""
+    rows: tuple[EvidenceRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Rows that can correct rules. They contain no weights, paths or descriptions of models.
+
+    Attributes:
+        version: The version of coremlscope, whose rules made our plans.
+        has_names: Whether the author's names of operations are included.
+        has_all: Whether operations on which both plans agree are included.
+        plans: The plans.
+    """
+
+    version: str
+    has_names: bool = False
+    has_all: bool = False
+    plans: tuple[EvidencePlan, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Converts the evidence to plain JSON values, with the schema's name."""
+        return {"schema": SCHEMA, **plain(self)}
