@@ -177,7 +177,7 @@ def profile(
         random_weights=random_weights,
         precision=precision,
     )
-    first = resolve_settings(model, asked, inputs)
+    first, on_lengths = _with_lengths(model, resolve_settings(model, asked, inputs))
     settings = [
         dataclasses.replace(first, compute_units=unit) for unit in (units if is_core_ml else units[:1])
     ]
@@ -195,8 +195,16 @@ def profile(
         subject.ops,
         measurements=measurements,
         forecast=forecast,
-        findings=[*failures, *findings],
+        findings=[*on_lengths, *failures, *findings],
     )
+
+
+def _with_lengths(model: Model, settings: Settings) -> tuple[Settings, tuple[Finding, ...]]:
+    """Adds shapes of sequences, where the default shapes are too short; see `choose_lengths`."""
+    from coremlscope.execution.sequence_lengths import choose_lengths
+
+    shapes, findings = choose_lengths(model, settings.function or None, settings.shapes)
+    return dataclasses.replace(settings, shapes=shapes), findings
 
 
 def _measurer(engine: str, threads: int | None) -> Measurer:
@@ -306,14 +314,16 @@ def plan(
     """
     from coremlscope.assemble import assemble
     from coremlscope.describe.model import describe_model, list_operations
+    from coremlscope.execution.sequence_lengths import choose_lengths
     from coremlscope.forecast.planner import forecast
 
     model, chosen, settings = read(source), _devices(devices, os), _settings(compute_units)
     default = model.description.default
     names = sorted(model.description.functions, key=lambda name: name != default)
+    shapes, findings = choose_lengths(model, default, shapes or {})
     ops = list_operations(model, shapes, functions=names)
     found = forecast(model, ops, chosen, settings, every_function=True, shapes=shapes, with_estimates=False)
-    return assemble(describe_model(model, shapes), ops, forecast=found)
+    return assemble(describe_model(model, shapes), ops, forecast=found, findings=findings)
 
 
 def estimate(
@@ -347,14 +357,16 @@ def estimate(
     """
     from coremlscope.assemble import assemble
     from coremlscope.describe.model import describe_model
+    from coremlscope.execution.sequence_lengths import choose_lengths
     from coremlscope.forecast.planner import forecast
 
     model, chosen, settings = read(source), _devices(devices, os), _settings(compute_units)
+    shapes, findings = choose_lengths(model, function, shapes or {})
     summary = describe_model(model, shapes, function=function, list_ops=True)
     found = forecast(
         model, summary.ops, chosen, settings, function=function, shapes=shapes, with_advice=False
     )
-    return assemble(summary, forecast=found)
+    return assemble(summary, forecast=found, findings=findings)
 
 
 def compare(

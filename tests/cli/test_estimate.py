@@ -109,3 +109,20 @@ def test_mistakes(
 ) -> None:
     assert main(["estimate", str(sample), *arguments]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_a_missing_device_is_reported_as_by_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = tmp_path / "damaged.mlmodel"
+    damaged.write_bytes(b"\x08\x04\x12")
+    texts = []
+    for verb in ("plan", "estimate"):
+        assert main([verb, str(damaged)]) == 2
+        texts.append(capsys.readouterr().err)
+    assert (
+        texts[0]
+        == texts[1]
+        == (
+            "error: --device is missing\n"
+            "hint: name a chip or a device: --device m1; `coremlscope devices` lists them\n"
+        )
+    )

@@ -77,6 +77,17 @@ def test_a_wrong_shape_is_an_error() -> None:
         model.predict({"x": np.zeros(9)})
 
 
+@pytest.mark.parametrize("shape", [(40, 1, 12), (40, 1, 12, 1, 1)])
+def test_a_sequence_may_have_three_or_five_dimensions(shape: tuple[int, ...]) -> None:
+    builder = NeuralNetworkBuilder([("x", datatypes.Array(12))], [("y", None)])
+    builder.add_activation("line", "LINEAR", "x", "y", [2.0, 1.0])
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    y = ct.models.MLModel(builder.spec).predict({"x": x})["y"]
+    np.testing.assert_allclose(y.reshape(shape), 2 * x + 1, rtol=1e-5)
+    with pytest.raises(RuntimeError, match=r"MultiArray shape \(40 x 12\) does not match the shape \(12\)"):
+        ct.models.MLModel(builder.spec).predict({"x": x.reshape(40, 12)})
+
+
 def test_an_unsupported_layer_is_an_error() -> None:
     builder = _network()
     builder.spec.neuralNetwork.layers[1].custom.className = "Mine"

@@ -199,7 +199,10 @@ export interface Estimate {
   placement: Partial<Record<ComputeUnit, number>>;
   /** How often the unit changes between kernels. */
   switches: number;
-  /** Stages of a pipeline that the estimate does not include, because nothing is known about them. */
+  /**
+   * What the estimate does not include, because nothing is known about it: stages of a pipeline, and the number of operations that cannot
+   * be estimated.
+   */
   left_out: string[];
   /** Seconds of each kernel. */
   kernel_s: number[];

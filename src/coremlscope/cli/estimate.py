@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape
-from coremlscope.cli.lookup import add_devices
+from coremlscope.cli.lookup import add_devices, require_devices
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
 from coremlscope.errors import UsageError
@@ -43,7 +43,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_devices(
         parser,
         "chips or devices: m1, a17-pro, iphone-15-pro; every for all chips; `coremlscope devices` lists them",
-        is_required=True,
     )
     add_compute_units(parser)
     add_function(parser, "to estimate")
@@ -60,13 +59,14 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.render.terminal.estimates import render_estimates, render_estimates_json
 
+    devices = require_devices(arguments)
     is_list = len(arguments.models) > 1
     if is_list:
         _check_formats(arguments.output)
     profiles = [
         api.estimate(
             path,
-            arguments.device,
+            devices,
             os=arguments.os,
             compute_units=arguments.compute_units,
             function=arguments.function,

@@ -7,23 +7,34 @@ import argparse
 from coremlscope.devices import Device, all_chips, find_device
 from coremlscope.errors import UsageError
 
-__all__ = ["add_device", "add_devices", "chosen_device"]
+__all__ = ["add_device", "add_devices", "chosen_device", "require_devices"]
 
 
-def add_devices(parser: argparse.ArgumentParser, doc: str, *, is_required: bool = False) -> None:
+def add_devices(parser: argparse.ArgumentParser, doc: str) -> None:
     """Adds `--device` with one device or several, and `--os`.
 
     Args:
         parser: The verb's parser.
         doc: The purpose of the devices.
-        is_required: Whether `--device` must be given.
     """
-    parser.add_argument(
-        "--device", metavar="NAME,…", type=_device_names, default=(), required=is_required, help=doc
-    )
+    parser.add_argument("--device", metavar="NAME,…", type=_device_names, default=(), help=doc)
     parser.add_argument(
         "--os", metavar="VERSION", help="iOS or macOS on all of them: 18, 14.5 (default: the newest of each)"
     )
+
+
+def require_devices(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Returns the names given with `--device`.
+
+    Raises:
+        UsageError: None is given.
+    """
+    names: tuple[str, ...] = arguments.device
+    if not names:
+        raise UsageError(
+            "--device is missing", "name a chip or a device: --device m1; `coremlscope devices` lists them"
+        )
+    return names
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

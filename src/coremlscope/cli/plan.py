@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import Command, add_compute_units, add_model, add_reports, add_shape
-from coremlscope.cli.lookup import add_devices
+from coremlscope.cli.lookup import add_devices, require_devices
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
 from coremlscope.errors import UsageError
@@ -82,9 +82,7 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
     from coremlscope.render.terminal.agreement import render_agreements
 
     if sys.platform != "darwin":
-        raise UsageError(
-            "--device is missing", "name a chip or a device: --device m1; `coremlscope devices` lists them"
-        )
+        require_devices(arguments)
     if arguments.os is not None:
         raise UsageError("--os needs --device", "leave --os out, or add for instance --device m4")
     if len(arguments.compute_units) > 1:

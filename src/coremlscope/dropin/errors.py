@@ -10,6 +10,7 @@ import numpy as np
 
 from coremlscope import ir
 from coremlscope.errors import CoremlscopeError, EngineError, InputError
+from coremlscope.features.shapes import as_sequence
 
 __all__ = ["as_runtime_error", "prediction_errors"]
 
@@ -72,7 +73,11 @@ def _compare(type_: ir.ArrayFeature, shape: tuple[int, ...]) -> str:
                     return f"Size ({size}) of dimension ({axis}) is not in allowed range ({low}..{upper})."
         case ir.EnumeratedShapes(shapes) if shape not in shapes:
             return f"MultiArray Shape ({given}) was not in enumerated set of allowed shapes."
-        case None if type_.shape and shape != type_.shape and not (type_.takes_sequences and len(shape) == 5):
+        case None if (
+            type_.shape
+            and shape != type_.shape
+            and not (type_.takes_sequences and len(as_sequence(type_, shape)) == 5)
+        ):
             wanted = " x ".join(map(str, type_.shape))
             return (
                 f"MultiArray shape ({given}) does not match the shape ({wanted}) "

@@ -20,7 +20,7 @@ from coremlscope.ir import (
     default_shape,
 )
 
-__all__ = ["bind_shapes", "check_shape", "default_shape"]
+__all__ = ["as_sequence", "bind_shapes", "check_shape", "default_shape"]
 
 
 def check_shape(feature: Feature, shape: Sequence[int]) -> tuple[int, ...]:
@@ -28,7 +28,8 @@ def check_shape(feature: Feature, shape: Sequence[int]) -> tuple[int, ...]:
 
     Args:
         feature: An array, image or state.
-        shape: A tensor shape; for an image, `[height, width]` is also accepted.
+        shape: A tensor shape; for an image, `[height, width]` is also accepted, and for an array of
+            `[channels]` that takes sequences, `[sequence, batch, channels]`.
 
     Raises:
         InputError: The feature has no shape, or does not allow this one.
@@ -39,12 +40,23 @@ def check_shape(feature: Feature, shape: Sequence[int]) -> tuple[int, ...]:
         return _check_image_shape(feature.name, type_, given)
     if not isinstance(type_, ArrayFeature):
         raise InputError(f"the input {feature.name!r} has no shape", "only arrays and images have one")
-    allowed = _allows(type_.shape, type_.flexibility, given)
-    if not allowed and not (type_.takes_sequences and _allows_sequence(type_, given)):
+    if _allows(type_.shape, type_.flexibility, given):
+        return given
+    sequence = as_sequence(type_, given)
+    if not (type_.takes_sequences and _allows_sequence(type_, sequence)):
         raise _not_allowed(
             feature.name, given, type_.shape, type_.flexibility, sequences=type_.takes_sequences
         )
-    return given
+    return sequence
+
+
+def as_sequence(type_: ArrayFeature, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Converts `[sequence, batch, channels]` to five dimensions, for an array of `[channels]`.
+
+    Apps pass sequences of vectors in either form. Other shapes are returned unchanged.
+    """
+    is_short = type_.takes_sequences and len(shape) == 3 and len(default_shape(type_) or ()) == 1
+    return (*shape, 1, 1) if is_short else shape
 
 
 def _allows_sequence(type_: ArrayFeature, given: tuple[int, ...]) -> bool:

@@ -11,7 +11,7 @@ from coremlscope.errors import InputError
 from coremlscope.features.description import describe_feature, describe_shape, dtype_name
 from coremlscope.features.images import from_image, image_from_array, is_image, to_image
 from coremlscope.features.names import suggest_name
-from coremlscope.features.shapes import check_shape, default_shape
+from coremlscope.features.shapes import as_sequence, check_shape, default_shape
 from coremlscope.ir import (
     Array,
     ArrayFeature,
@@ -173,8 +173,9 @@ def _shaped(feature: Feature, array: Array, shape: Shape | None) -> Array:
     if wanted is not None and {array.shape, tuple(wanted)} == {(), (1,)}:
         return array.reshape((1,) * len(wanted))
     if shape is None:
-        check_shape(feature, array.shape)
-        return array
+        return array.reshape(check_shape(feature, array.shape))
+    if isinstance(feature.type, ArrayFeature):
+        array = array.reshape(as_sequence(feature.type, array.shape))
     fits = len(shape) == array.ndim and all(
         want in (None, size) for want, size in zip(shape, array.shape, strict=True)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -27,6 +28,7 @@ from coremlscope.ir import (
     Pipeline,
     Program,
 )
+from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.placement.coreml_view import CoreMLGraph, Node, program_facts, view_function
 from coremlscope.placement.eligibility import judge
@@ -128,7 +130,7 @@ def forecast(
     plans: list[Plan] = []
     estimates: list[Estimate] = []
     kernels = _Kernels(counted, ops) if with_estimates else None
-    left_out = _left_out(model)
+    left_out = (*_left_out(model), *_unknown_operations(counted))
     for device in devices:
         key = _planning_key(device)
         if key not in placed:
@@ -226,6 +228,15 @@ def _nothing_known(model: Model) -> UnsupportedModelError:
 
 def _left_out(model: Model) -> tuple[str, ...]:
     return tuple(f"{stage.name} ({stage.model.kind})" for stage in wire(model).stages if _is_other(stage))
+
+
+def _unknown_operations(functions: Sequence[_Function]) -> Iterator[str]:
+    """Yields a text on the operations without a definition, and layers that could not be translated."""
+    ops = [op for one in functions for op in one.bound.function.graph.walk() if op.constant is None]
+    unknown = Counter(op.type for op in ops if op.type not in OPS or (op.layer and op.layer.problem))
+    if unknown:
+        listed = ", ".join(f"{name} ×{number}" for name, number in unknown.most_common())
+        yield f"{unknown.total()} of {len(ops)} operations ({listed})"
 
 
 def _planning_key(device: Device) -> object:

@@ -51,8 +51,8 @@ class Estimate:
         parts: Seconds of each part.
         placement: The share of each unit in the time of the kernels, as the plan places them.
         switches: How often the unit changes between kernels.
-        left_out: Stages of a pipeline that the estimate does not include, because nothing is known about
-            them.
+        left_out: What the estimate does not include, because nothing is known about it: stages of a
+            pipeline, and the number of operations that cannot be estimated.
         kernel_s: Seconds of each kernel.
         kernel_unit: The unit of each kernel, an index into `units`.
         kernel_bound: The bottleneck of each kernel.

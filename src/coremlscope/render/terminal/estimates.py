@@ -8,6 +8,7 @@ from typing import Any
 
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.render.json import render_values
+from coremlscope.render.terminal.findings import show_findings
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import SHORT_UNIT_NAMES, model_name, plural
 from coremlscope.results.estimate import Estimate
@@ -67,13 +68,14 @@ def render_estimates(profiles: Sequence[Profile], *, width: int = 100, color: bo
     screen.line(note, "dim", indent=2)
     if len(results) == 1:
         _show_kernels(screen, *results[0])
+    show_findings(screen, dict.fromkeys(finding for profile in profiles for finding in profile.findings))
     screen.line()
     screen.line("more: --compute-units every, --json -; `coremlscope plan MODEL --device NAME`", "dim")
     return screen.text
 
 
 def _left_out(profile: Profile, estimate: Estimate) -> str:
-    """What the estimate of a pipeline does not include."""
+    """What the estimate does not include."""
     if not estimate.left_out:
         return ""
     name = Path(profile.model.path).stem

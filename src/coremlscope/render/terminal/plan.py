@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from coremlscope.devices import all_chips
 from coremlscope.devices.unit import GPU, NEURAL_ENGINE, SETTINGS, UNITS, ComputeUnit
 from coremlscope.render.reasons import ReasonGroup, group_advice, group_reasons, unknown_ops
+from coremlscope.render.terminal.findings import show_findings
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import (
     SHORT_UNIT_NAMES,
@@ -66,6 +67,7 @@ def render_plan(profile: Profile, *, width: int = 100, color: bool = False, list
         if place:
             screen.line()
         show_plan(screen, profile, plan, list_ops=list_ops)
+    show_findings(screen, profile.findings)
     screen.line()
     screen.line("more: --ops, --compute-units every, --json -; `coremlscope rules RULE`", "dim")
     return screen.text

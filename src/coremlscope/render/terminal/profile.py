@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from coremlscope.findings import Finding, Severity
 from coremlscope.render.terminal.agreement import show_agreements
 from coremlscope.render.terminal.estimates import show_device_latencies
+from coremlscope.render.terminal.findings import show_findings
 from coremlscope.render.terminal.plan import show_plan, show_settings
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.terminal.stages import show_stage_timings
@@ -28,9 +28,7 @@ from coremlscope.render.timing import (
     total,
 )
 from coremlscope.render.words import (
-    FINDING_MARKS,
     KINDS,
-    by_severity,
     count,
     main_function,
     model_name,
@@ -42,12 +40,11 @@ from coremlscope.results.operations import OpTable
 from coremlscope.results.profile import Profile
 from coremlscope.units import format_count, format_duration, format_rate, format_share
 
-__all__ = ["show_findings", "show_profile"]
+__all__ = ["show_profile"]
 
 _LISTED_KINDS, _LISTED_GROUPS = 8, 10
 _WIDE, _NARROW = 100, 72
 _BAR, _NARROW_BAR = 20, 14
-_STYLES: dict[Severity, str] = {"error": "red", "warning": "yellow", "info": ""}
 _PHASE_TITLES = ("runs", "min", "median", "mean", "p95", "p99", "max", "std")
 _FEWER_TITLES = tuple(title for title in _PHASE_TITLES if title != "max")
 #: Titles of phase statistics on narrow screens, and in the tables of several measurements.
@@ -232,13 +229,3 @@ def _show_plans(screen: Screen, profile: Profile) -> None:
         else:
             screen.line()
             show_plan(screen, profile, plan)
-
-
-def show_findings(screen: Screen, findings: Iterable[Finding]) -> None:
-    """Prints findings, the most severe first."""
-    listed = by_severity(findings)
-    if listed:
-        screen.heading("Findings")
-    for finding in listed:
-        severity = finding.severity
-        screen.bullet(FINDING_MARKS[severity], finding.text, finding.hint, _STYLES[severity])

@@ -1,0 +1,89 @@
+"""Sequence lengths for neural networks with legacy shape mapping that cannot run on a single step.
+
+The file states no length: `[channels]` is one step. A convolution over time needs as many steps as its
+window, and a dense layer after it an exact number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from coremlscope.execution.binding import choose_function
+from coremlscope.findings import Finding
+from coremlscope.ir import ArrayFeature, Function, Model, Program, Shape, default_shape
+
+__all__ = ["choose_lengths"]
+
+#: Every length up to this one is tried, then powers of two up to the longest.
+_EVERY, _LONGEST = 256, 2**14
+#: Limit of the layers that are translated in the search.
+_MAX_LAYERS = 40_000
+_CUSTOM = "custom"
+
+
+def choose_lengths(
+    model: Model, function: str | None, shapes: Mapping[str, Sequence[int]]
+) -> tuple[dict[str, tuple[int, ...]], tuple[Finding, ...]]:
+    """Chooses the shortest sequence that fits a neural network, if a single step does not fit.
+
+    Args:
+        model: The model.
+        function: The function's name; None for the default one.
+        shapes: The requested shapes of inputs, by name. If an input that takes sequences is among them, no
+            length is chosen.
+
+    Returns:
+        The shapes, with those of the chosen length, and a finding on it; the given shapes and no finding if
+        the default shapes fit or no length does.
+
+    Raises:
+        UsageError: The model has no such function.
+    """
+    given = {name: tuple(shape) for name, shape in shapes.items()}
+    if not isinstance(model.content, Program) or not model.content.is_network:
+        return given, ()
+    chosen = choose_function(model, function)
+    arrays = {f.name: f.type for f in chosen.description.inputs if isinstance(f.type, ArrayFeature)}
+    names = [name for name, type_ in arrays.items() if type_.takes_sequences]
+    specialise = chosen.function.specialise
+    if specialise is None or not names or set(names) & set(given) or _fits(chosen.function):
+        return given, ()
+    for length, members in _candidates(names, len(chosen.function.layers)):
+        longer = {name: _sequence(arrays[name], length) for name in members}
+        if _fits(specialise({**given, **longer})):
+            return {**given, **longer}, (_finding(longer, length),)
+    return given, ()
+
+
+def _candidates(names: Sequence[str], layers: int) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yields lengths and the inputs that have them: all inputs, or a single one, as others may be states."""
+    groups = [names, *([name] for name in names if len(names) > 1)]
+    lengths = [*range(2, _EVERY + 1), *(2**power for power in range(9, _LONGEST.bit_length()))]
+    allowed = max(_MAX_LAYERS // max(layers, 1), len(groups))
+    pairs = [(length, group) for length in lengths for group in groups]
+    yield from pairs[:allowed]
+
+
+def _fits(function: Function) -> bool:
+    """True if every layer is translated, apart from custom layers."""
+    return not any(layer.problem for layer in function.layers if layer.type != _CUSTOM)
+
+
+def _sequence(type_: ArrayFeature, length: int) -> Shape:
+    """Returns the shape `[sequence, batch, channels, height, width]` of a sequence in a batch of one."""
+    step = default_shape(type_) or (1,)
+    inner = (*step, 1, 1) if len(step) == 1 else (1,) * (3 - len(step)) + tuple(step)
+    return (length, 1, *inner)
+
+
+def _finding(shapes: Mapping[str, Shape], length: int) -> Finding:
+    listed = " and ".join(repr(name) for name in shapes)
+    verb = "takes" if len(shapes) == 1 else "take"
+    name, shape = next(iter(shapes.items()))
+    return Finding(
+        id="sequence-length",
+        severity="info",
+        text=f"{listed} {verb} sequences of a length that is not in the file: one step is too short for this "
+        f"network, so the shortest length that fits was used, {length}.",
+        hint=f"--shape {name}={'x'.join(map(str, shape))} sets another length",
+    )

@@ -1,0 +1,23 @@
+"""Findings for the console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coremlscope.findings import Finding, Severity
+from coremlscope.render.terminal.screen import Screen
+from coremlscope.render.words import FINDING_MARKS, by_severity
+
+__all__ = ["show_findings"]
+
+_STYLES: dict[Severity, str] = {"error": "red", "warning": "yellow", "info": ""}
+
+
+def show_findings(screen: Screen, findings: Iterable[Finding]) -> None:
+    """Prints findings, the most severe first."""
+    listed = by_severity(findings)
+    if listed:
+        screen.heading("Findings")
+    for finding in listed:
+        severity = finding.severity
+        screen.bullet(FINDING_MARKS[severity], finding.text, finding.hint, _STYLES[severity])
