@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from coremlscope.execution.binding import choose_function
 from coremlscope.findings import Finding
-from coremlscope.ir import ArrayFeature, Function, Model, Program, Shape, default_shape
+from coremlscope.ir import ArrayFeature, Function, Model, Program, default_shape
 
 __all__ = ["choose_lengths"]
 
@@ -69,14 +69,14 @@ def _fits(function: Function) -> bool:
     return not any(layer.problem for layer in function.layers if layer.type != _CUSTOM)
 
 
-def _sequence(type_: ArrayFeature, length: int) -> Shape:
+def _sequence(type_: ArrayFeature, length: int) -> tuple[int, ...]:
     """Returns the shape `[sequence, batch, channels, height, width]` of a sequence in a batch of one."""
     step = default_shape(type_) or (1,)
     inner = (*step, 1, 1) if len(step) == 1 else (1,) * (3 - len(step)) + tuple(step)
     return (length, 1, *inner)
 
 
-def _finding(shapes: Mapping[str, Shape], length: int) -> Finding:
+def _finding(shapes: Mapping[str, Sequence[int]], length: int) -> Finding:
     listed = " and ".join(repr(name) for name in shapes)
     verb = "takes" if len(shapes) == 1 else "take"
     name, shape = next(iter(shapes.items()))
