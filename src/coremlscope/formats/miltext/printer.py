@@ -1,36 +1,33 @@
-"""Printing of programs as MIL text, the format of `model.mil` in compiled models.
+"""Printing of programs as MIL text.
 
 There are two known dialects. `program(1.3)`, from operation set `ios18` on, writes a scalar as `int32(1)`.
-The earlier `program(1.0)` writes it as `tensor<int32, []>(1)`. Inputs, parameters, attributes and
-dictionaries are in alphabetical order. Nested blocks follow their operation, each with its name. The format
-of nested blocks has not been compared with the output of Apple's compiler.
+The earlier `program(1.0)` writes it as `tensor<int32, []>(1)`. (Apple's compilers from version 3520 on write
+1.3 for all operation sets.) Inputs, parameters, attributes and dictionaries are in alphabetical order. Nested
+blocks follow their operation, each with its name. The format of nested blocks and of attributes of blocks has
+not been compared with the output of Apple's compiler. Names that are not single words are printed as strings.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from coremlscope import ir
+from coremlscope.formats.miltext.opsets import EARLY_OPSETS, PRINTED_OPSETS
 from coremlscope.formats.weights import BlobData
 
 __all__ = ["print_program"]
 
-_OPSETS = {
-    "CoreML5": "ios15",
-    "CoreML6": "ios16",
-    "CoreML7": "ios17",
-    "CoreML8": "ios18",
-    "CoreML9": "ios26",
-}
-_EARLY_OPSETS = ("CoreML5", "CoreML6", "CoreML7")
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+_WORD = re.compile(r'[^\s()\[\]{}<>,;="]+')
 _UINT64 = ir.TensorType(ir.DType.UINT64, ())
 _STRING = ir.TensorType(ir.DType.STRING, ())
 
 
 def print_program(program: ir.Program) -> str:
     """Prints a program as MIL text. Constants in weight files are printed as references and not read."""
-    is_early = all(function.opset in _EARLY_OPSETS for function in program.functions.values())
+    is_early = all(function.opset in EARLY_OPSETS for function in program.functions.values())
     printer = _Printer(has_scalar_types=not is_early)
     return "\n".join(printer.program(program)) + "\n"
 
@@ -53,9 +50,11 @@ class _Printer:
         yield "{"
         for function in program.functions.values():
             inputs = self._declare(sorted(function.graph.inputs, key=lambda value: value.name))
-            opset = _OPSETS.get(function.opset, function.opset.lower())
+            opset = PRINTED_OPSETS.get(function.opset, function.opset.lower())
             attributes = f" {self._attributes(function.attributes)}" if function.attributes else ""
-            yield f"    func {function.name}<{opset}>({inputs}){attributes} {{"
+            if function.graph.attributes:
+                attributes = f"{attributes or ' []'} {self._attributes(function.graph.attributes)}"
+            yield f"    func {_word(function.name)}<{_word(opset)}>({inputs}){attributes} {{"
             yield from self._body(function.graph, " " * 12)
             yield f"        }} -> ({_names(function.graph.outputs)});"
         yield "}"
@@ -63,15 +62,16 @@ class _Printer:
     def _body(self, graph: ir.Graph, indent: str) -> Iterator[str]:
         for op in graph.ops:
             parameters = sorted(op.inputs.items())
-            inputs = ", ".join(f"{name} = {self._arguments(group)}" for name, group in parameters)
+            inputs = ", ".join(f"{_word(name)} = {self._arguments(group)}" for name, group in parameters)
             outputs = f"{self._declare(op.outputs)} = " if op.outputs else ""
-            line = f"{indent}{outputs}{op.type}({inputs}){self._attributes(op.attributes)}"
+            line = f"{indent}{outputs}{_word(op.type)}({inputs}){self._attributes(op.attributes)}"
             if not op.blocks:
                 yield f"{line};"
                 continue
             yield line
             for index, block in enumerate(op.blocks, 1):
-                yield f"{indent}    {block.name}({self._declare(block.inputs)}) {{"
+                attributes = self._attributes(block.attributes)
+                yield f"{indent}    {block.name}({self._declare(block.inputs)}){attributes} {{"
                 yield from self._body(block, indent + " " * 8)
                 end = ";" if index == len(op.blocks) else ","
                 yield f"{indent}    }} -> ({_names(block.outputs)}){end}"
@@ -79,14 +79,14 @@ class _Printer:
     def _attributes(self, attributes: Mapping[str, ir.Constant]) -> str:
         if not attributes:
             return ""
-        items = (f"{name} = {self._constant(value)}" for name, value in sorted(attributes.items()))
+        items = (f"{_word(name)} = {self._constant(value)}" for name, value in sorted(attributes.items()))
         return f"[{', '.join(items)}]"
 
     def _declare(self, values: Iterable[ir.Value]) -> str:
-        return ", ".join(f"{self._type(value.type)} {value.name}" for value in values)
+        return ", ".join(f"{self._type(value.type)} {_word(value.name)}" for value in values)
 
     def _arguments(self, arguments: tuple[ir.Argument, ...]) -> str:
-        texts = [arg.name if isinstance(arg, ir.Value) else self._constant(arg) for arg in arguments]
+        texts = [_word(arg.name) if isinstance(arg, ir.Value) else self._constant(arg) for arg in arguments]
         return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
     def _type(self, type_: ir.ValueType) -> str:
@@ -128,7 +128,15 @@ class _Printer:
 
 
 def _names(values: Iterable[ir.Value]) -> str:
-    return ", ".join(value.name for value in values)
+    return ", ".join(_word(value.name) for value in values)
+
+
+def _word(name: str) -> str:
+    return name if _WORD.fullmatch(name) else _quote(name)
+
+
+def _quote(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'
 
 
 def _elements(value: object) -> str:
@@ -141,15 +149,17 @@ def _elements(value: object) -> str:
         case float():
             return _hex(value)
         case str():
-            return f'"{value.translate(_ESCAPES)}"'
+            return _quote(value)
         case _:
             return str(value)
 
 
 def _hex(value: float) -> str:
     """Formats a float like C's `%a`, without unnecessary digits."""
+    if math.isnan(value):
+        return "-nan" if math.copysign(1, value) < 0 else "nan"
     text = value.hex()
     if "p" not in text:
-        return text  # inf and nan
+        return text  # infinity
     digits, exponent = text.split("p")
     return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits}p{exponent}"
