@@ -199,10 +199,7 @@ class LiteralReader:
             return constant
         type_ = self._type()
         self._expect("(")
-        if self._accept("BLOBFILE"):
-            constant = self._blob(type_)
-        else:
-            constant = self._content(type_, 0)
+        constant = self._content(type_, 0)
         self._expect(")")
         return constant
 
@@ -227,6 +224,8 @@ class LiteralReader:
 
     def _content(self, type_: ir.ValueType, depth: int) -> ir.Constant:
         """Reads the content of a constant, without its type."""
+        if self._accept("BLOBFILE"):
+            return self._blob(type_)
         if depth > MAX_DEPTH:
             raise self._too_deep()
         depth += 1

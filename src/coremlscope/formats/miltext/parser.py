@@ -143,7 +143,7 @@ class _Parser(LiteralReader):
     def _operation(self, op_id: str, scope: _Scope, depth: int) -> ir.Op:
         tokens = self._tokens
         outputs: tuple[ir.Value, ...] = ()
-        if self._is_type():
+        if self._is_type() and tokens[self._at + 1] != "(":
             outputs = self._declared("=")
         kind = self._word("an operation")
         self._opset()
@@ -170,7 +170,7 @@ class _Parser(LiteralReader):
     def _argument(self, scope: _Scope) -> ir.Argument:
         token = self._tokens[self._at]
         value = scope.get(token)
-        if value is not None:
+        if value is not None and self._tokens[self._at + 1] in (",", ")"):
             self._at += 1
             return value
         known = self._constants.get(token)
