@@ -237,16 +237,14 @@ def _plans_of_this_mac(
     from coremlscope.measure.coreml.plan import ask_core_ml, plan_findings
 
     model, path = subject.model, subject.model.source
-    # coremltools asks for the default function only, and Core ML plans no classical models.
-    if path is None or settings.function not in ("", model.description.default):
+    if path is None or isinstance(model.content, Classical):  # Core ML plans no classical models
         return (), []
-    if isinstance(model.content, Classical):
-        return (), []
+    others = [name for name in (settings.function,) if name not in ("", model.description.default)]
     answers: dict[ComputeUnits, Answer] = {}
     findings: list[Finding] = []
     for unit in (known for known in SETTINGS if known in units):
         try:
-            answers[unit] = ask_core_ml(path, unit)
+            answers[unit] = ask_core_ml(path, unit, functions=others)
             findings += plan_findings(answers[unit])
         except EngineError as error:
             text = f"Core ML gave no plan under {unit}: {error.message}."
@@ -654,7 +652,7 @@ def plan_by_core_ml(
     default = model.description.default
     names = sorted(model.description.functions, key=lambda name: name != default)
     ops = list_operations(model, shapes, functions=names)
-    answer = ask_core_ml(Path(path), setting)
+    answer = ask_core_ml(Path(path), setting, functions=names[1:])
     plans, findings = _plans_by_core_ml(model, ops, {setting: answer}, shapes=shapes)
     return assemble(
         describe_model(model, shapes),

@@ -132,8 +132,8 @@ def test_on_a_mac_core_ml_is_asked(
     functions = {
         "main": [{"outputs": ["no_such_value"], "preferred": "cpu", "supported": ["cpu"], "weight": 1}]
     }
-    answer = Answer(functions, [])
-    monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", lambda *_: answer)
+    answer = Answer(functions=functions)
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", lambda *_, **__: answer)
     assert main(["plan", str(sample), "--against-rules"]) == 0
     out = capsys.readouterr().out
     assert "planned by Apple's Core ML on this Mac" in out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["PLAN_CHILD", "TIMING_CHILD", "child_over_dropin"]
+__all__ = ["PLAN_CHILD", "TIMING_CHILD", "child_over_dropin", "child_over_frameworks"]
 
 
 def child_over_dropin(module: str) -> tuple[str, ...]:
@@ -14,6 +14,12 @@ def child_over_dropin(module: str) -> tuple[str, ...]:
         f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
     )
     return (sys.executable, "-c", code)
+
+
+def child_over_frameworks(module: str) -> tuple[str, ...]:
+    """The same, with pyobjc's modules scripted besides."""
+    python, option, code = child_over_dropin(module)
+    return (python, option, f"from tests.support import scripted_frameworks as s; s.install(); {code}")
 
 
 PLAN_CHILD = child_over_dropin("coremlscope.measure.coreml.plan_child")

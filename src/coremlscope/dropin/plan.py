@@ -124,8 +124,10 @@ def _by_operation(
         if not isinstance(content, ir.Program):
             continue
         for function, body in content.functions.items():
-            known = function if function in description.functions else description.default
-            planned = functions.get(stage_key(stage.name, known))
+            # As in coremltools, whose plans are those of the default function.
+            if function in description.functions and function != description.default:
+                continue
+            planned = functions.get(stage_key(stage.name, description.default))
             ops = {} if planned is None else {op.id: op for op in planned.ops}
             for op in body.graph.walk():
                 key = stage_key(stage.name, op.id)

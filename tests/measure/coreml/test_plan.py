@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,19 @@ from coremlscope import api
 from coremlscope.devices import CPU, ComputeUnits, find_device
 from coremlscope.errors import EngineError
 from coremlscope.measure.coreml.child import Limits
-from coremlscope.measure.coreml.plan import Answer, ask_core_ml, plan_from_core_ml, this_mac
+from coremlscope.measure.coreml.objective_c import find_framework
+from coremlscope.measure.coreml.plan import (
+    Answer,
+    ask_core_ml,
+    plan_findings,
+    plan_from_core_ml,
+    this_mac,
+)
 from coremlscope.placement.analytics import AnalysedOp
 from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
 from tests.support import converted_models, networks
-from tests.support.coreml_children import PLAN_CHILD
+from tests.support.coreml_children import PLAN_CHILD, child_over_dropin, child_over_frameworks
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +74,7 @@ def test_analytics_give_costs_and_messages(package: Path) -> None:
         estimated_ms={"bnns": 0.5, "classic_cpu": 0.6},
         messages={"ane": "No."},
     )
-    theirs = told(ours, Answer({"main": [places]}, [analysed]))
+    theirs = told(ours, Answer(functions={"main": [places]}, analysed=[analysed]))
     (apple,) = [found for found in theirs.ops if found.id == op.id]
     assert (apple.backend, apple.weight) == ("bnns", 0.25)
     assert (apple.planned_ms, apple.cost_ms) == (0.5, {"bnns": 0.5, "classic_cpu": 0.6})
@@ -91,7 +99,7 @@ def test_an_analysis_of_another_type_does_not_count(package: Path) -> None:
         estimated_ms={"bnns": 0.5},
         messages={},
     )
-    theirs = told(ours, Answer({}, [analysed]))
+    theirs = told(ours, Answer(functions={}, analysed=[analysed]))
     assert {found.unit for found in theirs.ops} == {None}
 
 
@@ -110,7 +118,7 @@ def test_changes_of_the_unit_are_counted(package: Path) -> None:
         }
         for op, unit in zip(listed, preferred, strict=True)
     ]
-    theirs = told(ours, Answer({"main": places}, []))
+    theirs = told(ours, Answer(functions={"main": places}))
     assert theirs.setting.switches == theirs.setting.functions["main"].switches == len(listed) - 1
     assert [op.unit for op in theirs.ops if not op.inserted] == preferred
 
@@ -177,6 +185,50 @@ def test_analytics_are_found_below_the_fresh_home() -> None:
     assert [(op.function, op.type, op.selected) for op in answer.analysed] == [("main", "relu", "ane")]
 
 
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A package with the functions `sine`, the default one, and `cosine`."""
+    path = tmp_path_factory.mktemp("models") / "functions.mlpackage"
+    converted_models.sine_and_cosine(path)
+    return path
+
+
+def test_coremltools_plans_the_default_function_only(functions: Path) -> None:
+    answer = ask_core_ml(functions, "cpu_only", command=PLAN_CHILD)
+    assert {name: bool(ops) for name, ops in answer.functions.items()} == {"sine": True, "cosine": False}
+
+
+@pytest.mark.parametrize("over", [child_over_dropin, child_over_frameworks])
+def test_other_functions_have_plans(
+    functions: Path, monkeypatch: pytest.MonkeyPatch, over: Callable[[str], tuple[str, ...]]
+) -> None:
+    """Without pyobjc the function is copied into a package of its own; with it Core ML is asked by name."""
+    monkeypatch.chdir(Path(__file__).parents[3])
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "15"))
+    ask = partial(ask_core_ml, command=over("coremlscope.measure.coreml.plan_child"))
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", ask)
+    profile = api.plan_by_core_ml(functions, compute_units="cpu_only")
+    assert profile.findings == ()
+    units = {(op.function, op.type, op.unit) for op in view_of(profile).ops if not op.inserted}
+    assert units >= {("sine", "sin", CPU), ("cosine", "cos", CPU)}
+    weights = {op.weight for op in view_of(profile).ops if op.type == "cos"}
+    assert (weights == {0.125}) == (over is child_over_frameworks)
+
+
+def test_a_function_without_a_plan_is_a_finding(functions: Path) -> None:
+    answer = ask_core_ml(functions, "cpu_only", command=PLAN_CHILD, functions=["tangent"])
+    assert answer.functions["sine"]
+    (finding,) = plan_findings(answer)
+    assert finding.id == "no-core-ml-plan"
+    assert "the function tangent" in finding.text
+    assert "coremlscope[mac]" in finding.hint
+
+
+def test_without_pyobjc_nothing_is_harmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "CoreML", None)
+    assert find_framework() is None
+
+
 def test_layers_of_a_neural_network_have_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     builder = networks.network({"x": (4,)})
     weights = networks.random(3, 4)
@@ -220,8 +272,8 @@ def test_this_mac_is_known_by_its_brand(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_plan_without_places_says_so(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = Answer({"main": []}, asked=5)
-    monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", lambda *_: answer)
+    answer = Answer(functions={"main": []}, asked=5)
+    monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", lambda *_, **__: answer)
     monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
     profile = api.plan_by_core_ml(package)
     assert [finding.id for finding in profile.findings] == ["core-ml-plan-empty"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -137,6 +138,20 @@ def test_zipped_packages_are_unpacked(package: Path, tmp_path: Path) -> None:
     archive = shutil.make_archive(str(tmp_path / "zipped"), "zip", package.parent, package.name)
     measured = CoreMLMeasurer(command=TIMING_CHILD).measure(subject_of(container.read(archive)), SHORT)
     assert measured.predict is not None
+
+
+def test_compiled_models_are_not_compiled_again(package: Path, tmp_path: Path) -> None:
+    code = (
+        "import coremlscope, sys; coremlscope.install(); from coremltools.models.utils import compile_model"
+    )
+    folder = tmp_path / "classifier.mlmodelc"
+    command = [sys.executable, "-c", f"{code}; compile_model(*sys.argv[1:])", str(package), str(folder)]
+    subprocess.run(command, check=True)
+    measured = CoreMLMeasurer(command=TIMING_CHILD).measure(subject_of(container.read(folder)), SHORT)
+    assert sorted(measured.phases) == ["load", "predict"]
+    (finding,) = measured.findings
+    assert finding.id == "already-compiled"
+    assert "compilation was not measured" in finding.text
 
 
 def test_given_values_reach_the_model(package: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ __all__ = ["Answer", "ask_core_ml", "empty_plan", "plan_findings", "plan_from_co
 _NO_CORE_ML = "try `coremlscope plan MODEL --device NAME`, which needs no Core ML"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What Core ML says of a model.
 
@@ -41,12 +41,14 @@ class Answer:
         analysed: The operations of `analytics.mil`; empty where Core ML wrote none.
         layers: The same for the layers of neural networks, by stage of a pipeline, else under an empty name.
         asked: Of how many operations and layers, other than constants, MLComputePlan was asked.
+        failed: Why functions have no plan.
     """
 
     functions: Mapping[str, Sequence[Mapping[str, Any]]]
     analysed: Sequence[AnalysedOp] = ()
     layers: Mapping[str, Sequence[Mapping[str, Any]]] = dataclasses.field(default_factory=dict)
     asked: int = 0
+    failed: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def placed(self) -> int:
@@ -59,6 +61,7 @@ def ask_core_ml(
     compute_units: ComputeUnits,
     limits: Limits | None = None,
     command: Sequence[str] | None = None,
+    functions: Sequence[str] = (),
 ) -> Answer:
     """Loads a compute plan in a process of its own.
 
@@ -67,6 +70,7 @@ def ask_core_ml(
         compute_units: What the app allows.
         limits: When to give up.
         command: What to run instead of this package's own child, for tests.
+        functions: The functions to ask for besides the default one.
 
     Raises:
         EngineError: The process failed, or went past a limit.
@@ -76,7 +80,7 @@ def ask_core_ml(
     with tempfile.TemporaryDirectory(prefix="coremlscope-plan-", ignore_cleanup_errors=True) as home:
         path = readable_by_core_ml(model, Path(home))
         with run_child(
-            [*child, str(path), compute_units, home],
+            [*child, str(path), compute_units, home, *functions],
             limits or Limits(),
             doing="loading the compute plan",
             hint=_NO_CORE_ML,
@@ -89,7 +93,13 @@ def ask_core_ml(
         files = sorted(Path(home).rglob("analytics.mil"))
         texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
     analysed = [op for text in texts for op in parse_analytics(text)]
-    return Answer(told["functions"], analysed, told.get("layers", {}), int(told.get("asked", 0)))
+    return Answer(
+        functions=told["functions"],
+        analysed=analysed,
+        layers=told.get("layers", {}),
+        asked=int(told.get("asked", 0)),
+        failed=told.get("failed", {}),
+    )
 
 
 def this_mac() -> Device:
@@ -120,8 +130,17 @@ def empty_plan(ops: OpTable) -> Plan:
 
 def plan_findings(answer: Answer) -> tuple[Finding, ...]:
     """What Core ML left out of its answer."""
+    failed = tuple(
+        Finding(
+            id="no-core-ml-plan",
+            severity="info",
+            text=f"Core ML gave no plan of the function {name}: {why.rstrip('.')}.",
+            hint="pip install 'coremlscope[mac]', through which Core ML is asked for functions by name",
+        )
+        for name, why in answer.failed.items()
+    )
     if answer.placed or answer.analysed:
-        return ()
+        return failed
     text = "Core ML gave a plan without a place for any operation"
     if answer.asked:
         text = f"Core ML gave no place for any of {answer.asked} operations"
@@ -132,6 +151,7 @@ def plan_findings(answer: Answer) -> tuple[Finding, ...]:
             text=f"{text}, as it does for models with an older deployment target.",
             hint="convert the model with minimum_deployment_target=ct.target.iOS18, or use --device NAME",
         ),
+        *failed,
     )
 
 

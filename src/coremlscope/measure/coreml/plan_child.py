@@ -1,17 +1,21 @@
 """The child process that asks coremltools for a compute plan and sends it to its parent.
 
-`python -m coremlscope.measure.coreml.plan_child MODEL COMPUTE_UNITS FOLDER`. Loading a plan can take minutes
-and gigabytes; the parent process limits both.
+`python -m coremlscope.measure.coreml.plan_child MODEL COMPUTE_UNITS FOLDER [FUNCTION…]`. Loading a plan can
+take minutes and gigabytes; the parent process limits both. coremltools asks for the default function only:
+others are asked for through pyobjc where it is installed, else each is copied into a package of its own.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from coremlscope.measure.coreml.channel import tell
+from coremlscope.measure.coreml.objective_c import find_framework, load_plan
 
 __all__ = ["main"]
 
@@ -27,9 +31,10 @@ def main(arguments: Sequence[str]) -> int:
     """Sends the plan of a model.
 
     Args:
-        arguments: The model, the name of a `coremltools.ComputeUnit`, a folder to compile into.
+        arguments: The model, the name of a `coremltools.ComputeUnit`, a folder to compile into, and the
+            functions besides the default one.
     """
-    model, units, folder = arguments
+    model, units, folder, *functions = arguments
     import coremltools
     from coremltools.libcoremlpython import _MLModelProxy  # noqa: F401 - absent: Core ML is out of reach
     from coremltools.models.compute_plan import MLComputePlan
@@ -39,39 +44,73 @@ def main(arguments: Sequence[str]) -> int:
     if not compiled.endswith(".mlmodelc"):
         compiled = compile_model(model, str(Path(folder) / "compiled.mlmodelc"))
     plan = MLComputePlan.load_from_path(compiled, getattr(coremltools.ComputeUnit, units.upper()))
-    answer = _Answer(plan)
-    answer.add(plan.model_structure, "")
-    tell(functions=answer.functions, layers=answer.layers, asked=answer.asked)
+    answer = _Answer()
+    answer.add(plan, plan.model_structure, "")
+    answer.tell()
+    for name in functions:
+        try:
+            answer.add_function(_plan_of_function(model, compiled, units, name, Path(folder)), name)
+        except Exception as error:  # the other functions still have plans
+            answer.failed[name] = " ".join(f"{type(error).__name__}: {error}".split())
+        answer.tell()
     return 0
 
 
-class _Answer:
-    """What the plan says of every operation and layer that it has a place for."""
+def _plan_of_function(model: str, compiled: str, units: str, name: str, folder: Path) -> Any:
+    """Loads the plan of a function that is not the default one."""
+    import coremltools
+    from coremltools.models.compute_plan import MLComputePlan
+    from coremltools.models.utils import MultiFunctionDescriptor, compile_model, save_multifunction
 
-    def __init__(self, plan: Any) -> None:
-        self._plan = plan
+    framework = find_framework()
+    if framework is not None:
+        return load_plan(framework, compiled, units.lower(), name)
+    descriptor = MultiFunctionDescriptor()
+    descriptor.add_function(model.rstrip("/"), name, name)
+    descriptor.default_function_name = name
+    package = folder / f"{uuid.uuid4()}.mlpackage"
+    save_multifunction(descriptor, str(package))
+    own = compile_model(str(package), str(package.with_suffix(".mlmodelc")))
+    shutil.rmtree(package, ignore_errors=True)
+    return MLComputePlan.load_from_path(own, getattr(coremltools.ComputeUnit, units.upper()))
+
+
+class _Answer:
+    """What plans say of every operation and layer that they have a place for."""
+
+    def __init__(self) -> None:
         self.functions: dict[str, list[Mapping[str, Any]]] = {}
         self.layers: dict[str, list[Mapping[str, Any]]] = {}
+        self.failed: dict[str, str] = {}
         self.asked = 0
 
-    def add(self, structure: Any, stage: str) -> None:
+    def tell(self) -> None:
+        """Sends what is known so far."""
+        tell(functions=self.functions, layers=self.layers, asked=self.asked, failed=self.failed)
+
+    def add_function(self, plan: Any, name: str) -> None:
+        """Asks for one function, whose plan it is."""
+        block = plan.model_structure.program.functions[name].block
+        self.functions[name] = list(self._operations(plan, block))
+
+    def add(self, plan: Any, structure: Any, stage: str) -> None:
         """Asks for a model; for a pipeline, for each of its models."""
         prefix = f"{stage}/" if stage else ""
         if structure.program is not None:
             for name, function in structure.program.functions.items():
-                self.functions[prefix + name] = list(self._operations(function.block))
+                self.functions[prefix + name] = list(self._operations(plan, function.block))
         if structure.neuralnetwork is not None:
-            self.layers[stage] = list(self._layers(structure.neuralnetwork.layers))
+            self.layers[stage] = list(self._layers(plan, structure.neuralnetwork.layers))
         if structure.pipeline is not None:
             for name, inner in structure.pipeline.sub_models:
-                self.add(inner, prefix + name)
+                self.add(plan, inner, prefix + name)
 
-    def _operations(self, block: Any) -> Iterator[Mapping[str, Any]]:
+    def _operations(self, plan: Any, block: Any) -> Iterator[Mapping[str, Any]]:
         """The operations of a block that have a place, nested ones after their owner."""
         for op in block.operations:
             self.asked += op.operator_name.rpartition(".")[2] != _CONSTANT
-            usage = self._plan.get_compute_device_usage_for_mlprogram_operation(op)
-            cost = self._plan.get_estimated_cost_for_mlprogram_operation(op)
+            usage = plan.get_compute_device_usage_for_mlprogram_operation(op)
+            cost = plan.get_estimated_cost_for_mlprogram_operation(op)
             if usage is not None:
                 yield {
                     "type": op.operator_name,
@@ -80,13 +119,13 @@ class _Answer:
                     **_place(usage),
                 }
             for inner in op.blocks:
-                yield from self._operations(inner)
+                yield from self._operations(plan, inner)
 
-    def _layers(self, layers: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+    def _layers(self, plan: Any, layers: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
         """The layers that have a place. Core ML has no costs of layers."""
         for layer in layers:
             self.asked += 1
-            usage = self._plan.get_compute_device_usage_for_neuralnetwork_layer(layer)
+            usage = plan.get_compute_device_usage_for_neuralnetwork_layer(layer)
             if usage is not None:
                 yield {"name": layer.name, "type": layer.type, **_place(usage)}
 

@@ -93,7 +93,11 @@ class CoreMLMeasurer:
             peak_memory_bytes=told.peak_memory_bytes,
             before=before,
             after=after,
-            findings=(*_virtual_machine_findings(machine), *condition_findings(before, after)),
+            findings=(
+                *_compilation_findings(told),
+                *_virtual_machine_findings(machine),
+                *condition_findings(before, after),
+            ),
             measured_at=now(),
         )
 
@@ -167,6 +171,16 @@ def _place(machine: Machine) -> str:
     """`M2, macOS 15.1`."""
     system = machine.os.partition(" (")[0]
     return f"{machine.processor.removeprefix('Apple ')}, {system}"
+
+
+def _compilation_findings(told: _Told) -> list[Finding]:
+    if told.seconds.get("compile"):
+        return []
+    text = (
+        "The model was already compiled, so that compilation was not measured, and the first load may have"
+        " found it in Core ML's caches."
+    )
+    return [Finding(id="already-compiled", severity="info", text=text)]
 
 
 def _virtual_machine_findings(machine: Machine) -> list[Finding]:
