@@ -5,13 +5,15 @@ inferred from published compiled models:
 
     uint32      number of the model type in `Model.proto`
     uint64 x 3  version of the layout: 5.0.0 in recent files, 1.3.0 and 1.2.1 in older ones
-    string      `generic` or `spec`
+    string      `generic` or `spec`; in pipelines `generic.model0v9.0.0generic.model1v9.0.0generic`, with the
+                specification version of each model
     uint64      specification version
     uint64 x 3  0
 
 A `spec` file, which text classifiers have, ends with the whole `Model` message. A `generic` file continues:
 
     string      the `ModelDescription` message
+    uint64      pipelines only: number of models
     uint64      number of the model type again
     uint64      classifiers only: field number of the class labels (100: strings, 101: integers)
     uint64      classifiers only: number of labels
@@ -41,6 +43,7 @@ _GENERIC, _SPEC = "generic", "spec"
 _RESERVED = 24
 _STRING_LABELS, _INT64_LABELS = 100, 101
 _CLASSIFIERS = ("neuralNetworkClassifier",)
+_PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
 _HINT = "the file is damaged or incomplete; copy or download the whole folder again"
 _MAX_BYTES = 2**31 - 1
 
@@ -59,6 +62,7 @@ class CompiledData:
         spec: The serialised `Model` message, of which compiled text classifiers consist; None for others.
         class_labels: The labels of a classifier, in order; empty if the file does not list them.
         output_names: The names of a network's outputs; empty if the file does not list them.
+        stages: The number of models of a pipeline; 0 for other models.
         rest: The bytes after the description whose meaning is unknown.
     """
 
@@ -69,6 +73,7 @@ class CompiledData:
     spec: bytes | None = None
     class_labels: tuple[str, ...] | tuple[int, ...] = ()
     output_names: tuple[str, ...] = ()
+    stages: int = 0
     rest: bytes = b""
 
 
@@ -158,7 +163,7 @@ def _parse(cursor: _Cursor) -> CompiledData:
         raise _DamageError(f"the model type {type_number} is unknown")
     major, minor, patch = cursor.number(), cursor.number(), cursor.number()
     layout = cursor.blob()
-    if layout not in (_GENERIC.encode(), _SPEC.encode()):
+    if layout != _SPEC.encode() and not layout.startswith(_GENERIC.encode()):
         raise _DamageError("its layout is unknown")
     spec_version = cursor.number()
     cursor.take(_RESERVED)
@@ -173,7 +178,9 @@ def _parse(cursor: _Cursor) -> CompiledData:
         return common(description=spec.description, spec=data)
     description = _message("ModelDescription", cursor.blob())
     start = cursor.position
+    stages = 0
     try:
+        stages = cursor.number() if kind in _PIPELINES else 0
         labels, outputs = _parse_content(cursor, type_number, kind)
     except _DamageError:
         cursor.position = start  # What follows the description is not needed to read a model.
@@ -182,6 +189,7 @@ def _parse(cursor: _Cursor) -> CompiledData:
         description=description,
         class_labels=labels,
         output_names=outputs,
+        stages=stages,
         rest=cursor.take(cursor.remaining),
     )
 

@@ -6,17 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 from coremlscope import ir
-from coremlscope.errors import NotAModelError
+from coremlscope.errors import CorruptModelError, NotAModelError
 from coremlscope.formats.compiled.coremldata import COREMLDATA, read_compiled_data
 from coremlscope.formats.compiled.interface import find_interface
-from coremlscope.formats.compiled.ml_program import read_ml_program
+from coremlscope.formats.compiled.ml_program import PROGRAM_TEXT, read_ml_program
 from coremlscope.formats.compiled.neural_network import read_neural_network
+from coremlscope.formats.compiled.pipeline import FIRST_STAGE, PIPELINES, read_pipeline
 from coremlscope.formats.mlmodel import read_spec, resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
 
 __all__ = ["ESPRESSO_FILES", "PROGRAM_TEXT", "read_compiled"]
 
-PROGRAM_TEXT = "model.mil"
+#: Limit of pipelines inside pipelines.
+_MAX_DEPTH = 8
 ESPRESSO_FILES = ("model.espresso.net", "model.espresso.shape", "model.espresso.weights")
 
 
@@ -32,14 +34,36 @@ def read_compiled(folder: Path, weights_dir: Path | None = None) -> ir.Model:
         CorruptModelError: The model is damaged.
         UnsupportedModelError: The type of model cannot be read.
     """
-    if (folder / PROGRAM_TEXT).exists():
-        model = read_ml_program(folder, weights_dir)
-    elif any((folder / name).exists() for name in ESPRESSO_FILES):
-        model = read_neural_network(folder, weights_dir)
-    else:
-        model = _read_other(folder)
+    model = _read_folder(folder, weights_dir, None, 0)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     return replace(model, source=folder, container="mlmodelc", size_bytes=size)
+
+
+def _read_folder(folder: Path, weights_dir: Path | None, pipeline: Path | None, depth: int) -> ir.Model:
+    """Reads a compiled model, or a model of a compiled pipeline."""
+    if (folder / PROGRAM_TEXT).exists():
+        return read_ml_program(folder, weights_dir, pipeline)
+    if any((folder / name).exists() for name in ESPRESSO_FILES):
+        return read_neural_network(folder, weights_dir)
+    if (folder / FIRST_STAGE).is_dir():
+        return _read_pipeline(folder, weights_dir, pipeline or folder, depth)
+    return _read_other(folder)
+
+
+def _read_pipeline(folder: Path, weights_dir: Path | None, pipeline: Path, depth: int) -> ir.Model:
+    interface = find_interface(folder)
+    if interface is None or interface.kind not in PIPELINES:
+        raise CorruptModelError(
+            f"the folder {folder} contains models, but no {COREMLDATA} of a pipeline",
+            f"copy or download the whole folder again, or use one of the models in it, such as "
+            f"{folder / FIRST_STAGE}",
+        )
+    if depth == _MAX_DEPTH:
+        raise CorruptModelError(
+            f"the compiled model {pipeline} has more than {_MAX_DEPTH} pipelines inside each other",
+            "the folder is damaged or malicious; copy or download it again",
+        )
+    return read_pipeline(folder, interface, lambda stage: _read_folder(stage, weights_dir, folder, depth + 1))
 
 
 def _read_other(folder: Path) -> ir.Model:

@@ -25,6 +25,7 @@ class Interface:
         metadata: The author's information.
         is_updatable: True if the model can be trained on a device.
         class_labels: The labels of a classifier, in order; empty if the files do not list them.
+        stages: The number of models of a pipeline; 0 for other models.
     """
 
     kind: str
@@ -33,6 +34,7 @@ class Interface:
     metadata: ir.Metadata
     is_updatable: bool = False
     class_labels: tuple[str, ...] | tuple[int, ...] = ()
+    stages: int = 0
 
 
 def find_interface(folder: Path, functions: tuple[str, ...] = ()) -> Interface | None:
@@ -69,6 +71,7 @@ def _from_data(data: CompiledData, functions: tuple[str, ...]) -> Interface:
         metadata=read_metadata(data.description.metadata),
         is_updatable=bool(description.main.training_inputs),
         class_labels=data.class_labels,
+        stages=data.stages,
     )
 
 
@@ -80,4 +83,5 @@ def _from_metadata(metadata: CompiledMetadata) -> Interface:
         metadata=metadata.metadata,
         is_updatable=metadata.is_updatable,
         class_labels=metadata.class_labels,
+        stages=metadata.stages,
     )

@@ -54,6 +54,7 @@ class CompiledMetadata:
         compute_precision: The element types of results: `Mixed (Float16, Int32)`; empty if not given.
         storage_precision: The element types of weights; empty if not given.
         generated_class_name: The name of the class that Xcode generates.
+        stages: The number of models of a pipeline; 0 for other models.
     """
 
     kind: str
@@ -67,6 +68,7 @@ class CompiledMetadata:
     compute_precision: str = ""
     storage_precision: str = ""
     generated_class_name: str = ""
+    stages: int = 0
 
 
 def read_metadata_file(path: Path) -> CompiledMetadata:
@@ -122,6 +124,7 @@ def _read(content: Mapping[str, Any]) -> CompiledMetadata:
         compute_precision=str(content.get("computePrecision", "")),
         storage_precision=str(content.get("storagePrecision", "")),
         generated_class_name=str(content.get("generatedClassName", "")),
+        stages=len(content["modelType"].get("structure", ())),
     )
 
 

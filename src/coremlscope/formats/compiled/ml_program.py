@@ -5,23 +5,109 @@ from __future__ import annotations
 from pathlib import Path
 
 from coremlscope import ir
-from coremlscope.errors import UnsupportedModelError
+from coremlscope.errors import CorruptModelError
+from coremlscope.formats.compiled.interface import find_interface
+from coremlscope.formats.compiled.signature import read_signature
+from coremlscope.formats.miltext import parse_program
+from coremlscope.formats.mlmodel import MODEL_PATH, resolve_weight_name
+from coremlscope.formats.weights import BlobData, WeightStorage
+from coremlscope.units import shown
 
-__all__ = ["read_ml_program"]
+__all__ = ["PROGRAM_TEXT", "read_ml_program"]
+
+PROGRAM_TEXT = "model.mil"
+
+_PARENT = f"{MODEL_PATH}/../"
+_POINTER = b"version https://git-lfs."
+#: The specification version in which an operation set was introduced. (Source: coremltools' `_OPSET`.)
+_SPEC_VERSIONS = {"CoreML5": 6, "CoreML6": 7, "CoreML7": 8, "CoreML8": 9, "CoreML9": 10}
 
 
-def read_ml_program(folder: Path, weights_dir: Path | None) -> ir.Model:
+def read_ml_program(folder: Path, weights_dir: Path | None = None, pipeline: Path | None = None) -> ir.Model:
     """Reads a folder with `model.mil`.
 
     Args:
         folder: The compiled model.
         weights_dir: A folder with the weight files, instead of the model's own.
+        pipeline: The folder of the pipeline that contains the model, with which it may share weight files.
 
     Raises:
         CorruptModelError: The model is damaged.
         UnsupportedModelError: The model cannot be read.
+        OSError: A file cannot be read.
     """
-    raise UnsupportedModelError(
-        f"{folder} is a compiled ML Program, which cannot be read",
-        "use the .mlpackage or .mlmodel from which it was compiled",
+    files = _WeightFiles(folder, weights_dir, pipeline)
+    text = (folder / PROGRAM_TEXT).read_bytes()
+    if text.startswith(_POINTER):
+        raise CorruptModelError(
+            f"{PROGRAM_TEXT} in {folder} is a Git LFS pointer", "run `git lfs pull` to fetch its content"
+        )
+    program = parse_program(text, files.open_blob, str(folder / PROGRAM_TEXT))
+    interface = find_interface(folder, tuple(program.functions))
+    weights = {str(resolve_weight_name(s.name)): s.size for s in files.storages.values()}
+    weight_files = tuple(map(ir.WeightFile, weights, weights.values()))
+    if interface is None:
+        opsets = [function.opset for function in program.functions.values()]
+        return ir.Model(
+            spec_version=max(_SPEC_VERSIONS.get(opset, max(_SPEC_VERSIONS.values())) for opset in opsets),
+            description=read_signature(program),
+            content=program,
+            weight_files=weight_files,
+        )
+    return ir.Model(
+        spec_version=interface.spec_version,
+        description=_matching(interface.description, program, folder),
+        content=program,
+        metadata=interface.metadata,
+        is_updatable=interface.is_updatable,
+        weight_files=weight_files,
     )
+
+
+def _matching(description: ir.Description, program: ir.Program, folder: Path) -> ir.Description:
+    """Returns an interface with the program's names of functions. `metadata.json` does not name a single one.
+
+    Raises:
+        CorruptModelError: The program lacks a function of the interface.
+    """
+    if len(description.functions) == len(program.functions) == 1:
+        (name,) = program.functions
+        return ir.Description({name: description.main}, name)
+    for name in description.functions:
+        if name not in program.functions:
+            raise CorruptModelError(
+                f"{PROGRAM_TEXT} in {folder} lacks the function '{shown(name)}' of the model's interface",
+                "the files in the folder belong to different models; copy or download the whole folder again",
+            )
+    return description
+
+
+class _WeightFiles:
+    """The weight files of a folder, each opened once."""
+
+    def __init__(self, folder: Path, weights_dir: Path | None, pipeline: Path | None) -> None:
+        self._folder = folder
+        self._weights_dir = weights_dir
+        self._pipeline = pipeline
+        self.storages: dict[str, WeightStorage] = {}
+
+    def open_blob(self, name: str, offset: int, type_: ir.TensorType) -> BlobData:
+        """Returns a constant's data in a file that the program names."""
+        if name not in self.storages:
+            self.storages[name] = self._open(name)
+        return BlobData(self.storages[name], offset, type_)
+
+    def _open(self, name: str) -> WeightStorage:
+        folder = self._folder
+        if self._pipeline is not None and name.startswith(_PARENT):
+            folder, name = self._pipeline, f"{MODEL_PATH}/{name.removeprefix(_PARENT)}"
+        relative = resolve_weight_name(name)
+        if self._weights_dir is not None:
+            return WeightStorage(name, self._weights_dir / relative.name)
+        path = folder / relative
+        if not path.parent.resolve().is_relative_to(folder.resolve()):
+            raise CorruptModelError(
+                f"{shown(str(relative))} in {folder} is a link to outside the compiled model",
+                "do not use this model unless you trust its author; export or download the model again",
+            )
+        return WeightStorage(name, path)
