@@ -703,15 +703,17 @@ def import_files(
     model: Source | None = None,
     device: str | None = None,
     os: str | None = None,
+    progress: Progress | None = None,
 ) -> Profile:
     """Reads what Core ML, Xcode and other tools wrote about a model. Nothing is measured here.
 
     Args:
         *files: Files of one model: `analytics.mil`, reports of Xcode (`.mlperf`), JSON of CoreMLProfiler and
-            around coremltools.
+            around coremltools, exports of Instruments, readings of power.
         model: The model, whose operations those of the files are joined to.
         device: The device or chip that the files are from, where they do not say.
         os: Its system: `macOS 14.5`.
+        progress: Called with `read`, megabytes that were read of a large file, and how many it has.
 
     Returns:
         A profile with the measurements and plans of all files. With a model and a known device and system,
@@ -723,10 +725,9 @@ def import_files(
     """
     from coremlscope.importers.profiles import import_files as import_paths
 
-    if model is None:
-        return import_paths(files, device=device, system=os)
-    known = read(model)
-    return _with_plans_by_rules(import_paths(files, known, device=device, system=os), known)
+    known = None if model is None else read(model)
+    profile = import_paths(files, known, device=device, system=os, progress=progress)
+    return profile if known is None else _with_plans_by_rules(profile, known)
 
 
 def evidence(

@@ -9,6 +9,8 @@ __all__ = [
     "format_bytes",
     "format_count",
     "format_duration",
+    "format_energy",
+    "format_power",
     "format_rate",
     "format_share",
     "shown",
@@ -74,6 +76,19 @@ def format_count(count: float) -> str:
         if count >= factor * 0.9995:
             return f"{_three_digits(count / factor)} {unit}"
     return f"{count / 1e3:.2f} k"
+
+
+def format_energy(joules: float) -> str:
+    """Formats an energy with three significant digits: `1.25 J`, `3.20 mJ`."""
+    for factor, unit in ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")):
+        if joules >= factor * 0.9995:
+            return f"{_three_digits(joules / factor)} {unit}" if joules < 1000 else f"{joules:.0f} J"
+    return f"{joules * 1e9:.0f} nJ" if joules else "0 J"
+
+
+def format_power(watts: float) -> str:
+    """Formats a power with three significant digits: `1.25 W`, `320 mW`."""
+    return f"{_three_digits(watts)} W" if watts >= 0.9995 else f"{_three_digits(watts * 1e3)} mW"
 
 
 def format_rate(per_second: float) -> str:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from coremlscope.cli.command import Command, add_reports
+from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.reports import write_reports
 
 __all__ = ["COMMAND"]
@@ -13,9 +14,10 @@ __all__ = ["COMMAND"]
 _EPILOG = """\
 Files that are read: analytics.mil, which Core ML writes when it compiles a program; performance
 reports of Xcode (.mlperf, or report.json alone); the JSON that CoreMLProfiler exports; answers of
-coremltools' runner on devices, and dumps of its plans and benchmarks. Several files of one model
-become one profile. With --model the operations are those of the model, and the files' are joined
-to them; without it they are those of the file that lists the most.
+coremltools' runner on devices, and dumps of its plans and benchmarks; XML of `xctrace export`, of
+any size; readings of powermetrics, macmon and mactop. Several files of one model become one
+profile. With --model the operations are those of the model, and the files' are joined to them;
+without it they are those of the file that lists the most.
 
 Nothing is measured or planned here: every figure is labelled with the file that says it. Saved
 profiles need no import; `compare` and `serve` read all of these files as they are.
@@ -24,6 +26,7 @@ examples:
   coremlscope import analytics.mil --model model.mlpackage -o profile.json
   coremlscope import report.mlperf compute_plan.json --model model.mlpackage -o report.html
   coremlscope import analytics.mil --device m1 --os "macOS 14.5"
+  coremlscope import toc.xml ane.xml coreml.xml power.plist -o profile.json
 """
 
 
@@ -46,9 +49,14 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.render import render_console
 
-    profile = api.import_files(
-        *arguments.files, model=arguments.model, device=arguments.device, os=arguments.os
-    )
+    with progress_bars(not arguments.quiet) as progress:
+        profile = api.import_files(
+            *arguments.files,
+            model=arguments.model,
+            device=arguments.device,
+            os=arguments.os,
+            progress=progress,
+        )
 
     def tables(width: int, color: bool) -> str:
         return render_console(profile, width=width, color=color)

@@ -19,6 +19,7 @@ _WORDS = {
     "operations": "profiling operations",
     "fp16": "rounding to fp16",
     "interleaved": "predicting in rounds",
+    "read": "reading, MB",
 }
 
 

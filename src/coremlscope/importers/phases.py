@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from coremlscope.findings import Finding
 from coremlscope.importers.listing import Origin
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
+from coremlscope.results.recording import Energy, Recording
 
 __all__ = ["measurement_of", "median_only"]
 
@@ -16,22 +17,27 @@ def measurement_of(
     samples_s: Mapping[str, Sequence[float]],
     compute_units: str = "",
     findings: Sequence[Finding] = (),
+    *,
+    recording: Recording | None = None,
+    energy: Energy | None = None,
 ) -> Measurement | None:
-    """What a file says was measured; None where it has no sample.
+    """What a file says was measured; None where it has no sample, recording or energy.
 
     Args:
         origin: Where the file is from.
         samples_s: Samples of `compile`, `load` and `predict`, in seconds.
         compute_units: The setting; empty where the file does not say.
         findings: Remarks.
+        recording: Busy times of compute units, if it has any.
+        energy: Energy, if it has any.
     """
     phases = {name: Phase.of(samples) for name, samples in samples_s.items() if samples}
-    if not phases:
+    if not phases and recording is None and energy is None:
         return None
     remark = Finding(
         id="imported",
         severity="info",
-        text=f"these times are what {origin.file} says; nothing of them was measured here",
+        text=f"these figures are what {origin.file} says; nothing of them was measured here",
     )
     return Measurement(
         label=origin.label,
@@ -47,6 +53,8 @@ def measurement_of(
         compile=phases.get("compile"),
         load=phases.get("load"),
         predict=phases.get("predict"),
+        recording=recording,
+        energy=energy,
         findings=(remark, *findings),
     )
 

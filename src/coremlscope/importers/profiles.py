@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +13,7 @@ from typing import Protocol
 from coremlscope.assemble import assemble, with_plans
 from coremlscope.describe.model import describe_model, list_operations
 from coremlscope.errors import CoremlscopeError, UsageError
-from coremlscope.importers import analytics, coreml_profiler, coremltools_dumps, xcode_report
+from coremlscope.importers import analytics, coreml_profiler, coremltools_dumps, instruments, xcode_report
 from coremlscope.importers.join import join
 from coremlscope.importers.listing import Imported, Origin
 from coremlscope.importers.origin import find_origin, named_origin
@@ -35,6 +35,10 @@ class _Reader(Protocol):
     def __call__(self, source: SourceFile, origin: Origin) -> Imported: ...
 
 
+class _GroupReader(Protocol):
+    def __call__(self, sources: Sequence[SourceFile], origins: Sequence[Origin]) -> list[Imported]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Importer:
     """A format that is imported.
@@ -43,11 +47,13 @@ class Importer:
         name: What the files are called, for people.
         matches: Tells its files by their name, first bytes or top-level keys.
         read: Reads one. Raises UsageError or CorruptModelError for damaged files, and nothing else.
+        read_together: Reads files that complete each other; None where each file stands alone.
     """
 
     name: str
     matches: _Matcher
     read: _Reader
+    read_together: _GroupReader | None = None
 
 
 #: Every format, in the order in which files are matched.
@@ -56,10 +62,16 @@ IMPORTERS: tuple[Importer, ...] = (
     Importer("performance report of Xcode (.mlperf)", xcode_report.matches, xcode_report.read),
     Importer("JSON of CoreMLProfiler", coreml_profiler.matches, coreml_profiler.read),
     Importer("JSON around coremltools", coremltools_dumps.matches, coremltools_dumps.read),
+    Importer(
+        "XML of xctrace export (Instruments)",
+        instruments.matches,
+        instruments.read,
+        instruments.read_together,
+    ),
 )
 
 #: What names of files that `read_any` takes end with.
-SUFFIXES = (".json", ".mil", ".mlperf")
+SUFFIXES = (".json", ".mil", ".mlperf", ".xml")
 _KNOWN = "; ".join(importer.name for importer in IMPORTERS)
 
 
@@ -69,24 +81,25 @@ def import_files(
     *,
     device: str | None = None,
     system: str | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Profile:
     """One profile out of files of one model.
 
     Args:
         paths: The files.
         model: The model, whose operations theirs are joined to; without it they are joined to those of the
-        file
-            that lists the most.
+            file that lists the most.
         device: The device or chip that the files are from, where they do not say.
         system: Its system: `macOS 14.5`.
+        progress: Called with `read`, megabytes that were read of a large file, and how many it has.
 
     Raises:
         UsageError: A file cannot be read or is damaged, or is not of the model.
         CorruptModelError: A file is damaged.
     """
-    found = [_import(Path(path), device, system) for path in paths]
-    if not found:
+    if not paths:
         raise UsageError("no file is named", f"files that can be read: {_KNOWN}")
+    found = _import([SourceFile(Path(path), progress) for path in paths], device, system)
     if model is not None:
         summary = describe_model(model)
         table = list_operations(model, functions=_shared_functions(model, found))
@@ -144,22 +157,42 @@ def _importer(source: SourceFile) -> Importer | None:
     return next((importer for importer in IMPORTERS if importer.matches(source)), None)
 
 
-def _import(path: Path, device: str | None, system: str | None) -> Imported:
-    source = SourceFile(path)
+def _import(sources: Sequence[SourceFile], device: str | None, system: str | None) -> list[Imported]:
+    """Reads files; those that complete each other as one, where the first of them is."""
+    found: list[Imported] = []
+    read: set[SourceFile] = set()
+    importers = {source: _required_importer(source) for source in sources}
+    for source, importer in importers.items():
+        if source in read:
+            continue
+        group = [source]
+        if importer.read_together is not None:
+            group = [other for other, kind in importers.items() if kind is importer]
+        origins = [named_origin(find_origin(one.path), device, system, by="the user") for one in group]
+        read.update(group)
+        try:
+            if importer.read_together is not None and len(group) > 1:
+                found += importer.read_together(group, origins)
+            else:
+                found.append(importer.read(source, origins[0]))
+        except CoremlscopeError as error:
+            if str(source.path) in error.message or len(group) > 1:
+                raise
+            raise type(error)(f"{source.path}: {error.message}", error.hint) from error
+    return found
+
+
+def _required_importer(source: SourceFile) -> Importer:
     if str(source.keys and source.json.get("schema")).startswith("coremlscope."):
         raise UsageError(
-            f"{path} was written by coremlscope", "`coremlscope compare` and `serve` read it as it is"
+            f"{source.path} was written by coremlscope", "`coremlscope compare` and `serve` read it as it is"
         )
     importer = _importer(source)
     if importer is None:
-        raise UsageError(f"{path} is of no format that is imported", f"files that can be read: {_KNOWN}")
-    origin = named_origin(find_origin(path), device, system, by="the user")
-    try:
-        return importer.read(source, origin)
-    except CoremlscopeError as error:
-        if str(path) in error.message:
-            raise
-        raise type(error)(f"{path}: {error.message}", error.hint) from error
+        raise UsageError(
+            f"{source.path} is of no format that is imported", f"files that can be read: {_KNOWN}"
+        )
+    return importer
 
 
 def _shared_functions(model: Model, found: Sequence[Imported]) -> list[str]:

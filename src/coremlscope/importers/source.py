@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ from coremlscope.errors import UsageError
 
 __all__ = ["MOST_OPS", "SourceFile", "count_ops", "items", "mapping", "number", "samples", "text"]
 
-#: Larger files are refused: an analytics.mil of 10,000 operations has about 10 MB.
+#: Larger files are refused where all of a file is kept: an analytics.mil of 10,000 operations has some 10 MB.
 _MOST_BYTES = 256 << 20
 _HEAD_BYTES = 4096
+_CHUNK_BYTES = 1 << 20
 #: More operations than any model has.
 MOST_OPS = 500_000
 _MOST_SAMPLES = 10_000_000
@@ -28,23 +29,22 @@ class SourceFile:
 
     Args:
         path: The file; of an Xcode report (`.mlperf`) the folder.
+        progress: Called with `read`, the megabytes that were read of a stream, and how many it has.
 
     Raises:
-        UsageError: It does not exist, cannot be read, or is too large.
+        UsageError: It does not exist, or cannot be read.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, progress: Callable[[str, int, int], None] | None = None) -> None:
         self.path = path
+        self._progress = progress
         self.file = path / "report.json" if path.is_dir() else path
         try:
             with self.file.open("rb") as opened:
                 self.head = opened.read(_HEAD_BYTES)
-            size = self.file.stat().st_size
+            self.size = self.file.stat().st_size
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror or error}", "check the path") from error
-        if size > _MOST_BYTES:
-            most = _MOST_BYTES >> 20
-            raise UsageError(f"{path} has {size >> 20} MB, and at most {most} MB are read", _HINT)
 
     @property
     def name(self) -> str:
@@ -58,9 +58,33 @@ class SourceFile:
 
     @cached_property
     def content(self) -> bytes:
-        """All of it."""
+        """All of it.
+
+        Raises:
+            UsageError: It cannot be read, or is too large.
+        """
+        if self.size > _MOST_BYTES:
+            most = _MOST_BYTES >> 20
+            raise UsageError(f"{self.path} has {self.size >> 20} MB, and at most {most} MB are read", _HINT)
         try:
             return self.file.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{self.path}: {error.strerror or error}", "check the path") from error
+
+    def chunks(self) -> Iterator[bytes]:
+        """It in pieces, whatever its size.
+
+        Raises:
+            UsageError: It cannot be read.
+        """
+        done, total = 0, max(self.size >> 20, 1)
+        try:
+            with self.file.open("rb") as opened:
+                while chunk := opened.read(_CHUNK_BYTES):
+                    yield chunk
+                    done += len(chunk)
+                    if self._progress is not None:
+                        self._progress("read", min(done >> 20, total), total)
         except OSError as error:
             raise UsageError(f"{self.path}: {error.strerror or error}", "check the path") from error
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from coremlscope.figures import Origin
 from coremlscope.findings import Finding
+from coremlscope.results.recording import Energy, Recording
 from coremlscope.results.statistics import Statistics, summarize
 
 __all__ = [
@@ -300,6 +301,8 @@ class Measurement:
         peak_memory_bytes: Peak resident memory of the process that ran the model; None if unknown.
         before: The machine's conditions as the measurement began; None if they are unknown.
         after: Its conditions as the measurement ended.
+        recording: Busy times of compute units, where the run was recorded; None if it was not.
+        energy: Energy that the system reported meanwhile; None if unknown.
         findings: Remarks on this measurement.
         measured_at: When it ended, UTC, ISO 8601 (`2026-01-31T12:00:00Z`); empty if unknown.
         origin: `measured`.
@@ -323,6 +326,8 @@ class Measurement:
     peak_memory_bytes: int | None = None
     before: Conditions | None = None
     after: Conditions | None = None
+    recording: Recording | None = None
+    energy: Energy | None = None
     findings: tuple[Finding, ...] = ()
     measured_at: str = ""
     origin: Origin = "measured"

@@ -12,6 +12,14 @@ from coremlscope.render.agreement import (
     agreement_name,
     disagreement_rows,
 )
+from coremlscope.render.recording import (
+    ENERGY_TITLES,
+    RECORDING_TITLES,
+    energy_line,
+    energy_rows,
+    recording_lines,
+    recording_rows,
+)
 from coremlscope.render.terminal.estimates import latency_rows, listed_estimates
 from coremlscope.render.terminal.plan import describe_planner, setting_rows
 from coremlscope.render.timing import (
@@ -226,6 +234,7 @@ def _measurement(profile: Profile, measurement: Measurement) -> Iterator[str]:
     if measurement.stages:
         title = f"Stages (measured by {name} in predictions of the whole pipeline, medians)"
         yield details(title, table(STAGE_TITLES, stage_rows(measurement.stages)))
+    yield from _activity(measurement, name)
     if measurement.groups:
         profiler = f"(measured by {name} with its profiler)"
         yield details(f"Slowest operations {profiler}", *_slowest(ops, measurement))
@@ -241,6 +250,18 @@ def _measurement(profile: Profile, measurement: Measurement) -> Iterator[str]:
     ]
     title = f"How {name} measured" if len(profile.measurements) > 1 else "How it was measured"
     yield details(title, "\n".join(f"- {cell(text)}" for text in circumstances))
+
+
+def _activity(measurement: Measurement, name: str) -> Iterator[str]:
+    """Yields recorded busy times and energy, collapsed."""
+    recording, energy = measurement.recording, measurement.energy
+    if recording is not None:
+        rows = [table(RECORDING_TITLES, recording_rows(recording))] if recording.units else []
+        lines = "\n".join(f"- {cell(line)}" for line in recording_lines(recording))
+        yield details(f"Busy units (measured in a recording of {name}, which slows it down)", *rows, lines)
+    if energy is not None:
+        rows = [table(ENERGY_TITLES, energy_rows(energy))] if energy.units else []
+        yield details("Energy (estimated by the system's counters)", *rows, cell(energy_line(energy)))
 
 
 def _times(measurement: Measurement) -> str:

@@ -8,6 +8,7 @@ from coremlscope.render.terminal.agreement import show_agreements
 from coremlscope.render.terminal.estimates import show_device_latencies
 from coremlscope.render.terminal.findings import show_findings
 from coremlscope.render.terminal.plan import show_plan, show_settings
+from coremlscope.render.terminal.recording import show_energy, show_recording
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.terminal.stages import show_stage_timings
 from coremlscope.render.timing import (
@@ -104,6 +105,8 @@ def _show_one(screen: Screen, profile: Profile, measurement: Measurement) -> Non
         titles = _PHASE_TITLES if screen.width >= _WIDE else _FEWER_TITLES
         _show_phases(screen, measurement, titles if screen.width >= _NARROW else _FEWEST_TITLES)
     show_stage_timings(screen, measurement.stages)
+    show_recording(screen, measurement.recording)
+    show_energy(screen, measurement.energy)
     show_device_latencies(screen, profile)
     _show_plans(screen, profile)
     show_agreements(screen, profile)
@@ -120,6 +123,8 @@ def _show_among_others(screen: Screen, profile: Profile, measurement: Measuremen
         screen.heading("Times", f"measured by {measurement_name(measurement, profile.measurements)}")
         _show_phases(screen, measurement, _FEWEST_TITLES)
     show_stage_timings(screen, measurement.stages)
+    show_recording(screen, measurement.recording)
+    show_energy(screen, measurement.energy)
     _show_groups(screen, profile, measurement)
     show_findings(screen, measurement.findings)
 
