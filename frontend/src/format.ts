@@ -40,6 +40,22 @@ export const bytes = (count: number): string => scaled(count, "B");
 /** `512`, `3.50 M`, `4.12 G`. */
 export const count = (value: number): string => scaled(value, "");
 
+/** `1.25 J`, `3.20 mJ`. */
+export function energy(joules: number): string {
+  if (joules >= 1000) return `${joules.toFixed(0)} J`;
+  for (const [factor, unit] of [
+    [1, "J"],
+    [1e-3, "mJ"],
+    [1e-6, "µJ"],
+  ] as const) {
+    if (joules >= factor * 0.9995) return `${threeDigits(joules / factor)} ${unit}`;
+  }
+  return joules ? `${(joules * 1e9).toFixed(0)} nJ` : "0 J";
+}
+
+/** `1.25 W`, `320 mW`. */
+export const power = (watts: number): string => (watts >= 0.9995 ? `${threeDigits(watts)} W` : `${threeDigits(watts * 1e3)} mW`);
+
 /** `12.3 %`. */
 export const share = (part: number): string => `${(part * 100).toFixed(1)} %`;
 

@@ -13,6 +13,15 @@ from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Setti
 from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile
+from coremlscope.results.recording import (
+    ActivityPart,
+    Energy,
+    Recording,
+    UnitActivity,
+    UnitEnergy,
+    UnitSamples,
+)
+from coremlscope.results.statistics import summarize
 from tests.support.planned_profiles import device_estimates, device_plan, planned_profile
 from tests.support.plans import small_plan
 from tests.support.profiles import MADE, small_measurement, small_profile, small_summary, timed_by
@@ -118,6 +127,45 @@ def three_measurements_beside_two_plans() -> Profile:
     )
 
 
+def small_recording() -> Recording:
+    """A recording of two predictions: intervals of the Neural Engine and the GPU, samples of stacks."""
+    times = summarize((0.001, 0.003))
+    busy = UnitActivity(
+        unit="neural_engine",
+        table="ane-hw-intervals",
+        scope="device",
+        intervals=2,
+        busy_s=0.004,
+        first_s=0.5,
+        last_s=1.5,
+        durations=times,
+        labels=(ActivityPart("Neural Engine Prediction", 2, 0.004),),
+        per_prediction=times,
+        intervals_per_prediction=1.0,
+    )
+    parts = (ActivityPart("python3 (4711)", 1, 0.001),)
+    gpu = UnitActivity(
+        unit="gpu",
+        table="metal-gpu-intervals",
+        scope="processes",
+        intervals=1,
+        busy_s=0.001,
+        processes=parts,
+    )
+    return Recording(
+        tool="Instruments 27.0",
+        template="Core ML",
+        target="python3 (4711)",
+        duration_s=15.0,
+        predictions=2,
+        are_delimited=True,
+        tables={"ane-hw-intervals": 2, "mps-hw-intervals": None, "coreml-os-signpost": 0},
+        units=(busy, gpu),
+        samples=(UnitSamples("neural_engine", 3),),
+        total_samples=12,
+    )
+
+
 def _every_field() -> Profile:
     """A measurement of a pipeline in half precision, with every field that may be absent."""
     measured = dataclasses.replace(
@@ -144,6 +192,15 @@ def _every_field() -> Profile:
         ),
         predict=Phase.of((0.0011,) * 4, (0.002,), (0.001,) * 4),
         peak_memory_bytes=2**33,
+        recording=small_recording(),
+        energy=Energy(
+            tool="powermetrics",
+            window_s=4.0,
+            samples=2,
+            units=(UnitEnergy("neural_engine", 1.5, 6.0), UnitEnergy("memory", 0.1)),
+            predictions=100,
+            thermal=("Nominal", "Moderate"),
+        ),
         before=Conditions("normal", "AC Power", "nominal"),
         after=Conditions("normal", "Battery Power", "moderate"),
     )

@@ -23,9 +23,23 @@ export type Precision = "fp16" | "fp32";
 
 export type Presence = "added" | "both" | "removed";
 
+export type Scope = "device" | "processes";
+
 export type Severity = "error" | "info" | "warning";
 
 export type Status = "folded" | "fused" | "inside" | "not run" | "timed" | "unattributed";
+
+export type SystemPart = "cpu" | "gpu" | "memory" | "neural_engine" | "system";
+
+/** A part of a unit's intervals: those with one label, or of one process. */
+export interface ActivityPart {
+  /** The label, or the process with its id: `python3 (4711)`. */
+  name: string;
+  /** How many there are. */
+  intervals: number;
+  /** Time that at least one of them covers, in seconds. */
+  busy_s: number;
+}
 
 /** The agreement of the plan by rules with Core ML's, under one setting, on the operations of the file. */
 export interface Agreement {
@@ -144,6 +158,23 @@ export interface Disagreement {
   message: string;
   /** Its share of the planned cost of all compared operations; null if costs are unknown. */
   share: number | null;
+}
+
+/** Energy over a window of time, by counters of the system: of everything that ran, not of a process. */
+export interface Energy {
+  /** What read the counters: `powermetrics`, `macmon`. */
+  tool: string;
+  /** The length of the window in seconds; null if unknown. */
+  window_s: number | null;
+  /** Readings in the window. */
+  samples: number;
+  /** Energy by unit. Units that are absent are unknown, such as one whose counter stayed at 0. */
+  units: UnitEnergy[];
+  /** Predictions made in the window; null if unknown. */
+  predictions: number | null;
+  /** Levels of thermal pressure that were reported, in order of occurrence. */
+  thermal: string[];
+  origin: Origin;
 }
 
 /** A file of the folder. For several profiles, it describes the first one whose model could be read. */
@@ -441,6 +472,10 @@ export interface Measurement {
   before: Conditions | null;
   /** Its conditions as the measurement ended. */
   after: Conditions | null;
+  /** Busy times of compute units, where the run was recorded; null if it was not. */
+  recording: Recording | null;
+  /** Energy that the system reported meanwhile; null if unknown. */
+  energy: Energy | null;
   /** Remarks on this measurement. */
   findings: Finding[];
   /** When it ended, UTC, ISO 8601 (`2026-01-31T12:00:00Z`); empty if unknown. */
@@ -698,6 +733,34 @@ export interface Reason {
   effect: Effect;
 }
 
+/** What Instruments recorded while a model ran. Recording slows a program down. */
+export interface Recording {
+  /** The tool with its version: `Instruments 27.0`. */
+  tool: string;
+  /** The template: `Core ML`; empty if unknown. */
+  template: string;
+  /** The process that was recorded, with its id; empty if unknown, or if all were. */
+  target: string;
+  /** The duration of the recording in seconds; null if unknown. */
+  duration_s: number | null;
+  /** Predictions in it; null if unknown. */
+  predictions: number | null;
+  /** true if the recording says when each prediction began and ended. */
+  are_delimited: boolean;
+  /**
+   * Rows by table that was looked for. null: the recording has no such table. 0 rows mean that nothing was recorded, which is no proof that
+   * a unit was idle.
+   */
+  tables: Record<string, number | null>;
+  /** Busy times, by unit and table. */
+  units: UnitActivity[];
+  /** Samples of call stacks by unit; empty if there are none. */
+  samples: UnitSamples[];
+  /** Samples of all stacks, those of no unit included. */
+  total_samples: number;
+  origin: Origin;
+}
+
 /**
  * The measured time of operations that correspond to each other. It is never split among operations that the engine runs as one, so a row
  * holds all that belongs together on either side.
@@ -862,6 +925,52 @@ export interface TypeCost {
   before: number;
   after: number;
   planned: Change;
+}
+
+/** When a compute unit was busy, by one table of a recording. */
+export interface UnitActivity {
+  /** `cpu`, `gpu` or `neural_engine`. */
+  unit: ComputeUnit;
+  /** The table: `ane-hw-intervals`. */
+  table: string;
+  /** `device`: the table does not tell processes apart. `processes`: it names them. */
+  scope: Scope;
+  /** How many intervals there are. */
+  intervals: number;
+  /** Time that at least one interval covers, in seconds. */
+  busy_s: number;
+  /** The start of the first interval, in seconds from the start of the recording. */
+  first_s: number;
+  /** The end of the last one. */
+  last_s: number;
+  /** Summary statistics of the durations of intervals, in seconds; null if there are none. */
+  durations: Statistics | null;
+  /** By label, longest first. */
+  labels: ActivityPart[];
+  /** By process, longest first; empty if the table does not name them. */
+  processes: ActivityPart[];
+  /** Summary statistics of the busy time within each prediction, in seconds; null if the recording does not delimit predictions. */
+  per_prediction: Statistics | null;
+  /** The mean number of intervals that begin in a prediction; null likewise. */
+  intervals_per_prediction: number | null;
+}
+
+/** The energy of a part of the system over a window. */
+export interface UnitEnergy {
+  /** `cpu`, `gpu`, `neural_engine`, `memory` or `system`. */
+  unit: SystemPart;
+  /** The mean power in watts. */
+  power_w: number;
+  /** Joules; null if the length of the window is unknown. */
+  energy_j: number | null;
+}
+
+/** Samples of call stacks with frames of a unit's software; a stack may count for several units. */
+export interface UnitSamples {
+  /** `cpu` (BNNS), `gpu` (Metal, Metal Performance Shaders) or `neural_engine`. */
+  unit: ComputeUnit;
+  /** How many there are. */
+  samples: number;
 }
 
 /** The weights that are stored in one way. */

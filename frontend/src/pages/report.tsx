@@ -3,6 +3,8 @@ import type { ModelForm, ProfileForm } from "../data/schema";
 import { type Report, ReportProvider, useReport } from "../report";
 import { TopBar } from "../ui/topbar";
 import { Agreements } from "../views/agreement";
+import { BusyUnits } from "../views/busy";
+import { EnergyUse } from "../views/energy";
 import { Findings } from "../views/findings";
 import { Graph } from "../views/graph";
 import { Header } from "../views/header";
@@ -27,6 +29,8 @@ interface View {
 
 const VIEWS: readonly View[] = [
   { id: "times", title: "Times", applies: (report) => report.measurement !== null, view: () => <Phases /> },
+  { id: "busy", title: "Busy units", applies: (report) => !!report.measurement?.recording, view: () => <BusyUnits /> },
+  { id: "energy", title: "Energy", applies: (report) => !!report.measurement?.energy, view: () => <EnergyUse /> },
   {
     id: "findings",
     title: "Findings",

@@ -38,8 +38,9 @@ def read(source: SourceFile, origin: Origin) -> Imported:
         UsageError: It holds no operation that Core ML analysed.
         CorruptModelError: It is truncated, or a cost is not a number.
     """
+    content = source.content.decode("utf-8", "replace")
     try:
-        told = read_analytics(source.content.decode("utf-8", "replace"))
+        told = read_analytics(content)
     except CoremlscopeError as error:
         raise CorruptModelError(f"{source.path}: {error.message}", error.hint) from error
     if not told.is_complete:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coremlscope.findings import Finding
-from coremlscope.importers.listing import Origin
+from coremlscope.importers.listing import Imported, Origin
+from coremlscope.importers.origin import named_origin
+from coremlscope.recordings.power import Readings, energy_findings, summarize_readings
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 from coremlscope.results.recording import Energy, Recording
 
-__all__ = ["measurement_of", "median_only"]
+__all__ = ["imported_energy", "measurement_of", "median_only"]
 
 
 def measurement_of(
@@ -20,6 +22,7 @@ def measurement_of(
     *,
     recording: Recording | None = None,
     energy: Energy | None = None,
+    tool: str = "",
 ) -> Measurement | None:
     """What a file says was measured; None where it has no sample, recording or energy.
 
@@ -30,6 +33,7 @@ def measurement_of(
         findings: Remarks.
         recording: Busy times of compute units, if it has any.
         energy: Energy, if it has any.
+        tool: What wrote the file, where it is not about Core ML alone.
     """
     phases = {name: Phase.of(samples) for name, samples in samples_s.items() if samples}
     if not phases and recording is None and energy is None:
@@ -40,8 +44,8 @@ def measurement_of(
         text=f"these figures are what {origin.file} says; nothing of them was measured here",
     )
     return Measurement(
-        label=origin.label,
-        runtime=Runtime("coreml", "Core ML"),
+        label=f"{tool}{origin.label.removeprefix('Core ML')}" if tool else origin.label,
+        runtime=Runtime(tool, tool) if tool else Runtime("coreml", "Core ML"),
         machine=Machine(processor=origin.device, os=origin.os),
         settings=Settings(
             compute_units=compute_units or "all",
@@ -57,6 +61,22 @@ def measurement_of(
         energy=energy,
         findings=(remark, *findings),
     )
+
+
+def imported_energy(origin: Origin, readings: Readings) -> Imported:
+    """What a file with readings of power says.
+
+    Args:
+        origin: Where the file is from; device and system are those of the readings where it has none.
+        readings: At least one.
+    """
+    if origin.device == Origin(file="").device:
+        origin = named_origin(origin, readings.device, readings.system)
+    energy = summarize_readings(readings)
+    measured = measurement_of(
+        origin, {}, "", energy_findings(readings, energy), energy=energy, tool=readings.tool
+    )
+    return Imported(origin=origin, measurements=() if measured is None else (measured,))
 
 
 def median_only(origin: Origin, phase: str, how: str = "") -> Finding:

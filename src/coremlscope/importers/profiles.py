@@ -13,7 +13,15 @@ from typing import Protocol
 from coremlscope.assemble import assemble, with_plans
 from coremlscope.describe.model import describe_model, list_operations
 from coremlscope.errors import CoremlscopeError, UsageError
-from coremlscope.importers import analytics, coreml_profiler, coremltools_dumps, instruments, xcode_report
+from coremlscope.importers import (
+    analytics,
+    coreml_profiler,
+    coremltools_dumps,
+    instruments,
+    power_monitors,
+    powermetrics,
+    xcode_report,
+)
 from coremlscope.importers.join import join
 from coremlscope.importers.listing import Imported, Origin
 from coremlscope.importers.origin import find_origin, named_origin
@@ -68,10 +76,12 @@ IMPORTERS: tuple[Importer, ...] = (
         instruments.read,
         instruments.read_together,
     ),
+    Importer("readings of powermetrics (plist or text)", powermetrics.matches, powermetrics.read),
+    Importer("JSON of macmon and mactop", power_monitors.matches, power_monitors.read),
 )
 
 #: What names of files that `read_any` takes end with.
-SUFFIXES = (".json", ".mil", ".mlperf", ".xml")
+SUFFIXES = (".json", ".jsonl", ".mil", ".mlperf", ".plist", ".xml")
 _KNOWN = "; ".join(importer.name for importer in IMPORTERS)
 
 
@@ -189,9 +199,8 @@ def _required_importer(source: SourceFile) -> Importer:
         )
     importer = _importer(source)
     if importer is None:
-        raise UsageError(
-            f"{source.path} is of no format that is imported", f"files that can be read: {_KNOWN}"
-        )
+        hint = f"files that can be read: {_KNOWN}; `coremlscope doctor` explains logs and crash reports"
+        raise UsageError(f"{source.path} is of no format that is imported", hint)
     return importer
 
 

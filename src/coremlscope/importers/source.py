@@ -16,7 +16,7 @@ __all__ = ["MOST_OPS", "SourceFile", "count_ops", "items", "mapping", "number", 
 
 #: Larger files are refused where all of a file is kept: an analytics.mil of 10,000 operations has some 10 MB.
 _MOST_BYTES = 256 << 20
-_HEAD_BYTES = 4096
+_HEAD_BYTES = 1 << 16
 _CHUNK_BYTES = 1 << 20
 #: More operations than any model has.
 MOST_OPS = 500_000
@@ -53,8 +53,18 @@ class SourceFile:
 
     @property
     def looks_like_json(self) -> bool:
-        """Whether it begins as a JSON object or list."""
-        return self.path.suffix != ".mil" and self.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+        """Whether it begins as a JSON object or list, which may be damaged; not for objects by line."""
+        if self.path.suffix == ".mil" or self.has_lines_of_json:
+            return False
+        return self.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+
+    @cached_property
+    def has_lines_of_json(self) -> bool:
+        """Whether it begins with two objects of JSON, each on a line of its own."""
+        lines = self.head.splitlines()[:2]
+        if len(lines) < 2 or not all(line.startswith(b"{") for line in lines):
+            return False
+        return lines[0].rstrip().endswith(b"}")
 
     @cached_property
     def content(self) -> bytes:

@@ -46,7 +46,7 @@ class Summary:
     findings: tuple[Finding, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Intervals:
     """Intervals of one table, in nanoseconds, sorted by start."""
 
@@ -61,16 +61,26 @@ class _Intervals:
         starts = np.frombuffer(table.starts, np.int64)
         order = np.argsort(starts, kind="stable")
         ends = (starts + np.frombuffer(table.durations, np.int64))[order]
-        columns = (table.labels, table.processes, table.models)
-        return cls(starts[order], ends, *(np.frombuffer(column, np.int64)[order] for column in columns))
+        return cls(
+            starts=starts[order],
+            ends=ends,
+            labels=np.frombuffer(table.labels, np.int64)[order],
+            processes=np.frombuffer(table.processes, np.int64)[order],
+            models=np.frombuffer(table.models, np.int64)[order],
+        )
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def where(self, chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> _Intervals:
         """The chosen intervals."""
-        columns = (self.starts, self.ends, self.labels, self.processes, self.models)
-        return _Intervals(*(column[chosen] for column in columns))
+        return _Intervals(
+            starts=self.starts[chosen],
+            ends=self.ends[chosen],
+            labels=self.labels[chosen],
+            processes=self.processes[chosen],
+            models=self.models[chosen],
+        )
 
 
 @dataclass(slots=True)

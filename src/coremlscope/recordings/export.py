@@ -122,7 +122,7 @@ _TYPES: Mapping[str, str] = {
 }
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Table:
     """The rows of a table, as columns.
 
@@ -147,7 +147,7 @@ class Table:
     samples: dict[ComputeUnit, int] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Contents:
     """The table of contents of a recording. Names and identifiers of devices are not read.
 
@@ -172,7 +172,7 @@ class Contents:
     runs: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Export:
     """What one file holds.
 
@@ -323,12 +323,13 @@ class _Reader:
             return mask
         reference = attributes.get("ref")
         if reference is not None:
-            found = self._ids.get(_index(reference))
+            index = _index(reference)
+            found = self._ids.get(index)
             if found != MISSING:
                 return found
-            if name in _TEXTS:
+            if name in _TEXTS and index >= 0:
                 self._are_pending = True
-                return _PENDING - _index(reference)
+                return _PENDING - index
             self.export.unresolved += 1
             return MISSING
         if name in _NUMBERS:
@@ -375,7 +376,7 @@ class _Reader:
         tables = self.export.tables
         if len(tables) >= _MOST_TABLES:
             raise UsageError("the export has too many tables", _HINT)
-        return tables.setdefault(schema[: Texts.LONGEST], Table(kind))
+        return tables.setdefault(schema[: Texts.LONGEST], Table(kind=kind))
 
     def _end_node(self) -> None:
         node = self._node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from coremlscope.render.words import UNIT_NAMES, plural
-from coremlscope.results.recording import Energy, Recording, UnitActivity
+from coremlscope.results.recording import Energy, Recording, SystemPart, UnitActivity
 from coremlscope.units import format_count, format_duration, format_energy, format_power, format_share
 
 __all__ = [
@@ -22,7 +22,7 @@ RECORDING_TITLES = ("unit", "intervals>", "busy>", "median>", "a prediction>", "
 ENERGY_TITLES = ("unit", "energy>", "power>", "a prediction>")
 
 _LISTED = 3
-_NAMES: Mapping[str, str] = {
+_NAMES: Mapping[SystemPart, str] = {
     "cpu": UNIT_NAMES["cpu"],
     "gpu": UNIT_NAMES["gpu"],
     "neural_engine": UNIT_NAMES["neural_engine"],
@@ -35,7 +35,7 @@ def recording_rows(recording: Recording) -> list[tuple[str, ...]]:
     """Returns a row for each unit and table."""
     return [
         (
-            _NAMES.get(one.unit, one.unit),
+            _NAMES[one.unit],
             format_count(one.intervals),
             format_duration(one.busy_s),
             "–" if one.durations is None else format_duration(one.durations.median),
@@ -87,7 +87,7 @@ def recording_lines(recording: Recording) -> Iterator[str]:
         yield "; ".join(without)
     if recording.total_samples:
         named = ", ".join(
-            f"{_NAMES.get(one.unit, one.unit)} {format_share(one.samples / recording.total_samples)}"
+            f"{_NAMES[one.unit]} {format_share(one.samples / recording.total_samples)}"
             for one in recording.samples
         )
         text = f"of {plural(recording.total_samples, 'stack sample')} in software of a unit"
@@ -99,10 +99,10 @@ def energy_rows(energy: Energy) -> list[tuple[str, ...]]:
     count = energy.predictions
     return [
         (
-            _NAMES.get(one.unit, one.unit),
-            format_energy(one.energy_j),
-            format_power(one.energy_j / energy.window_s) if energy.window_s else "–",
-            format_energy(one.energy_j / count) if count else "–",
+            _NAMES[one.unit],
+            "–" if one.energy_j is None else format_energy(one.energy_j),
+            format_power(one.power_w),
+            "–" if one.energy_j is None or not count else format_energy(one.energy_j / count),
         )
         for one in energy.units
     ]
@@ -110,10 +110,8 @@ def energy_rows(energy: Energy) -> list[tuple[str, ...]]:
 
 def energy_line(energy: Energy) -> str:
     """Returns what the energy is of: the tool, the window and what is reported with it."""
-    parts = [
-        f"{energy.tool}, {plural(energy.samples, 'reading')} over {format_duration(energy.window_s)}",
-        "of the whole system",
-    ]
+    window = f" over {format_duration(energy.window_s)}" if energy.window_s is not None else ""
+    parts = [f"{energy.tool}, {plural(energy.samples, 'reading')}{window}", "of the whole system"]
     if energy.predictions:
         parts.append(plural(energy.predictions, "prediction"))
     if energy.thermal:

@@ -209,7 +209,12 @@ def measurement_name(measurement: Measurement, among: Sequence[Measurement] = ()
 
 def disclaimer(measurement: Measurement) -> str:
     """Returns the suffix for the name of a runtime that is not Core ML."""
-    return "" if measurement.runtime.id == "coreml" else "; not Core ML"
+    return "" if measurement.runtime.id == "coreml" or _is_energy(measurement) else "; not Core ML"
+
+
+def _is_energy(measurement: Measurement) -> bool:
+    """True for readings of power, which do not say what ran."""
+    return measurement.energy is not None and not measurement.phases
 
 
 def describe_runtime(measurement: Measurement) -> str:
@@ -255,7 +260,7 @@ def describe_units(measurement: Measurement) -> str:
     """Describes the setting of compute units, and whether it had an effect."""
     if measurement.compute_units:
         return measurement.compute_units
-    if measurement.runtime.id == "coreml":
+    if measurement.runtime.id == "coreml" or _is_energy(measurement):
         return "not recorded"
     return f"{measurement.settings.compute_units}, recorded only: the processor does all the work"
 

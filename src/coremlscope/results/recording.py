@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from coremlscope.devices.unit import ComputeUnit
 from coremlscope.figures import Origin
 from coremlscope.results.statistics import Statistics
 
-__all__ = ["ActivityPart", "Energy", "Recording", "UnitActivity", "UnitEnergy", "UnitSamples"]
+__all__ = ["ActivityPart", "Energy", "Recording", "SystemPart", "UnitActivity", "UnitEnergy", "UnitSamples"]
 
 #: Whose work intervals show: of the whole device, or of the processes that they name.
 Scope = Literal["device", "processes"]
+
+#: Parts of a system whose energy is reported.
+SystemPart = Literal["cpu", "gpu", "neural_engine", "memory", "system"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class UnitActivity:
         intervals_per_prediction: The mean number of intervals that begin in a prediction; None likewise.
     """
 
-    unit: str
+    unit: ComputeUnit
     table: str
     scope: Scope
     intervals: int
@@ -75,7 +79,7 @@ class UnitSamples:
         samples: How many there are.
     """
 
-    unit: str
+    unit: ComputeUnit
     samples: int
 
 
@@ -116,11 +120,13 @@ class UnitEnergy:
 
     Attributes:
         unit: `cpu`, `gpu`, `neural_engine`, `memory` or `system`.
-        energy_j: Joules.
+        power_w: The mean power in watts.
+        energy_j: Joules; None if the length of the window is unknown.
     """
 
-    unit: str
-    energy_j: float
+    unit: SystemPart
+    power_w: float
+    energy_j: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +137,7 @@ class Energy:
 
     Attributes:
         tool: What read the counters: `powermetrics`, `macmon`.
-        window_s: The length of the window in seconds.
+        window_s: The length of the window in seconds; None if unknown.
         samples: Readings in the window.
         units: Energy by unit. Units that are absent are unknown, such as one whose counter stayed at 0.
         predictions: Predictions made in the window; None if unknown.
@@ -139,7 +145,7 @@ class Energy:
     """
 
     tool: str
-    window_s: float
+    window_s: float | None = None
     samples: int = 1
     units: tuple[UnitEnergy, ...] = ()
     predictions: int | None = None

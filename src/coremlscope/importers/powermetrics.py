@@ -1,0 +1,30 @@
+"""Imports what powermetrics wrote: property lists separated by NUL, or text."""
+
+from __future__ import annotations
+
+from coremlscope.importers.listing import Imported, Origin
+from coremlscope.importers.phases import imported_energy
+from coremlscope.importers.source import SourceFile
+from coremlscope.recordings.powermetrics import BEGINNINGS, read_plists, read_text
+
+__all__ = ["matches", "read"]
+
+
+def matches(source: SourceFile) -> bool:
+    """By the beginning of a property list, or of the text."""
+    return _is_plist(source) or any(beginning in source.head for beginning in BEGINNINGS)
+
+
+def read(source: SourceFile, origin: Origin) -> Imported:
+    """Reads a file.
+
+    Raises:
+        UsageError: It is damaged, or has no sample with a power.
+    """
+    readings = (read_plists if _is_plist(source) else read_text)(source.chunks())
+    return imported_energy(origin, readings)
+
+
+def _is_plist(source: SourceFile) -> bool:
+    head = source.head.lstrip(b"\0 \t\r\n")
+    return head.startswith(b"bplist") or (head.startswith(b"<") and b"<plist" in head)
