@@ -29,6 +29,15 @@ def corpus(pytestconfig: pytest.Config) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the tests out of the user's cache of compiled functions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COREMLSCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("COREMLSCOPE_CACHE_LIMIT", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _plain_output() -> Iterator[None]:
     """Makes output 100 columns wide and plain, independently of the terminal and the environment."""
     with pytest.MonkeyPatch.context() as patch:

@@ -23,6 +23,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--one-per-class", action="store_true", help="one parametrisation per test function and backend"
     )
+    parser.add_argument(
+        "--compiled", action="store_true", help="load every ML Program through a compiled model"
+    )
     parser.add_argument("--workers", type=int, default=2, help="parallel processes (default 2)")
     parser.add_argument("--timeout", type=int, default=300, help="limit of a test in seconds (default 300)")
     parser.add_argument("--keyword", default="", metavar="EXPR", help="pytest's -k")
@@ -33,6 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     plan = Plan(
         sample=options.sample,
         one_per_class=options.one_per_class,
+        compiled=options.compiled,
         timeout_s=options.timeout,
         keyword=options.keyword,
         output=options.output,

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from benchmarks.conformance.housing import synthetic_housing
-from benchmarks.conformance.plugin_names import DONE, ONE_PER_CLASS, PART, RESULTS, SAMPLE
+from benchmarks.conformance.plugin_names import COMPILED, DONE, ONE_PER_CLASS, PART, RESULTS, SAMPLE
 
 _MESSAGE_CHARACTERS = 2000
 
@@ -40,7 +40,10 @@ coremlscope.install()
 
 from coremltools.converters.mil import Builder  # noqa: E402
 
+from coremlscope.dropin import compiled  # noqa: E402
 from coremlscope.dropin.proxies import ModelProxy  # noqa: E402
+from coremlscope.formats import container  # noqa: E402
+from tests.support.compiled_models import assert_same_model  # noqa: E402
 
 with contextlib.suppress(ImportError):  # It needs pandas, which tests of networks do not use.
     from coremltools.test import utils as suite_utils
@@ -72,6 +75,26 @@ def _watch(method: str, what: str) -> None:
 _watch("__init__", "load")
 _watch("predict", "predict")
 _watch("batchPredict", "predict")
+
+
+def _load_compiled() -> None:
+    """Makes every ML Program load from a compiled model, whose graph must be that of the package."""
+    original = compiled.copy_model
+
+    def compile_model(path: Path) -> Path:
+        copy = original(path)
+        model = container.read(copy)
+        if model.kind != "mlProgram":
+            return copy
+        folder = compiled.compile_loaded(model, copy)
+        assert_same_model(container.read(folder), model)
+        return folder
+
+    compiled.copy_model = compile_model
+
+
+if os.environ.get(COMPILED) == "1":
+    _load_compiled()
 
 
 def _part(text: str | None) -> tuple[int, int]:

@@ -8,5 +8,7 @@ SAMPLE = "CONFORMANCE_SAMPLE"
 PART = "CONFORMANCE_PART"
 #: `1` selects one parametrisation of each test function.
 ONE_PER_CLASS = "CONFORMANCE_ONE_PER_CLASS"
+#: `1` loads every ML Program through a compiled model that this package writes and reads.
+COMPILED = "CONFORMANCE_COMPILED"
 #: The file with the ids of tests to skip, one per line.
 DONE = "CONFORMANCE_DONE"

@@ -53,6 +53,7 @@ class Plan:
     Attributes:
         sample: `k/n` selects the tests whose id has a crc32 of k modulo n.
         one_per_class: True selects one parametrisation of each test function.
+        compiled: True loads every ML Program through a compiled model that this package writes and reads.
         timeout_s: The limit of a test in seconds.
         keyword: pytest's `-k`; empty selects all tests.
         output: The folder of the results.
@@ -60,6 +61,7 @@ class Plan:
 
     sample: str
     one_per_class: bool
+    compiled: bool = False
     timeout_s: int
     keyword: str
     output: Path
@@ -200,6 +202,7 @@ def _pytest(job: Job, plan: Plan, log: Path, done: Path) -> int:
         names.SAMPLE: plan.sample,
         names.PART: f"{job.part}/{job.parts}",
         names.ONE_PER_CLASS: "1" if plan.one_per_class else "",
+        names.COMPILED: "1" if plan.compiled else "",
         "PYTHONPATH": os.pathsep.join([str(project), str(project / "src")]),
         # Some parametrisations iterate over sets, and the ids must be the same in all processes.
         "PYTHONHASHSEED": "0",

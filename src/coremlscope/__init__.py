@@ -14,6 +14,7 @@ from coremlscope.version import __version__
 if TYPE_CHECKING:
     from coremlscope.api import (
         compare,
+        compile,
         estimate,
         evidence,
         export,
@@ -39,6 +40,7 @@ __all__ = [
     "Profile",
     "__version__",
     "compare",
+    "compile",
     "estimate",
     "evidence",
     "export",
@@ -60,6 +62,7 @@ _MODULES = {
     "ModelSummary": "results.model",
     "Profile": "results.profile",
     "compare": "api",
+    "compile": "api",
     "estimate": "api",
     "evidence": "api",
     "export": "api",

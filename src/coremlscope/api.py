@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Source",
     "compare",
+    "compile",
     "estimate",
     "evidence",
     "export",
@@ -617,6 +618,38 @@ def export(
             f"give a folder, such as {target.with_suffix('')}",
         )
     return export_pipeline(model, target, shapes=shapes)
+
+
+def compile(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Writes a compiled model, a `.mlmodelc` folder.
+
+    An ML Program is written in the layout of Apple's compiler. The folder of any other model contains the
+    model itself and is read only by coremlscope. Not yet confirmed on a device.
+
+    Args:
+        path: A `.mlpackage` folder, a zip archive of one, or a `.mlmodel` file.
+        output: The folder to write; None for the model's name in the current folder.
+        overwrite: Replaces an existing compiled model. Other files and folders are never replaced.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: The model is compiled already.
+        OutputError: The folder exists or cannot be written.
+    """
+    from coremlscope.formats.compiled.writing import SUFFIX, write_compiled
+
+    source = Path(path)
+    target = Path(source.stem + SUFFIX) if output is None else Path(output)
+    write_compiled(source, target, overwrite=overwrite)
+    return target
 
 
 def plan_by_core_ml(

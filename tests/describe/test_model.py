@@ -10,9 +10,9 @@ import pytest
 
 from coremlscope import ir
 from coremlscope.describe.model import describe_model
-from coremlscope.describe.platforms import describe_opset, describe_platforms
 from coremlscope.errors import InputError, UsageError
 from coremlscope.formats import container
+from coremlscope.formats.platforms import describe_opset, describe_platforms
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.encoding import decode
 from coremlscope.results.model import ModelSummary

@@ -8,12 +8,12 @@ from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 from coremlscope import ir
-from coremlscope.describe.platforms import first_release
 from coremlscope.devices.release import ios, macos
 from coremlscope.doctor.model import examine_model, find_problems, parse_systems
 from coremlscope.errors import UsageError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.platforms import first_release
 from tests.support.graphs import op, tensor, value
 from tests.support.ir_models import array_feature, model, perceptron
 from tests.support.pipelines import arithmetic, described, image_feature, pipeline, scene_print

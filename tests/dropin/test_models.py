@@ -15,8 +15,11 @@ from PIL import Image
 
 ct = pytest.importorskip("coremltools")
 
+from coremlscope.execution import predictor  # noqa: E402
+from coremlscope.execution.cache import default_cache  # noqa: E402
 from coremlscope.formats import container  # noqa: E402
 from tests.support import converted_models  # noqa: E402
+from tests.support.compiled_models import assert_same_model  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("drop_in")
 
@@ -200,12 +203,12 @@ class TestCompiled:
     def test_contains_the_model_and_its_description(self, mlp: Path, tmp_path: Path) -> None:
         path = Path(ct.models.utils.compile_model(str(mlp), str(tmp_path / "m.mlmodelc")))
         assert container.sniff(path) == "mlmodelc"
-        assert container.read(path) == container.read(mlp)
-        assert json.loads((path / "coremlscope.json").read_text())["version"] == 1
+        assert_same_model(container.read(path), container.read(mlp))
+        assert not (path / "coremlscope.json").exists()
         [about] = json.loads((path / "metadata.json").read_text())
         assert about["modelType"] == {"name": "MLModelType_mlProgram"}
         assert about["inputSchema"][0]["formattedType"] == "MultiArray (Float32 2 × 8)"
-        assert about["mlProgramOperationTypeHistogram"] == {"Linear": 1, "Relu": 1}
+        assert about["mlProgramOperationTypeHistogram"] == {"Ios16.linear": 1, "Ios16.relu": 1}
         text = (path / "model.mil").read_text()
         assert "= linear(bias = " in text
         assert '"@model_path/weights/weight.bin"' in text
@@ -227,10 +230,41 @@ class TestCompiled:
         del model
         assert not path.exists()
 
-    def test_a_read_only_folder_can_be_loaded(self, mlp: Path, tmp_path: Path) -> None:
-        path = Path(ct.models.utils.compile_model(str(mlp), str(tmp_path / "m.mlmodelc")))
-        (path / "engine").write_text("a file where the engine's folder should be")
-        assert ct.models.CompiledMLModel(str(path)).predict({"x": _X})["y"].shape == (2, 5)
+    def test_loads_from_the_cache_the_second_time(
+        self, mlp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COREMLSCOPE_CACHE", str(tmp_path / "cache"))
+        path = ct.models.utils.compile_model(str(mlp), str(tmp_path / "m.mlmodelc"))
+        before = sorted(Path(path).rglob("*"))
+        assert ct.models.CompiledMLModel(path).predict({"x": _X})["y"].shape == (2, 5)
+        assert sorted(Path(path).rglob("*")) == before
+        assert [entry.name for entry in default_cache().entries()] == ["m.mlmodelc"]
+        monkeypatch.setattr(predictor, "compile_model", None)
+        copy = shutil.copytree(path, tmp_path / "copy.mlmodelc")
+        for place in (path, str(copy)):
+            loaded = ct.models.CompiledMLModel(place)
+            np.testing.assert_allclose(
+                loaded.predict({"x": _X})["y"], converted_models.mlp_result(_X), rtol=1e-5, atol=1e-6
+            )
+
+    def test_loads_without_a_writable_cache(
+        self, mlp: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("COREMLSCOPE_CACHE", str(tmp_path / "file" / "cache"))
+        path = ct.models.utils.compile_model(str(mlp), str(tmp_path / "m.mlmodelc"))
+        assert ct.models.CompiledMLModel(path).predict({"x": _X})["y"].shape == (2, 5)
+
+    def test_a_folder_of_apples_compiler(self, corpus: Path) -> None:
+        path = str(corpus / "models/apple__coremltools/add_model.mlmodelc")
+        x, y = np.full((1, 10), 3, np.float32), np.full((1, 10), 4, np.float32)
+        asset = ct.models.model.MLModelAsset.from_path(path)
+        for model in (ct.models.CompiledMLModel(path), ct.models.CompiledMLModel.from_asset(asset)):
+            assert model.predict({"x": x, "y": y})["var_3"].tolist() == [[12] * 10]
+        plan = ct.models.compute_plan.MLComputePlan.load_from_path(path)
+        (operation,) = plan.model_structure.program.functions["main"].block.operations
+        assert operation.operator_name == "mul"
+        assert plan.get_estimated_cost_for_mlprogram_operation(operation).weight == 1
 
     def test_in_memory(self) -> None:
         model = converted_models.mlp()

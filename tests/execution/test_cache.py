@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from coremlscope.errors import OutputError
-from coremlscope.execution.cache import ArtefactCache, key_of_files
+from coremlscope.errors import OutputError, UsageError
+from coremlscope.execution.cache import ArtefactCache, default_cache, key_of_content
 
 
 def _write(content: bytes) -> object:
@@ -92,12 +93,69 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     assert "writable" in caught.value.hint
 
 
-def test_keys_depend_on_files_and_parts(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    file = tmp_path / "sub" / "file"
+def test_keys_depend_on_content_and_parts(tmp_path: Path) -> None:
+    file = tmp_path / "first" / "sub" / "file"
+    file.parent.mkdir(parents=True)
     file.write_text("a")
-    key = key_of_files(tmp_path, ["p"])
-    assert key == key_of_files(tmp_path, ["p"])
-    assert key != key_of_files(tmp_path, ["q"])
-    file.write_text("ab")
-    assert key != key_of_files(tmp_path, ["p"])
+    key = key_of_content(tmp_path / "first", ["p"])
+    assert key != key_of_content(tmp_path / "first", ["q"])
+    os.utime(file, (1.0, 1.0))
+    (tmp_path / "first").rename(tmp_path / "second")
+    assert key == key_of_content(tmp_path / "second", ["p"])
+    file = tmp_path / "second" / "sub" / "file"
+    file.write_text("b")
+    assert key != key_of_content(tmp_path / "second", ["p"])
+    file.write_text("a")
+    file.rename(file.with_name("other"))
+    assert key != key_of_content(tmp_path / "second", ["p"])
+    assert key_of_content(tmp_path / "second" / "sub" / "other", [])
+
+
+def test_entries_and_clear(tmp_path: Path) -> None:
+    cache = ArtefactCache(tmp_path)
+    for age, key in ((300, "old"), (100, "new")):
+        folder = cache.add(key, _write(bytes(100)), f"{key}.mlmodelc")  # type: ignore[arg-type]
+        os.utime(folder, (time.time() - age,) * 2)
+    making = tmp_path / ".making-now"
+    making.mkdir()
+    (tmp_path / ".removing-dead").mkdir()
+    entries = cache.entries()
+    assert [(e.key, e.name) for e in entries] == [("new", "new.mlmodelc"), ("old", "old.mlmodelc")]
+    assert [e.size_bytes for e in entries] == [112, 112]
+    assert cache.clear() == 2
+    assert (cache.entries(), list(tmp_path.iterdir())) == ([], [making])
+    assert ArtefactCache(tmp_path / "absent").clear() == 0
+
+
+def test_a_removed_folder_loses_its_key_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = ArtefactCache(tmp_path)
+    cache.add("k", _write(b"1"))  # type: ignore[arg-type]
+    monkeypatch.setattr(shutil, "rmtree", lambda folder, ignore_errors: None)  # a process that dies here
+    cache.remove("k")
+    assert cache.find("k") is None
+    monkeypatch.undo()
+    cache.add("other", _write(b"1"))  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+@pytest.mark.parametrize(("text", "limit"), [("500MB", 5 * 10**8), ("7", 7), ("2 gb", 2 * 10**9), ("0", 0)])
+def test_limit_of_the_environment(
+    text: str, limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COREMLSCOPE_CACHE", str(tmp_path / "c"))
+    monkeypatch.setenv("COREMLSCOPE_CACHE_LIMIT", text)
+    cache = default_cache()
+    assert (cache.root, cache.limit_bytes) == (tmp_path / "c", limit)
+
+
+def test_invalid_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COREMLSCOPE_CACHE_LIMIT", "much")
+    with pytest.raises(UsageError, match="'much', which is not a size"):
+        default_cache()
+
+
+def test_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COREMLSCOPE_CACHE")
+    root = default_cache().root
+    assert root.is_absolute()
+    assert "coremlscope" in root.parts

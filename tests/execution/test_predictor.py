@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -129,4 +130,24 @@ def test_a_damaged_cache_entry_is_compiled_again(tmp_path: Path) -> None:
         for file in predictor.executable().folder.iterdir():
             file.write_bytes(b"")
     with FunctionPredictor(model, cache=cache) as predictor:
+        np.testing.assert_array_equal(predictor.predict({"x": _x(2)})["y"], _x(2) + 2)
+
+
+def test_a_cache_serves_copies_of_a_model(tmp_path: Path) -> None:
+    cache, engine = ArtefactCache(tmp_path / "cache"), _Counting()
+    write_mlpackage(adder(), tmp_path / "a.mlpackage")
+    shutil.copytree(tmp_path / "a.mlpackage", tmp_path / "b.mlpackage")
+    for name in ("a", "b"):
+        model = read(tmp_path / f"{name}.mlpackage")
+        with FunctionPredictor(model, options=CompileOptions(engine=engine), cache=cache) as predictor:
+            predictor.predict({"x": _x(2)})
+    assert (engine.built, engine.loaded) == (1, 2)
+    assert [entry.name for entry in cache.entries()] == ["a.mlpackage"]
+
+
+def test_without_a_writable_cache(tmp_path: Path) -> None:
+    write_mlpackage(adder(), tmp_path / "m.mlpackage")
+    (tmp_path / "file").write_text("")
+    cache = ArtefactCache(tmp_path / "file" / "cache")
+    with FunctionPredictor(read(tmp_path / "m.mlpackage"), cache=cache) as predictor:
         np.testing.assert_array_equal(predictor.predict({"x": _x(2)})["y"], _x(2) + 2)

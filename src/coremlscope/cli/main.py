@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import coremlscope
 from coremlscope.cli import (
+    cache,
     compare,
+    compile,
     devices,
     doctor,
     estimate,
@@ -40,6 +42,7 @@ COMMANDS: tuple[Command, ...] = (
     inspect.COMMAND,
     predict.COMMAND,
     export.COMMAND,
+    compile.COMMAND,
     rules.COMMAND,
     ops.COMMAND,
     run.COMMAND,
@@ -48,6 +51,7 @@ COMMANDS: tuple[Command, ...] = (
     devices.COMMAND,
     doctor.COMMAND,
     evidence.COMMAND,
+    cache.COMMAND,
     serve.COMMAND,
     schema.COMMAND,
 )

@@ -10,7 +10,6 @@ from dataclasses import replace
 from coremlscope.classical import CLASSICAL_TYPES
 from coremlscope.describe.dataflow import Flow, trace_dataflow
 from coremlscope.describe.labels import find_labels
-from coremlscope.describe.platforms import describe_opset, describe_platforms
 from coremlscope.describe.preprocessing import find_preprocessing
 from coremlscope.describe.stages import (
     describe_external,
@@ -26,6 +25,7 @@ from coremlscope.execution.binding import bind_model, choose_function, program_o
 from coremlscope.execution.wiring import BoundStage, bind_stages, stage_key
 from coremlscope.features import bind_shapes, default_shape, describe_feature
 from coremlscope.features.description import describe_flexibility
+from coremlscope.formats.platforms import describe_opset, describe_platforms
 from coremlscope.ir import (
     ArrayFeature,
     DType,

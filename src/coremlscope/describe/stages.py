@@ -12,6 +12,7 @@ from coremlscope.features import default_shape, describe_feature, describe_shape
 from coremlscope.ir import (
     AudioFeaturePrint,
     Classical,
+    CompiledModel,
     CustomModel,
     Feature,
     Gazetteer,
@@ -171,6 +172,8 @@ def _describe(content: object, names: tuple[str, ...]) -> Iterator[tuple[str, st
                 yield "looked for in", search_path
         case SerializedModel(identifier, data_bytes):
             yield "written by", identifier or "unspecified"
+            yield "data", format_bytes(data_bytes)
+        case CompiledModel(_, data_bytes):
             yield "data", format_bytes(data_bytes)
         case TextClassifier() | WordTagger() | Gazetteer() | WordEmbedding():
             yield "revision", str(content.revision)

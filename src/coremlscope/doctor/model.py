@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from coremlscope.describe.platforms import describe_platforms, first_release
 from coremlscope.describe.stages import why_absent
 from coremlscope.devices.release import OSRelease, parse_release
 from coremlscope.errors import (
@@ -23,6 +22,7 @@ from coremlscope.execution.custom_layers import CustomLayer, custom_layers, repl
 from coremlscope.execution.lowering import lower_function
 from coremlscope.execution.wiring import shaped_stages, wire
 from coremlscope.formats import container
+from coremlscope.formats.platforms import describe_platforms, first_release
 from coremlscope.formats.weights import BlobData
 from coremlscope.ir import Constant, Model, Program
 from coremlscope.units import shown

@@ -18,9 +18,11 @@ from coremlscope.dropin.errors import as_runtime_error, prediction_errors
 from coremlscope.dropin.plan import ComputePlanProxy, chosen_device, load_plan, read_compiled
 from coremlscope.dropin.states import StateProxy
 from coremlscope.dropin.structure import model_structure
+from coremlscope.execution.cache import default_cache
 from coremlscope.execution.pipeline import open_predictor
 from coremlscope.formats import container
 from coremlscope.formats.compiled.marker import is_own_compiled
+from coremlscope.formats.compiled.metadata import METADATA
 
 __all__ = ["AssetProxy", "ComputePlanProxy", "ModelProxy"]
 
@@ -68,20 +70,23 @@ class ModelProxy:
         self._last_prediction_ns: int | None = None
         with as_runtime_error():
             source = Path(path).expanduser() if asset is None else asset.path
-            self._folder = self._compile(source)
+            self._folder = self._locate(source)
             start = time.perf_counter_ns()
             self._model = container.read(self._folder)
-            cache = compiled.EngineFolder.of(source) if self._folder == source else None
+            cache = default_cache() if self._folder == source else None
             self._predictor = open_predictor(self._model, function_name or None, cache)
             weakref.finalize(self, self._predictor.close)
             self._predictor.prepare()
             self._load_ns = time.perf_counter_ns() - start
 
-    def _compile(self, source: Path) -> Path:
+    def _locate(self, source: Path) -> Path:
         """The compiled model: `source` itself, or a temporary one that is removed with this object."""
         if container.sniff(source) == "mlmodelc":
             return source
-        folder = compiled.compile_path(source, keep=False)
+        return self._temporary(compiled.copy_model(source))
+
+    def _temporary(self, folder: Path) -> Path:
+        """Marks a folder for removal with this object."""
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return folder
 
@@ -117,9 +122,9 @@ class ModelProxy:
 
     def get_compiled_model_path(self) -> str:
         """The compiled model's folder. A temporary one is removed with this object."""
-        if is_own_compiled(self._folder):
+        if is_own_compiled(self._folder) and not (self._folder / METADATA).exists():
             with as_runtime_error():
-                compiled.write_description(self._model, self._folder)
+                self._folder = self._temporary(compiled.compile_loaded(self._model, self._folder))
         return str(self._folder)
 
     def get_load_duration_in_nano_seconds(self) -> int:
@@ -142,7 +147,7 @@ class ModelProxy:
             RuntimeError: The model cannot be read.
         """
         with as_runtime_error("Error compiling model: "):
-            return str(compiled.compile_path(Path(path).expanduser(), keep=True))
+            return str(compiled.compile_path(Path(path).expanduser()))
 
     @staticmethod
     def create_model_asset_from_path(path: str) -> Any:
@@ -160,7 +165,7 @@ class ModelProxy:
             blobs: Weight files by their names in the program.
         """
         with as_runtime_error():
-            return _as_asset(AssetProxy(compiled.compile_bytes(spec, blobs or {}), is_temporary=True))
+            return _as_asset(AssetProxy(compiled.store_bytes(spec, blobs or {}), is_temporary=True))
 
     @staticmethod
     def get_model_structure(path: str) -> Any:

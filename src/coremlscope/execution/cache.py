@@ -5,41 +5,101 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
+import secrets
 import shutil
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from coremlscope.errors import OutputError
+from coremlscope.errors import OutputError, UsageError
 
-__all__ = ["ArtefactCache", "key_of_files"]
+__all__ = ["ArtefactCache", "CacheEntry", "default_cache", "key_of_content"]
 
 _LIMIT_BYTES = 4 << 30
-_UNFINISHED = ".making-"
+_ROOT_VARIABLE, _LIMIT_VARIABLE = "COREMLSCOPE_CACHE", "COREMLSCOPE_CACHE_LIMIT"
+_UNFINISHED, _REMOVING = ".making-", ".removing-"
+#: The file in a cached folder that tells what it was created from.
+_NAME = "name.txt"
 #: Older unfinished folders are leftovers of a process that died.
 _STALE_S = 24 * 3600.0
 
 
-def key_of_files(root: Path, parts: Iterable[str]) -> str:
-    """A cache key that changes when a file below `root` is replaced or written.
+def key_of_content(root: Path, parts: Iterable[str]) -> str:
+    """Returns a cache key that depends on the content of files, not on their place.
 
     Args:
-        root: The file or folder. The key depends on names, sizes and modification times; contents are not
-            read.
+        root: The file or folder. Names below it are part of the key.
         parts: Other values that the key depends on.
 
     Raises:
-        OSError: A file's status cannot be read.
+        OSError: A file cannot be read.
     """
-    digest = hashlib.sha256(str(root.resolve()).encode())
+    digest = hashlib.sha256()
     files = sorted(path for path in root.rglob("*") if path.is_file()) if root.is_dir() else [root]
     for path in files:
-        status = path.stat()
-        digest.update(f"\0{path}\0{status.st_size}\0{status.st_mtime_ns}".encode())
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(f"\0{path.relative_to(root)}\0{content}".encode())
     for part in parts:
         digest.update(f"\0{part}".encode())
     return digest.hexdigest()[:32]
+
+
+def default_cache() -> ArtefactCache:
+    """Returns the user's cache.
+
+    The environment variable COREMLSCOPE_CACHE names another folder, and COREMLSCOPE_CACHE_LIMIT another
+    limit, such as `500MB`.
+
+    Raises:
+        UsageError: The limit is invalid.
+    """
+    return ArtefactCache(_default_root(), _default_limit())
+
+
+def _default_root() -> Path:
+    chosen = os.environ.get(_ROOT_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser()
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "coremlscope" / "compiled"
+
+
+def _default_limit() -> int:
+    chosen = os.environ.get(_LIMIT_VARIABLE)
+    if not chosen:
+        return _LIMIT_BYTES
+    parsed = re.fullmatch(r"(\d+) *([KMGT]?)B?", chosen.strip(), re.IGNORECASE)
+    if parsed is None:
+        raise UsageError(f"{_LIMIT_VARIABLE} is {chosen!r}, which is not a size", "give a size such as 500MB")
+    power = "KMGT".index(parsed[2].upper()) + 1 if parsed[2] else 0
+    return int(parsed[1]) * int(1000**power)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """A cached folder.
+
+    Attributes:
+        key: Its key.
+        name: What it was created from.
+        size_bytes: The total size of its files.
+        used: When it was last used, in seconds since 1970.
+    """
+
+    key: str
+    name: str
+    size_bytes: int
+    used: float
 
 
 class ArtefactCache:
@@ -57,10 +117,6 @@ class ArtefactCache:
         self.root = root
         self.limit_bytes = limit_bytes
 
-    def key(self, source: Path, parts: Iterable[str]) -> str:
-        """The cache key for a source; see `key_of_files`."""
-        return key_of_files(source, parts)
-
     def find(self, key: str) -> Path | None:
         """Finds the folder of a key and marks it as used; None if the key is not cached."""
         folder = self.root / key
@@ -70,12 +126,13 @@ class ArtefactCache:
             os.utime(folder)
         return folder
 
-    def add(self, key: str, make: Callable[[Path], None]) -> Path:
+    def add(self, key: str, make: Callable[[Path], None], name: str = "") -> Path:
         """Creates the folder of a key, unless another process creates it first.
 
         Args:
             key: The key.
             make: Called with the path of an empty folder, which it fills.
+            name: What the folder is created from, for `entries`.
 
         Returns:
             The cached folder.
@@ -94,6 +151,7 @@ class ArtefactCache:
         target = self.root / key
         try:
             make(making)
+            (making / _NAME).write_text(name, encoding="utf-8")
             try:
                 making.rename(target)
             except OSError as error:
@@ -106,24 +164,57 @@ class ArtefactCache:
 
     def remove(self, key: str) -> None:
         """Removes the folder of a key, if it is cached."""
-        shutil.rmtree(self.root / key, ignore_errors=True)
+        self._discard(self.root / key)
+
+    def entries(self) -> list[CacheEntry]:
+        """Returns the cached folders, the most recently used first."""
+        entries = []
+        for folder in self._folders():
+            try:
+                size = sum(path.stat().st_size for path in folder.iterdir())
+                name = (folder / _NAME).read_text(encoding="utf-8")
+                entries.append(CacheEntry(folder.name, name, size, folder.stat().st_mtime))
+            except (OSError, UnicodeDecodeError):  # Another process removed it.
+                continue
+        return sorted(entries, key=lambda entry: entry.used, reverse=True)
+
+    def clear(self) -> int:
+        """Removes all folders, except those that are being created, and returns their number."""
+        folders = list(self._folders())
+        for folder in folders:
+            self._discard(folder)
+        self._remove_leftovers()
+        return len(folders)
+
+    def _folders(self) -> Iterator[Path]:
+        """Yields the complete folders."""
+        if self.root.is_dir():
+            yield from (path for path in self.root.iterdir() if path.is_dir() and path.name[0] != ".")
+
+    def _discard(self, folder: Path) -> None:
+        """Removes a folder. It loses its key first, so that no process finds a part of it."""
+        removing = folder.with_name(f"{_REMOVING}{secrets.token_hex(8)}")
+        try:
+            folder.rename(removing)
+        except OSError:  # Another process removed it, or it is in use.
+            return
+        shutil.rmtree(removing, ignore_errors=True)
+
+    def _remove_leftovers(self) -> None:
+        """Removes the folders of processes that died."""
+        for folder in self.root.glob(".*"):
+            with contextlib.suppress(OSError):
+                is_stale = time.time() - folder.stat().st_mtime > _STALE_S
+                if folder.name.startswith(_REMOVING) or (folder.name.startswith(_UNFINISHED) and is_stale):
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _shrink(self, keep: Path) -> None:
-        kept = []
-        for folder in self.root.iterdir():
-            try:
-                changed = folder.stat().st_mtime
-                size = sum(path.stat().st_size for path in folder.iterdir())
-            except OSError:  # Another process removed it.
-                continue
-            if not folder.name.startswith("."):
-                kept.append((changed, size, folder))
-            elif folder.name.startswith(_UNFINISHED) and time.time() - changed > _STALE_S:
-                shutil.rmtree(folder, ignore_errors=True)
-        total = sum(size for _, size, _ in kept)
-        for _, size, folder in sorted(kept, key=lambda entry: entry[0]):
+        self._remove_leftovers()
+        entries = self.entries()
+        total = sum(entry.size_bytes for entry in entries)
+        for entry in reversed(entries):
             if total <= self.limit_bytes:
                 return
-            if folder != keep:
-                shutil.rmtree(folder, ignore_errors=True)
-                total -= size
+            if entry.key != keep.name:
+                self._discard(self.root / entry.key)
+                total -= entry.size_bytes

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from coremlscope.classical.function import with_absent_values
-from coremlscope.errors import CorruptModelError, EngineError, UnsupportedOpError, UsageError
+from coremlscope.engines.host import processor_name
+from coremlscope.errors import CorruptModelError, EngineError, OutputError, UnsupportedOpError, UsageError
 from coremlscope.execution.binding import choose_function
-from coremlscope.execution.cache import ArtefactCache
+from coremlscope.execution.cache import ArtefactCache, key_of_content
 from coremlscope.execution.executable import (
     DEFAULT_OPTIONS,
     CompileOptions,
@@ -270,16 +271,27 @@ class FunctionPredictor(Predictor):
         return {name: shape for name, shape in bind_shapes(self.description).items() if name in flexible}
 
     def _open(self, key: _Shapes) -> Executable:
-        if self._cache is None or self.model.source is None:
+        source = self.model.source
+        if self._cache is None or source is None:
             return self._compile(key, self._next_folder())
-        cache_key = self._cache.key(self.model.source, self._key_parts(key))
+        cache_key = key_of_content(source, self._key_parts(key))
         folder = self._cache.find(cache_key)
         if folder is not None:
             try:
                 return self._load(folder)
             except EngineError:  # The folder is damaged, or another process has removed it.
                 self._cache.remove(cache_key)
-        return self._load(self._cache.add(cache_key, lambda folder: self._compile(key, folder).close()))
+        try:
+            folder = self._cache.add(
+                cache_key, lambda folder: self._compile(key, folder).close(), self._entry_name(source)
+            )
+        except OutputError:  # The cache is not needed.
+            return self._compile(key, self._next_folder())
+        return self._load(folder)
+
+    def _entry_name(self, source: Path) -> str:
+        is_default = self.function == self.model.description.default
+        return source.name if is_default else f"{source.name} {self.function}"
 
     def _key_parts(self, key: _Shapes) -> tuple[str, ...]:
         """Everything besides the model that a compiled function depends on."""
@@ -288,6 +300,7 @@ class FunctionPredictor(Predictor):
             __version__,
             engine.name,
             engine.version,
+            processor_name(),
             self.function,
             repr(key),
             repr(self._options.random_weights),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from coremlscope import ir
 from coremlscope.errors import OutputError
 from coremlscope.formats.mlmodel import MODEL_PATH, write_spec
 from coremlscope.formats.mlpackage import DATA, MANIFEST
+from coremlscope.formats.new_folder import check_folder, new_folder
 from coremlscope.formats.values import write_immediate, write_type
 from coremlscope.formats.weights import BlobData, BlobWriter
 from coremlscope.schema import Message
@@ -50,40 +50,25 @@ def write_mlpackage(model: ir.Model, path: str | os.PathLike[str], *, overwrite:
     """
     target = Path(path)
     _check(model, target, overwrite)
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
     try:
-        _write(model, draft)
-        _replace(target, draft)
-    except OSError as error:
-        raise OutputError(
-            f"{target} cannot be written: {error.strerror or error}",
-            "check the folder, its permissions and the free space",
-        ) from None
+        with new_folder(target) as draft:
+            _write(model, draft)
     except ValueError as error:
         raise OutputError(
             f"{target} cannot be written: {error}", "keep large constants in the weight file"
         ) from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _check(model: ir.Model, target: Path, overwrite: bool) -> None:
     if not isinstance(model.content, ir.Program):
         raise OutputError(f"models of type {model.kind} cannot be written", "only ML Programs can be written")
-    if target.suffix != ".mlpackage":
-        raise OutputError(
-            f"{target} does not end in .mlpackage", "add this suffix, by which Core ML identifies packages"
-        )
-    if not target.parent.is_dir():
-        raise OutputError(f"the folder {target.parent} does not exist", "create the folder first")
-    if not os.path.lexists(target):
-        return
-    if not overwrite:
-        raise OutputError(f"{target} already exists", "choose another name, or allow overwriting")
-    if target.is_symlink() or not (target / MANIFEST).is_file():
-        raise OutputError(
-            f"{target} already exists and is not a package", "choose another name, or remove it yourself"
-        )
+    check_folder(
+        target,
+        ".mlpackage",
+        overwrite=overwrite,
+        what="a package",
+        is_replaceable=lambda folder: (folder / MANIFEST).is_file(),
+    )
 
 
 def _write(model: ir.Model, package: Path) -> None:
@@ -113,21 +98,6 @@ def _manifest() -> str:
         "rootModelIdentifier": next(iter(entries)),
     }
     return json.dumps(manifest, indent=4) + "\n"
-
-
-def _replace(target: Path, draft: Path) -> None:
-    """Renames the finished draft. Restores the previous package if that fails."""
-    if not target.exists():
-        draft.rename(target)
-        return
-    old = draft.with_suffix(".old")
-    target.rename(old)
-    try:
-        draft.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 class _Constants(contextlib.AbstractContextManager["_Constants"]):

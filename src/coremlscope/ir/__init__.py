@@ -4,6 +4,7 @@ from coremlscope.ir.classical import Classical
 from coremlscope.ir.data import Array, Constant, DataSource, Derived, Immediate, Nested, constant
 from coremlscope.ir.external import (
     AudioFeaturePrint,
+    CompiledModel,
     CustomModel,
     External,
     Gazetteer,
@@ -57,6 +58,7 @@ __all__ = [
     "ArrayFeature",
     "AudioFeaturePrint",
     "Classical",
+    "CompiledModel",
     "Constant",
     "CustomModel",
     "DType",

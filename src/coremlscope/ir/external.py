@@ -14,6 +14,7 @@ from coremlscope.ir.types import Shape
 
 __all__ = [
     "AudioFeaturePrint",
+    "CompiledModel",
     "CustomModel",
     "External",
     "Gazetteer",
@@ -213,6 +214,26 @@ class SerializedModel:
         return {}
 
 
+@dataclass(frozen=True, slots=True)
+class CompiledModel:
+    """A model that Apple's compiler has written in a format of which only the interface is known.
+
+    Attributes:
+        kind: Apple's name of the model type.
+        data_bytes: Size of its parameters in bytes.
+        labels: The possible results of a classifier; empty if the files do not list them.
+    """
+
+    absent: ClassVar[str] = "its parameters are in a format of Apple's compiler that is not published"
+    kind: str
+    data_bytes: int
+    labels: tuple[str, ...] | tuple[int, ...] = ()
+
+    def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
+        """Returns an empty mapping, because the shapes of other outputs than those described are unknown."""
+        return {}
+
+
 #: Every model type whose computation is not in the file. `absent` is the reason, as a clause.
 External = (
     VisionFeaturePrint
@@ -225,4 +246,5 @@ External = (
     | CustomModel
     | LinkedModel
     | SerializedModel
+    | CompiledModel
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import struct
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coremlscope import ir, schema
-from coremlscope.errors import CorruptModelError, NotAModelError
+from coremlscope.describe.model import describe_model
+from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedModelError
+from coremlscope.execution.pipeline import open_predictor
 from coremlscope.formats import container
 from coremlscope.formats.compiled.coremldata import COREMLDATA, parse_compiled_data, read_compiled_data
 from coremlscope.formats.compiled.interface import find_interface
@@ -87,12 +90,47 @@ def test_complete_specification(tmp_path: Path) -> None:
         parse_compiled_data(program, "m")
 
 
-def test_other_types_are_described(tmp_path: Path) -> None:
-    (tmp_path / COREMLDATA).write_bytes(_generic(300, b"unknown"))
-    model = container.read(tmp_path)
-    assert model.content == ir.Opaque("glmRegressor")
-    assert [f.name for f in model.description.main.outputs] == ["y"]
-    assert model.metadata.author == "somebody"
+class TestOtherTypes:
+    def test_are_described(self, tmp_path: Path) -> None:
+        (tmp_path / COREMLDATA).write_bytes(_generic(300, b"unknown"))
+        (tmp_path / "_B0000.DAT").write_bytes(bytes(100))
+        model = container.read(tmp_path)
+        assert model.content == ir.CompiledModel("glmRegressor", 115, ())
+        assert [f.name for f in model.description.main.outputs] == ["y"]
+        assert model.metadata.author == "somebody"
+        summary = describe_model(model)
+        assert (summary.facts, summary.absent) == (
+            (("data", "115 B"),),
+            "its parameters are in a format of Apple's compiler that is not published",
+        )
+        with pytest.raises(UnsupportedModelError, match="a glmRegressor cannot be run here: its parameters"):
+            open_predictor(model)
+
+    def test_labels_are_in_the_metadata(self, tmp_path: Path) -> None:
+        (tmp_path / COREMLDATA).write_bytes(_generic(402, b"unknown"))
+        about = {
+            "modelType": {"name": "MLModelType_treeEnsembleClassifier"},
+            "specificationVersion": 1,
+            "classLabels": ["cat", "dog"],
+        }
+        (tmp_path / METADATA).write_text(json.dumps([about]))
+        model = container.read(tmp_path)
+        assert model.spec_version == 7  # of coremldata.bin
+        assert model.content == ir.CompiledModel("treeEnsembleClassifier", 15, ("cat", "dog"))
+
+    @pytest.mark.parametrize(
+        ("kind", "missing"), [(500, "model.espresso.net"), (502, "model.mil"), (202, "model0")]
+    )
+    def test_without_content(self, kind: int, missing: str, tmp_path: Path) -> None:
+        (tmp_path / COREMLDATA).write_bytes(_generic(kind, b""))
+        with pytest.raises(CorruptModelError, match=f"but {missing} is missing"):
+            container.read(tmp_path)
+
+    def test_an_empty_folder(self, tmp_path: Path) -> None:
+        folder = tmp_path / "m.mlmodelc"
+        folder.mkdir()
+        with pytest.raises(NotAModelError, match="is not a compiled model: it has no"):
+            container.read(folder)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,9 @@ A `spec` file, which text classifiers have, ends with the whole `Model` message.
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,15 +37,26 @@ from coremlscope import schema
 from coremlscope.errors import CorruptModelError, NotAModelError
 from coremlscope.schema import Message
 
-__all__ = ["COREMLDATA", "CompiledData", "parse_compiled_data", "read_compiled_data"]
+__all__ = [
+    "COREMLDATA",
+    "CompiledData",
+    "format_analytics",
+    "format_program_data",
+    "parse_compiled_data",
+    "read_compiled_data",
+]
 
 COREMLDATA = "coremldata.bin"
 
 _GENERIC, _SPEC = "generic", "spec"
 _RESERVED = 24
+#: The version of the layout that is written.
+_VERSION = (5, 0, 0)
 _STRING_LABELS, _INT64_LABELS = 100, 101
 _CLASSIFIERS = ("neuralNetworkClassifier",)
 _PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
+#: The model types whose content after the description is known.
+_KNOWN = ("mlProgram", "neuralNetwork", "neuralNetworkRegressor", *_CLASSIFIERS, *_PIPELINES)
 _HINT = "the file is damaged or incomplete; copy or download the whole folder again"
 _MAX_BYTES = 2**31 - 1
 
@@ -198,8 +211,8 @@ def _parse_content(
     cursor: _Cursor, type_number: int, kind: str
 ) -> tuple[tuple[str, ...] | tuple[int, ...], tuple[str, ...]]:
     """Reads class labels and output names."""
-    if cursor.number() != type_number:
-        raise _DamageError("the model type is not repeated")
+    if kind not in _KNOWN or cursor.number() != type_number:
+        raise _DamageError("the content is unknown")
     labels: tuple[str, ...] | tuple[int, ...] = ()
     if kind in _CLASSIFIERS:
         match cursor.number():
@@ -231,3 +244,47 @@ def _kinds() -> dict[int, str]:
     """The names of model types by their number in `Model.proto`."""
     oneof = schema.message_class("Model").DESCRIPTOR.oneofs_by_name["Type"]
     return {field.number: field.name for field in oneof.fields}
+
+
+def format_program_data(spec_version: int, description: Message) -> bytes:
+    """Returns the bytes of `coremldata.bin` for an ML Program.
+
+    Args:
+        spec_version: Core ML's specification version.
+        description: The `ModelDescription` message.
+    """
+    number = next(number for number, kind in _kinds().items() if kind == "mlProgram")
+    described: bytes = description.SerializeToString(deterministic=True)
+    return b"".join(
+        (
+            struct.pack("<I3Q", number, *_VERSION),
+            _string(_GENERIC.encode()),
+            struct.pack("<Q", spec_version),
+            bytes(_RESERVED),
+            _string(described),
+            struct.pack("<QQ", number, 0),
+        )
+    )
+
+
+def format_analytics(specification: bytes, name: str) -> bytes:
+    """Returns the bytes of `analytics/coremldata.bin` for an ML Program.
+
+    Args:
+        specification: The serialised model, whose hash the file contains.
+        name: The model's name.
+    """
+    digest = base64.b64encode(hashlib.sha256(specification).digest()).decode()
+    sections = {
+        "NeuralNetworkModelDetails": {"containsCustomLayer": "0", "modelDimension": "0"},
+        "SpecificationDetails": {"modelHash": digest, "modelName": name},
+    }
+    parts = []
+    for title, entries in sections.items():
+        parts += [_string(title.encode()), struct.pack("<Q", len(entries))]
+        parts += [_string(text.encode()) for entry in entries.items() for text in entry]
+    return b"".join(parts)
+
+
+def _string(content: bytes) -> bytes:
+    return struct.pack("<Q", len(content)) + content

@@ -9,6 +9,7 @@ from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError
 from coremlscope.formats.compiled.coremldata import COREMLDATA, read_compiled_data
 from coremlscope.formats.compiled.interface import find_interface
+from coremlscope.formats.compiled.metadata import METADATA
 from coremlscope.formats.compiled.ml_program import PROGRAM_TEXT, read_ml_program
 from coremlscope.formats.compiled.neural_network import read_neural_network
 from coremlscope.formats.compiled.pipeline import FIRST_STAGE, PIPELINES, read_pipeline
@@ -20,6 +21,15 @@ __all__ = ["ESPRESSO_FILES", "PROGRAM_TEXT", "read_compiled"]
 #: Limit of pipelines inside pipelines.
 _MAX_DEPTH = 8
 ESPRESSO_FILES = ("model.espresso.net", "model.espresso.shape", "model.espresso.weights")
+
+_INTERFACE_FILES = (COREMLDATA, METADATA)
+_NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
+#: The file or folder without which a model of a type has no content.
+_CONTENT = {
+    "mlProgram": PROGRAM_TEXT,
+    **dict.fromkeys(_NETWORKS, ESPRESSO_FILES[0]),
+    **dict.fromkeys(PIPELINES, FIRST_STAGE),
+}
 
 
 def read_compiled(folder: Path, weights_dir: Path | None = None) -> ir.Model:
@@ -78,10 +88,18 @@ def _read_other(folder: Path) -> ir.Model:
             f"{COREMLDATA}",
             "the folder is incomplete; copy or download the whole folder again",
         )
+    missing = _CONTENT.get(interface.kind)
+    if missing is not None:
+        raise CorruptModelError(
+            f"{folder} is a compiled {interface.kind}, but {missing} is missing",
+            "the folder is incomplete; copy or download the whole folder again",
+        )
+    others = (file for file in folder.rglob("*") if file.is_file() and file.name not in _INTERFACE_FILES)
+    size = interface.data_bytes + sum(file.stat().st_size for file in others)
     return ir.Model(
         spec_version=interface.spec_version,
         description=interface.description,
-        content=ir.Opaque(interface.kind),
+        content=ir.CompiledModel(interface.kind, size, interface.class_labels),
         metadata=interface.metadata,
         is_updatable=interface.is_updatable,
     )

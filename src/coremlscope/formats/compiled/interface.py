@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coremlscope import ir
@@ -26,6 +26,7 @@ class Interface:
         is_updatable: True if the model can be trained on a device.
         class_labels: The labels of a classifier, in order; empty if the files do not list them.
         stages: The number of models of a pipeline; 0 for other models.
+        data_bytes: The number of bytes in `coremldata.bin` whose meaning is unknown.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class Interface:
     is_updatable: bool = False
     class_labels: tuple[str, ...] | tuple[int, ...] = ()
     stages: int = 0
+    data_bytes: int = 0
 
 
 def find_interface(folder: Path, functions: tuple[str, ...] = ()) -> Interface | None:
@@ -54,12 +56,15 @@ def find_interface(folder: Path, functions: tuple[str, ...] = ()) -> Interface |
     """
     data, metadata = folder / COREMLDATA, folder / METADATA
     try:
-        if data.is_file():
-            return _from_data(read_compiled_data(data), functions)
+        interface = _from_data(read_compiled_data(data), functions) if data.is_file() else None
     except NotAModelError:
         if not metadata.is_file():
             raise
-    return _from_metadata(read_metadata_file(metadata)) if metadata.is_file() else None
+        interface = None
+    if not metadata.is_file() or (interface is not None and interface.class_labels):
+        return interface
+    described = _from_metadata(read_metadata_file(metadata))
+    return described if interface is None else replace(interface, class_labels=described.class_labels)
 
 
 def _from_data(data: CompiledData, functions: tuple[str, ...]) -> Interface:
@@ -72,6 +77,7 @@ def _from_data(data: CompiledData, functions: tuple[str, ...]) -> Interface:
         is_updatable=bool(description.main.training_inputs),
         class_labels=data.class_labels,
         stages=data.stages,
+        data_bytes=len(data.rest),
     )
 
 

@@ -6,16 +6,21 @@ The file is a list of one object. Numbers and Booleans are strings, as are shape
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
+from coremlscope.formats.miltext.opsets import PRINTED_OPSETS
+from coremlscope.formats.platforms import first_releases
+from coremlscope.formats.weights import BlobData
 from coremlscope.units import shown
 
-__all__ = ["METADATA", "CompiledMetadata", "parse_metadata", "read_metadata_file"]
+__all__ = ["METADATA", "CompiledMetadata", "describe_model", "parse_metadata", "read_metadata_file"]
 
 METADATA = "metadata.json"
 
@@ -35,6 +40,14 @@ _SIMPLE_TYPES: Mapping[str, ir.FeatureType] = {
     "Double": ir.DoubleFeature(),
     "String": ir.StringFeature(),
 }
+#: The first specification version whose compiled models list their functions.
+_FIRST_WITH_FUNCTIONS = 9
+#: In the counts of operations, a name tells the operation set that last redefined the operation. The groups
+#: are those seen in published compiled models: never redefined; redefined in iOS 17, but not in iOS 16;
+#: redefined in iOS 16, but not in iOS 17. All others are redefined by each operation set.
+_ORIGINAL = {"identity", "pad", "range_1d", "select", "shape", "split", "stack", "tile"}
+_MOVING = {"concat", "expand_dims", "slice_by_index", "squeeze", "transpose"}
+_REDEFINED_IN_IOS16 = {"reduce_sum", "relu", "sigmoid", "silu", "softmax"}
 _COLOR_SPACES = ("RGB", "BGR", "GRAYSCALE", "GRAYSCALE_FLOAT16")
 
 
@@ -233,3 +246,191 @@ def _sizes(values: Any) -> tuple[int, ...]:
     if any(size < 0 for size in sizes):
         raise CorruptModelError(f"the shape {sizes} has a negative dimension", _HINT)
     return sizes
+
+
+def describe_model(model: ir.Model, name: str) -> list[dict[str, Any]]:
+    """Returns the content of `metadata.json`: a list of one object. Booleans are "0" and "1".
+
+    Args:
+        model: The model.
+        name: The name of the model's file without the suffix, after which Xcode names the generated class.
+    """
+    metadata, description = model.metadata, model.description
+    about = {
+        "shortDescription": metadata.description,
+        "author": metadata.author,
+        "license": metadata.licence,
+        "version": metadata.version,
+    }
+    content: dict[str, Any] = {
+        "metadataOutputVersion": "3.0",
+        **{key: text for key, text in about.items() if text},
+        "specificationVersion": model.spec_version,
+        "modelType": {"name": f"{_TYPE_PREFIX}{model.kind}"},
+        "isUpdatable": _as_flag(model.is_updatable),
+        "availability": first_releases(model.spec_version),
+        "modelParameters": [],
+        **_write_interface(description.main),
+        "userDefinedMetadata": dict(metadata.user_defined),
+        "generatedClassName": re.sub(r"\W", "_", name),
+        "method": "predict",
+    }
+    if not isinstance(model.content, ir.Program) or model.content.is_network:
+        return [content]
+    functions = model.content.functions
+    content |= _write_function(functions[description.default])
+    storage = _storage_precision(functions.values())
+    content |= {"storagePrecision": storage} if storage else {}
+    if len(functions) > 1 or model.spec_version >= _FIRST_WITH_FUNCTIONS:
+        content["defaultFunctionName"] = description.default
+        content["functions"] = [
+            {"name": name, **_write_interface(interface), **_write_function(functions[name])}
+            for name, interface in description.functions.items()
+        ]
+    return [content]
+
+
+def _write_interface(function: ir.FunctionDescription) -> dict[str, Any]:
+    return {
+        "inputSchema": _write_schema(function.inputs),
+        "outputSchema": _write_schema(function.outputs),
+        "stateSchema": _write_schema(function.states),
+    }
+
+
+def _write_function(function: ir.Function) -> dict[str, Any]:
+    """Describes the operations of a function: their number by type, and their numeric element types."""
+    ops = tuple(function.graph.walk())
+    counts = Counter(op.type for op in ops if op.type != "const")
+    values = (*function.graph.inputs, *(value for op in ops for value in op.outputs))
+    dtypes = {value.type.dtype for value in values if isinstance(value.type, ir.TensorType)}
+    return {
+        "mlProgramOperationTypeHistogram": {
+            _operation_name(type_, function.opset): count for type_, count in counts.items()
+        },
+        "computePrecision": _mixed(map(_name, dtypes - {ir.DType.BOOL, ir.DType.STRING})),
+    }
+
+
+def _operation_name(type_: str, opset: str) -> str:
+    """Returns an operation's name in Apple's spelling, with the operation set that last redefined it.
+
+    Names of the first operation set have no prefix: `SliceByIndex`, but `Ios17.sliceByIndex`.
+    """
+    release = PRINTED_OPSETS.get(opset, opset.lower())
+    if release == "ios17" and type_ in _REDEFINED_IN_IOS16:
+        release = "ios16"
+    first, *others = type_.split("_")
+    camel_case = "".join((first, *map(str.capitalize, others)))
+    is_original = release == "ios15" or type_ in _ORIGINAL or (release == "ios16" and type_ in _MOVING)
+    return camel_case[:1].upper() + camel_case[1:] if is_original else f"{release.capitalize()}.{camel_case}"
+
+
+def _storage_precision(functions: Iterable[ir.Function]) -> str:
+    """Describes the encodings of the weights in weight files; empty if there are none."""
+    names = set()
+    for op in (op for function in functions for op in function.graph.walk()):
+        arguments = (
+            *op.attributes.values(),
+            *(argument for group in op.inputs.values() for argument in group),
+        )
+        for constant in arguments:
+            if isinstance(constant, ir.Constant) and isinstance(constant.data, BlobData):
+                names.add(_encoding(op, constant.data.type.dtype))
+    return _mixed(names)
+
+
+def _encoding(op: ir.Op, dtype: ir.DType) -> str:
+    if "sparse" in op.type:
+        return "Sparse"
+    if "lut" not in op.type:
+        return _name(dtype)
+    parameters = {**op.attributes, **{name: group[0] for name, group in op.inputs.items()}}
+    table, indices = parameters["lut"].type, parameters["indices"].type
+    assert isinstance(table, ir.TensorType)
+    assert isinstance(indices, ir.TensorType)
+    # Until iOS 17 the indices are packed into bytes, and the table has one dimension.
+    bits = indices.dtype.bits if indices.dtype.bits < 8 else ((table.elements or 1) - 1).bit_length()
+    return f"Palettized ({bits} bits)"
+
+
+def _mixed(names: Iterable[str]) -> str:
+    ordered = sorted(set(names))
+    return ordered[0] if len(ordered) == 1 else f"Mixed ({', '.join(ordered)})" if ordered else ""
+
+
+def _name(dtype: ir.DType) -> str:
+    """Returns Apple's name of an element type: `Float16`, `UInt8`."""
+    if dtype is ir.DType.FP64:
+        return "Double"
+    name: str = dtype.value
+    return name.replace("fp", "Float").replace("uint", "UInt").replace("int", "Int")
+
+
+def _write_schema(features: Sequence[ir.Feature]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": feature.name,
+            "shortDescription": feature.doc,
+            "isOptional": _as_flag(feature.is_optional),
+            **_write_type(feature.type),
+        }
+        for feature in features
+    ]
+
+
+def _write_type(type_: ir.FeatureType) -> dict[str, Any]:
+    match type_:
+        case ir.ArrayFeature():
+            return _write_array("MultiArray", type_)
+        case ir.StateFeature(array):
+            return _write_array("State", array)
+        case ir.ImageFeature(color_space, width, height, flexibility):
+            is_color = color_space in ("RGB", "BGR")
+            kind = "Color" if is_color else "Grayscale"
+            return {
+                "type": "Image",
+                "width": str(width),
+                "height": str(height),
+                "colorspace": color_space,
+                "isColor": _as_flag(is_color),
+                "hasSizeFlexibility": _as_flag(flexibility is not None),
+                "formattedType": f"Image ({kind} {width} × {height})",
+            }
+        case ir.DictionaryFeature(key):
+            return {
+                "type": "Dictionary",
+                "keyType": key.capitalize(),
+                "formattedType": f"Dictionary ({key.capitalize()} → Double)",
+            }
+        case ir.SequenceFeature(element):
+            return {"type": "Sequence", "formattedType": f"Sequence ({element.capitalize()})"}
+        case ir.Int64Feature() | ir.DoubleFeature() | ir.StringFeature():
+            name = type(type_).__name__.removesuffix("Feature")
+            return {"type": name, "formattedType": name}
+
+
+def _write_array(kind: str, type_: ir.ArrayFeature) -> dict[str, Any]:
+    dtype = _name(type_.dtype)
+    sizes = " × ".join(map(str, type_.shape))
+    described = {
+        "type": kind,
+        "dataType": dtype,
+        "shape": str(list(type_.shape)),
+        "formattedType": f"{kind} ({' '.join(filter(None, (dtype, sizes)))})",
+        "hasShapeFlexibility": _as_flag(type_.flexibility is not None),
+    }
+    match type_.flexibility:
+        case ir.EnumeratedShapes(shapes):
+            described["shapeFlexibility"] = " | ".join(" × ".join(map(str, shape)) for shape in shapes)
+            described["enumeratedShapes"] = str([list(shape) for shape in shapes])
+        case ir.RangeShapes(bounds):
+            described["shapeFlexibility"] = " × ".join(
+                str(low) if low == high else f"{low}...{'' if high < 0 else high}" for low, high in bounds
+            )
+            described["shapeRange"] = str([list(bound) for bound in bounds])
+    return described
+
+
+def _as_flag(value: bool) -> str:
+    return "1" if value else "0"

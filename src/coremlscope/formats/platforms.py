@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["describe_opset", "describe_platforms", "first_release"]
+__all__ = ["describe_opset", "describe_platforms", "first_release", "first_releases"]
 
 #: The first systems that read each version of the specification: iOS, macOS, watchOS, tvOS, visionOS.
 #: (Source: the version table in the comment of `Model.proto` and coremltools' `_SPECIFICATION_VERSION_*`.)
@@ -34,6 +34,16 @@ def describe_platforms(spec_version: int) -> str:
 def describe_opset(opset: str) -> str:
     """Returns the oldest iOS that supports an operation set; empty where that is unknown."""
     return _PLATFORMS[_OPSETS[opset]][0] if opset in _OPSETS else ""
+
+
+def first_releases(spec_version: int) -> dict[str, str]:
+    """Returns the first version of each system as Apple's compiler writes it: `{"iOS": "16.0", …}`.
+
+    Mac Catalyst has the versions of iOS. Every version of visionOS reads the versions up to iOS 17's.
+    """
+    known = [release.partition(" ") for release in _PLATFORMS.get(spec_version, ())]
+    releases = {name: version if "." in version else f"{version}.0" for name, _, version in known}
+    return {"visionOS": "1.0", **releases, "macCatalyst": releases["iOS"]} if releases else {}
 
 
 def first_release(spec_version: int, platform: str) -> tuple[int, int] | None:

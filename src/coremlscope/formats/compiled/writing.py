@@ -1,0 +1,138 @@
+"""Compiling of models: writing of `.mlmodelc` folders.
+
+An ML Program is written in the layout of Apple's compiler, but unchanged: nothing is folded or fused.
+
+    model.mil                 the program as text
+    weights/…                 the weight files, without what the program does not refer to
+    metadata.json             the interface and what the program contains, as text
+    coremldata.bin            the interface
+    analytics/coremldata.bin  a hash and the model's name
+
+Apple's layouts of other models are not published. Their folders contain the source model; see `marker`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from coremlscope import ir, schema
+from coremlscope.errors import UsageError
+from coremlscope.formats import container
+from coremlscope.formats.compiled.coremldata import COREMLDATA, format_analytics, format_program_data
+from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT
+from coremlscope.formats.compiled.marker import MARKER, write_marker
+from coremlscope.formats.compiled.metadata import METADATA, describe_model
+from coremlscope.formats.compiled.weight_files import write_weight_files
+from coremlscope.formats.description import write_description
+from coremlscope.formats.miltext import print_program
+from coremlscope.formats.new_folder import check_folder, new_folder
+
+__all__ = ["SUFFIX", "compile_into", "link_or_copy", "write_compiled", "write_source"]
+
+SUFFIX = ".mlmodelc"
+
+_SOURCE = "source"
+_ANALYTICS = "analytics"
+
+#: Copies or links a file: source, target.
+Copy = Callable[[Path, Path], object]
+
+
+def write_compiled(source: Path, target: Path, *, overwrite: bool = False) -> ir.Model:
+    """Compiles a model into a `.mlmodelc` folder, which gets its name only when it is complete.
+
+    Args:
+        source: A `.mlpackage` folder, a zip archive of one, or a `.mlmodel` file.
+        target: The path of the compiled model. It must end in `.mlmodelc`.
+        overwrite: Replaces an existing compiled model. Other files and folders are never replaced.
+
+    Returns:
+        The model that was compiled.
+
+    Raises:
+        ModelError: The model cannot be read.
+        UsageError: The model is compiled already.
+        OutputError: The target exists or cannot be written.
+    """
+    model = container.read(source)
+    if model.container == "mlmodelc":
+        raise UsageError(f"{source} is a compiled model already", "copy the folder instead")
+    check_folder(
+        target,
+        SUFFIX,
+        overwrite=overwrite,
+        what="a compiled model",
+        is_replaceable=_is_compiled,
+    )
+    with new_folder(target) as draft:
+        compile_into(model, source, draft, target.stem, shutil.copyfile)
+    return model
+
+
+def compile_into(model: ir.Model, source: Path, folder: Path, name: str, copy: Copy) -> None:
+    """Writes a compiled model into an empty folder.
+
+    Args:
+        model: The model, read from `source`.
+        source: The path of the model.
+        folder: The folder.
+        name: The name of the compiled model without the suffix.
+        copy: Copies or links a file.
+
+    Raises:
+        ModelError: A weight file is damaged.
+        OSError: A file cannot be written.
+    """
+    if isinstance(model.content, ir.Program) and not model.content.is_network:
+        _write_program(model, model.content, folder, name, copy)
+    else:
+        write_source(source, folder, copy)
+    metadata = json.dumps(describe_model(model, name), indent=2, ensure_ascii=False)
+    (folder / METADATA).write_text(metadata + "\n", encoding="utf-8")
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Links a file instead of copying it, where the file system supports hard links."""
+    try:
+        os.link(source.resolve(), target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _write_program(model: ir.Model, program: ir.Program, folder: Path, name: str, copy: Copy) -> None:
+    text = print_program(write_weight_files(program, folder, copy)).encode()
+    (folder / PROGRAM_TEXT).write_bytes(text)
+    message = schema.message_class("ModelDescription")()
+    write_description(model.description, model.metadata, message)
+    (folder / COREMLDATA).write_bytes(format_program_data(model.spec_version, message))
+    (folder / _ANALYTICS).mkdir()
+    (folder / _ANALYTICS / COREMLDATA).write_bytes(format_analytics(text, name))
+
+
+def _is_compiled(folder: Path) -> bool:
+    """True for a folder that holds a compiled model, whatever its name."""
+    return any((folder / name).is_file() for name in (MARKER, COREMLDATA, PROGRAM_TEXT, *ESPRESSO_FILES))
+
+
+def write_source(source: Path, folder: Path, copy: Copy) -> None:
+    """Writes a compiled model that contains its source model.
+
+    Args:
+        source: The path of the model.
+        folder: An empty folder.
+        copy: Copies or links a file.
+
+    Raises:
+        OSError: A file cannot be written.
+    """
+    target = folder / _SOURCE / source.name
+    target.parent.mkdir()
+    if source.is_dir():
+        shutil.copytree(source, target, copy_function=lambda a, b: copy(Path(a), Path(b)))
+    else:
+        copy(source, target)
+    write_marker(folder, PurePosixPath(_SOURCE, source.name))
