@@ -51,9 +51,10 @@ long: $(TORCH)/.ready ## compare with PyTorch and other references (minutes; dow
 bench-speed: $(TORCH)/.ready ## time this runtime beside ONNX Runtime, OpenVINO and PyTorch
 	$(TORCH)/bin/python -m benchmarks.speed $(ARGS)
 
-conformance: $(TORCH)/.conformance ## run coremltools' own tests; TESTS="path below coremltools …" SAMPLE=k/n ONE_PER_CLASS=1 WORKERS=n
+conformance: $(TORCH)/.conformance ## run coremltools' own tests; TESTS="path below coremltools …" SAMPLE=k/n ONE_PER_FUNCTION=1 WORKERS=n
 	$(TORCH)/bin/python -m benchmarks.conformance $(TESTS) $(addprefix --sample=,$(SAMPLE)) \
-	  $(if $(filter 1,$(ONE_PER_CLASS)),--one-per-class) $(addprefix --workers=,$(WORKERS)) --output $(OUT)/conformance $(ARGS)
+	  $(if $(filter 1,$(ONE_PER_CLASS)),--one-per-class) $(if $(filter 1,$(ONE_PER_FUNCTION)),--one-per-function) \
+	  $(addprefix --workers=,$(WORKERS)) --output $(OUT)/conformance $(ARGS)
 
 bench-plan: $(VENV)/.dev ## compare plans with published ones, every miss listed; ARGS="network fit support context speed"
 	$(VENV)/bin/python -m benchmarks.plan $(ARGS)

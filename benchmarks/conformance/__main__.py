@@ -20,9 +20,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.conformance", description=__doc__)
     parser.add_argument("paths", nargs="*", default=list(FOLDERS), help="files or folders below coremltools")
     parser.add_argument("--sample", default="0/1", metavar="K/N", help="ids with a crc32 of K modulo N")
-    parser.add_argument(
-        "--one-per-class", action="store_true", help="one parametrisation per test function and backend"
-    )
+    one_per = parser.add_mutually_exclusive_group()
+    for unit in ("class", "function"):
+        one_per.add_argument(
+            f"--one-per-{unit}",
+            action="store_const",
+            dest="one_per",
+            const=unit,
+            default="",
+            help=f"one test per test {unit} and backend",
+        )
     parser.add_argument(
         "--compiled", action="store_true", help="load every ML Program through a compiled model"
     )
@@ -35,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     plan = Plan(
         sample=options.sample,
-        one_per_class=options.one_per_class,
+        one_per=options.one_per,
         compiled=options.compiled,
         timeout_s=options.timeout,
         keyword=options.keyword,

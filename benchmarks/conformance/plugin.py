@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from benchmarks.conformance.housing import synthetic_housing
-from benchmarks.conformance.plugin_names import COMPILED, DONE, ONE_PER_CLASS, PART, RESULTS, SAMPLE
+from benchmarks.conformance.plugin_names import COMPILED, DONE, ONE_PER, PART, RESULTS, SAMPLE
 
 _MESSAGE_CHARACTERS = 2000
 
@@ -114,24 +114,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     done_file = os.environ.get(DONE)
     done = set(Path(done_file).read_text(encoding="utf-8").splitlines()) if done_file else set()
     (k, n), (part, parts) = _part(os.environ.get(SAMPLE)), _part(os.environ.get(PART))
-    one_per_class = os.environ.get(ONE_PER_CLASS) == "1"
     numbers = {item.nodeid: zlib.crc32(item.nodeid.encode()) for item in items}
     kept = [item for item in items if numbers[item.nodeid] % n == k]
-    if one_per_class:
-        kept = _one_of_each(kept, numbers)
+    if one_per := os.environ.get(ONE_PER):
+        kept = _one_of_each(kept, numbers, one_per)
     items[:] = [i for i in kept if numbers[i.nodeid] // n % parts == part and i.nodeid not in done]
 
 
-def _one_of_each(items: list[pytest.Item], numbers: dict[str, int]) -> list[pytest.Item]:
-    """Selects one parametrisation of each test function for ML Programs and one for neural networks."""
+def _one_of_each(items: list[pytest.Item], numbers: dict[str, int], one_per: str) -> list[pytest.Item]:
+    """Selects one test of each class or function for ML Programs and one for neural networks."""
     chosen: dict[tuple[str, bool], pytest.Item] = {}
     for item in sorted(items, key=lambda i: numbers[i.nodeid]):
-        chosen.setdefault(_function_and_backend(item), item)
-    return [item for item in items if chosen[_function_and_backend(item)] is item]
+        chosen.setdefault(_origin_and_backend(item, one_per), item)
+    return [item for item in items if chosen[_origin_and_backend(item, one_per)] is item]
 
 
-def _function_and_backend(item: pytest.Item) -> tuple[str, bool]:
-    return item.nodeid.partition("[")[0], "neuralnetwork" in item.nodeid
+def _origin_and_backend(item: pytest.Item, one_per: str) -> tuple[str, bool]:
+    """Returns the class or function of a test; a function outside classes counts as a class."""
+    name = item.nodeid.partition("[")[0]
+    is_method = name.count("::") > 1
+    origin = name.rpartition("::")[0] if one_per == "class" and is_method else name
+    return origin, "neuralnetwork" in item.nodeid
 
 
 def pytest_collection_finish() -> None:

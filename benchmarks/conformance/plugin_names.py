@@ -6,8 +6,8 @@ RESULTS = "CONFORMANCE_RESULTS"
 SAMPLE = "CONFORMANCE_SAMPLE"
 #: `k/n` selects part k of n of the sample: long files are divided among processes.
 PART = "CONFORMANCE_PART"
-#: `1` selects one parametrisation of each test function.
-ONE_PER_CLASS = "CONFORMANCE_ONE_PER_CLASS"
+#: `class` or `function` selects one test of each test class or function.
+ONE_PER = "CONFORMANCE_ONE_PER"
 #: `1` loads every ML Program through a compiled model that this package writes and reads.
 COMPILED = "CONFORMANCE_COMPILED"
 #: The file with the ids of tests to skip, one per line.

@@ -52,7 +52,7 @@ class Plan:
 
     Attributes:
         sample: `k/n` selects the tests whose id has a crc32 of k modulo n.
-        one_per_class: True selects one parametrisation of each test function.
+        one_per: `class` or `function` selects one test of each test class or function; empty selects all.
         compiled: True loads every ML Program through a compiled model that this package writes and reads.
         timeout_s: The limit of a test in seconds.
         keyword: pytest's `-k`; empty selects all tests.
@@ -60,7 +60,7 @@ class Plan:
     """
 
     sample: str
-    one_per_class: bool
+    one_per: str
     compiled: bool = False
     timeout_s: int
     keyword: str
@@ -97,12 +97,12 @@ def suite() -> Path:
 def plan_jobs(paths: Sequence[str], plan: Plan, workers: int) -> list[Job]:
     """Divides the test files below `paths` into jobs: small files share one, long files become several."""
     sizes = _test_files(paths)
-    kept = 1 if plan.one_per_class else int(plan.sample.split("/")[1])
+    kept = 1 if plan.one_per else int(plan.sample.split("/")[1])
     limit = min(_BUNDLE_BYTES * kept, sum(sizes.values()) // workers)
     jobs: list[Job] = []
     bundle: list[str] = []
     for file, size in sizes.items():
-        parts = 1 if plan.one_per_class else -(-_PARTS.get(Path(file).name, 1) // kept)
+        parts = 1 if plan.one_per else -(-_PARTS.get(Path(file).name, 1) // kept)
         if parts > 1:
             jobs += [Job((file,), part, parts) for part in range(parts)]
             continue
@@ -201,7 +201,7 @@ def _pytest(job: Job, plan: Plan, log: Path, done: Path) -> int:
         names.DONE: str(done.resolve()),
         names.SAMPLE: plan.sample,
         names.PART: f"{job.part}/{job.parts}",
-        names.ONE_PER_CLASS: "1" if plan.one_per_class else "",
+        names.ONE_PER: plan.one_per,
         names.COMPILED: "1" if plan.compiled else "",
         "PYTHONPATH": os.pathsep.join([str(project), str(project / "src")]),
         # Some parametrisations iterate over sets, and the ids must be the same in all processes.

@@ -57,6 +57,30 @@ def test_many(value):
 """
 
 
+CLASSES = """
+import pytest
+
+backends = pytest.mark.parametrize("backend", ["neuralnetwork", "mlprogram", "mlprogram17"])
+
+class TestFirst:
+    def test_first(self):
+        pass
+
+    @backends
+    def test_second(self, backend):
+        pass
+
+class TestSecond:
+    @pytest.mark.parametrize("value", range(9))
+    def test_first(self, value):
+        pass
+
+@backends
+def test_alone(backend):
+    pass
+"""
+
+
 def result(test="test/api/a.py::t", outcome="passed", scope=("load",), kinds=("mlProgram",), message=""):
     return {"id": test, "outcome": outcome, "scope": scope, "kinds": kinds, "message": message}
 
@@ -69,8 +93,8 @@ def suite(tmp_path, monkeypatch):
     return root
 
 
-def plan(folder, *, sample="0/1", one_per_class=False):
-    return Plan(sample=sample, one_per_class=one_per_class, timeout_s=60, keyword="", output=folder)
+def plan(folder, *, sample="0/1", one_per=""):
+    return Plan(sample=sample, one_per=one_per, timeout_s=60, keyword="", output=folder)
 
 
 def test_tests_in_scope():
@@ -128,7 +152,7 @@ def test_small_files_share_a_process_and_long_ones_are_divided(suite):
     assert [(job.part, job.parts) for job in long] == [(part, 24) for part in range(24)]
     short = [job.files for job in jobs if job not in long]
     assert short == [("test_a.py", "test_b.py"), ("test_c.py", "test_d.py")]
-    assert len(plan_jobs(["."], plan(suite, one_per_class=True), 1)) == 2
+    assert len(plan_jobs(["."], plan(suite, one_per="function"), 1)) == 2
     with pytest.raises(SystemExit, match="no file or folder nothing"):
         plan_jobs(["nothing"], plan(suite), 1)
 
@@ -151,5 +175,24 @@ def test_a_crash_and_a_hang_fail_one_test_each(suite, tmp_path, monkeypatch):
 
     third = run_jobs([Job(("test_all.py",), 1, 2)], plan(tmp_path, sample="2/3"), 1)
     assert 0 < len(third) < 15
-    one = run_jobs([Job(("test_all.py",))], plan(tmp_path, one_per_class=True), 1)
-    assert sum("many" in r["id"] for r in one) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("one_per", "expected"),
+    [
+        ("function", ["First::first", "First::second", "First::second nn", "Second::first", "alone", "alone nn"]),
+        ("class", ["First", "First nn", "Second", "alone", "alone nn"]),
+    ],
+)
+def test_one_test_of_each_class_or_function_and_backend(suite, tmp_path, one_per, expected):
+    (suite / "test_all.py").write_text(CLASSES)
+    results = run_jobs([Job(("test_all.py",))], plan(tmp_path, one_per=one_per), 1)
+    found = []
+    for row in results:
+        *owner, function = row["id"].partition("[")[0].split("::")[1:]
+        name = owner[0].removeprefix("Test") if owner else function.removeprefix("test_")
+        if owner and one_per == "function":
+            name += "::" + function.removeprefix("test_")
+        found.append(name + (" nn" if "neuralnetwork" in row["id"] else ""))
+    assert sorted(found) == expected
