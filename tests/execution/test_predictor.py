@@ -9,16 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from coremltools.models.neural_network import NeuralNetworkBuilder
+from coremltools.models.neural_network.flexible_shape_utils import set_multiarray_ndshape_range
 
 from coremlscope import ir
 from coremlscope.engines.scripted import ScriptedEngine
-from coremlscope.errors import InputError, UsageError
+from coremlscope.errors import InputError, UnsupportedOpError, UsageError
 from coremlscope.execution.cache import ArtefactCache
 from coremlscope.execution.executable import CompileOptions
 from coremlscope.execution.predictor import FunctionPredictor
 from coremlscope.formats.container import read
 from coremlscope.formats.packaging import write_mlpackage
 from tests.support.ir_models import accumulator, adder
+from tests.support.networks import network
 
 FLEXIBLE = ir.RangeShapes(((1, 8), (3, 3)))
 
@@ -151,3 +154,32 @@ def test_without_a_writable_cache(tmp_path: Path) -> None:
     cache = ArtefactCache(tmp_path / "file" / "cache")
     with FunctionPredictor(read(tmp_path / "m.mlpackage"), cache=cache) as predictor:
         np.testing.assert_array_equal(predictor.predict({"x": _x(2)})["y"], _x(2) + 2)
+
+
+def _flexible_network(*names: str) -> NeuralNetworkBuilder:
+    """A network with inputs of two axes, each of 1 to 8 elements and 1 by default."""
+    builder = network(dict.fromkeys(names, (1, 1)), exact=True)
+    for name in names:
+        set_multiarray_ndshape_range(builder.spec, name, [1, 1], [8, 8])
+    return builder
+
+
+def test_layers_of_a_flexible_network_may_not_fit_its_default_shape() -> None:
+    builder = _flexible_network("x")
+    masks = {f"{name}_masks": [False, False] for name in ("begin", "end", "squeeze")}
+    builder.add_slice_static("taken", "x", "y", begin_ids=[0, 3], end_ids=[1, 4], strides=[1, 1], **masks)
+    with FunctionPredictor(read(builder.spec.SerializeToString())) as predictor:
+        predictor.prepare()
+        x = np.arange(8.0).reshape(2, 4)
+        np.testing.assert_array_equal(predictor.predict({"x": x})["y"], [[3.0]])
+
+
+def test_a_stack_must_fit_the_default_shapes() -> None:
+    builder = _flexible_network("a", "b")
+    builder.spec.description.input[1].type.multiArrayType.shape[:] = [2, 1]
+    builder.add_stack("stack", ["a", "b"], "y", axis=0)
+    with (
+        FunctionPredictor(read(builder.spec.SerializeToString())) as predictor,
+        pytest.raises(UnsupportedOpError, match="stack"),
+    ):
+        predictor.prepare()

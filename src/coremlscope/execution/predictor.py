@@ -27,10 +27,14 @@ from coremlscope.execution.executable import (
 from coremlscope.execution.ranges import OpRange
 from coremlscope.execution.state import State
 from coremlscope.features import bind_shapes, to_tensors
-from coremlscope.ir import Array, ArrayFeature, FunctionDescription, ImageFeature, Model
+from coremlscope.ir import Array, ArrayFeature, FunctionDescription, ImageFeature, Model, Program
 from coremlscope.version import __version__
 
 __all__ = ["FunctionPredictor", "Predictor"]
+
+#: Layers of neural networks that must fit the default shapes, even if predictions use others (source:
+#: coremltools' tests of stacks of flexible shapes).
+_CHECKED_AT_LOAD = frozenset({"stack"})
 
 _Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -207,13 +211,17 @@ class FunctionPredictor(Predictor):
         """Compiles for the default shapes; see `Predictor.prepare`."""
         types = [feature.type for feature in self.description.inputs]
         takes_sequences = any(isinstance(t, ArrayFeature) and t.takes_sequences for t in types)
+        is_flexible = any(getattr(type_, "flexibility", None) for type_ in types)
         try:
             self.executable()
         except (EngineError, CorruptModelError):
-            if not takes_sequences and not any(getattr(type_, "flexibility", None) for type_ in types):
+            if not takes_sequences and not is_flexible:
                 raise
-        except UnsupportedOpError:
-            if not takes_sequences:
+        except UnsupportedOpError as error:
+            # Neural networks are translated anew for each set of shapes.
+            is_network = isinstance(self.model.content, Program) and self.model.content.is_network
+            is_checked = any(op_type in _CHECKED_AT_LOAD for op_type, _, _ in error.ops)
+            if not takes_sequences and (not is_flexible or not is_network or is_checked):
                 raise
 
     def new_state(self) -> State:

@@ -41,15 +41,17 @@ def _convolved(
     return result.astype(np.float32)
 
 
-def _spread(x: Floats, weight: Floats, *, stride: int, groups: int = 1) -> Floats:
+def _spread(x: Floats, weight: Floats, *, stride: int, groups: int = 1, dilation: int = 1) -> Floats:
     """Computes a deconvolution without cropping; `weight` has shape `[C, out / groups, *kernel]`."""
-    kernel, each = weight.shape[2:], weight.shape[1]
+    kernel, each = [(k - 1) * dilation + 1 for k in weight.shape[2:]], weight.shape[1]
     size = [(n - 1) * stride + k for n, k in zip(x.shape[1:], kernel, strict=True)]
     result = np.zeros((each * groups, *size), np.float32)
     for channel in range(x.shape[0]):
         first = channel // (x.shape[0] // groups) * each
         for place in np.ndindex(*x.shape[1:]):
-            window = tuple(slice(p * stride, p * stride + k) for p, k in zip(place, kernel, strict=True))
+            window = tuple(
+                slice(p * stride, p * stride + k, dilation) for p, k in zip(place, kernel, strict=True)
+            )
             result[(slice(first, first + each), *window)] += x[(channel, *place)] * weight[channel]
     return result
 
@@ -156,6 +158,17 @@ def test_deconvolution_with_an_output_size() -> None:
     builder = network({"x": X.shape})
     _add(builder, weight, stride=2, is_deconv=True, padding_top=1, padding_left=1, output_shape=(18, 20))
     expected = _spread(X, weight, stride=2)[:, 1:19, 1:21]
+    np.testing.assert_allclose(predict(builder, x=X), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [None, (21, 23)])
+def test_deconvolution_with_dilation(size: tuple[int, int] | None) -> None:
+    weight = random(4, 3, 3, 3, seed=1)
+    builder = network({"x": X.shape})
+    pads = {f"padding_{side}": 1 for side in ("top", "bottom", "left", "right")}
+    _add(builder, weight, stride=2, is_deconv=True, dilation_factors=[3, 3], output_shape=size, **pads)
+    expected = _spread(X, weight, stride=2, dilation=3)[:, 1:-1, 1:-1]
+    assert expected.shape == (3, 21, 23)
     np.testing.assert_allclose(predict(builder, x=X), expected, rtol=1e-4, atol=1e-4)
 
 

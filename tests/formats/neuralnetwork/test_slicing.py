@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from coremltools.models.neural_network import NeuralNetworkBuilder
 
 from coremlscope.formats.neuralnetwork import slicing_nd
+from tests.support.networks import network, predict
 from tests.support.single_layers import results_of
 
 _X = np.random.default_rng(3).standard_normal((4, 5, 6)).astype(np.float32)
@@ -35,6 +37,43 @@ def test_static(case: tuple[Any, ...]) -> None:
         squeezeMasks=_flags(squeeze),
     )
     np.testing.assert_array_equal(result, _X[expected])
+
+
+def _taken(builder: NeuralNetworkBuilder, name: str) -> None:
+    builder.add_slice_static(
+        "taken",
+        "x",
+        name,
+        begin_ids=[1],
+        end_ids=[2],
+        strides=[1],
+        begin_masks=[False],
+        end_masks=[False],
+        squeeze_masks=[True],
+    )
+
+
+def test_an_element_of_a_vector_has_one_axis() -> None:
+    builder = network({"x": (3,)}, exact=True)
+    _taken(builder, "y")
+    np.testing.assert_array_equal(predict(builder, x=_X[0, 0, :3]), _X[0, 0, 1:2])
+
+
+@pytest.mark.parametrize(("axes", "shape"), [([0], (1,)), ([0, 1], (1, 1)), ([-1], (1,))])
+def test_axes_are_added_to_an_element_as_to_a_number(axes: list[int], shape: tuple[int, ...]) -> None:
+    builder = network({"x": (3,)}, exact=True)
+    _taken(builder, "element")
+    builder.add_expand_dims("expanded", "element", "y", axes)
+    np.testing.assert_array_equal(predict(builder, x=_X[0, 0, :3]), _X[0, 0, 1].reshape(shape))
+
+
+def test_an_element_is_the_number_of_repetitions() -> None:
+    builder = network({"x": (3,)}, exact=True)
+    _taken(builder, "element")
+    builder.add_expand_dims("expanded", "element", "repetitions", [0])
+    builder.add_load_constant_nd("value", "value", np.array([7.0]), [1])
+    builder.add_tile("tiled", ["value", "repetitions"], "y")
+    np.testing.assert_array_equal(predict(builder, x=np.array([1.0, 4.0, 2.0])), [7.0] * 4)
 
 
 def _flags(values: list[int]) -> list[bool]:

@@ -39,11 +39,13 @@ class Blob:
         sequence: None for a tensor that is stored with its own shape. Otherwise, the sequence length of a
             rank-5 blob `[sequence, batch, channels, height, width]`, which is stored folded as
             `[sequence * batch, channels, height, width]`, so that convolutions of images need no reshaping.
+        is_scalar: True for a number without axes, which is stored as one element of rank 1.
     """
 
     value: Value
     bound: BoundValue
     sequence: int | None = None
+    is_scalar: bool = False
 
     @property
     def dtype(self) -> DType:

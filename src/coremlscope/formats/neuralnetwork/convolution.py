@@ -50,13 +50,13 @@ def _convolution(t: Translation) -> Blob:
         "strides": sizes(p.stride, 1),
         "groups": int(p.nGroups) or 1,
         "bias": read_weights(p.bias, (int(p.outputChannels),)) if p.hasBias else None,
+        # Apple's schema says that deconvolutions ignore it, but coremltools' tests of Core ML expect it.
+        "dilations": sizes(p.dilationFactor, 1),
         **padding,
     }
     images = b.images(x)
     if p.isDeconvolution:
-        # By definition, dilations of transposed convolutions are ignored.
         return b.like(_deconvolution(b, images, _weight(t), sizes(p.outputShape, 0), window), x)
-    window["dilations"] = sizes(p.dilationFactor, 1)
     return b.like(b.op("conv", x=images, weight=_weight(t), **window), x)
 
 
@@ -95,13 +95,13 @@ def _convolution_3d(t: Translation) -> Blob:
         "strides": [p.strideDepth or 1, p.strideHeight or 1, p.strideWidth or 1],
         "groups": groups,
         "bias": read_weights(p.bias, (given,)) if p.hasBias else None,
+        "dilations": [p.dilationDepth or 1, p.dilationHeight or 1, p.dilationWidth or 1],
         **padding_3d(p),
     }
     x = b.tensor(t.x)
     if p.isDeconvolution:
         weight = read_weights(p.weights, (taken, given // groups, *kernel), channel_axis=1)
         return _deconvolution(b, x, weight, sizes(p.outputShape, 0, 3), window)
-    window["dilations"] = [p.dilationDepth or 1, p.dilationHeight or 1, p.dilationWidth or 1]
     weight = read_weights(p.weights, (given, taken // groups, *kernel))
     return b.op("conv", x=x, weight=weight, **window)
 

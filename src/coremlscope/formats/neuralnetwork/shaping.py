@@ -50,7 +50,10 @@ def _transpose(t: Translation) -> Blob:
 
 
 def _expand_dims(t: Translation) -> Blob:
-    return t.builder.op("expand_dims", x=t.builder.tensor(t.x), axes=[int(axis) for axis in t.params.axes])
+    b, axes = t.builder, [int(axis) for axis in t.params.axes]
+    if t.x.is_scalar:
+        return b.op("reshape", x=t.x, shape=[1] * len(axes))
+    return b.op("expand_dims", x=b.tensor(t.x), axes=axes)
 
 
 def _squeeze(t: Translation) -> Blob:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.shaping import at_least_rank_1
@@ -84,7 +84,8 @@ class _Slices:
             end_mask=self.end_mask,
             squeeze_mask=self.squeeze,
         )
-        return at_least_rank_1(b, result)
+        # coremltools' tests of Core ML expect that axes can be added to an element of a vector as to a number.
+        return replace(at_least_rank_1(b, result), is_scalar=not result.rank)
 
 
 def _by_ranges(b: Builder, x: Blob, given: Sequence[Blob | list[int]]) -> Blob:
