@@ -181,7 +181,10 @@ def test_a_crash_and_a_hang_fail_one_test_each(suite, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("one_per", "expected"),
     [
-        ("function", ["First::first", "First::second", "First::second nn", "Second::first", "alone", "alone nn"]),
+        (
+            "function",
+            ["First::first", "First::second", "First::second nn", "Second::first", "alone", "alone nn"],
+        ),
         ("class", ["First", "First nn", "Second", "alone", "alone nn"]),
     ],
 )

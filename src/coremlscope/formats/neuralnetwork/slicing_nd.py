@@ -84,7 +84,7 @@ class _Slices:
             end_mask=self.end_mask,
             squeeze_mask=self.squeeze,
         )
-        # coremltools' tests of Core ML expect that axes can be added to an element of a vector as to a number.
+        # coremltools' tests of Core ML expect that axes are added to an element of a vector as to a number.
         return replace(at_least_rank_1(b, result), is_scalar=not result.rank)
 
 
