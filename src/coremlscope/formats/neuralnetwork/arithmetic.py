@@ -11,7 +11,7 @@ from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.ir import Constant
 from coremlscope.schema import Message
 
-__all__ = ["LAYERS", "in_one_layout"]
+__all__ = ["LAYERS", "chain", "in_one_layout"]
 
 #: Vectors with a smaller norm are treated as zero.
 _TINY = 1e-12
@@ -32,7 +32,7 @@ def in_one_layout(b: Builder, blobs: Sequence[Blob]) -> list[Blob]:
     return [b.tensor(blob) for blob in blobs]
 
 
-def _chain(b: Builder, type_: str, blobs: Sequence[Blob]) -> Blob:
+def chain(b: Builder, type_: str, blobs: Sequence[Blob]) -> Blob:
     """Combines all blobs by a binary operation with broadcasting."""
     if not blobs:
         raise CannotTranslate("it has no input")
@@ -50,18 +50,18 @@ def _sum_or_product(type_: str) -> Translate:
 
     def translate(t: Translation) -> Blob:
         if len(t.inputs) > 1:
-            return _chain(t.builder, type_, t.inputs)
+            return chain(t.builder, type_, t.inputs)
         return replace(t.builder.op(type_, x=t.x, y=float(t.params.alpha)), sequence=t.x.sequence)
 
     return translate
 
 
 def _extreme(type_: str) -> Translate:
-    return lambda t: _chain(t.builder, type_, t.inputs)
+    return lambda t: chain(t.builder, type_, t.inputs)
 
 
 def _average(t: Translation) -> Blob:
-    total = _chain(t.builder, "add", t.inputs)
+    total = chain(t.builder, "add", t.inputs)
     mean = t.builder.op("mul", x=total, y=1.0 / len(t.inputs))
     return replace(mean, sequence=total.sequence)
 
@@ -71,7 +71,7 @@ def _dot(t: Translation) -> Blob:
     b, blobs = t.builder, in_one_layout(t.builder, t.inputs)
     if t.params.cosineSimilarity:
         blobs = [replace(b.op("l2_norm", x=blob, epsilon=_TINY), sequence=blob.sequence) for blob in blobs]
-    product = _chain(b, "mul", blobs)
+    product = chain(b, "mul", blobs)
     total = b.op("reduce_sum", x=product, axes=[-3], keep_dims=True)
     return replace(total, sequence=product.sequence)
 

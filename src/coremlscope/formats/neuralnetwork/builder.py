@@ -247,6 +247,10 @@ class Builder:
             outputs=tuple(b.value for b in outputs),
         )
 
+    def assign_layer(self, mark: int, layer: Layer) -> None:
+        """Sets the layer of the operations that were emitted since `mark`."""
+        self._ops[mark:] = [replace(op, layer=layer) for op in self._ops[mark:]]
+
     def undo_from(self, mark: int) -> None:
         """Removes the operations that were emitted since `mark`."""
         del self._ops[mark:]

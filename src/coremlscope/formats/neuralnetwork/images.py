@@ -11,10 +11,10 @@ from coremlscope.formats.neuralnetwork.convolution import flat_padding, sizes
 from coremlscope.formats.neuralnetwork.rank_5 import fold
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 
-__all__ = ["LAYERS"]
+__all__ = ["LAYERS", "SAMPLING"]
 
 #: MIL's names for `SamplingMode.Method`.
-_SAMPLING = ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "DEFAULT", "OFFSET_CORNERS")
+SAMPLING = ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "DEFAULT", "OFFSET_CORNERS")
 #: MIL's names for `BoxCoordinatesMode.Coordinates`.
 _BOXES = (
     "CORNERS_HEIGHT_FIRST",
@@ -53,7 +53,7 @@ def _resize_bilinear(t: Translation) -> Blob:
         x=b.images(x),
         target_size_height=height,
         target_size_width=width,
-        sampling_mode=_SAMPLING[p.mode.samplingMethod],
+        sampling_mode=SAMPLING[p.mode.samplingMethod],
     )
     return b.like(result, x)
 
@@ -71,7 +71,7 @@ def _crop_resize(t: Translation) -> Blob:
         normalized_coordinates=bool(p.normalizedCoordinates),
         spatial_scale=float(p.spatialScale) or 1.0,
         box_coordinate_mode=_BOXES[p.boxIndicesMode.boxMode],
-        sampling_mode=_SAMPLING[p.mode.samplingMethod],
+        sampling_mode=SAMPLING[p.mode.samplingMethod],
     )
     return result if x.sequence is None else fold(b, result)
 

@@ -10,29 +10,43 @@ from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.ir import Constant
 
-__all__ = ["LAYERS"]
+__all__ = ["LAYERS", "inner_product", "product_along_last"]
 
 
 def _inner_product(t: Translation) -> Blob:
-    """Product with a matrix along the last axis, or, from rank 4 on, along the last three axes merged."""
-    b, p, x = t.builder, t.params, t.x
+    p = t.params
     taken, given = int(p.inputChannels), int(p.outputChannels)
     weight = read_weights(p.weights, (given, taken))
     bias = read_weights(p.bias, (given,)) if p.hasBias else None
-    shape = x.dims
-    if len(shape) < 4:
-        return _product(b, x, weight, bias, taken)
+    return inner_product(t.builder, t.x, weight, bias, taken)
+
+
+def inner_product(b: Builder, x: Blob, weight: Constant, bias: Constant | None, taken: int) -> Blob:
+    """Emits a product along the last axis, or, from rank 4 on, along the last three axes merged.
+
+    Args:
+        b: The builder.
+        x: The input.
+        weight: A matrix with one row per output channel.
+        bias: A summand per output channel; None for none.
+        taken: The number of input channels.
+
+    Raises:
+        CannotTranslate: The input has another number of channels.
+    """
+    if x.rank < 4:
+        return product_along_last(b, x, weight, bias, taken)
     last = x.shape[-3:]
     if last[1:] == (1, 1):
         flat = b.op("squeeze", x=x, axes=[-2, -1])
     else:
         flat = b.op("reshape", x=x, shape=(*x.shape[:-3], math.prod(last)))
-    product = _product(b, flat, weight, bias, taken)
+    product = product_along_last(b, flat, weight, bias, taken)
     return replace(b.op("expand_dims", x=product, axes=[-2, -1]), sequence=x.sequence)
 
 
-def _product(b: Builder, x: Blob, weight: Constant, bias: Constant | None, taken: int) -> Blob:
-    """Emits a product along the last axis."""
+def product_along_last(b: Builder, x: Blob, weight: Constant, bias: Constant | None, taken: int) -> Blob:
+    """Emits a product along the last axis; see `inner_product`."""
     if not x.dims or x.dims[-1] not in (taken, None):
         raise CannotTranslate(
             f"its input has the shape {list(x.dims)}, but its matrix requires {taken} channels"
@@ -53,7 +67,7 @@ def _batched_product(t: Translation) -> Blob:
         # uses.
         weight = read_weights(p.weights, (given, taken))
         bias = read_weights(p.bias, (given,)) if p.hasBias else None
-        return _product(b, x, weight, bias, taken)
+        return product_along_last(b, x, weight, bias, taken)
     y = b.tensor(t.inputs[1])
     if x.rank == 1:
         x = b.op("expand_dims", x=x, axes=[0])

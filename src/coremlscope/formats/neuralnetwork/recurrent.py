@@ -18,7 +18,7 @@ from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.ir import Array, Constant, DType, TensorType
 from coremlscope.schema import Message
 
-__all__ = ["LAYERS"]
+__all__ = ["LAYERS", "SequenceOfVectors"]
 
 #: MIL's names of the activations of recurrent layers, and the only supported values of their parameters.
 _ACTIVATIONS: Mapping[str, tuple[str, tuple[float, ...]]] = {
@@ -91,7 +91,7 @@ def _join(
 
 
 @dataclass(frozen=True, slots=True)
-class _Sequence:
+class SequenceOfVectors:
     """Conversion of a recurrent layer's input to `[sequence, batch, vector]`, and of its results back."""
 
     builder: Builder
@@ -100,13 +100,18 @@ class _Sequence:
     width: int
 
     @classmethod
-    def of(cls, t: Translation) -> _Sequence:
-        """Converts the first input of a layer.
+    def of(cls, b: Builder, source: Blob, taken: int, width: int) -> SequenceOfVectors:
+        """Converts the input of a layer.
+
+        Args:
+            b: The builder.
+            source: The input.
+            taken: The length of the input's vectors.
+            width: The length of the results' vectors.
 
         Raises:
             CannotTranslate: The input does not have rank 5, or its vectors have another length.
         """
-        b, taken, source = t.builder, int(t.params.inputVectorSize), t.x
         if source.sequence is None and source.rank != 5:
             raise CannotTranslate(
                 f"its input must be a sequence of rank 5, not a tensor of rank {source.rank}"
@@ -120,7 +125,12 @@ class _Sequence:
             if math.prod(rest) != taken:
                 raise CannotTranslate(f"its vectors have {math.prod(rest)} elements instead of {taken}")
             x = b.op("reshape", x=source, shape=(steps, batch, taken))
-        return cls(b, source, x, int(t.params.outputVectorSize))
+        return cls(b, source, x, width)
+
+    @classmethod
+    def of_layer(cls, t: Translation) -> SequenceOfVectors:
+        """Converts the first input of a layer; see `of`."""
+        return cls.of(t.builder, t.x, int(t.params.inputVectorSize), int(t.params.outputVectorSize))
 
     @property
     def steps(self) -> int | None:
@@ -194,7 +204,7 @@ def _inputs(t: Translation, count: int) -> Iterator[Blob | None]:
 
 
 def _simple(t: Translation) -> Sequence[Blob]:
-    p, sequence = t.params, _Sequence.of(t)
+    p, sequence = t.params, SequenceOfVectors.of_layer(t)
     (start,) = _inputs(t, 1)
     width, taken = sequence.width, int(p.inputVectorSize)
     results = t.builder.ops(
@@ -213,7 +223,7 @@ def _simple(t: Translation) -> Sequence[Blob]:
 
 
 def _gru(t: Translation) -> Sequence[Blob]:
-    p, sequence = t.params, _Sequence.of(t)
+    p, sequence = t.params, SequenceOfVectors.of_layer(t)
     (start,) = _inputs(t, 1)
     width, taken = sequence.width, int(p.inputVectorSize)
     gates = ("reset", "output", "update")
@@ -313,7 +323,7 @@ def _clip(params: Message, cell: _Cell, steps: int | None, starts: Sequence[Give
 
 def _lstm(
     t: Translation,
-    sequence: _Sequence,
+    sequence: SequenceOfVectors,
     cells: Sequence[_Cell],
     states: tuple[Given, Given],
     direction: str,
@@ -340,7 +350,7 @@ def _lstm(
 
 
 def _one_way(t: Translation) -> Sequence[Blob]:
-    p, sequence = t.params, _Sequence.of(t)
+    p, sequence = t.params, SequenceOfVectors.of_layer(t)
     h, c = (sequence.state(start) for start in _inputs(t, 2))
     activations = tuple(_activations(p.activations, 3))
     cell = _Cell(
@@ -355,7 +365,7 @@ def _one_way(t: Translation) -> Sequence[Blob]:
 
 
 def _both_ways(t: Translation) -> Sequence[Blob]:
-    b, p, sequence = t.builder, t.params, _Sequence.of(t)
+    b, p, sequence = t.builder, t.params, SequenceOfVectors.of_layer(t)
     if len(p.weightParams) != 2:
         raise CannotTranslate(f"it has weights for {len(p.weightParams)} directions instead of 2")
     starts = [sequence.state(start) for start in _inputs(t, 4)]

@@ -1,0 +1,248 @@
+"""Translation of compiled networks to `ir.Program`, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from coremlscope.errors import CorruptModelError
+from coremlscope.formats.espresso.blobs import BlobFile
+from coremlscope.formats.espresso.files import AXES, BlobShape, CompiledNetwork
+from coremlscope.formats.espresso.layer import CompiledLayer, Translation
+from coremlscope.formats.espresso.layers import LAYERS
+from coremlscope.formats.espresso.preprocessing import read_steps
+from coremlscope.formats.neuralnetwork.boundary import Boundary
+from coremlscope.formats.neuralnetwork.builder import OPSET, Blob, CannotTranslate
+from coremlscope.formats.neuralnetwork.preprocessing import preprocess
+from coremlscope.formats.neuralnetwork.rank_5 import fold
+from coremlscope.ir import (
+    Constant,
+    Function,
+    FunctionDescription,
+    ImageFeature,
+    Layer,
+    Program,
+    Shape,
+    constant,
+)
+
+__all__ = ["CompiledFiles", "read_network"]
+
+_DAMAGED = "the file is damaged or incomplete; copy or download the whole folder again"
+#: Attributes that say nothing about the computation.
+_SILENT = ("attributes", "debug_info")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledFiles:
+    """The content of the three files.
+
+    Attributes:
+        network: The layers.
+        shapes: The shapes of blobs by name; empty if the file is missing.
+        blobs: The weights.
+    """
+
+    network: CompiledNetwork
+    shapes: Mapping[str, BlobShape]
+    blobs: BlobFile
+
+    @property
+    def is_exact(self) -> bool:
+        """True if blobs have exact shapes; False if all have five dimensions."""
+        return any(shape.rank is not None for shape in self.shapes.values())
+
+
+def read_network(
+    kind: str,
+    files: CompiledFiles,
+    name: str,
+    interface: FunctionDescription,
+    labels: Sequence[str] | Sequence[int] = (),
+) -> Program:
+    """Translates a compiled network into a program of one function.
+
+    A layer that is inconsistent or unknown becomes an operation without a definition and with the reason. The
+    model can then be inspected, but not run.
+
+    Args:
+        kind: `neuralNetwork`, `neuralNetworkClassifier` or `neuralNetworkRegressor`.
+        files: The content of the files.
+        name: The name of the function.
+        interface: The inputs and outputs of the model.
+        labels: The labels of a classifier.
+
+    Raises:
+        CorruptModelError: An input of a layer or an output of the model is undefined.
+        UnsupportedModelError: The preprocessing is unknown.
+    """
+
+    def translate(shapes: Mapping[str, Shape]) -> Function:
+        function = _Network(kind, files, name, interface, shapes, labels).translate()
+        return replace(function, specialise=translate)
+
+    return Program(functions={name: translate({})}, kind=kind)
+
+
+class _Network(Boundary):
+    def __init__(
+        self,
+        kind: str,
+        files: CompiledFiles,
+        name: str,
+        interface: FunctionDescription,
+        shapes: Mapping[str, Shape],
+        labels: Sequence[str] | Sequence[int],
+    ) -> None:
+        layers = files.network.layers
+        super().__init__(
+            kind=kind,
+            name=name,
+            interface=interface,
+            shapes=shapes,
+            is_exact=files.is_exact,
+            is_rank_4=_are_images_of_rank_4(files, interface),
+            written=[blob for layer in layers for blob in layer.outputs],
+        )
+        self.files, self.labels = files, labels
+        #: The shapes in the file are those for the default shapes of inputs.
+        self.listed = {} if shapes else files.shapes
+        self.known: list[Layer] = []
+
+    def translate(self) -> Function:
+        b, network = self.builder, self.files.network
+        inputs = [self.input(feature) for feature in self.interface.inputs]
+        names = {feature.name for feature in self.interface.inputs}
+        transforms = {name: values for name, values in network.transforms.items() if name in names}
+        preprocess(b, read_steps(transforms), self.interface.inputs)
+        for layer in network.layers:
+            mark = b.mark
+            self.define(layer.outputs, self.layer(layer), mark, is_nested=False)
+        b.layer = None
+        outputs = [
+            *self.classes(),
+            *(self.output(f) for f in self.interface.outputs if not self.is_predicted(f)),
+        ]
+        return Function(
+            name=self.name,
+            opset=f"CoreML{OPSET}",
+            graph=b.graph(self.name, inputs, outputs),
+            layers=tuple(self.known),
+        )
+
+    def classes(self) -> list[Blob]:
+        """Emits the label and the probabilities of a classifier; nothing for other models."""
+        if not self.is_classifier:
+            return []
+        probabilities = self.interface.predicted_probabilities
+        written = self.files.network.layers[-1].outputs
+        source = probabilities if probabilities in self.builder.scope else written[0] if written else ""
+        return self.label(self.labels, source, are_strings=not self.labels or isinstance(self.labels[0], str))
+
+    def layer(self, layer: CompiledLayer) -> Sequence[Blob]:
+        b = self.builder
+        missing = [name for name in layer.inputs if name not in b.scope]
+        if missing:
+            raise CorruptModelError(
+                f"the input {missing[0]!r} of the layer {layer.name!r} ({layer.type}) is undefined", _DAMAGED
+            )
+        inputs = tuple(b.scope[name] for name in layer.inputs)
+        mark = b.mark
+        b.layer = Layer(name=layer.name, type=layer.type, inputs=layer.inputs, outputs=layer.outputs)
+        try:
+            results, doubts = self.translated(layer, inputs)
+        except CannotTranslate as error:
+            problem = str(error)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            # A damaged file may contain arbitrary attributes, which translations do not check completely.
+            problem = f"its attributes do not match its type ({type(error).__name__}: {error})"
+        else:
+            if doubts:
+                b.layer = replace(b.layer, problem="; ".join(doubts))
+                b.assign_layer(mark, b.layer)
+            self.known.append(b.layer)
+            return results
+        b.undo_from(mark)
+        b.layer = replace(b.layer, problem=problem)
+        self.known.append(b.layer)
+        return self.unknown(layer, inputs)
+
+    def translated(
+        self, layer: CompiledLayer, inputs: tuple[Blob, ...]
+    ) -> tuple[Sequence[Blob], Sequence[str]]:
+        """Returns the results of a layer, and what is not known of it."""
+        spec = LAYERS.get(layer.type)
+        if spec is None:
+            raise CannotTranslate("this layer type is not supported")
+        least, most = spec.inputs
+        if len(inputs) < least or 0 <= most < len(inputs):
+            raise CannotTranslate(f"it has {len(inputs)} inputs")
+        translation = Translation(
+            builder=self.builder,
+            layer=layer,
+            inputs=inputs,
+            blobs=self.files.blobs,
+            shapes=self.listed,
+            is_exact=self.is_exact,
+        )
+        result = spec.translate(translation)
+        results = [result] if isinstance(result, Blob) else list(result)
+        if len(results) < len(layer.outputs):
+            raise CannotTranslate(f"it has {len(layer.outputs)} outputs instead of {len(results)}")
+        pairs = zip(layer.outputs, results, strict=False)
+        return [self.checked(name, blob) for name, blob in pairs], translation.doubts
+
+    def checked(self, name: str, blob: Blob) -> Blob:
+        """Compares a result with its shape in the shapes file, and adds or removes axes of one element.
+
+        Raises:
+            CannotTranslate: The shapes differ otherwise.
+        """
+        listed = self.listed.get(name)
+        if listed is None or None in blob.dims:
+            return blob
+        found = blob.shape
+        if blob.sequence is not None:
+            found = (blob.sequence, found[0] // max(blob.sequence, 1), *found[1:])
+        if found == listed.dims:
+            return blob
+        if [size for size in found if size != 1] != [size for size in listed.sizes if size != 1]:
+            raise CannotTranslate(
+                f"its result {name!r} has the shape {list(found)} instead of {list(listed.dims)} in the "
+                "shapes file"
+            )
+        flat = self.builder.tensor(blob)
+        shaped = self.builder.op("reshape", x=flat, shape=listed.dims)
+        return fold(self.builder, shaped) if listed.rank is None else shaped
+
+    def unknown(self, layer: CompiledLayer, inputs: tuple[Blob, ...]) -> Sequence[Blob]:
+        """Emits a placeholder for a layer without a translation, with results of the listed shapes."""
+        shapes: list[tuple[int, ...] | None] = []
+        sequences: list[int | None] = []
+        for name in layer.outputs:
+            listed = self.listed.get(name)
+            if listed is not None and listed.rank is None:
+                sequence, batch, *rest = listed.sizes
+                shapes.append((sequence * batch, *rest))
+                sequences.append(sequence)
+            else:
+                shapes.append(None if listed is None else listed.dims)
+                sequences.append(None)
+        results = self.builder.unknown(layer.type, inputs, shapes, _listed_attributes(layer))
+        return [replace(blob, sequence=sequence) for blob, sequence in zip(results, sequences, strict=True)]
+
+
+def _are_images_of_rank_4(files: CompiledFiles, interface: FunctionDescription) -> bool:
+    images = [f.name for f in interface.inputs if isinstance(f.type, ImageFeature)]
+    listed = [files.shapes[name].rank for name in images if name in files.shapes]
+    return files.is_exact and all(rank in (None, len(AXES) - 1) for rank in listed)
+
+
+def _listed_attributes(layer: CompiledLayer) -> dict[str, Constant]:
+    """Returns the attributes of a layer that are numbers or texts."""
+    given = {**layer.attributes, **{f"weights.{role}": number for role, number in layer.weights.items()}}
+    return {
+        name: constant(str(value) if isinstance(value, int) and abs(value) >= 2**31 else value)
+        for name, value in given.items()
+        if isinstance(value, (bool, int, float, str)) and name not in (*_SILENT, "name", "val")
+    }
