@@ -14,6 +14,7 @@ from coremlscope.errors import ModelError, NotAModelError
 from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT, read_compiled
 from coremlscope.formats.compiled.marker import is_own_compiled, locate_source
+from coremlscope.formats.compiled.neural_network import is_espresso_file, read_espresso_file
 from coremlscope.formats.mlmodel import looks_like_spec, read_mlmodel, read_spec, resolve_weight_name
 from coremlscope.formats.mlpackage import MANIFEST, read_archive, read_mlpackage
 from coremlscope.formats.weights import WeightStorage
@@ -74,6 +75,7 @@ CONTAINERS: tuple[Container, ...] = (
     Container("mlmodelc", _is_compiled, _read_compiled),
     Container("mlpackage", _is_package, read_mlpackage),
     Container("zip", _is_archive, read_archive),
+    Container("espresso", is_espresso_file, read_espresso_file),
     Container("mlmodel", _is_spec, read_mlmodel),
 )
 
@@ -143,5 +145,6 @@ def _suggest(path: Path) -> str:
 
 def _suggest_inside(path: Path) -> str:
     """Returns a hint with the name of a model in the folder."""
-    models = sorted(e.name for e in path.iterdir() if e.suffix in (".mlpackage", ".mlmodel", ".mlmodelc"))
+    suffixes = (".mlpackage", ".mlmodel", ".mlmodelc", ".espresso.net")
+    models = sorted(e.name for e in path.iterdir() if e.name.endswith(suffixes))
     return f"did you mean {path / models[0]}?" if models else "use a .mlpackage folder or a .mlmodel file"

@@ -1,13 +1,24 @@
-"""Compiled neural networks: folders with `model.espresso.net`."""
+"""Compiled neural networks: folders with `model.espresso.net`, and such files without a folder."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from coremlscope import ir
-from coremlscope.errors import UnsupportedModelError
+from coremlscope.errors import CorruptModelError, NotAModelError
+from coremlscope.formats.compiled.interface import Interface, find_interface
+from coremlscope.formats.mlmodel import resolve_weight_name
+from coremlscope.formats.weights import WeightStorage
 
-__all__ = ["read_neural_network"]
+__all__ = ["is_espresso_file", "read_espresso_file", "read_neural_network"]
+
+_NET, _SHAPE, _WEIGHTS = ".espresso.net", ".espresso.shape", ".espresso.weights"
+_STEM = "model"
+_INCOMPLETE = "the folder is incomplete; copy or download the whole folder again"
+#: The first specification versions with and without exact shapes, for files that do not specify theirs.
+_EXACT_VERSION, _FIRST_VERSION = 4, 1
+_NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 
 
 def read_neural_network(folder: Path, weights_dir: Path | None) -> ir.Model:
@@ -19,9 +30,88 @@ def read_neural_network(folder: Path, weights_dir: Path | None) -> ir.Model:
 
     Raises:
         CorruptModelError: The model is damaged.
+        NotAModelError: A file is a Git LFS pointer.
         UnsupportedModelError: The model cannot be read.
     """
-    raise UnsupportedModelError(
-        f"{folder} is a compiled neural network, which cannot be read",
-        "use the .mlpackage or .mlmodel from which it was compiled",
+    path = folder / f"{_STEM}{_NET}"
+    if not path.is_file():
+        raise CorruptModelError(f"the compiled neural network {folder} has no {path.name}", _INCOMPLETE)
+    return _read(path, weights_dir, find_interface(folder))
+
+
+def is_espresso_file(path: Path) -> bool:
+    """True for one of the three files of a compiled neural network."""
+    return path.is_file() and path.name.endswith((_NET, _SHAPE, _WEIGHTS))
+
+
+def read_espresso_file(path: Path, weights_dir: Path | None) -> ir.Model:
+    """Reads a network from the file with its layers and the files of the same name beside it.
+
+    Args:
+        path: The file with the layers.
+        weights_dir: A folder with the weight files, instead of the model's own.
+
+    Raises:
+        NotAModelError: The path is one of the other two files, or a Git LFS pointer.
+        CorruptModelError: A file is damaged.
+        UnsupportedModelError: The model cannot be read.
+    """
+    for suffix, content in ((_SHAPE, "shapes"), (_WEIGHTS, "weights")):
+        if path.name.endswith(suffix):
+            net = path.name.removesuffix(suffix) + _NET
+            raise NotAModelError(
+                f"{path} has only the {content} of a compiled neural network",
+                f"use {net}, which has its layers, or the whole .mlmodelc folder",
+            )
+    model = _read(path, weights_dir, None)
+    size = sum(part.stat().st_size for part in path.parent.glob(_stem(path) + ".espresso.*"))
+    return replace(model, source=path, container="espresso", size_bytes=size)
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(_NET)
+
+
+def _read(path: Path, weights_dir: Path | None, interface: Interface | None) -> ir.Model:
+    # Imports the operations, which take long to load.
+    from coremlscope.formats.espresso.blobs import BlobFile
+    from coremlscope.formats.espresso.files import read_network_file, read_shape_file
+    from coremlscope.formats.espresso.interface import describe_files, with_compiled_shapes
+    from coremlscope.formats.espresso.network import CompiledFiles, read_network
+
+    network = read_network_file(path)
+    shapes = path.with_name(_stem(path) + _SHAPE)
+    storage = _weight_file(path, network.storage, path.parent if weights_dir is None else weights_dir)
+    files = CompiledFiles(
+        network=network,
+        shapes=read_shape_file(shapes) if shapes.is_file() else {},
+        blobs=BlobFile.open(storage),
     )
+    if interface is not None and interface.kind not in _NETWORKS:
+        interface = None
+    if interface is None:
+        description = describe_files(files)
+        content = read_network(_NETWORKS[0], files, description.default, description.main)
+    else:
+        description = with_compiled_shapes(interface.description, files)
+        content = read_network(
+            interface.kind, files, description.default, description.main, interface.class_labels
+        )
+    version = _EXACT_VERSION if files.is_exact else _FIRST_VERSION
+    return ir.Model(
+        spec_version=version if interface is None else interface.spec_version,
+        description=description,
+        content=content,
+        metadata=ir.Metadata() if interface is None else interface.metadata,
+        is_updatable=interface is not None and interface.is_updatable,
+        weight_files=(ir.WeightFile(storage.name, storage.size),),
+    )
+
+
+def _weight_file(path: Path, given: str, folder: Path) -> WeightStorage:
+    """Returns the weight file that the layers' file names, or the one with the name of the layers' file."""
+    usual = _stem(path) + _WEIGHTS
+    name = str(resolve_weight_name(given)) if given else usual
+    if not (folder / name).is_file() and (folder / usual).is_file():
+        name = usual
+    return WeightStorage(name, folder / name)

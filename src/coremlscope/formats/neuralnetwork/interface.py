@@ -7,7 +7,7 @@ from dataclasses import replace
 from coremlscope.ir import ArrayFeature, Description, Feature, FunctionDescription
 from coremlscope.schema import Message
 
-__all__ = ["with_sequences"]
+__all__ = ["take_sequences", "with_sequences"]
 
 
 def with_sequences(description: Description, message: Message) -> Description:
@@ -19,6 +19,11 @@ def with_sequences(description: Description, message: Message) -> Description:
     """
     if message.arrayInputShapeMapping == 1:  # EXACT_ARRAY_MAPPING
         return description
+    return take_sequences(description)
+
+
+def take_sequences(description: Description) -> Description:
+    """Marks the arrays of a network, which also accept sequences."""
     functions = {name: _function(function) for name, function in description.functions.items()}
     return replace(description, functions=functions)
 
