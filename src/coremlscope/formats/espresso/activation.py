@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from coremlscope.formats.espresso.axes import axis_from_end, keep, nd_axis, refold
-from coremlscope.formats.espresso.layer import LayerSpec, Translation
+from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.espresso.weights import read_floats
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 

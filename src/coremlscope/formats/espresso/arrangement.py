@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from coremlscope.formats.espresso.axes import axis_from_end, grown_axis, keep, nd_axis, refold
 from coremlscope.formats.espresso.files import AXES
-from coremlscope.formats.espresso.layer import CompiledLayer, LayerSpec, Translation
+from coremlscope.formats.espresso.translation import CompiledLayer, LayerSpec, Translation
 from coremlscope.formats.espresso.weights import read_floats
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.rank_5 import fold

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coremlscope.formats.espresso.layer import Translation
+from coremlscope.formats.espresso.translation import Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.rank_5 import fold
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coremlscope.formats.espresso.fused import apply_fused
-from coremlscope.formats.espresso.layer import CompiledLayer, LayerSpec, Translation
+from coremlscope.formats.espresso.translation import CompiledLayer, LayerSpec, Translation
 from coremlscope.formats.espresso.weights import has_weights, read_bias, read_weights
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.ir import Constant

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from coremlscope.formats.espresso.axes import keep
 from coremlscope.formats.espresso.fused import apply_fused
-from coremlscope.formats.espresso.layer import LayerSpec, Translation
+from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.arithmetic import chain, in_one_layout
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coremlscope.formats.espresso.axes import keep
-from coremlscope.formats.espresso.layer import Translation
+from coremlscope.formats.espresso.translation import Translation
 from coremlscope.formats.neuralnetwork.builder import Blob
 
 __all__ = ["apply_fused"]

@@ -17,7 +17,7 @@ from coremlscope.formats.espresso import (
     resizing,
     selection,
 )
-from coremlscope.formats.espresso.layer import LayerSpec
+from coremlscope.formats.espresso.translation import LayerSpec
 
 __all__ = ["LAYERS"]
 

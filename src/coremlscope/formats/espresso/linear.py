@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coremlscope.formats.espresso.fused import apply_fused
-from coremlscope.formats.espresso.layer import LayerSpec, Translation
+from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.espresso.weights import read_bias, read_weights
 from coremlscope.formats.neuralnetwork.builder import Blob
 from coremlscope.formats.neuralnetwork.linear import inner_product, product_along_last

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.espresso.blobs import BlobFile
 from coremlscope.formats.espresso.files import AXES, BlobShape, CompiledNetwork
-from coremlscope.formats.espresso.layer import CompiledLayer, Translation
 from coremlscope.formats.espresso.layers import LAYERS
 from coremlscope.formats.espresso.preprocessing import read_steps
+from coremlscope.formats.espresso.translation import LARGEST, CompiledLayer, Translation
 from coremlscope.formats.neuralnetwork.boundary import Boundary
 from coremlscope.formats.neuralnetwork.builder import OPSET, Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
@@ -239,10 +240,17 @@ def _are_images_of_rank_4(files: CompiledFiles, interface: FunctionDescription) 
 
 
 def _listed_attributes(layer: CompiledLayer) -> dict[str, Constant]:
-    """Returns the attributes of a layer that are numbers or texts."""
+    """Returns the attributes of a layer that are numbers or texts. Numbers that do not fit become texts."""
     given = {**layer.attributes, **{f"weights.{role}": number for role, number in layer.weights.items()}}
     return {
-        name: constant(str(value) if isinstance(value, int) and abs(value) >= 2**31 else value)
+        name: constant(value if isinstance(value, str) or _fits(value) else str(value))
         for name, value in given.items()
         if isinstance(value, (bool, int, float, str)) and name not in (*_SILENT, "name", "val")
     }
+
+
+def _fits(value: float) -> bool:
+    """True for an integer of 32 bits, and for a number that has single precision."""
+    if isinstance(value, int):
+        return -(2**31) <= value < 2**31
+    return not math.isfinite(value) or abs(value) <= LARGEST

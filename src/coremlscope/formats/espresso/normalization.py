@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coremlscope.formats.espresso.axes import keep
-from coremlscope.formats.espresso.layer import LayerSpec, Translation
+from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.espresso.weights import read_columns, read_floats
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coremlscope.formats.espresso.convolution import window_padding
-from coremlscope.formats.espresso.layer import LayerSpec, Translation
+from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.builder import Blob
 
 __all__ = ["LAYERS"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coremlscope.formats.espresso.axes import keep, nd_axis, reduced_axes, refold
 from coremlscope.formats.espresso.files import AXES
-from coremlscope.formats.espresso.layer import LayerSpec, Translation
+from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 
 __all__ = ["LAYERS"]

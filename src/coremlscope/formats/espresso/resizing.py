@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coremlscope.formats.espresso.layer import LayerSpec, Translation
+from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.images import SAMPLING
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coremlscope.formats.espresso.axes import nd_axis
-from coremlscope.formats.espresso.layer import LayerSpec, Translation
+from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 
 __all__ = ["LAYERS"]

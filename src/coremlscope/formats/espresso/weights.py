@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from coremlscope.formats.espresso.blobs import BlobRange
-from coremlscope.formats.espresso.layer import Translation
+from coremlscope.formats.espresso.translation import Translation
 from coremlscope.formats.neuralnetwork.builder import CannotTranslate
 from coremlscope.ir import Array, Constant, DType, TensorType
 

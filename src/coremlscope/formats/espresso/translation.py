@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from coremlscope.formats.espresso.blobs import BlobFile
     from coremlscope.formats.espresso.files import BlobShape
 
-__all__ = ["CompiledLayer", "LayerSpec", "Translation"]
+__all__ = ["LARGEST", "CompiledLayer", "LayerSpec", "Translation"]
+
+#: The largest number of single precision.
+LARGEST = 3.4028234663852886e38
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ class CompiledLayer:
         value = self.attributes.get(name, default)
         if value is None:
             raise CannotTranslate(f"its attribute {name} is missing")
-        if not isinstance(value, (int, float)) or abs(value) > 1e300 or not math.isfinite(value):
+        if not isinstance(value, (int, float)) or abs(value) > LARGEST or not math.isfinite(value):
             raise CannotTranslate(f"its attribute {name} is not a valid number")
         return value
 
