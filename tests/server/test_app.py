@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -24,6 +25,7 @@ from coremlscope.results.profile import Profile, Provenance, write_profiles
 from coremlscope.server.app import App, Request, Response
 from coremlscope.server.jobs import Job, JobQueue
 from coremlscope.server.store import Entry, ProfileStore, safe_name
+from tests.support import foreign_files
 from tests.support.profiles import small_profile
 
 _TOKEN = "t0k3n"
@@ -155,6 +157,70 @@ def test_an_upload_becomes_a_profile(app: App, profile_json: str) -> None:
     made = str(entry["made_at"]).translate(str.maketrans("T", "-", "-:Z"))
     assert job.profile == f"evil-model-{made}"
     assert not entry["problem"]
+
+
+@pytest.fixture
+def importing(tmp_path: Path) -> Iterator[App]:
+    """An app whose jobs run as those of the server do."""
+    store = ProfileStore(tmp_path / "profiles")
+    queue = JobQueue(store.add)
+    uploads = tmp_path / "uploads"
+    uploads.mkdir()
+    yield App(store, queue, _TOKEN, hosts=frozenset({"localhost"}), max_upload_bytes=1 << 20, uploads=uploads)
+    queue.close()
+    assert not list(uploads.iterdir())
+
+
+def _zipped(name: str, content: bytes) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as opened:
+        opened.writestr(f"__MACOSX/{name}", b"extra")
+        opened.writestr(name, content)
+    return archive.getvalue()
+
+
+@pytest.mark.parametrize("name", foreign_files.FILES)
+def test_imported_files_can_be_uploaded(importing: App, tmp_path: Path, name: str) -> None:
+    path = foreign_files.write(tmp_path, name)
+    content = (path / "report.json" if path.is_dir() else path).read_bytes()
+    sent = f"{path.name}.zip" if path.is_dir() else path.name
+    if path.is_dir():
+        content = _zipped(f"{path.name}/report.json", content)
+    response = _upload(importing, content, f"name={sent}&devices=m1&os=14.5")
+    assert response.status == HTTPStatus.ACCEPTED, response.content
+    job = _wait(importing, "done")
+    (entry,) = _state(importing)["profiles"]
+    assert (entry["id"], entry["problem"]) == (job.profile, "")
+    assert _get(importing, f"/{_TOKEN}/profiles/{job.profile}").status == HTTPStatus.OK
+
+
+def test_saved_profiles_can_be_uploaded(importing: App, profile_json: str) -> None:
+    _upload(importing, profile_json.encode(), "name=saved.json")
+    job = _wait(importing, "done")
+    assert importing.store.read(job.profile) == (Profile.from_json(json.loads(profile_json)),)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("analytics.mil", b"program(1.0) {", "analytics.mil"),
+        ("a.json", b"{", "is not valid JSON"),
+        ("a.json", b"[" * 100_000, "nested too deeply"),
+        ("a.json", b'{"some": "thing"}', "not a profile"),
+        ("a.mlperf.zip", b"PK\x03\x04 but not a zip archive", "a.mlperf.zip"),
+        ("a.mlperf.zip", _zipped("a.mlperf/report.json", b"{"), "is not valid JSON"),
+        ("a.zip", _zipped("../../a.mlperf/report.json", b"[]"), "not a performance report"),
+        ("a.zip", _zipped("readme.txt", b"text"), "a.zip"),
+    ],
+)
+def test_damaged_uploads_are_told_in_a_sentence(
+    importing: App, name: str, content: bytes, error: str
+) -> None:
+    _upload(importing, content, f"name={name}")
+    job = _wait(importing, "failed")
+    assert error in job.error
+    assert "Traceback" not in job.error
+    assert str(importing.uploads) not in job.error + job.hint
 
 
 @pytest.mark.parametrize(

@@ -371,11 +371,11 @@ export interface InsertedOp {
   output_names: string[];
 }
 
-/** The profiling of a model. */
+/** The profiling of a model, or the import of a file. */
 export interface Job {
   /** A unique number. */
   id: number;
-  /** The file name of the model. */
+  /** The name of the uploaded file. */
   model: string;
   /** Its state. */
   status: JobStatus;
@@ -884,8 +884,10 @@ export interface StageTiming {
 export interface State {
   /** The folder of the profiles. */
   folder: string;
-  /** The largest model that can be uploaded. */
+  /** The largest file that can be uploaded. */
   max_upload_bytes: number;
+  /** What the names of files that can be uploaded end with. */
+  suffixes: string[];
   /** The saved profiles, newest first. */
   profiles: Entry[];
   /** The waiting, running and completed jobs, newest first. */

@@ -41,7 +41,7 @@ export function ServerPage(props: { result: ServerForm }) {
           coremlscope
         </a>
         <nav aria-label="Parts of the page">
-          <a href="#upload">Profile a model</a>
+          <a href="#upload">Add a model</a>
           <a href="#profiles">Profiles</a>
         </nav>
         <ThemeSwitch />
@@ -52,7 +52,7 @@ export function ServerPage(props: { result: ServerForm }) {
             The server does not respond. It may have been stopped, and the page may be out of date.
           </p>
         )}
-        <Upload limit={state.max_upload_bytes} onState={setState} />
+        <Upload limit={state.max_upload_bytes} suffixes={state.suffixes} onState={setState} />
         <Jobs jobs={state.jobs} onState={setState} />
         <Histories entries={state.profiles} folder={state.folder} />
       </main>

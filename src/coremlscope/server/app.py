@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 
 from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.importers.profiles import SUFFIXES
 from coremlscope.render.page import build_page, render_html
 from coremlscope.results.encoding import plain
 from coremlscope.server.jobs import Job, JobQueue
@@ -28,7 +29,8 @@ _HTML, _JSON = "text/html; charset=utf-8", "application/json"
 _CHUNK = 1 << 20
 #: Disk space that uploads must leave free, in bytes.
 _SPARE_BYTES = 256 << 20
-_SUFFIXES = (".mlmodel", ".zip", ".mlpackage")
+#: Names of files that can be uploaded: models, and what is imported. Folders are sent as zip archives.
+_SUFFIXES = tuple(sorted({".mlmodel", ".mlpackage", ".zip", *SUFFIXES}))
 
 
 class Readable(Protocol):
@@ -44,13 +46,15 @@ class State:
 
     Attributes:
         folder: The folder of the profiles.
-        max_upload_bytes: The largest model that can be uploaded.
+        max_upload_bytes: The largest file that can be uploaded.
+        suffixes: What the names of files that can be uploaded end with.
         profiles: The saved profiles, newest first.
         jobs: The waiting, running and completed jobs, newest first.
     """
 
     folder: str
     max_upload_bytes: int
+    suffixes: tuple[str, ...]
     profiles: tuple[Entry, ...]
     jobs: tuple[Job, ...]
 
@@ -98,12 +102,12 @@ class App:
 
     Args:
         store: The profiles.
-        queue: The models to profile.
+        queue: The models to profile, and the files to import.
         token: The first part of every address; requests without it are rejected.
         hosts: Allowed names in the `Host` header; None for any. This prevents other web pages from reaching
             the server under a name that resolves to this machine.
-        max_upload_bytes: The largest model that can be uploaded.
-        uploads: The folder of uploaded models that are not yet profiled.
+        max_upload_bytes: The largest file that can be uploaded.
+        uploads: The folder of uploaded files that are not yet profiled or imported.
     """
 
     def __init__(
@@ -161,6 +165,7 @@ class App:
         state = State(
             folder=str(self.store.folder),
             max_upload_bytes=self.max_upload_bytes,
+            suffixes=_SUFFIXES,
             profiles=tuple(self.store.entries()),
             jobs=tuple(self.queue.jobs()),
         )
@@ -175,28 +180,29 @@ class App:
 
     def _upload(self, request: Request, query: Mapping[str, list[str]]) -> Response:
         if request.length is None or request.body is None:
-            return _refusal(HTTPStatus.LENGTH_REQUIRED, "the length of the model is missing")
+            return _refusal(HTTPStatus.LENGTH_REQUIRED, "the length of the file is missing")
         if request.length > self.max_upload_bytes:
             most = self.max_upload_bytes >> 20
             return _refusal(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the model has {request.length >> 20} MB, but the limit is {most} MB",
-                "start the server with a larger --max-upload, or use `coremlscope profile`",
+                f"the file has {request.length >> 20} MB, but the limit is {most} MB",
+                "start the server with a larger --max-upload, or use `coremlscope profile` or `import`",
             )
         if request.length + _SPARE_BYTES > shutil.disk_usage(self.uploads).free:
-            return _refusal(HTTPStatus.INSUFFICIENT_STORAGE, "the disk is too full for this model")
+            return _refusal(HTTPStatus.INSUFFICIENT_STORAGE, "the disk is too full for this file")
         options = _options(query)
         name = safe_name(query.get("name", [""])[0])
         if not name.lower().endswith(_SUFFIXES):
             raise UsageError(
-                f"{name!r} is not the file name of a model", "upload a .mlmodel, or a .mlpackage as a zip"
+                f"{name!r} is not the name of a model or of a file that can be imported",
+                f"upload a .mlmodel, a .mlpackage or .mlperf as a zip, or one of {', '.join(SUFFIXES)}",
             )
         folder = Path(tempfile.mkdtemp(dir=self.uploads))
         is_complete = False
         try:
             is_complete = _receive(request.body, request.length, folder / name)
             if not is_complete:
-                return _refusal(HTTPStatus.BAD_REQUEST, "the upload is incomplete", "upload the model again")
+                return _refusal(HTTPStatus.BAD_REQUEST, "the upload is incomplete", "upload the file again")
             self.queue.add(folder / name, options)
         except CoremlscopeError:
             is_complete = False
@@ -224,6 +230,7 @@ def _options(query: Mapping[str, list[str]]) -> dict[str, object]:
         "devices": devices,
         "compute_units": setting,
         "random_weights": query.get("random_weights", [""])[0] == "1",
+        "os": query.get("os", [""])[0][:80],
     }
 
 

@@ -1,4 +1,4 @@
-"""A queue that profiles models in sequence, each in a process that can be stopped."""
+"""A queue that profiles models and imports files in sequence, each in a process that can be stopped."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _GRACE_S = 3.0
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """The profiling of a model.
+    """The profiling of a model, or the import of a file.
 
     Attributes:
         id: A unique number.
-        model: The file name of the model.
+        model: The name of the uploaded file.
         status: Its state.
         phase: The phase that is being repeated: `compile`, `load`, `predict`, …
         done: Number of completed repetitions of that phase.

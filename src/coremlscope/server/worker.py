@@ -1,46 +1,41 @@
-"""Profiles one model in a separate process, and reports progress on standard output as lines of JSON.
+"""Profiles one model, or imports one file, in a process of its own, with progress as lines of JSON.
 
-After each repetition it prints `{"phase": "predict", "done": 3, "total": 50}`, and if it fails
-`{"error": "…", "hint": "…"}`.
+After each repetition it prints to standard output `{"phase": "predict", "done": 3, "total": 50}`, and if it
+fails `{"error": "…", "hint": "…"}`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from coremlscope import api
 from coremlscope.errors import CoremlscopeError
-from coremlscope.results.profile import write_profiles
+from coremlscope.importers.archive import unpack_report
+from coremlscope.importers.profiles import is_readable, is_saved, read_any
+from coremlscope.results.profile import Profile, write_profiles
 
 __all__ = ["main"]
 
 
 def main(arguments: list[str]) -> int:
-    """Profiles a model.
+    """Profiles a model, or imports a file.
 
     Args:
-        arguments: The model, the file to write, and the request as JSON: `iterations`, `devices`,
-            `compute_units`, `random_weights`.
+        arguments: The model or the file, the file to write, and the request as JSON: `iterations`, `devices`,
+            `compute_units`, `random_weights`; for an imported file the first device is the one that it is
+            from, with the system `os`.
 
     Returns:
         The exit code.
     """
     model, target, request = Path(arguments[0]), Path(arguments[1]), json.loads(arguments[2])
     try:
-        profile = api.profile(
-            model,
-            iterations=int(request.get("iterations", 50)),
-            devices=tuple(request.get("devices", ())),
-            compute_units=request.get("compute_units", "all"),
-            random_weights=bool(request.get("random_weights", False)),
-            engine="onnxruntime",
-            progress=_report_progress,
-        )
-        write_profiles(target, [profile])
+        write_profiles(target, _imported(model, request) or [_profiled(model, request)])
     except CoremlscopeError as error:
         _report({"error": error.message, "hint": error.hint})
         return error.exit_code
@@ -48,6 +43,29 @@ def main(arguments: list[str]) -> int:
         _report({"error": f"{type(error).__name__}: {error}", "hint": "free some memory or disk space"})
         return 1
     return 0
+
+
+def _imported(path: Path, request: Mapping[str, Any]) -> Sequence[Profile]:
+    """Returns the profiles of a file that is imported, or that coremlscope saved; none for a model."""
+    file = unpack_report(path, path.parent) if zipfile.is_zipfile(path) else path
+    if file is None or not is_readable(file):
+        return ()
+    if is_saved(file):
+        return read_any(file)
+    device = next(iter(request.get("devices", ())), None)
+    return [api.import_files(file, device=device, os=request.get("os") or None)]
+
+
+def _profiled(model: Path, request: Mapping[str, Any]) -> Profile:
+    return api.profile(
+        model,
+        iterations=int(request.get("iterations", 50)),
+        devices=tuple(request.get("devices", ())),
+        compute_units=request.get("compute_units", "all"),
+        random_weights=bool(request.get("random_weights", False)),
+        engine="onnxruntime",
+        progress=_report_progress,
+    )
 
 
 def _report_progress(phase: str, done: int, total: int) -> None:

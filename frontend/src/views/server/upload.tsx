@@ -3,8 +3,8 @@ import type { ServerForm } from "../../data/schema";
 import { bytes } from "../../format";
 import { Section } from "../../ui/section";
 
-/** Sends a model to the server, which profiles it. */
-export function Upload(props: { limit: number; onState: (state: ServerForm) => void }) {
+/** Sends a model to the server, which profiles it, or a file that it imports. */
+export function Upload(props: { limit: number; suffixes: readonly string[]; onState: (state: ServerForm) => void }) {
   const form = useRef<HTMLFormElement>(null);
   const [sent, setSent] = useState<number | null>(null);
   const [problem, setProblem] = useState("");
@@ -34,7 +34,7 @@ export function Upload(props: { limit: number; onState: (state: ServerForm) => v
   };
 
   return (
-    <Section id="upload" title="Profile a model" note="on the machine that runs this server; one at a time">
+    <Section id="upload" title="Profile a model, or add a file" note="on the machine that runs this server; one at a time">
       <form ref={form} class="upload" onSubmit={(event) => event.preventDefault()}>
         <label
           class={`drop ${isOver ? "drop-over" : ""}`}
@@ -51,7 +51,7 @@ export function Upload(props: { limit: number; onState: (state: ServerForm) => v
         >
           <input
             type="file"
-            accept=".mlmodel,.zip"
+            accept={props.suffixes.join(",")}
             disabled={sent !== null}
             onChange={(event) => {
               send(event.currentTarget.files?.[0]);
@@ -59,7 +59,8 @@ export function Upload(props: { limit: number; onState: (state: ServerForm) => v
             }}
           />
           <span>
-            <b>Choose a model</b>, or drop one here: a .mlmodel, or a .mlpackage as a zip, up to {bytes(props.limit)}
+            <b>Choose a model or a file</b>, or drop one here: a .mlmodel, a .mlpackage as a zip, a saved profile, or what Core ML, Xcode
+            and other tools wrote (analytics.mil, a .mlperf as a zip, JSON, …), up to {bytes(props.limit)}
           </span>
         </label>
         <label class="menu">
@@ -68,7 +69,13 @@ export function Upload(props: { limit: number; onState: (state: ServerForm) => v
         </label>
         <label class="menu">
           <span>Devices</span>
-          <input name="devices" type="text" placeholder="m1, iphone-15-pro" spellcheck={false} />
+          <input
+            name="devices"
+            type="text"
+            placeholder="m1, iphone-15-pro"
+            title="To plan and estimate a model for; of a file, the device that it is from"
+            spellcheck={false}
+          />
         </label>
         <label class="check">
           <input name="random_weights" type="checkbox" value="1" /> synthetic values for missing weights
