@@ -25,7 +25,7 @@ from coremlscope.results.profile import Profile, Provenance, write_profiles
 from coremlscope.server.app import App, Request, Response
 from coremlscope.server.jobs import Job, JobQueue
 from coremlscope.server.store import Entry, ProfileStore, safe_name
-from tests.support import foreign_files
+from tests.support import foreign_files, recorded_files
 from tests.support.profiles import small_profile
 
 _TOKEN = "t0k3n"
@@ -179,9 +179,10 @@ def _zipped(name: str, content: bytes) -> bytes:
     return archive.getvalue()
 
 
-@pytest.mark.parametrize("name", foreign_files.FILES)
+@pytest.mark.parametrize("name", [*foreign_files.FILES, *recorded_files.FILES])
 def test_imported_files_can_be_uploaded(importing: App, tmp_path: Path, name: str) -> None:
-    path = foreign_files.write(tmp_path, name)
+    maker = foreign_files if name in foreign_files.FILES else recorded_files
+    path = maker.write(tmp_path, name)
     content = (path / "report.json" if path.is_dir() else path).read_bytes()
     sent = f"{path.name}.zip" if path.is_dir() else path.name
     if path.is_dir():

@@ -20,6 +20,7 @@ from coremlscope.render.page import build_page, render_html
 from coremlscope.results.encoding import plain
 from coremlscope.server.jobs import Job, JobQueue
 from coremlscope.server.store import Entry, ProfileStore, safe_name
+from coremlscope.server.worker import MODEL_SUFFIXES
 
 __all__ = ["SCHEMA", "App", "Request", "Response", "State"]
 
@@ -30,7 +31,7 @@ _CHUNK = 1 << 20
 #: Disk space that uploads must leave free, in bytes.
 _SPARE_BYTES = 256 << 20
 #: Names of files that can be uploaded: models, and what is imported. Folders are sent as zip archives.
-_SUFFIXES = tuple(sorted({".mlmodel", ".mlpackage", ".zip", *SUFFIXES}))
+_SUFFIXES = tuple(sorted({*MODEL_SUFFIXES, *SUFFIXES, ".txt"}))
 
 
 class Readable(Protocol):
@@ -40,7 +41,7 @@ class Readable(Protocol):
         """Reads up to `size` bytes; returns no bytes at the end."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """The content of the page.
 
@@ -195,7 +196,7 @@ class App:
         if not name.lower().endswith(_SUFFIXES):
             raise UsageError(
                 f"{name!r} is not the name of a model or of a file that can be imported",
-                f"upload a .mlmodel, a .mlpackage or .mlperf as a zip, or one of {', '.join(SUFFIXES)}",
+                f"upload a .mlmodel, a .mlpackage or .mlperf as a zip, or one of {', '.join(SUFFIXES)}, .txt",
             )
         folder = Path(tempfile.mkdtemp(dir=self.uploads))
         is_complete = False

@@ -16,10 +16,13 @@ from typing import Any
 from coremlscope import api
 from coremlscope.errors import CoremlscopeError
 from coremlscope.importers.archive import unpack_report
-from coremlscope.importers.profiles import is_readable, is_saved, read_any
+from coremlscope.importers.profiles import is_saved, read_any
 from coremlscope.results.profile import Profile, write_profiles
 
-__all__ = ["main"]
+__all__ = ["MODEL_SUFFIXES", "main"]
+
+#: Names of models; a `.zip` is a package, unless it contains a report of Xcode. Other files are imported.
+MODEL_SUFFIXES = (".mlmodel", ".mlpackage", ".zip")
 
 
 def main(arguments: list[str]) -> int:
@@ -48,12 +51,13 @@ def main(arguments: list[str]) -> int:
 def _imported(path: Path, request: Mapping[str, Any]) -> Sequence[Profile]:
     """Returns the profiles of a file that is imported, or that coremlscope saved; none for a model."""
     file = unpack_report(path, path.parent) if zipfile.is_zipfile(path) else path
-    if file is None or not is_readable(file):
+    if file is None or file.suffix.lower() in MODEL_SUFFIXES:
         return ()
     if is_saved(file):
         return read_any(file)
     device = next(iter(request.get("devices", ())), None)
-    return [api.import_files(file, device=device, os=request.get("os") or None)]
+    os = request.get("os") or None
+    return [api.import_files(file, device=device, os=os, progress=_report_progress)]
 
 
 def _profiled(model: Path, request: Mapping[str, Any]) -> Profile:
