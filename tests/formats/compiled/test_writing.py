@@ -14,6 +14,9 @@ import pytest
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError, OutputError, UsageError
+from coremlscope.execution.binding import choose_function
+from coremlscope.execution.pipeline import open_predictor
+from coremlscope.features.dummy import dummy_values
 from coremlscope.formats import container
 from coremlscope.formats.compiled.coremldata import COREMLDATA, read_compiled_data
 from coremlscope.formats.compiled.marker import is_own_compiled
@@ -183,3 +186,31 @@ class TestRefusals:
         with pytest.raises(CorruptModelError, match="no blob starts"):
             write_compiled(package, tmp_path / "m.mlmodelc")
         assert [path.name for path in tmp_path.iterdir()] == ["m.mlpackage"]
+
+
+@pytest.mark.corpus
+def test_programs_of_the_corpus(corpus: Path, tmp_path: Path) -> None:
+    """Every ML Program reads back as the same graph, and gives the same predictions if its weights exist."""
+    packages = sorted(corpus.glob("models/*/*.mlpackage"))
+    assert len(packages) >= 27
+    predicted = 0
+    for package in packages:
+        source = container.read(package)
+        target = tmp_path / f"{package.stem}.mlmodelc"
+        write_compiled(package, target, overwrite=True)
+        compiled = container.read(target)
+        assert_same_model(compiled, source)
+        if all(file.size is not None for file in source.weight_files):
+            _assert_same_predictions(compiled, source)
+            predicted += 1
+    assert predicted >= 17
+
+
+def _assert_same_predictions(compiled: ir.Model, source: ir.Model) -> None:
+    for name, interface in source.description.functions.items():
+        values = dummy_values(interface, choose_function(source, name).function)
+        with open_predictor(source, name) as one, open_predictor(compiled, name) as other:
+            expected, found = one.predict(values), other.predict(values)
+        assert expected.keys() == found.keys()
+        for output, value in expected.items():
+            np.testing.assert_array_equal(found[output], value, err_msg=output)
