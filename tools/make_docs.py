@@ -25,7 +25,8 @@ from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.evidence import SCHEMA as EVIDENCE
 from coremlscope.results.evidence import Evidence
 from coremlscope.results.profile import Profile
-from coremlscope.results.schema import docstring_parts, json_schema
+from coremlscope.results.schema import docstring_parts, json_schema, json_schema_of
+from coremlscope.runner.record import SCHEMA, Record
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -127,6 +128,29 @@ def evidence() -> str:
     for kind in _reachable(Evidence):
         parts += [f"## {kind.__name__}", docstring_parts(kind.__doc__ or "")[0], _fields(kind)]
     return "\n\n".join(parts) + "\n"
+
+
+_RECORD = f"""\
+The app that `coremlscope runner` writes records what it measures in `results.json`, one object with
+`"schema": "{SCHEMA}"`. See [From a phone](from-a-phone.md). The file is complete JSON after every step.
+Times are seconds and sizes are bytes. [runner.schema.json](runner.schema.json) describes the same as a JSON
+Schema; `coremlscope import` checks a file against it.
+
+Below, `T[]` is a JSON array of T."""
+
+
+def runner_schema() -> str:
+    """Returns the page on the JSON of the runner."""
+    parts = [_WRITTEN, "# The JSON of the runner", _RECORD]
+    for kind in _reachable(Record):
+        parts += [f"## {kind.__name__}", docstring_parts(kind.__doc__ or "")[0], _fields(kind)]
+    return "\n\n".join(parts) + "\n"
+
+
+def runner_schema_file() -> str:
+    """Returns the JSON Schema of what the runner records."""
+    schema = json_schema_of(Record, "Results of coremlscope's runner")
+    return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
 
 
 def json_schema_file() -> str:
@@ -235,6 +259,8 @@ PAGES = {
     "kernels.md": lacking_kernels,
     "profile-schema.md": profile_schema,
     "profile.schema.json": json_schema_file,
+    "runner-schema.md": runner_schema,
+    "runner.schema.json": runner_schema_file,
 }
 
 

@@ -1,8 +1,19 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from coremlscope.devices import NEURAL_ENGINE, UNITS, all_chips, find_device, ios, macos, parse_release
+from coremlscope.devices import (
+    NEURAL_ENGINE,
+    UNITS,
+    all_chips,
+    find_device,
+    ios,
+    macos,
+    parse_release,
+    product_name,
+)
 from coremlscope.errors import UsageError
 
 CHIPS = list(all_chips().values())
@@ -103,3 +114,15 @@ def test_invalid_names_and_versions(typed: str, release: str | None, message: st
 
 def test_other_platform_is_accepted_from_version_26() -> None:
     assert parse_release("macOS 26", "iOS") == ios(26)
+
+
+def test_a_device_is_named_by_its_identifier() -> None:
+    products = [product for chip in all_chips().values() for product in chip.products]
+    identifiers = [identifier for product in products for identifier in product.identifiers]
+    assert len(identifiers) == len(set(identifiers))
+    assert all(re.fullmatch(r"(iPhone|iPad)\d+,\d+", identifier) for identifier in identifiers)
+    assert {p.name for p in products if p.name.startswith("iPhone")} == {
+        p.name for p in products if p.name.startswith("iPhone") and p.identifiers
+    }
+    assert product_name("iPhone16,1") == "iPhone 15 Pro"
+    assert product_name("iPhone99,1") == ""

@@ -84,11 +84,11 @@ def test_operations_are_joined_to_a_model(name: str, tmp_path: Path, model: Mode
 def test_files_of_one_model_become_one_profile(tmp_path: Path, model: Model) -> None:
     paths = [foreign_files.write(tmp_path, name) for name in foreign_files.FILES]
     profile = import_files(paths, model)
-    assert (len(profile.plans), len(profile.measurements)) == (7, 6)
+    assert (len(profile.plans), len(profile.measurements)) == (8, 7)
     devices = [(plan.device, plan.os) for plan in profile.plans]
     assert "unknown device (dump.json)" in dict(devices)
     alone = import_files(paths)
-    assert (len(alone.plans), len(alone.measurements), len(alone.ops)) == (7, 6, 2)
+    assert (len(alone.plans), len(alone.measurements), len(alone.ops)) == (8, 7, 2)
 
 
 def test_a_plan_of_core_ml_in_full(tmp_path: Path) -> None:

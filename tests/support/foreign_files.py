@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FILES", "analytics", "op_line", "write"]
+__all__ = ["FILES", "analytics", "op_line", "runner_record", "runner_setting", "write"]
 
 _HEAD = """program(1.3)
 [buildInfo = dict<string, string>({{"coremlc-version", "3600.25.2"}, {"coremltools-version", "9.0"}})]
@@ -149,6 +149,56 @@ def _dump() -> dict[str, Any]:
     }
 
 
+def runner_setting(model: str = "small", units: str = "cpu_and_ne", **changed: Any) -> dict[str, Any]:
+    """What the runner records about a model under one setting."""
+    state = {"thermal_state": "nominal", "is_low_power": False, "is_charging": True}
+    ops = [
+        {"type": "ios18.relu", "outputs": ["a"], "preferred": "neural_engine", "cost": 0.75},
+        {"type": "ios18.tanh", "outputs": ["b"], "preferred": "cpu", "cost": 0.25},
+    ]
+    return {
+        "model": model,
+        "function": "",
+        "compute_units": units,
+        "power_mode": "normal",
+        "status": "done",
+        "step": "plan",
+        "before": state,
+        "after": state,
+        "inputs": [{"name": "x", "kind": "array", "type": "float16", "shape": [1, 8]}],
+        "first_load_s": 0.5,
+        "load_s": [0.05, 0.04],
+        "warmup_s": [0.004],
+        "predict_s": [0.002, 0.001, 0.003],
+        "plan": [
+            {"function": "main", "place": [place], "supported": ["cpu", "neural_engine"][: 2 - place], **op}
+            for place, op in enumerate(ops)
+        ],
+        "measured_at": "2026-01-31T12:00:00Z",
+        **changed,
+    }
+
+
+def runner_record(*results: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    """What the runner writes."""
+    return {
+        "schema": "coremlscope.runner/1",
+        "id": "1",
+        "version": "0",
+        "device": {
+            "identifier": "iPhone16,1",
+            "system": "iOS",
+            "system_version": "18.2",
+            "build": "22C152",
+            "cores": 6,
+        },
+        "complete": True,
+        "compilations": [{"model": "small", "status": "done", "samples_s": [0.25]}],
+        "results": list(results),
+        **changed,
+    }
+
+
 def _text(data: Any) -> Callable[[], str]:
     return lambda: json.dumps(data)
 
@@ -163,6 +213,7 @@ FILES: Mapping[str, Callable[[], str]] = {
     "remote_plan.json": _text(_remote_plan()),
     "remote_times.json": _text(_remote_times()),
     "dump.json": _text(_dump()),
+    "results.json": _text(runner_record(runner_setting())),
 }
 
 

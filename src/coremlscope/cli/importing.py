@@ -14,10 +14,11 @@ __all__ = ["COMMAND"]
 _EPILOG = """\
 Files that are read: analytics.mil, which Core ML writes when it compiles a program; performance
 reports of Xcode (.mlperf, or report.json alone); the JSON that CoreMLProfiler exports; answers of
-coremltools' runner on devices, and dumps of its plans and benchmarks; XML of `xctrace export`, of
-any size; readings of powermetrics, macmon and mactop. Several files of one model become one
-profile. With --model the operations are those of the model, and the files' are joined to them;
-without it they are those of the file that lists the most.
+coremltools' runner on devices, and dumps of its plans and benchmarks; results.json of the app that
+`coremlscope runner` writes; XML of `xctrace export`, of any size; readings of powermetrics, macmon
+and mactop. Several files of one model become one profile. With --model the operations are those of
+the model, and the files' are joined to them; without it they are those of the file that lists the
+most.
 
 Nothing is measured or planned here: every figure is labelled with the file that says it. Saved
 profiles need no import; `compare` and `serve` read all of these files as they are.

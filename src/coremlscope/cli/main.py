@@ -24,6 +24,7 @@ from coremlscope.cli import (
     profile,
     rules,
     run,
+    runner,
     schema,
     serve,
 )
@@ -38,6 +39,7 @@ COMMANDS: tuple[Command, ...] = (
     profile.COMMAND,
     compare.COMMAND,
     matrix.COMMAND,
+    runner.COMMAND,
     importing.COMMAND,
     inspect.COMMAND,
     predict.COMMAND,

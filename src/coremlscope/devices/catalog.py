@@ -15,7 +15,7 @@ from coremlscope.devices.release import NEWEST, ONLY_IOS, OSRelease, Platform, p
 from coremlscope.devices.unit import UNITS
 from coremlscope.errors import UsageError
 
-__all__ = ["all_chips", "find_device"]
+__all__ = ["all_chips", "find_device", "product_name"]
 
 _SUGGESTIONS = 3
 #: Names with a lower similarity are not suggested.
@@ -32,6 +32,12 @@ def all_chips() -> Mapping[str, Chip]:
         if file.name.endswith(".toml")
     ]
     return {chip.id: chip for chip in sorted(chips, key=_age)}
+
+
+def product_name(identifier: str) -> str:
+    """Returns Apple's name of the device with an identifier such as `iPhone16,1`; empty if it is unknown."""
+    products = (product for chip in all_chips().values() for product in chip.products)
+    return next((product.name for product in products if identifier in product.identifiers), "")
 
 
 def _age(chip: Chip) -> tuple[str, int, int]:
@@ -106,8 +112,12 @@ def _chip(table: Mapping[str, Any]) -> Chip:
         units={unit: _facts(table.get(unit, {})) for unit in UNITS},
         memory=_facts(table.get("memory", {})),
         releases=releases,
-        products=tuple(Product(**device) for device in table.get("devices", ())),
+        products=tuple(_product(device) for device in table.get("devices", ())),
     )
+
+
+def _product(table: Mapping[str, Any]) -> Product:
+    return Product(**{**table, "identifiers": tuple(table.get("identifiers", ()))})
 
 
 def _facts(section: Mapping[str, Any]) -> Facts:

@@ -39,11 +39,13 @@ class Product:
         name: Apple's name: `iPhone 15 Pro`.
         platform: Its operating system.
         last_release: The last major version that it supports, if support has ended.
+        identifiers: Apple's identifiers of the model, which a device reports itself: `iPhone16,1`.
     """
 
     name: str
     platform: Platform
     last_release: int | None = None
+    identifiers: tuple[str, ...] = ()
 
 
 #: Published numbers of a part of a chip, by name. Unpublished numbers are missing. If there are several

@@ -11,7 +11,7 @@ from coremlscope.recordings.power import Readings, energy_findings, summarize_re
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 from coremlscope.results.recording import Energy, Recording
 
-__all__ = ["imported_energy", "measurement_of", "median_only"]
+__all__ = ["imported_energy", "imported_finding", "measurement_of", "median_only"]
 
 
 def measurement_of(
@@ -38,11 +38,6 @@ def measurement_of(
     phases = {name: Phase.of(samples) for name, samples in samples_s.items() if samples}
     if not phases and recording is None and energy is None:
         return None
-    remark = Finding(
-        id="imported",
-        severity="info",
-        text=f"these figures are what {origin.file} says; nothing of them was measured here",
-    )
     return Measurement(
         label=f"{tool}{origin.label.removeprefix('Core ML')}" if tool else origin.label,
         runtime=Runtime(tool, tool) if tool else Runtime("coreml", "Core ML"),
@@ -59,7 +54,16 @@ def measurement_of(
         predict=phases.get("predict"),
         recording=recording,
         energy=energy,
-        findings=(remark, *findings),
+        findings=(imported_finding(origin), *findings),
+    )
+
+
+def imported_finding(origin: Origin) -> Finding:
+    """The remark that figures are those of a file."""
+    return Finding(
+        id="imported",
+        severity="info",
+        text=f"these figures are what {origin.file} says; nothing of them was measured here",
     )
 
 

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from coremlscope.importers import (
     instruments,
     power_monitors,
     powermetrics,
+    runner,
     xcode_report,
 )
 from coremlscope.importers.join import join
@@ -31,6 +33,7 @@ from coremlscope.results.model import FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile, read_profiles
+from coremlscope.runner.record import model_name
 
 __all__ = ["IMPORTERS", "SUFFIXES", "Importer", "import_files", "is_readable", "is_saved", "read_any"]
 
@@ -40,7 +43,7 @@ class _Matcher(Protocol):
 
 
 class _Reader(Protocol):
-    def __call__(self, source: SourceFile, origin: Origin) -> Imported: ...
+    def __call__(self, source: SourceFile, origin: Origin) -> Imported | tuple[Imported, ...]: ...
 
 
 class _GroupReader(Protocol):
@@ -54,7 +57,8 @@ class Importer:
     Attributes:
         name: What the files are called, for people.
         matches: Tells its files by their name, first bytes or top-level keys.
-        read: Reads one. Raises UsageError or CorruptModelError for damaged files, and nothing else.
+        read: Reads one; a file about several models gives several. Raises UsageError or CorruptModelError for
+            damaged files, and nothing else.
         read_together: Reads files that complete each other; None where each file stands alone.
     """
 
@@ -78,6 +82,7 @@ IMPORTERS: tuple[Importer, ...] = (
     ),
     Importer("readings of powermetrics (plist or text)", powermetrics.matches, powermetrics.read),
     Importer("JSON of macmon and mactop", power_monitors.matches, power_monitors.read),
+    Importer("results.json of coremlscope's runner", runner.matches, runner.read),
 )
 
 #: What names of files that `read_any` takes end with.
@@ -109,7 +114,30 @@ def import_files(
     """
     if not paths:
         raise UsageError("no file is named", f"files that can be read: {_KNOWN}")
-    found = _import([SourceFile(Path(path), progress) for path in paths], device, system)
+    sources = [SourceFile(Path(path), progress) for path in paths]
+    found = _import(sources, device, system, partial(_of_one_model, model))
+    return _profile(found, model, Path(paths[0]))
+
+
+def _of_one_model(model: Model | None, found: Sequence[Imported], path: Path) -> Sequence[Imported]:
+    """What a file says about the model; of a file about several models those of its name.
+
+    Raises:
+        UsageError: The file is about several models, and it is not clear which one is meant.
+    """
+    names = list(dict.fromkeys(one.model for one in found))
+    if len(names) < 2:
+        return found
+    held = f"{path} holds results of {len(names)} models ({', '.join(names)[:200]})"
+    if model is None:
+        raise UsageError(held, "name one with --model; `compare` and `serve` show all of them")
+    wanted = model_name(model.source)
+    if wanted not in names:
+        raise UsageError(f"{held}, and none of {wanted}", "name one of them with --model")
+    return [one for one in found if one.model == wanted]
+
+
+def _profile(found: Sequence[Imported], model: Model | None, path: Path) -> Profile:
     if model is not None:
         summary = describe_model(model)
         table = list_operations(model, functions=_shared_functions(model, found))
@@ -117,7 +145,7 @@ def import_files(
     else:
         largest = max(found, key=lambda one: len(one.ops))
         table = largest.ops
-        summary, name = _summary(largest, table, Path(paths[0])), largest.origin.file
+        summary, name = _summary(largest, table, path), largest.origin.file
     joined = [one if one.ops is table else join(one, table, name) for one in found]
     measured = [one for imported in joined for one in imported.measurements]
     findings = [one for imported in joined for one in imported.findings]
@@ -143,9 +171,12 @@ def read_any(path: str | os.PathLike[str]) -> tuple[Profile, ...]:
         UsageError: The file cannot be read, is damaged, or is of no known format.
         CorruptModelError: An imported file is damaged.
     """
+    source = SourceFile(Path(path))
     if is_saved(path):
-        return read_profiles(SourceFile(Path(path)).file)
-    return (import_files([path]),)
+        return read_profiles(source.file)
+    found = _import([source], None, None, lambda read, _: read)
+    names = dict.fromkeys(one.model for one in found)
+    return tuple(_profile([one for one in found if one.model == name], None, Path(path)) for name in names)
 
 
 def is_saved(path: str | os.PathLike[str]) -> bool:
@@ -155,7 +186,7 @@ def is_saved(path: str | os.PathLike[str]) -> bool:
         UsageError: The file cannot be read.
     """
     source = SourceFile(Path(path))
-    return "schema" in source.keys or _importer(source) is None
+    return _has_own_schema(source) or _importer(source) is None
 
 
 def is_readable(path: str | os.PathLike[str]) -> bool:
@@ -163,12 +194,29 @@ def is_readable(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() in SUFFIXES
 
 
+def _has_own_schema(source: SourceFile) -> bool:
+    """Whether a file holds results that coremlscope itself saved; the runner's are imported."""
+    return "schema" in source.keys and not runner.matches(source)
+
+
 def _importer(source: SourceFile) -> Importer | None:
     return next((importer for importer in IMPORTERS if importer.matches(source)), None)
 
 
-def _import(sources: Sequence[SourceFile], device: str | None, system: str | None) -> list[Imported]:
-    """Reads files; those that complete each other as one, where the first of them is."""
+def _import(
+    sources: Sequence[SourceFile],
+    device: str | None,
+    system: str | None,
+    choose: Callable[[Sequence[Imported], Path], Sequence[Imported]],
+) -> list[Imported]:
+    """Reads files; those that complete each other as one, where the first of them is.
+
+    Args:
+        sources: The files.
+        device: The device that they are from, where they do not say.
+        system: Its system.
+        choose: Chooses from what a file says about several models.
+    """
     found: list[Imported] = []
     read: set[SourceFile] = set()
     importers = {source: _required_importer(source) for source in sources}
@@ -184,7 +232,8 @@ def _import(sources: Sequence[SourceFile], device: str | None, system: str | Non
             if importer.read_together is not None and len(group) > 1:
                 found += importer.read_together(group, origins)
             else:
-                found.append(importer.read(source, origins[0]))
+                read_one = importer.read(source, origins[0])
+                found += choose(read_one if isinstance(read_one, tuple) else (read_one,), source.path)
         except CoremlscopeError as error:
             if str(source.path) in error.message or len(group) > 1:
                 raise
@@ -193,7 +242,7 @@ def _import(sources: Sequence[SourceFile], device: str | None, system: str | Non
 
 
 def _required_importer(source: SourceFile) -> Importer:
-    if str(source.keys and source.json.get("schema")).startswith("coremlscope."):
+    if _has_own_schema(source):
         raise UsageError(
             f"{source.path} was written by coremlscope", "`coremlscope compare` and `serve` read it as it is"
         )

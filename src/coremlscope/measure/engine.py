@@ -33,10 +33,10 @@ from coremlscope.features import dummy_values, to_tensors
 from coremlscope.findings import Finding
 from coremlscope.ir import Array, Model
 from coremlscope.measure.attribution import Attribution, NodeGroup, attribute
-from coremlscope.measure.conditions import condition_findings
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.findings import Evidence, remark_on
 from coremlscope.measure.overflow import note_ranges
+from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import (
     Fp16Ranges,
     Group,

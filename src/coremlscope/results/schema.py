@@ -13,7 +13,7 @@ from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 
-__all__ = ["docstring_parts", "json_schema"]
+__all__ = ["docstring_parts", "json_schema", "json_schema_of"]
 
 
 def json_schema() -> dict[str, Any]:
@@ -37,6 +37,17 @@ def json_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Results of coremlscope",
         "oneOf": forms,
+        "$defs": {name: _tidy(definition) for name, definition in sorted(definitions.items())},
+    }
+
+
+def json_schema_of(kind: type, title: str) -> dict[str, Any]:
+    """Returns the JSON Schema (2020-12) of a dataclass and of those in it."""
+    (root,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": title,
+        **root,
         "$defs": {name: _tidy(definition) for name, definition in sorted(definitions.items())},
     }
 

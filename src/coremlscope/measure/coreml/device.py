@@ -6,7 +6,6 @@ takes the times there. Written against coremltools' documented interface; not ye
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from coremlscope.execution.wiring import interface_of
 from coremlscope.ir import ArrayFeature, Model, Program
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreml.child import Limits, run_child
+from coremlscope.measure.coreml.devicectl import check_team
 from coremlscope.measure.coreml.files import require_coremltools
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 
@@ -37,8 +37,6 @@ _NEEDED = (
     "it needs a Mac with Xcode, an iPhone or iPad connected to it, unlocked and in developer mode, a"
     " development team (--team), and coremltools 9 with its ModelRunner app"
 )
-#: What Apple's identifiers of teams look like. coremltools puts it into a line for the shell.
-_TEAM = re.compile(r"[A-Z0-9]{10}")
 
 
 @contextmanager
@@ -58,14 +56,7 @@ def device_measurer(name: str, team: str, *, command: Sequence[str] = _CHILD) ->
         raise UsageError("a connected device can be measured only from a Mac", _NEEDED)
     if not name:
         raise UsageError("no device is named", "use --on-device NAME, or --on-device any")
-    if not _TEAM.fullmatch(team):
-        raise UsageError(
-            f"{team!r} is not the identifier of a development team"
-            if team
-            else "no development team is given",
-            "use --team ID with the ten letters and digits that the membership page of your Apple account"
-            " shows: --team A1B2C3D4E5",
-        )
+    check_team(team)
     require_coremltools()
     with tempfile.TemporaryDirectory(prefix="coremlscope-device-") as folder:
         yield DeviceMeasurer(device=name, team=team, folder=Path(folder), command=command)

@@ -7,6 +7,7 @@ version 5 on, `properties` replaces the three dictionaries whose names end in `P
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from coremlscope.measure.coreml.failures import Failure, find_failure
 __all__ = [
     "Phone",
     "ask",
+    "check_team",
     "devicectl_command",
     "explain_failure",
     "list_phones",
@@ -35,6 +37,8 @@ _WAKE_S = 30.0
 _UNREACHABLE = ("unavailable",)
 _READY = "connected"
 _KINDS = ("iphone", "ipad")
+#: What Apple's identifiers of teams look like. coremltools puts it into a line for the shell.
+_TEAM = re.compile(r"[A-Z0-9]{10}")
 _HINT = "connect it by cable, unlock it, and trust this Mac on it"
 
 _FAILURES: tuple[Failure, ...] = (
@@ -100,6 +104,22 @@ class Phone:
     system: str
     state: str
     developer_mode: str
+
+
+def check_team(team: str) -> None:
+    """Checks the form of the identifier of a development team.
+
+    Raises:
+        UsageError: It is empty or malformed.
+    """
+    if not _TEAM.fullmatch(team):
+        raise UsageError(
+            f"{team!r} is not the identifier of a development team"
+            if team
+            else "no development team is given",
+            "use --team ID with the ten letters and digits that the membership page of your Apple account"
+            " shows: --team A1B2C3D4E5",
+        )
 
 
 def devicectl_command(*arguments: str) -> list[str]:

@@ -20,12 +20,12 @@ from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.findings import Finding
 from coremlscope.ir import Pipeline
-from coremlscope.measure.conditions import condition_findings
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreml.child import Limits, run_child
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.coreml.timing_child import Request
 from coremlscope.measure.coreml.values import save_values
+from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 
 __all__ = ["CoreMLMeasurer"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.measure.conditions import condition_findings
+from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import Conditions
 
 CALM = Conditions("normal", "AC Power", "nominal")

@@ -1,0 +1,155 @@
+"""`coremlscope runner`: an Xcode project of an app that measures models on an iPhone, an iPad or a Mac."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from coremlscope.cli.command import (
+    Command,
+    add_compute_units,
+    add_quiet,
+    add_shape,
+    at_least,
+    one_of,
+)
+from coremlscope.cli.repetitions import add_iterations, add_seed
+from coremlscope.cli.terminal import print_note
+
+__all__ = ["COMMAND"]
+
+_EPILOG = """\
+The project has one app target. The app compiles each model on the device, loads it, makes
+predictions one after the other, asynchronously, several at a time and into buffers of its own, asks
+Core ML for its plan, and records memory, heat and power. After a crash it goes on with the next
+setting when it is opened again. It writes results.json, which `coremlscope import` reads. The same
+sources are a Swift package for the Mac. None of this is yet confirmed on a device.
+
+`profile` and `matrix` with --on-device do all of it: they write the project, build it, install it,
+start it, and copy the results back.
+
+examples:
+  coremlscope runner MyRunner a.mlpackage b.mlpackage --team A1B2C3D4E5
+  open MyRunner/CoreMLScopeRunner.xcodeproj
+  cd MyRunner && swift run -c release CoreMLScopeRunner Payload Results
+  coremlscope import results.json --model a.mlpackage -o profile.json
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the folder of the project, a new one")
+    parser.add_argument("models", metavar="MODEL", type=Path, nargs="+", help="the models to measure")
+    add_compute_units(parser, "what is measured", default="every")
+    parser.add_argument(
+        "--function", metavar="NAME", help="the function to measure, or every (default: the default one)"
+    )
+    parser.add_argument(
+        "--power-mode",
+        metavar="MODE",
+        type=one_of("power mode", "current", "normal", "low-power", "both"),
+        default="current",
+        help="current, normal, low-power or both: the app waits until you have switched Low Power Mode"
+        " (default: current)",
+    )
+    _add_repetitions(parser)
+    _add_hints(parser)
+    add_seed(parser, "synthetic inputs")
+    add_shape(parser)
+    parser.add_argument(
+        "--team",
+        metavar="ID",
+        default="",
+        help="the development team that signs the app: A1B2C3D4E5 (default: choose it in Xcode)",
+    )
+    parser.add_argument(
+        "--bundle-id",
+        metavar="ID",
+        default="",
+        help="the identifier of the app (default: coremlscope.runner, and the team)",
+    )
+    add_quiet(parser, "do not print how to go on")
+
+
+def _add_repetitions(parser: argparse.ArgumentParser) -> None:
+    add_iterations(parser, 50)
+    parser.add_argument(
+        "--compile-iterations", metavar="N", type=at_least(1), default=3, help="compilations (default: 3)"
+    )
+    parser.add_argument(
+        "--load-iterations",
+        metavar="N",
+        type=at_least(0),
+        default=5,
+        help="loads after the first of each setting (default: 5)",
+    )
+    parser.add_argument(
+        "--warmups",
+        metavar="N",
+        type=at_least(0),
+        default=5,
+        help="predictions before the timed ones (default: 5)",
+    )
+    parser.add_argument(
+        "--in-flight",
+        metavar="N",
+        type=at_least(1),
+        default=4,
+        help="predictions at the same time when throughput is measured, 1 for none (default: 4)",
+    )
+
+
+def _add_hints(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--reshape-frequency",
+        metavar="HOW",
+        type=one_of("reshape frequency", "frequent", "infrequent"),
+        help="Core ML's optimisation hint: frequent or infrequent (from iOS 18 and macOS 15 on)",
+    )
+    parser.add_argument(
+        "--specialization",
+        metavar="HOW",
+        type=one_of("specialization strategy", "default", "fast_prediction"),
+        help="Core ML's optimisation hint: default or fast_prediction (from iOS 18 and macOS 15 on)",
+    )
+    parser.add_argument(
+        "--low-precision", action="store_true", help="let the GPU accumulate in low precision"
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope import api
+    from coremlscope.runner.project import write_runner
+    from coremlscope.runner.request import RunnerSettings
+
+    folder: Path = arguments.folder
+    settings = RunnerSettings(
+        compute_units=arguments.compute_units,
+        function=arguments.function or "",
+        power_mode=arguments.power_mode.replace("-", " "),
+        iterations=arguments.iterations,
+        warmups=arguments.warmups,
+        compiles=arguments.compile_iterations,
+        loads=arguments.load_iterations,
+        in_flight=arguments.in_flight,
+        seed=arguments.seed,
+        shapes=dict(arguments.shape),
+        reshape_frequency=arguments.reshape_frequency or "",
+        specialization_strategy=arguments.specialization or "",
+        low_precision=True if arguments.low_precision else None,
+    )
+    models = [api.read(path) for path in arguments.models]
+    write_runner(folder, models, settings, team=arguments.team, bundle_id=arguments.bundle_id)
+    if not arguments.quiet:
+        print_note(f"wrote {folder}")
+        print_note(f"open {folder}/CoreMLScopeRunner.xcodeproj in Xcode and run it on the device")
+        print_note("the results are in the app's folder in Files: coremlscope/results.json")
+    return 0
+
+
+COMMAND = Command(
+    name="runner",
+    doc="Write an app that measures models on an iPhone, an iPad or a Mac.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)
