@@ -87,6 +87,7 @@ class Tokens(list[str]):
         found = next(itertools.islice(_TOKEN.finditer(self._text), index, None), None)
         start = len(self._text) if found is None else found.start(1)
         line, column = _line_and_column(self._text[:start])
+        problem = problem if problem.isprintable() else ascii(problem)[1:-1]
         return CorruptModelError(
             f"line {line}, column {column} of {shown(self._name)} is damaged: {problem}", hint
         )
