@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from coremlscope.forecast.planner import Forecast
     from coremlscope.measure.contract import Measurer, Progress, Subject
     from coremlscope.measure.coreml.plan import Answer
+    from coremlscope.results.bundle import BundleSummary
     from coremlscope.results.evidence import Evidence, OpForm
     from coremlscope.results.measurement import Precision, Settings
     from coremlscope.results.model import ModelSummary
@@ -40,6 +41,7 @@ __all__ = [
     "export",
     "import_files",
     "inspect",
+    "list_models",
     "matrix",
     "open",
     "plan",
@@ -90,6 +92,25 @@ def inspect(
     from coremlscope.describe.model import describe_model
 
     return describe_model(read(source), shapes, function=function, list_ops=list_ops)
+
+
+def list_models(path: str | os.PathLike[str]) -> BundleSummary | None:
+    """Lists the models in an app, an archive, a folder or an ExecuTorch program.
+
+    The `source` of a listed model is what other functions take: `App.ipa#Detector.mlmodelc`.
+
+    Returns:
+        The models, or None for a path that is itself a model.
+
+    Raises:
+        NotAModelError: The path does not exist.
+        ModelError: The file is damaged or cannot be read.
+    """
+    from coremlscope.describe.bundle import describe_bundle
+    from coremlscope.formats import container
+
+    bundle = container.open_with_models(Path(path))
+    return None if bundle is None else describe_bundle(bundle)
 
 
 def profile(

@@ -403,8 +403,9 @@ class TestArchive:
         with zipfile.ZipFile(tmp_path / "m.zip", "w") as archive:
             archive.writestr("a.mlpackage/Manifest.json", "{}")
             archive.writestr("b.mlpackage/Manifest.json", "{}")
-        with pytest.raises(NotAModelError, match="contains 2 packages"):
+        with pytest.raises(NotAModelError, match="contains 2 models") as caught:
             container.read(tmp_path / "m.zip")
+        assert "m.zip#a.mlpackage" in caught.value.hint
 
     def test_truncated(self, package: Path) -> None:
         path = self._zip(package)
@@ -419,7 +420,7 @@ class TestArchive:
             container.read(path)
 
     def test_bomb(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("coremlscope.formats.mlpackage._BOMB_BYTES", 2**20)
+        monkeypatch.setattr("coremlscope.formats.archives._BOMB_BYTES", 2**20)
         (package / _WEIGHT_PATH).write_bytes(bytes(2**21))
         with pytest.raises(CorruptModelError, match="extracted size"):
             container.read(self._zip(package))

@@ -201,7 +201,10 @@ def _json_target(text: str) -> str:
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Adds the argument MODEL."""
     parser.add_argument(
-        "model", metavar="MODEL", type=Path, help=".mlpackage folder, zip of one, or .mlmodel file"
+        "model",
+        metavar="MODEL",
+        type=Path,
+        help=".mlpackage, .mlmodelc, .mlmodel or .zip; or App.ipa#NAME",
     )
 
 

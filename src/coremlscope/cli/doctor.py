@@ -100,6 +100,7 @@ def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
     from coremlscope.doctor.log import examine_log
     from coremlscope.doctor.model import examine_model
     from coremlscope.formats import container
+    from coremlscope.formats.bundles import split_name
 
     if name == _STDIN:
         if sys.stdin is None:
@@ -107,7 +108,7 @@ def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
         return examine_log(sys.stdin.buffer, name)
     path = Path(name)
     try:
-        if path.is_dir() or container.sniff(path) is not None:
+        if path.is_dir() or container.sniff(path) is not None or split_name(path) is not None:
             return examine_model(path, systems)
         with path.open("rb") as stream:
             return examine_log(stream, name)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from coremlscope.cli.command import Command, add_model, add_reports, add_shape
+from coremlscope.cli.command import Command, add_model, add_reports, add_shape, write_result
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
+from coremlscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from coremlscope.results.bundle import BundleSummary
 
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
+The models in an app (.ipa, .app), an archive, a folder or an ExecuTorch program (.pte) are listed.
+Every command takes one of them as PATH#NAME.
+
 examples:
   coremlscope inspect model.mlpackage
+  coremlscope inspect App.ipa
+  coremlscope inspect App.ipa#Detector.mlmodelc
   coremlscope inspect model.mlpackage --ops
   coremlscope inspect model.mlpackage --json - | jq .parameters
 """
@@ -34,6 +44,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.render import render_console
 
+    listing = api.list_models(arguments.model)
+    if listing is not None and len(listing.models) > 1:
+        return _list(listing, arguments)
     needs_ops = arguments.ops or any(path.suffix.lower() == ".csv" for path in arguments.output)
     summary = api.inspect(
         arguments.model, shapes=dict(arguments.shape), function=arguments.function, list_ops=needs_ops
@@ -46,9 +59,37 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _list(listing: BundleSummary, arguments: argparse.Namespace) -> int:
+    """Lists the models in a bundle.
+
+    Raises:
+        UsageError: An option for a single model is given.
+    """
+    from coremlscope.render.terminal.bundle import bundle_to_json, render_bundle
+
+    options = {
+        "-o": arguments.output,
+        "--ops": arguments.ops,
+        "--function": arguments.function,
+        "--shape": arguments.shape,
+    }
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise UsageError(
+            f"{given[0]} is for one model, and {listing.path} contains {len(listing.models)}",
+            f"name one: {listing.models[0].source}",
+        )
+    write_result(
+        arguments,
+        lambda: bundle_to_json(listing),
+        lambda width, color: render_bundle(listing, width=width, color=color),
+    )
+    return 0
+
+
 COMMAND = Command(
     name="inspect",
-    doc="Show what a model is, without running it.",
+    doc="Show what a model is, or list the models in an app.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from coremlscope import ir
 from coremlscope.errors import ModelError, NotAModelError
+from coremlscope.formats.archives import read_gzip
+from coremlscope.formats.bundles import Bundle, FoundModel, open_bundle, split_name
+from coremlscope.formats.bundles.executorch import looks_like_executorch
+from coremlscope.formats.bundles.trees import Wanted
 from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT, read_compiled
 from coremlscope.formats.compiled.marker import is_own_compiled, locate_source
 from coremlscope.formats.compiled.neural_network import is_espresso_file, read_espresso_file
-from coremlscope.formats.mlmodel import looks_like_spec, read_mlmodel, read_spec, resolve_weight_name
+from coremlscope.formats.mlmodel import (
+    MAX_SPEC_BYTES,
+    looks_like_spec,
+    read_mlmodel,
+    read_spec,
+    resolve_weight_name,
+)
 from coremlscope.formats.mlpackage import MANIFEST, read_archive, read_mlpackage
 from coremlscope.formats.weights import WeightStorage
 
-__all__ = ["CONTAINERS", "Container", "read", "sniff"]
+__all__ = ["CONTAINERS", "Container", "open_with_models", "read", "read_found", "sniff"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,18 @@ def _is_archive(path: Path) -> bool:
     return path.is_file() and _head(path)[:4] == b"PK\x03\x04"
 
 
+def _is_gzip(path: Path) -> bool:
+    return path.is_file() and _head(path)[:2] == b"\x1f\x8b"
+
+
+def _is_executorch(path: Path) -> bool:
+    return path.is_file() and looks_like_executorch(_head(path))
+
+
+def _is_app(path: Path) -> bool:
+    return path.suffix in _APP_SUFFIXES and path.is_dir()
+
+
 def _is_spec(path: Path) -> bool:
     return path.is_file() and (path.suffix == ".mlmodel" or looks_like_spec(_head(path)))
 
@@ -70,22 +93,101 @@ def _read_compiled(path: Path, weights_dir: Path | None) -> ir.Model:
     return read_compiled(path, weights_dir)
 
 
+def _read_zip(path: Path, weights_dir: Path | None) -> ir.Model:
+    bundle = open_bundle(path)
+    if bundle is None or not bundle.models:
+        return read_archive(path, weights_dir)
+    model = bundle.only()
+    if model.container == "mlpackage":
+        return read_archive(path, weights_dir, model.inside)
+    return read_found(bundle, model, weights_dir)
+
+
+def _read_bundle(path: Path, weights_dir: Path | None) -> ir.Model:
+    bundle = open_bundle(path)
+    if bundle is None:
+        raise NotAModelError(f"{path} is not a file or folder", "check the path")
+    return read_found(bundle, bundle.only(), weights_dir)
+
+
+def read_found(
+    bundle: Bundle, model: FoundModel, weights_dir: Path | None = None, wanted: Wanted | None = None
+) -> ir.Model:
+    """Reads a model in a bundle.
+
+    Args:
+        bundle: The bundle.
+        model: One of its models.
+        weights_dir: A folder with the weight files, instead of the model's own.
+        wanted: Selects the files to extract; None for all.
+
+    Raises:
+        ModelError: The model cannot be read.
+    """
+    source = bundle.source(model)
+    if bundle.kind == "zip" and model.container == "mlpackage":
+        read_model = read_archive(bundle.path, weights_dir, model.inside)
+    else:
+        located = bundle.locate(model, wanted)
+        try:
+            read_model = _read_path(located, weights_dir)
+        except ModelError as error:
+            # The user knows the name of the model, not the folder to which it was extracted.
+            error.message = error.message.replace(str(located), str(source))
+            error.args = (error.message,)
+            raise
+    return dataclasses.replace(read_model, source=source)
+
+
+def _read_gzip(path: Path, weights_dir: Path | None) -> ir.Model:
+    if path.name.endswith((".tar.gz", ".tgz")):
+        raise NotAModelError(f"{path} is a gzip archive of a tar archive", "unpack it first")
+
+    def open_storage(name: str) -> WeightStorage:
+        folder = path.parent if weights_dir is None else weights_dir
+        relative = resolve_weight_name(name)
+        return WeightStorage(name, folder / (relative if weights_dir is None else relative.name))
+
+    return read_spec(read_gzip(path, MAX_SPEC_BYTES), open_storage, source=path)
+
+
+#: The suffixes of folders that are read like a model if they contain only one.
+_APP_SUFFIXES = (".app", ".appex", ".bundle", ".framework", ".xcarchive", ".xcframework")
+
 #: All containers, in order of precedence.
 CONTAINERS: tuple[Container, ...] = (
     Container("mlmodelc", _is_compiled, _read_compiled),
     Container("mlpackage", _is_package, read_mlpackage),
-    Container("zip", _is_archive, read_archive),
+    Container("app", _is_app, _read_bundle),
+    Container("zip", _is_archive, _read_zip),
     Container("espresso", is_espresso_file, read_espresso_file),
+    Container("gzip", _is_gzip, _read_gzip),
+    Container("pte", _is_executorch, _read_bundle),
     Container("mlmodel", _is_spec, read_mlmodel),
 )
+#: The containers that may hold several models.
+_BUNDLES = ("app", "zip", "pte")
 
 
 def sniff(path: str | os.PathLike[str]) -> str | None:
-    """Detects the container of a path: `mlpackage`, `mlmodel`, `zip`, `mlmodelc`, or None for other files."""
+    """Detects the container of a path: a name in `CONTAINERS`, or None for other files and folders."""
     located = Path(path)
     if not located.exists():
         return None
     return next((container.name for container in CONTAINERS if container.matches(located)), None)
+
+
+def open_with_models(path: Path) -> Bundle | None:
+    """Opens an app, archive, folder or ExecuTorch program; returns None for a path that is itself a model.
+
+    Raises:
+        ModelError: It is damaged or cannot be read.
+    """
+    name = sniff(path)
+    if name not in _BUNDLES and (name is not None or not path.is_dir()):
+        return None
+    with _file_errors(path):
+        return open_bundle(path)
 
 
 def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None) -> ir.Model:
@@ -94,7 +196,9 @@ def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None
     A missing weight file is not an error: the constants in it are then not available.
 
     Args:
-        source: A `.mlpackage` folder, a zip archive of one, a `.mlmodel` file, or a serialised specification.
+        source: A `.mlpackage` or `.mlmodelc` folder, a zip archive of one, a `.mlmodel` file, or a serialised
+            specification. An app, archive or ExecuTorch program with one model, or `PATH#NAME` for one of
+            several models.
         weights_dir: A folder with the weight files, instead of the model's own.
 
     Raises:
@@ -105,8 +209,14 @@ def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None
     if isinstance(source, bytes):
         return read_spec(source, lambda name: _storage_for_bytes(name, weights_dir))
     path = Path(source)
-    try:
+    with _file_errors(path):
         return _read_path(path, weights_dir)
+
+
+@contextlib.contextmanager
+def _file_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise ModelError(
             f"{path} cannot be read: {error.strerror or error}", "check the path and its permissions"
@@ -117,7 +227,13 @@ def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None
 
 def _read_path(path: Path, weights_dir: Path | None) -> ir.Model:
     if not path.exists():
-        raise NotAModelError(f"the path {path} does not exist", _suggest(path))
+        named = split_name(path)
+        if named is None:
+            raise NotAModelError(f"the path {path} does not exist", _suggest(path))
+        bundle = open_bundle(named[0])
+        if bundle is None:
+            raise NotAModelError(f"{named[0]} contains no other models", "leave the name after # out")
+        return read_found(bundle, bundle.find(named[1]), weights_dir)
     for container in CONTAINERS:
         if container.matches(path):
             return container.read(path, weights_dir)
@@ -144,7 +260,12 @@ def _suggest(path: Path) -> str:
 
 
 def _suggest_inside(path: Path) -> str:
-    """Returns a hint with the name of a model in the folder."""
-    suffixes = (".mlpackage", ".mlmodel", ".mlmodelc", ".espresso.net")
-    models = sorted(e.name for e in path.iterdir() if e.name.endswith(suffixes))
-    return f"did you mean {path / models[0]}?" if models else "use a .mlpackage folder or a .mlmodel file"
+    """Returns a hint with the models in the folder."""
+    bundle = open_bundle(path)
+    models = () if bundle is None else bundle.models
+    if not models:
+        loose = sorted(entry.name for entry in path.glob("*.espresso.net"))
+        return f"did you mean {path / loose[0]}?" if loose else "use a .mlpackage folder or a .mlmodel file"
+    if len(models) == 1:
+        return f"did you mean {path / models[0].inside}?"
+    return f"it contains {len(models)} models, which `coremlscope inspect {path}` lists"

@@ -15,13 +15,21 @@ from coremlscope.formats.weights import BlobData, WeightStorage
 from coremlscope.schema import Message
 from coremlscope.units import shown
 
-__all__ = ["MODEL_PATH", "looks_like_spec", "read_mlmodel", "read_spec", "resolve_weight_name", "write_spec"]
+__all__ = [
+    "MAX_SPEC_BYTES",
+    "MODEL_PATH",
+    "looks_like_spec",
+    "read_mlmodel",
+    "read_spec",
+    "resolve_weight_name",
+    "write_spec",
+]
 
 #: The name of the model specification's folder in programs.
 MODEL_PATH = "@model_path"
 
 #: protobuf's size limit for a message.
-_MAX_SPEC_BYTES = 2**31 - 1
+MAX_SPEC_BYTES = 2**31 - 1
 _DAMAGED = "the file is damaged or incomplete; export or download the model again"
 _NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 _PIPELINES = {"pipeline": None, "pipelineClassifier": "pipeline", "pipelineRegressor": "pipeline"}
@@ -55,7 +63,7 @@ _OTHER_SUFFIXES = {
 
 def read_mlmodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
     """Reads a single-file model. An ML Program's weights are read from its folder, or from `weights_dir`."""
-    if path.stat().st_size > _MAX_SPEC_BYTES:
+    if path.stat().st_size > MAX_SPEC_BYTES:
         raise NotAModelError(
             f"{path} is larger than 2 GB, the limit of model specifications", _other_hint(path)[1]
         )

@@ -7,20 +7,16 @@ folder.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import lzma
 import shutil
-import struct
 import tempfile
 import zipfile
-import zlib
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError
+from coremlscope.formats.archives import check_budget, zip_errors
 from coremlscope.formats.mlmodel import is_inside, read_spec, resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.units import shown
@@ -35,8 +31,6 @@ _MALICIOUS = "do not use this package unless you trust its author; export or dow
 #: A folder that macOS adds to archives.
 _FINDER_NOISE = "__MACOSX/"
 _MAX_MANIFEST_BYTES = 16 * 2**20
-#: Archive members above this size are rejected if their compression ratio is higher than that of weights.
-_BOMB_BYTES, _BOMB_RATIO = 256 * 2**20, 100
 
 
 class _Files(Protocol):
@@ -62,35 +56,23 @@ def read_mlpackage(path: Path, weights_dir: Path | None = None) -> ir.Model:
     return _read_package(_Folder(path), path, weights_dir)
 
 
-def read_archive(path: Path, weights_dir: Path | None = None) -> ir.Model:
-    """Reads a zip archive that contains one `.mlpackage` folder or the content of one.
+def read_archive(
+    path: Path, weights_dir: Path | None = None, inside: PurePosixPath | None = None
+) -> ir.Model:
+    """Reads a package in a zip archive.
+
+    Args:
+        path: The archive.
+        weights_dir: A folder with the weight files, instead of the package's own.
+        inside: The path of the package in the archive; None if the archive contains one `.mlpackage` folder
+            or the content of one.
 
     Raises:
         NotAModelError: The archive does not contain exactly one package.
         CorruptModelError: The archive or the package is damaged or malicious.
     """
-    with _zip_errors(path), zipfile.ZipFile(path) as archive:
-        return _read_package(_Archive(path, archive), path, weights_dir)
-
-
-@contextlib.contextmanager
-def _zip_errors(path: Path) -> Iterator[None]:
-    """Wraps the exceptions of `zipfile` for damaged, encrypted and unsupported archives."""
-    try:
-        yield
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        lzma.LZMAError,
-        EOFError,
-        RuntimeError,
-        ValueError,
-        struct.error,
-    ) as error:
-        raise CorruptModelError(
-            f"the zip archive {path} cannot be read: {shown(str(error))}",
-            "unpack it with another program, or download it again",
-        ) from None
+    with zip_errors(path), zipfile.ZipFile(path) as archive:
+        return _read_package(_Archive(path, archive, inside), path, weights_dir)
 
 
 def _read_package(files: _Files, source: Path, weights_dir: Path | None) -> ir.Model:
@@ -165,12 +147,13 @@ class _Folder:
 class _Archive:
     """A package in a zip archive. Weight files are extracted to anonymous temporary files on first use."""
 
-    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+    def __init__(self, path: Path, archive: zipfile.ZipFile, inside: PurePosixPath | None) -> None:
         self._path = path
         self._archive = archive
         files = (info for info in archive.infolist() if not info.is_dir())
         self._members = {info.filename: info for info in files if not info.filename.startswith(_FINDER_NOISE)}
-        self._prefix = self._find_package()
+        self._prefix = self._find_package() if inside is None else "".join(f"{p}/" for p in inside.parts)
+        check_budget(path, self.total_bytes())
 
     def _find_package(self) -> str:
         """Returns the package's folder with a trailing slash, or an empty string at the top level."""
@@ -198,32 +181,22 @@ class _Archive:
             raise CorruptModelError(
                 f"{shown(str(path))} in the package in {self._path} is too large", _MALICIOUS
             )
-        self._reject_bomb(info)
         return self._archive.read(info)
 
     def storage(self, name: str, path: PurePosixPath) -> WeightStorage:
         info = self._members.get(self._prefix + str(path))
         if info is None:
             return WeightStorage(name)
-        self._reject_bomb(info)
         return WeightStorage(name, opener=lambda: self._unpack(info), size=info.file_size)
 
     def total_bytes(self) -> int:
         return sum(info.file_size for name, info in self._members.items() if name.startswith(self._prefix))
 
-    def _reject_bomb(self, info: zipfile.ZipInfo) -> None:
-        if info.file_size > _BOMB_BYTES and info.file_size > _BOMB_RATIO * max(info.compress_size, 1):
-            raise CorruptModelError(
-                f"{shown(info.filename)} in {self._path} would have an extracted size of "
-                f"{info.file_size} bytes",
-                "this looks like a zip bomb; unpack the archive yourself if you trust it",
-            )
-
     def _unpack(self, info: zipfile.ZipInfo) -> IO[bytes]:
         target = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
         try:
             with (
-                _zip_errors(self._path),
+                zip_errors(self._path),
                 zipfile.ZipFile(self._path) as archive,
                 archive.open(info) as member,
             ):
