@@ -35,7 +35,7 @@ def app(tmp_path: Path) -> Path:
     (folder / "Info.plist").write_bytes(b"bplist")
     package = tmp_path / "source.mlpackage"
     packaging.write_mlpackage(linear_model(), package)
-    compile_path(package, keep=True).rename(folder / "Detector.mlmodelc")
+    compile_path(package).rename(folder / "Detector.mlmodelc")
     packaging.write_mlpackage(linear_model(), folder / "Frameworks" / "Kit.framework" / "Detector.mlpackage")
     (folder / "Frameworks" / "Kit.framework" / "Tiny.mlmodel").write_bytes(_SPEC)
     return tmp_path / "unpacked"
