@@ -31,6 +31,8 @@ class Layer:
         name: The author's name for it.
         type: Apple's name of its type: `innerProduct`.
         problem: The reason why the layer could not be translated into operations; empty if it was.
+        doubt: What is not known of the layer, so that its operations can be planned but not run; empty if
+            everything is known.
         inputs: Names of its inputs in the file.
         outputs: Names of its outputs in the file.
     """
@@ -38,6 +40,7 @@ class Layer:
     name: str
     type: str
     problem: str = ""
+    doubt: str = ""
     inputs: tuple[str, ...] = field(default=(), compare=False)
     outputs: tuple[str, ...] = field(default=(), compare=False)
 

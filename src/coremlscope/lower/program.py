@@ -218,7 +218,7 @@ class _Lowerer:
     def op(self, view: OpView, scope: dict[str, Tensor]) -> Sequence[Tensor]:
         op = view.op
         spec = OPS.get(op.type)
-        problem = "" if op.layer is None else op.layer.problem
+        problem = "" if op.layer is None else op.layer.problem or op.layer.doubt
         if spec is None or problem:
             return self.refuse(op, problem)
         outer, self.emitter.owner = self.emitter.owner, op.id

@@ -129,7 +129,7 @@ def test_deconvolution_between_channels_is_planned_but_not_run(tmp_path: Path) -
     (op,) = model.content.functions["main"].graph.ops
     assert op.type == "conv_transpose"
     assert op.layer is not None
-    assert "order of the weights" in op.layer.problem
+    assert "order of the weights" in op.layer.doubt
     with pytest.raises(Exception, match="order of the weights"):
         run_layers(tmp_path, x=np.ones((1, 2, 1, 1)))
 
@@ -277,7 +277,7 @@ def test_selection_and_fused_relu(tmp_path: Path) -> None:
 def test_parameters_of_unknown_meaning_are_not_guessed(tmp_path: Path, given: Mapping[str, Any]) -> None:
     shapes = {"x": exact(2), "y": exact(2)}
     write_network(tmp_path, [{"type": "elementwise", **given}], shapes)
-    assert "not established" in _layer(tmp_path).problem
+    assert "not established" in _layer(tmp_path).doubt
     with pytest.raises(Exception, match="not established"):
         run_layers(tmp_path, x=[1, 2])
 
@@ -637,7 +637,7 @@ def test_lstm_in_both_directions_is_planned_but_not_run(tmp_path: Path) -> None:
     assert isinstance(model.content, ir.Program)
     ops = model.content.functions["main"].graph.ops
     assert "lstm" in [op.type for op in ops]
-    assert "order of its gates" in _layer(tmp_path).problem
+    assert "order of its gates" in _layer(tmp_path).doubt
     with pytest.raises(Exception, match="order of its gates"):
         run_layers(tmp_path, x=np.zeros((5, 1, 2, 1, 1)))
 

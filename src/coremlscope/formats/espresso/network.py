@@ -24,7 +24,9 @@ from coremlscope.ir import (
     Layer,
     Program,
     Shape,
+    TensorType,
     constant,
+    default_shape,
 )
 
 __all__ = ["CompiledFiles", "read_network"]
@@ -106,8 +108,8 @@ class _Network(Boundary):
             written=[blob for layer in layers for blob in layer.outputs],
         )
         self.files, self.labels = files, labels
-        #: The shapes in the file are those for the default shapes of inputs.
-        self.listed = {} if shapes else files.shapes
+        #: The shapes in the file apply to one shape of each input.
+        self.listed = {} if shapes or _has_other_inputs(files, interface) else files.shapes
         self.known: list[Layer] = []
 
     def translate(self) -> Function:
@@ -135,10 +137,25 @@ class _Network(Boundary):
         """Emits the label and the probabilities of a classifier; nothing for other models."""
         if not self.is_classifier:
             return []
-        probabilities = self.interface.predicted_probabilities
-        written = self.files.network.layers[-1].outputs
-        source = probabilities if probabilities in self.builder.scope else written[0] if written else ""
-        return self.label(self.labels, source, are_strings=not self.labels or isinstance(self.labels[0], str))
+        are_strings = not self.labels or isinstance(self.labels[0], str)
+        return self.label(self.labels, self.probabilities(), are_strings=are_strings)
+
+    def probabilities(self) -> str:
+        """Returns the blob with a classifier's probabilities, which the files do not name in every case.
+
+        It is the one with the name of the output, or else the last one that no layer reads and that has one
+        element per label.
+        """
+        named, layers = self.interface.predicted_probabilities, self.files.network.layers
+        if named in self.builder.scope:
+            return named
+        read = {name for layer in layers for name in layer.inputs}
+        ends = [name for layer in reversed(layers) for name in layer.outputs if name not in read]
+        for name in ends:
+            type_ = self.builder.scope[name].bound.type
+            if isinstance(type_, TensorType) and type_.elements == len(self.labels):
+                return name
+        return ends[0] if ends else ""
 
     def layer(self, layer: CompiledLayer) -> Sequence[Blob]:
         b = self.builder
@@ -159,7 +176,7 @@ class _Network(Boundary):
             problem = f"its attributes do not match its type ({type(error).__name__}: {error})"
         else:
             if doubts:
-                b.layer = replace(b.layer, problem="; ".join(doubts))
+                b.layer = replace(b.layer, doubt="; ".join(doubts))
                 b.assign_layer(mark, b.layer)
             self.known.append(b.layer)
             return results
@@ -207,7 +224,7 @@ class _Network(Boundary):
             found = (blob.sequence, found[0] // max(blob.sequence, 1), *found[1:])
         if found == listed.dims:
             return blob
-        if [size for size in found if size != 1] != [size for size in listed.sizes if size != 1]:
+        if _without_ones(found) != _without_ones(listed.sizes):
             raise CannotTranslate(
                 f"its result {name!r} has the shape {list(found)} instead of {list(listed.dims)} in the "
                 "shapes file"
@@ -231,6 +248,19 @@ class _Network(Boundary):
                 sequences.append(None)
         results = self.builder.unknown(layer.type, inputs, shapes, _listed_attributes(layer))
         return [replace(blob, sequence=sequence) for blob, sequence in zip(results, sequences, strict=True)]
+
+
+def _has_other_inputs(files: CompiledFiles, interface: FunctionDescription) -> bool:
+    """True if the shapes file lists other shapes of inputs than the description."""
+    for feature in interface.inputs:
+        given, listed = default_shape(feature.type), files.shapes.get(feature.name)
+        if given is not None and listed is not None and _without_ones(given) != _without_ones(listed.sizes):
+            return True
+    return False
+
+
+def _without_ones(shape: Sequence[int]) -> list[int]:
+    return [size for size in shape if size != 1]
 
 
 def _are_images_of_rank_4(files: CompiledFiles, interface: FunctionDescription) -> bool:
