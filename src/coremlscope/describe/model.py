@@ -10,6 +10,7 @@ from dataclasses import replace
 from coremlscope.classical import CLASSICAL_TYPES
 from coremlscope.describe.dataflow import Flow, trace_dataflow
 from coremlscope.describe.labels import find_labels
+from coremlscope.describe.layers import describe_assumptions
 from coremlscope.describe.preprocessing import find_preprocessing
 from coremlscope.describe.stages import (
     describe_external,
@@ -101,7 +102,7 @@ def describe_model(
         parameters=sum(group.parameters for group in weights),
         weights_bytes=sum(group.nbytes for group in weights),
         missing_weights=tuple(file.name for file in model.weight_files if file.size is None),
-        facts=describe_external(model),
+        facts=(*describe_external(model), *describe_assumptions(model)),
         absent=why_absent(model),
         ops=list_operations(model, shapes, functions=[first]) if list_ops else OpTable(),
     )

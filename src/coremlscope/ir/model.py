@@ -240,6 +240,7 @@ class Model:
         weight_files: The weight files that the program refers to. Ignored by equality.
         stage: For a model in a pipeline that is run or planned, its path in the pipeline, such as `model0` or
             `model1/model0`; the ids of its operations begin with it. Ignored by equality.
+        remarks: What was assumed when the files were read, as clauses. Ignored by equality.
     """
 
     spec_version: int
@@ -252,6 +253,7 @@ class Model:
     size_bytes: int = field(default=0, compare=False)
     weight_files: tuple[WeightFile, ...] = field(default=(), compare=False)
     stage: str = field(default="", compare=False)
+    remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def kind(self) -> str:

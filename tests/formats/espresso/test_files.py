@@ -74,6 +74,8 @@ def test_interface_from_the_shapes_file(tmp_path: Path) -> None:
     model = container.read(_network(tmp_path / "m.mlmodelc"))
     (x,), (y,) = model.description.main.inputs, model.description.main.outputs
     assert (x.name, y.name, model.kind, model.container) == ("x", "y", "neuralNetwork", "mlmodelc")
+    assert "shapes are from the shapes file" in model.remarks[0]
+    assert ("assumed", model.remarks[0]) in coremlscope.inspect(model).facts
     assert x.type == ir.ArrayFeature(dtype=ir.DType.FP32, shape=(1, 4, 4), takes_sequences=True)
     assert y.type == ir.ArrayFeature(dtype=ir.DType.FP32, shape=(3,))
     assert model.weight_files == (
@@ -148,6 +150,40 @@ def test_other_shapes_of_inputs(tmp_path: Path) -> None:
     )
     result = run_layers(folder, x=np.full((3, 1, 1, 2, 2), -1))["y"]
     assert np.asarray(result).shape == (3, 1, 1, 2, 2)
+
+
+def test_reasons_why_layers_cannot_be_run(tmp_path: Path) -> None:
+    layers = [{"type": "warp"}, {"type": "elementwise", "operation": 3, "beta": 1}]
+    model = container.read(write_network(tmp_path, layers, {name: exact(2) for name in ("x", "b1", "y")}))
+    facts = [text for label, text in coremlscope.inspect(model).facts if label == "cannot run"]
+    assert facts == [
+        "warp ×1: this layer type is not supported",
+        "elementwise ×1: the meaning of beta = 1 in its operation is not established",
+    ]
+
+
+def test_shapes_file_for_other_inputs_is_not_compared(tmp_path: Path) -> None:
+    folder = _network(tmp_path)
+    (folder / "metadata.json").write_text(json.dumps([_metadata("[1, 6, 6]")]))
+    net = json.loads((folder / _NET).read_text())
+    net["layers"] = [{**net["layers"][0], "top": "y"}]
+    (folder / _NET).write_text(json.dumps(net))
+    model = container.read(folder)
+    assert model.remarks == ()
+    assert np.asarray(coremlscope.predict(model, {"x": np.zeros((1, 6, 6))})["y"]).shape == (2, 6, 6)
+
+
+def _metadata(shape_text: str, kind: str = "neuralNetwork", **more: Any) -> dict[str, Any]:
+    """The content of a compiled model's `metadata.json`."""
+    array = {"type": "MultiArray", "dataType": "Float32", "shortDescription": ""}
+    return {
+        "metadataOutputVersion": "3.0",
+        "specificationVersion": 1,
+        "modelType": {"name": f"MLModelType_{kind}"},
+        "inputSchema": [{**array, "name": "x", "shape": shape_text}],
+        "outputSchema": [{**array, "name": "y", "shape": "[]"}],
+        **more,
+    }
 
 
 # Weights

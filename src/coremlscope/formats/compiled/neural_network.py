@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError
 from coremlscope.formats.compiled.interface import Interface, find_interface
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
+
+if TYPE_CHECKING:
+    from coremlscope.formats.espresso.network import CompiledFiles
 
 __all__ = ["is_espresso_file", "read_espresso_file", "read_neural_network"]
 
@@ -105,7 +109,13 @@ def _read(path: Path, weights_dir: Path | None, interface: Interface | None) -> 
         metadata=ir.Metadata() if interface is None else interface.metadata,
         is_updatable=interface is not None and interface.is_updatable,
         weight_files=(ir.WeightFile(storage.name, storage.size),),
+        remarks=() if interface is not None else _assumed(files),
     )
+
+
+def _assumed(files: CompiledFiles) -> tuple[str, ...]:
+    shapes = "their shapes are from the shapes file" if files.shapes else "their shapes are unknown"
+    return (f"coremldata.bin is missing: inputs and outputs are the ends of the network, and {shapes}",)
 
 
 def _weight_file(path: Path, given: str, folder: Path) -> WeightStorage:

@@ -1,0 +1,29 @@
+"""Layers of neural networks that cannot be run here, and what was assumed when the model was read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from coremlscope.ir import Model, Program
+
+__all__ = ["describe_assumptions"]
+
+#: The number of reasons that are listed.
+_MOST = 5
+
+
+def describe_assumptions(model: Model) -> Iterator[tuple[str, str]]:
+    """Yields label and text of what was assumed about a model, and of why layers of it cannot be run."""
+    yield from (("assumed", remark) for remark in model.remarks)
+    if not isinstance(model.content, Program):
+        return
+    layers = [layer for function in model.content.functions.values() for layer in function.layers]
+    reasons = Counter(
+        (layer.type, layer.problem or layer.doubt) for layer in layers if layer.problem or layer.doubt
+    )
+    for (type_, reason), count in reasons.most_common(_MOST):
+        yield "cannot run", f"{type_} ×{count}: {reason}"
+    rest = sum(count for _, count in reasons.most_common()[_MOST:])
+    if rest:
+        yield "cannot run", f"others ×{rest}"
