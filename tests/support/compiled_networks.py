@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 import coremlscope
-from coremlscope import ir
+from coremlscope import ir, schema
 from coremlscope.formats import container
 
-__all__ = ["WeightTable", "exact", "run_layers", "shape", "write_network"]
+__all__ = ["WeightTable", "exact", "run_layers", "shape", "write_classifier", "write_network"]
 
 _AXES = ("seq", "n", "k", "h", "w")
 
@@ -67,6 +67,28 @@ def write_network(
     (folder / "model.espresso.shape").write_text(json.dumps({"layer_shapes": shapes}))
     (folder / "model.espresso.weights").write_bytes((weights or WeightTable()).data())
     return folder
+
+
+def write_classifier(folder: Path, labels: Sequence[str], width: int) -> None:
+    """Writes the `coremldata.bin` of a classifier of vectors `x` into the label `label` and `scores`."""
+    description = schema.message_class("ModelDescription")()
+    array = description.input.add(name="x").type.multiArrayType
+    array.shape.append(width)
+    array.dataType = 65568  # FLOAT32
+    description.output.add(name="label").type.stringType.SetInParent()
+    description.output.add(name="scores").type.dictionaryType.stringKeyType.SetInParent()
+    description.predictedFeatureName, description.predictedProbabilitiesName = "label", "scores"
+    classifier, string_labels = 403, 100
+    data = struct.pack("<I3Q", classifier, 5, 0, 0) + _text(b"generic") + struct.pack("<Q", 1) + bytes(24)
+    data += _text(description.SerializeToString()) + struct.pack(
+        "<QQQ", classifier, string_labels, len(labels)
+    )
+    data += b"".join(_text(label.encode()) for label in labels)
+    (folder / "coremldata.bin").write_bytes(data)
+
+
+def _text(value: bytes) -> bytes:
+    return struct.pack("<Q", len(value)) + value
 
 
 def run_layers(model: Path, **inputs: object) -> Mapping[str, ir.Array]:

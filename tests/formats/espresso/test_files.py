@@ -25,7 +25,14 @@ from coremlscope.errors import (
 from coremlscope.execution.lowering import lower_function
 from coremlscope.formats import container
 from coremlscope.formats.espresso.compression import decompress
-from tests.support.compiled_networks import WeightTable, exact, run_layers, shape, write_network
+from tests.support.compiled_networks import (
+    WeightTable,
+    exact,
+    run_layers,
+    shape,
+    write_classifier,
+    write_network,
+)
 
 _NET, _SHAPE, _WEIGHTS = "model.espresso.net", "model.espresso.shape", "model.espresso.weights"
 
@@ -150,6 +157,23 @@ def test_other_shapes_of_inputs(tmp_path: Path) -> None:
     )
     result = run_layers(folder, x=np.full((3, 1, 1, 2, 2), -1))["y"]
     assert np.asarray(result).shape == (3, 1, 1, 2, 2)
+
+
+def test_classifier_finds_its_probabilities(tmp_path: Path) -> None:
+    """The output of the network has another name than the probabilities, and is not the last one."""
+    layers = [
+        {"type": "softmax_nd", "nd_axis": 0, "top": "unnamed"},
+        {"type": "activation", "mode": 6, "alpha": 2, "bottom": "x", "top": "wide"},
+        {"type": "reduce", "mode": 0, "nd_axis": 0, "bottom": "wide", "top": "total"},
+    ]
+    shapes = {"x": exact(3), "unnamed": exact(3), "wide": exact(3), "total": exact(1)}
+    folder = write_network(tmp_path / "m.mlmodelc", layers, shapes)
+    write_classifier(folder, ["cat", "dog", "emu"], 3)
+    model = container.read(folder)
+    assert (model.kind, model.remarks) == ("neuralNetworkClassifier", ())
+    result = coremlscope.predict(model, {"x": np.log([1, 6, 3]).astype(np.float32)})
+    assert result["label"] == "dog"
+    assert result["scores"] == pytest.approx({"cat": 0.1, "dog": 0.6, "emu": 0.3})
 
 
 def test_reasons_why_layers_cannot_be_run(tmp_path: Path) -> None:
