@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from coremlscope.measure.coreml.plan import Answer
     from coremlscope.results.bundle import BundleSummary
     from coremlscope.results.evidence import Evidence, OpForm
-    from coremlscope.results.measurement import Precision, Settings
+    from coremlscope.results.measurement import Measurement, Precision, Settings
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.operations import OpTable
     from coremlscope.results.plan import Plan
@@ -131,6 +131,7 @@ def profile(
     random_weights: bool = False,
     precision: Precision = "fp32",
     engine: str | None = None,
+    trace: bool = False,
     measurer: Measurer | None = None,
     progress: Progress | None = None,
 ) -> Profile:
@@ -157,6 +158,8 @@ def profile(
             `onnxruntime`. None for `coreml` on a Mac, unless the model is not in a file or an argument is
             given that only the embedded engine has (`threads`, `random_weights`, `precision`); else for
             `onnxruntime`.
+        trace: Measures Core ML a second time under each setting while Instruments records when each compute
+            unit is busy; on a Mac with Xcode, and not yet confirmed on a device.
         measurer: The measurer to use instead of an engine.
         progress: Called with the phase, the repetitions done, and how many there will be.
 
@@ -174,7 +177,6 @@ def profile(
     from coremlscope.assemble import assemble
     from coremlscope.forecast.planner import Forecast
     from coremlscope.measure.contract import Subject, resolve_settings
-    from coremlscope.measure.settings import measure_settings
     from coremlscope.results.measurement import Settings
 
     model, chosen, units = read(source), _devices(devices, os), _settings(compute_units)
@@ -182,6 +184,7 @@ def profile(
     name = engine or ("coreml" if sys.platform == "darwin" and not only_embedded else "onnxruntime")
     is_core_ml = measurer is None and name == "coreml"
     runs = measurer or _measurer(name, threads)
+    recorder = _recorder(is_core_ml) if trace else None
     if is_core_ml and only_embedded:
         raise UsageError(
             "threads, synthetic weights, fp16 precision and models in memory are not for Core ML",
@@ -205,9 +208,9 @@ def profile(
     ]
     subject = Subject.of(model, first)
     forecast, findings = _forecast_or_say_why(subject, first, chosen)
-    measurements, failures = measure_settings(runs, subject, settings, inputs=inputs, progress=progress)
+    measurements, failures = _measure(runs, recorder, subject, settings, inputs, progress)
     if is_core_ml:
-        plans, remarks = _plans_of_this_mac(subject, first, [m.compute_units for m in measurements])
+        plans, remarks = _plans_of_this_mac(subject, first, _units_of(measurements))
         forecast = dataclasses.replace(
             forecast or Forecast(), plans=plans + (forecast.plans if forecast else ())
         )
@@ -250,6 +253,56 @@ def _measurer(engine: str, threads: int | None) -> Measurer:
         )
     require_coremltools()
     return CoreMLMeasurer()
+
+
+def _recorder(is_core_ml: bool) -> Measurer:
+    """What measures Core ML while Instruments records.
+
+    Raises:
+        UsageError: Something else than Core ML is measured.
+        MissingDependencyError: Xcode is not installed.
+    """
+    from coremlscope.measure.coreml.instruments import require_instruments
+    from coremlscope.measure.coreml.tracing import TraceMeasurer
+
+    if not is_core_ml:
+        raise UsageError(
+            "--trace records Core ML with Instruments, on a Mac only",
+            "profile without it; `coremlscope import` reads recordings of a Mac anywhere",
+        )
+    require_instruments()
+    return TraceMeasurer()
+
+
+def _measure(
+    measurer: Measurer,
+    recorder: Measurer | None,
+    subject: Subject,
+    settings: Sequence[Settings],
+    inputs: Mapping[str, Any] | None,
+    progress: Progress | None,
+) -> tuple[list[Measurement], list[Finding]]:
+    """Measurements under each setting, then recorded runs under those that were measured; what failed."""
+    from coremlscope.measure.settings import measure_settings
+
+    found, failed = measure_settings(measurer, subject, settings, inputs=inputs, progress=progress)
+    if recorder is None:
+        return found, failed
+    again = [one.settings for one in found]
+    try:
+        recorded, unrecorded = measure_settings(recorder, subject, again, inputs=inputs, progress=progress)
+    except EngineError as error:
+        text = f"No run was recorded: {error.message}."
+        finding = Finding(
+            id="not-recorded", severity="error", text=text, hint=error.hint, exit_code=error.exit_code
+        )
+        return found, [*failed, finding]
+    return [*found, *recorded], [*failed, *unrecorded]
+
+
+def _units_of(measurements: Iterable[Measurement]) -> list[str]:
+    """The settings that were measured, each once."""
+    return list(dict.fromkeys(measured.compute_units for measured in measurements))
 
 
 def _plans_of_this_mac(

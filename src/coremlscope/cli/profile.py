@@ -57,6 +57,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=one_of("engine", "coreml", *(name for name, *_ in ENGINES)),
         help="coreml, on a Mac only and the default there, or onnxruntime",
     )
+    parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="on a Mac with Xcode, also record with Instruments when each compute unit is busy",
+    )
     add_precision(parser)
     add_function(parser, "to time")
     add_inputs(parser)
@@ -97,6 +102,7 @@ def _run(arguments: argparse.Namespace) -> int:
             random_weights=arguments.random_weights,
             precision=arguments.precision,
             engine=arguments.engine,
+            trace=arguments.trace,
             progress=progress,
         )
 

@@ -131,29 +131,30 @@ class _Predictions:
 
 
 def summarize_exports(
-    exports: Sequence[Export], *, predictions: int | None = None, target: str = ""
+    exports: Sequence[Export], *, predictions: int | None = None, pid: int | None = None
 ) -> Summary:
     """Summarizes the files of one recording.
 
     Args:
         exports: Its tables and its table of contents, in any order, no table twice.
         predictions: How many predictions were made in it, where that is known from elsewhere.
-        target: The process of interest with its id; empty for the one that the contents name.
+        pid: The id of the process of interest; None for the one that the contents name.
     """
     contents = next((export.contents for export in exports if export.contents is not None), None)
     told = contents or Contents()
+    target = told.target if pid is None else _process(exports, pid)
     findings = _reading_findings(exports)
     delimited = _find_predictions(exports)
     units: list[UnitActivity] = []
     for export in exports:
         for name, table in export.tables.items():
-            units += _activities(export, name, table, delimited, target or told.target)
+            units += _activities(export, name, table, delimited, target)
     count = len(delimited) or predictions
     version = f" {told.version}" if told.version else ""
     recording = Recording(
         tool=f"Instruments{version}",
         template=told.template,
-        target=target or told.target,
+        target=target,
         duration_s=told.duration_s,
         predictions=count,
         are_delimited=len(delimited) > 0,
@@ -171,6 +172,12 @@ def summarize_exports(
         system=told.system,
         findings=tuple(findings),
     )
+
+
+def _process(exports: Sequence[Export], pid: int) -> str:
+    """The name of a process with its id, as tables have it; only the id if none does."""
+    texts = (text for export in exports for text in export.texts.all())
+    return next((text for text in texts if text.endswith(f" ({pid})")), f"process ({pid})")
 
 
 def _find_predictions(exports: Sequence[Export]) -> _Predictions:

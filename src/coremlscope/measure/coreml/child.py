@@ -12,7 +12,7 @@ import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Any
@@ -50,6 +50,7 @@ def run_child(
     doing: str,
     hint: str,
     environment: Mapping[str, str] | None = None,
+    inherited: Collection[str] | None = None,
 ) -> Iterator[Iterator[dict[str, Any]]]:
     """Runs a process and gives its messages. Leaving the context ends the process.
 
@@ -59,12 +60,14 @@ def run_child(
         doing: What the process does, as the subject of a sentence: `Core ML`, `loading the compute plan`.
         hint: What to do where it fails for a reason that is not known.
         environment: Variables that are added to those of this process.
+        inherited: The variables of this process that the child gets; None for all.
 
     Raises:
         EngineError: The process failed, or went past a limit.
     """
     reader, writer = os.pipe()
-    variables = {**os.environ, **(environment or {}), VARIABLE: str(writer)}
+    passed = {name: value for name, value in os.environ.items() if inherited is None or name in inherited}
+    variables = {**passed, **(environment or {}), VARIABLE: str(writer)}
     with tempfile.TemporaryFile() as errors, os.fdopen(reader, "rb", buffering=0) as messages:
         try:
             process = subprocess.Popen(

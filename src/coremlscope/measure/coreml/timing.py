@@ -28,9 +28,9 @@ from coremlscope.measure.coreml.values import save_values
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 
-__all__ = ["CoreMLMeasurer"]
+__all__ = ["CHILD", "CoreMLMeasurer", "Told", "child_environment", "listen", "place_of", "prepare_request"]
 
-_CHILD = (sys.executable, "-m", "coremlscope.measure.coreml.timing_child")
+CHILD = (sys.executable, "-m", "coremlscope.measure.coreml.timing_child")
 _HINT = "try another setting with --compute-units"
 
 
@@ -44,7 +44,7 @@ class CoreMLMeasurer:
     """
 
     limits: Limits = field(default_factory=Limits)
-    command: Sequence[str] = _CHILD
+    command: Sequence[str] = CHILD
 
     def measure(
         self,
@@ -67,22 +67,20 @@ class CoreMLMeasurer:
         machine, before = this_machine(), conditions()
         with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            request = _prepare(subject, settings, inputs or {}, folder)
-            # Caches and temporary files of the child end with the folder, even if it is killed.
-            own = {"CFFIXED_USER_HOME": str(folder), "TMPDIR": str(folder)}
+            request = prepare_request(subject, settings, inputs or {}, folder)
             with run_child(
                 [*self.command, str(request)],
                 self.limits,
                 doing="Core ML",
                 hint=_HINT,
-                environment=own,
+                environment=child_environment(folder),
             ) as messages:
-                told = _listen(messages, settings, progress)
+                told = listen(messages, settings, progress)
         after = conditions()
         if not told.is_complete(settings):
             raise EngineError("Core ML made no predictions", _HINT)
         return Measurement(
-            label=f"Core ML on {_place(machine)}",
+            label=f"Core ML on {place_of(machine)}",
             runtime=Runtime("coreml", "Core ML", through=f"coremltools {told.coremltools}".strip()),
             machine=machine,
             settings=settings,
@@ -102,8 +100,23 @@ class CoreMLMeasurer:
         )
 
 
-def _prepare(subject: Subject, settings: Settings, inputs: Mapping[str, Any], folder: Path) -> Path:
-    """Writes the values of the inputs and the request; returns the file of the request."""
+def child_environment(folder: Path) -> dict[str, str]:
+    """Variables of a child: its caches and temporary files end with a folder, even if it is killed."""
+    return {"CFFIXED_USER_HOME": str(folder), "TMPDIR": str(folder)}
+
+
+def prepare_request(
+    subject: Subject, settings: Settings, inputs: Mapping[str, Any], folder: Path, *, waits: bool = False
+) -> Path:
+    """Writes the values of the inputs and the request of a child; returns the file of the request.
+
+    Args:
+        subject: The model.
+        settings: What is timed.
+        inputs: Values of inputs by name.
+        folder: A private folder.
+        waits: True for a child that waits before timed predictions; see `timing_child.Request`.
+    """
     model = subject.model
     path = readable_by_core_ml(model.source, folder)
     function, interface = interface_of(model, settings.function or None)
@@ -119,6 +132,7 @@ def _prepare(subject: Subject, settings: Settings, inputs: Mapping[str, Any], fo
         loads=settings.load_iterations,
         iterations=settings.iterations,
         warmups=settings.warmups,
+        waits=waits,
     )
     file = folder / "request.json"
     file.write_text(json.dumps(dataclasses.asdict(request)), encoding="utf-8")
@@ -126,7 +140,7 @@ def _prepare(subject: Subject, settings: Settings, inputs: Mapping[str, Any], fo
 
 
 @dataclass(slots=True)
-class _Told:
+class Told:
     """What the child said: by phase, seconds of wall time and nanoseconds of Core ML's own clock."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
@@ -146,8 +160,15 @@ class _Told:
         return Phase.of(samples, self.seconds.get(warmups, ()), native_s) if samples else None
 
 
-def _listen(messages: Iterable[Mapping[str, Any]], settings: Settings, progress: Progress | None) -> _Told:
-    told = _Told()
+def listen(messages: Iterable[Mapping[str, Any]], settings: Settings, progress: Progress | None) -> Told:
+    """Collects the messages of the child.
+
+    Args:
+        messages: The messages.
+        settings: What is timed.
+        progress: Called after each repetition.
+    """
+    told = Told()
     done: dict[str, int] = {}
     totals = {
         "compile": settings.compile_iterations,
@@ -167,13 +188,13 @@ def _listen(messages: Iterable[Mapping[str, Any]], settings: Settings, progress:
     return told
 
 
-def _place(machine: Machine) -> str:
-    """`M2, macOS 15.1`."""
+def place_of(machine: Machine) -> str:
+    """Names a machine in labels: `M2, macOS 15.1`."""
     system = machine.os.partition(" (")[0]
     return f"{machine.processor.removeprefix('Apple ')}, {system}"
 
 
-def _compilation_findings(told: _Told) -> list[Finding]:
+def _compilation_findings(told: Told) -> list[Finding]:
     if told.seconds.get("compile"):
         return []
     text = (

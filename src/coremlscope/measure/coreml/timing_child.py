@@ -9,8 +9,10 @@ from __future__ import annotations
 import gc
 import itertools
 import json
+import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +23,14 @@ from coremlscope.engines.sampling import sample
 from coremlscope.measure.coreml.channel import tell
 from coremlscope.measure.coreml.values import load_values
 
-__all__ = ["Request", "main"]
+__all__ = ["GO", "Request", "main"]
+
+#: A file beside the request: the parent creates it when timed predictions are to begin.
+GO = "go"
+_POLL_S = 0.005
+_LONGEST_WAIT_S = 600.0
+#: Recordings grow by some 30 MB a second.
+_RECORDED_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +46,7 @@ class Request:
         loads: Timed loads after the first one.
         iterations: Timed predictions.
         warmups: Predictions before them; None for as many as it takes.
+        waits: True to wait for the parent before the timed predictions, and to end them after some seconds.
     """
 
     model: str
@@ -47,6 +57,7 @@ class Request:
     loads: int
     iterations: int
     warmups: int | None
+    waits: bool = False
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -91,8 +102,12 @@ class _Run:
         def predict() -> None:
             self._model.predict(values, *states)
 
-        self._repeat("warm-up", predict, None)
-        self._repeat("predict", predict, request.iterations, after=self._note_prediction)
+        warmups = self._repeat("warm-up", predict, None)
+        iterations = request.iterations
+        if request.waits:
+            iterations = min(iterations, _fitting(predict, warmups))
+            self._wait()
+        self._repeat("predict", predict, iterations, after=self._note_prediction)
 
     def _repeat(
         self,
@@ -102,8 +117,8 @@ class _Run:
         *,
         before: Callable[[], object] | None = None,
         after: Callable[[], object] | None = None,
-    ) -> None:
-        """Times a phase and sends it; warm-ups where `iterations` is None."""
+    ) -> Sequence[float]:
+        """Times a phase, sends it and returns its seconds; warm-ups where `iterations` is None."""
         self._native.clear()
 
         def done() -> None:
@@ -113,7 +128,18 @@ class _Run:
 
         warmups = self._request.warmups if iterations is None else 0
         taken = sample(work, iterations or 0, warmups, before=before, after=done)
-        tell(phase=phase, seconds=taken.seconds or taken.warmups, native_ns=self._native)
+        seconds = taken.seconds or taken.warmups
+        tell(phase=phase, seconds=seconds, native_ns=self._native)
+        return seconds
+
+    def _wait(self) -> None:
+        """Tells the parent that the model is loaded, and waits until it has started to record."""
+        tell(waits=os.getpid())
+        deadline = time.monotonic() + _LONGEST_WAIT_S
+        while not (self._folder / GO).exists():
+            if time.monotonic() > deadline:
+                sys.exit("the parent process did not say when to predict")
+            time.sleep(_POLL_S)
 
     def _compile(self) -> None:
         from coremltools.models.utils import compile_model
@@ -149,6 +175,15 @@ class _Run:
             duration = getattr(self._model._proxy, name)()
             if duration is not None:
                 self._native.append(int(duration))
+
+
+def _fitting(predict: Callable[[], object], seconds: Sequence[float]) -> int:
+    """How many predictions fit into a recording, at least one, by the last warm-up."""
+    if not seconds:
+        began = time.perf_counter()
+        predict()
+        seconds = [time.perf_counter() - began]
+    return max(1, int(_RECORDED_S / max(seconds[-1], 1e-9)))
 
 
 def _peak_memory_bytes() -> int:

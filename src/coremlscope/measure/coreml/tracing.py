@@ -1,0 +1,171 @@
+"""Measures Core ML while Instruments records: when each compute unit was busy.
+
+Not yet confirmed on a device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coremlscope.engines.host import conditions, this_machine
+from coremlscope.errors import EngineError, UsageError
+from coremlscope.findings import Finding
+from coremlscope.measure.contract import Progress, Subject, now
+from coremlscope.measure.coreml.child import Limits, run_child
+from coremlscope.measure.coreml.instruments import Patience, Recorder, Recording, export_recording
+from coremlscope.measure.coreml.timing import (
+    CHILD,
+    child_environment,
+    listen,
+    place_of,
+    prepare_request,
+)
+from coremlscope.measure.coreml.timing_child import GO
+from coremlscope.recordings.activity import Summary, summarize_exports
+from coremlscope.results.conditions import condition_findings
+from coremlscope.results.measurement import Measurement, Runtime, Settings
+
+__all__ = ["TraceMeasurer"]
+
+_HINT = "profile without --trace"
+#: A recording stores the environment of the process; these variables are what Python needs.
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "DEVELOPER_DIR")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceMeasurer:
+    """Predicts in a process of its own while Instruments records it with the template Core ML.
+
+    Its times are those of a recorded run, which is slower than one without a recording.
+
+    Attributes:
+        limits: When to give up.
+        patience: How long Instruments may take.
+        command: The child process to run; tests give another one.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    patience: Patience = field(default_factory=Patience)
+    command: Sequence[str] = CHILD
+
+    def measure(
+        self,
+        subject: Subject,
+        settings: Settings,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Measurement:
+        """Records predictions, some seconds of them at most; see `Measurer`.
+
+        Raises:
+            EngineError: Core ML or Instruments failed, or went past a limit.
+            InputError: A value does not suit its input.
+            UnsupportedModelError: coremltools cannot pass such inputs to Core ML.
+        """
+        machine, before = this_machine(), conditions()
+        once = dataclasses.replace(settings, compile_iterations=1, load_iterations=1)
+        with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            request = prepare_request(subject, once, inputs or {}, folder, waits=True)
+            conductor = _Conductor(folder, self.patience)
+            with (
+                run_child(
+                    [*self.command, str(request)],
+                    self.limits,
+                    doing="Core ML",
+                    hint=_HINT,
+                    environment=child_environment(folder),
+                    inherited=_INHERITED,
+                ) as messages,
+                closing(conductor.follow(messages)) as followed,
+            ):
+                told = listen(followed, once, progress)
+            predicted = told.seconds.get("predict", ())
+            if conductor.recording is None or not predicted:
+                raise EngineError("Core ML made no predictions while Instruments recorded", _HINT)
+            summary, failed = _read(conductor, len(predicted), folder, self.patience)
+        after = conditions()
+        tool = summary.recording.tool
+        return Measurement(
+            label=f"Core ML on {place_of(machine)}, recorded by {tool}",
+            runtime=Runtime("coreml", "Core ML", through=f"coremltools {told.coremltools}".strip()),
+            machine=machine,
+            settings=dataclasses.replace(once, iterations=len(predicted)),
+            compute_units=settings.compute_units,
+            predict=told.phase("predict", "warm-up"),
+            before=before,
+            after=after,
+            recording=summary.recording,
+            findings=(
+                *_findings(conductor.recording, failed, tool),
+                *summary.findings,
+                *condition_findings(before, after),
+            ),
+            measured_at=now(),
+        )
+
+
+class _Conductor:
+    """Starts and stops a recording as the child says where it is."""
+
+    def __init__(self, folder: Path, patience: Patience) -> None:
+        self._folder = folder
+        self._recorder = Recorder(folder, patience)
+        self.recording: Recording | None = None
+        self.pid: int | None = None
+
+    def follow(self, messages: Iterator[dict[str, Any]]) -> Generator[dict[str, Any], None, None]:
+        """Passes the messages of the child on; the recorder ends with them."""
+        try:
+            for message in messages:
+                if "waits" in message:
+                    self.pid = int(message["waits"])
+                    self._recorder.start(self.pid)
+                    (self._folder / GO).touch()
+                elif message.get("phase") == "predict":
+                    self.recording = self._recorder.stop()
+                yield message
+        finally:
+            self._recorder.close()
+
+
+def _read(
+    conductor: _Conductor, predictions: int, folder: Path, patience: Patience
+) -> tuple[Summary, list[str]]:
+    """What the recording says, and the tables that could not be exported."""
+    assert conductor.recording is not None
+    try:
+        exports, failed = export_recording(conductor.recording.trace, folder, patience)
+    except UsageError as error:
+        raise EngineError(f"what xctrace exported cannot be read: {error.message}", _HINT) from error
+    return summarize_exports(exports, predictions=predictions, pid=conductor.pid), failed
+
+
+def _findings(recording: Recording, failed: Sequence[str], tool: str) -> Iterator[Finding]:
+    yield Finding(
+        id="recorded",
+        severity="info",
+        text=f"{tool} recorded this run. Recording slows a program down, so its times are not those of a run"
+        " without it; they stand beside it.",
+    )
+    if not recording.is_attached:
+        yield Finding(
+            id="recorded-all-processes",
+            severity="info",
+            text="Instruments could not attach to the process, so all processes were recorded.",
+            hint="sign Python with com.apple.security.get-task-allow; see docs/on-a-mac.md",
+        )
+    if failed:
+        yield Finding(
+            id="tables-not-exported",
+            severity="warning",
+            text=f"xctrace could not export tables of the recording: {', '.join(failed)[:200]}.",
+            hint="run it again: such failures often pass",
+        )
