@@ -375,8 +375,22 @@ def test_what_core_ml_inserts_is_matched_by_its_id() -> None:
 def test_a_model_without_measurements_or_plans_is_described() -> None:
     bare = dataclasses.replace(small_profile(), measurements=())
     comparison = compare_profiles([bare, small_profile()])
-    known = ["kind", "specification", "parameters", "weights", "weight bytes", "FLOPs", "operations"]
+    known = ["kind", "file", "specification", "parameters", "weights", "weight bytes", "FLOPs", "operations"]
+    known.append("constants")
     assert list(comparison.subjects[0].facts) == known
     assert {"measured", "compute units", "cores", "threads", "system", "function"} <= set(
         comparison.subjects[1].facts
     )
+
+
+def test_types_whose_number_changed_are_counted() -> None:
+    before, after = small_profile(), small_profile()
+    kinds = list(after.ops.type)
+    first = kinds[0]
+    changed = dataclasses.replace(after.ops, type=("cast", *kinds[1:]))
+    difference = compare_profiles([before, dataclasses.replace(after, ops=changed)]).differences[0]
+    assert difference.types == {
+        "cast": (kinds.count("cast"), kinds.count("cast") + 1),
+        first: (kinds.count(first), kinds.count(first) - 1),
+    }
+    assert compare_profiles([before, after]).differences[0].types == {}

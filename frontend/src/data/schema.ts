@@ -136,6 +136,8 @@ export interface Difference {
   added: string[];
   /** Ids of operations of the base without a counterpart. */
   removed: string[];
+  /** The number of operations of each type in the base and in the other, where they differ. */
+  types: Record<string, [number, number]>;
   /** Changes of plans and estimates for devices, which are not measured. */
   plans: PlanChange[];
 }

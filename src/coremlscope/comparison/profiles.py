@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -14,6 +15,7 @@ from coremlscope.figures import Figure
 from coremlscope.results.encoding import plain
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Group, Measurement
+from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import PlanView
 from coremlscope.results.presentation import Presented
 from coremlscope.results.profile import Profile
@@ -109,6 +111,7 @@ class Difference:
         renamed: Number of matched operations with another name.
         added: Ids of operations of the other without a counterpart.
         removed: Ids of operations of the base without a counterpart.
+        types: The number of operations of each type in the base and in the other, where they differ.
         plans: Changes of plans and estimates for devices, which are not measured.
     """
 
@@ -124,6 +127,7 @@ class Difference:
     renamed: int = 0
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    types: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     plans: tuple[PlanChange, ...] = ()
 
     @property
@@ -255,12 +259,15 @@ def describe(profile: Profile) -> dict[str, str]:
     work = model.main.work if model.functions else None
     facts = {
         "kind": model.kind,
+        "file": model.container,
+        **dict(model.facts),
         "specification": str(model.spec_version),
         "parameters": str(model.parameters),
         "weights": ", ".join(dict.fromkeys(group.storage for group in model.weights)),
         "weight bytes": str(model.weights_bytes),
         "FLOPs": "" if work is None else str(work.flops),
         "operations": str(len(profile.ops)),
+        "constants": str(model.main.constants) if model.functions else "",
     }
     if profile.measurements:
         facts |= _describe_measurement(profile.measurements[0])
@@ -315,6 +322,15 @@ def why_incomparable(a: Measurement, b: Measurement) -> str:
     return ""
 
 
+def _differing_types(before: OpTable, after: OpTable) -> dict[str, tuple[int, int]]:
+    counts = Counter(before.type), Counter(after.type)
+    return {
+        name: (counts[0][name], counts[1][name])
+        for name in sorted(counts[0] | counts[1])
+        if counts[0][name] != counts[1][name]
+    }
+
+
 class _Pair:
     """Two profiles and the matching of their operations."""
 
@@ -350,6 +366,7 @@ class _Pair:
             renamed=sum(before.name[i] != after.name[j] for i, j in matches.items()),
             added=tuple(id_ for index, id_ in enumerate(after.id) if index not in taken),
             removed=tuple(id_ for index, id_ in enumerate(before.id) if index not in matches),
+            types=_differing_types(before, after),
             plans=tuple(self._plans()),
         )
 

@@ -13,16 +13,21 @@ from coremlscope.ir import (
     AudioFeaturePrint,
     Classical,
     CompiledModel,
+    Constant,
     CustomModel,
+    DictType,
+    DType,
     Feature,
     Gazetteer,
     LinkedModel,
     Model,
+    Nested,
     Op,
     Pipeline,
     Program,
     SerializedModel,
     SoundAnalysisPreprocessing,
+    TensorType,
     TextClassifier,
     Value,
     VisionFeaturePrint,
@@ -42,6 +47,10 @@ __all__ = [
 ]
 
 _Pairs = tuple[tuple[str, str], ...]
+
+#: The attribute of a program in which converters and Apple's compiler leave their versions.
+_BUILD_INFO, _COMPILER = "buildInfo", "coremlc-version"
+_STRING = TensorType(DType.STRING, ())
 
 
 def programs_of(model: Model) -> Iterator[Program]:
@@ -136,7 +145,8 @@ def describe_external(model: Model) -> _Pairs:
     """Returns label and value of further facts in the file, labels of classes excluded.
 
     For a classical model these are the form and number of its parameters, for a model whose computation is
-    not in the file all contents of the file; other models have none.
+    not in the file all contents of the file, and for a program the version of Apple's compiler, if it was
+    compiled; other models have none.
     """
     if isinstance(model.content, Classical):
         return tuple(CLASSICAL_TYPES[model.kind].describe(model.content))
@@ -148,6 +158,8 @@ def describe_external(model: Model) -> _Pairs:
 
 def _describe(content: object, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     match content:
+        case Program(attributes=attributes) if _BUILD_INFO in attributes:
+            yield from _compiler(attributes[_BUILD_INFO])
         case VisionFeaturePrint(extractor, version):
             yield "extractor", _version(extractor, version)
             if content.image_size is not None:
@@ -181,6 +193,16 @@ def _describe(content: object, names: tuple[str, ...]) -> Iterator[tuple[str, st
             yield "data", format_bytes(content.data_bytes)
             if isinstance(content, WordTagger):
                 yield from ((f"{role} in", name) for name, role in content.roles.items())
+
+
+def _compiler(build_info: Constant) -> Iterator[tuple[str, str]]:
+    """Yields the version of Apple's compiler, if a dictionary of versions contains it."""
+    if not isinstance(build_info.type, DictType) or not isinstance(build_info.data, Nested):
+        return
+    items = build_info.data.items
+    for key, value in zip(items[::2], items[1::2], strict=True):
+        if all(item.type == _STRING for item in (key, value)) and key.item() == _COMPILER:
+            yield "compiled by", f"Apple's coremlc {value.item()}"
 
 
 def _version(extractor: str, version: int) -> str:

@@ -92,7 +92,7 @@ def method(difference: Difference) -> str:
 
 
 def describe_operations(difference: Difference) -> str:
-    """Counts matched operations: `103 operations correspond, 2 of them renamed; 1 added, 4 removed`."""
+    """Counts operations: `53 operations correspond, 2 of them renamed; 1 added; by type: cast 1 → 2`."""
     text = f"{plural(difference.matched, 'operation')} correspond"
     text = text if difference.matched != 1 else "1 operation corresponds"
     if difference.renamed:
@@ -101,7 +101,9 @@ def describe_operations(difference: Difference) -> str:
     for word, ids in (("added", difference.added), ("removed", difference.removed)):
         if ids:
             changes.append(f"{len(ids)} {word} (such as {ids[0]})" if len(ids) > 1 else f"{ids[0]} {word}")
-    return f"{text}; {', '.join(changes)}" if changes else text
+    text = f"{text}; {', '.join(changes) or 'none added or removed'}"
+    types = ", ".join(f"{name} {a} → {b}" for name, (a, b) in difference.types.items())
+    return f"{text}; by type: {types}" if types else text
 
 
 def device_title(plan: PlanChange) -> str:

@@ -90,5 +90,7 @@ function operations(difference: Difference): string {
   if (difference.renamed) parts.push(`${difference.renamed} renamed`);
   if (difference.added.length) parts.push(`${difference.added.length} added (${difference.added.slice(0, 5).join(", ")})`);
   if (difference.removed.length) parts.push(`${difference.removed.length} removed (${difference.removed.slice(0, 5).join(", ")})`);
+  const types = Object.entries(difference.types).map(([name, [before, after]]) => `${name} ${before} → ${after}`);
+  if (types.length) parts.push(`by type: ${types.join(", ")}`);
   return `${parts.join("; ")}.`;
 }

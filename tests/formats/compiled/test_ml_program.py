@@ -1,0 +1,194 @@
+"""Compiled ML Programs: the text, the weights, and the interface from each of its sources."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coremlscope
+from coremlscope import ir
+from coremlscope.errors import CorruptModelError, MissingWeightsError, ModelError, UnsupportedModelError
+from coremlscope.formats import container
+from coremlscope.formats.compiled.coremldata import COREMLDATA
+from coremlscope.formats.compiled.metadata import METADATA
+from coremlscope.formats.compiled.ml_program import PROGRAM_TEXT
+from coremlscope.formats.compiled.writing import write_compiled
+from coremlscope.formats.packaging import write_mlpackage
+from tests.support.ir_models import accumulator, adder, perceptron
+
+_FLEXIBLE = """program(1.3)
+[buildInfo = dict<string, string>({{"coremlc-version", "3520.5.1"}})]
+{
+    func first<ios18>(tensor<fp16, [1, ?]> x, tensor<int32, [2]> n, state<tensor<fp16, [4]>> s)%s {
+            tensor<fp16, [1, ?]> y = relu(x = x);
+            tensor<bool, [2]> b = greater(x = n, y = int32(0));
+        } -> (y, b);
+}"""
+_HEAD = (
+    "[FlexibleShapeInformation = tuple<tuple<string, dict<string, tensor<int32, [?]>>>, "
+    'tuple<string, dict<string, %s>>>((("DefaultShapes", {{"x", [1, 4]}}), (%s)))]'
+)
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> Callable[[ir.Model], Path]:
+    """Compiles a model."""
+
+    def compile_(model: ir.Model) -> Path:
+        write_mlpackage(model, tmp_path / "m.mlpackage")
+        write_compiled(tmp_path / "m.mlpackage", tmp_path / "m.mlmodelc")
+        return tmp_path / "m.mlmodelc"
+
+    return compile_
+
+
+def _write(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / PROGRAM_TEXT).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_weights_are_read_lazily(compiled: Callable[[ir.Model], Path], tmp_path: Path) -> None:
+    folder = compiled(perceptron())
+    model = container.read(folder)
+    assert (model.container, model.source, model.kind) == ("mlmodelc", folder, "mlProgram")
+    (file,) = model.weight_files
+    assert (file.name, file.size) == ("weights/weight.bin", (folder / file.name).stat().st_size)
+    elsewhere = shutil.move(folder / "weights", tmp_path / "elsewhere")
+    assert container.read(folder).weight_files == (ir.WeightFile("weights/weight.bin", None),)
+    assert coremlscope.inspect(folder).missing_weights == ("weights/weight.bin",)
+    assert coremlscope.plan(folder, "m1").ops
+    with pytest.raises(MissingWeightsError):
+        coremlscope.profile(folder, iterations=1)
+    timed = coremlscope.profile(folder, iterations=1, random_weights=True)
+    assert timed.measurement.settings.random_weights
+    assert container.read(folder, weights_dir=Path(elsewhere)).weight_files[0].size == file.size
+
+
+@pytest.mark.parametrize("missing", [(), (METADATA,), (COREMLDATA,), (METADATA, COREMLDATA)], ids=str)
+def test_sources_of_the_interface(missing: tuple[str, ...], compiled: Callable[[ir.Model], Path]) -> None:
+    folder = compiled(perceptron())
+    source = perceptron()
+    for name in missing:
+        (folder / name).unlink()
+    model = container.read(folder)
+    assert [feature.name for feature in model.description.main.inputs] == ["x"]
+    assert model.description.main.inputs == source.description.main.inputs
+    assert model.spec_version == source.spec_version
+    x = np.ones(model.description.main.inputs[0].type.shape, np.float32)  # type: ignore[union-attr]
+    expected = coremlscope.predict(folder.with_suffix(".mlpackage"), {"x": x})
+    found = coremlscope.predict(folder, {"x": x})
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+def test_states_and_functions(compiled: Callable[[ir.Model], Path]) -> None:
+    folder = compiled(accumulator())
+    for name in (METADATA, COREMLDATA):
+        (folder / name).unlink()
+    states = container.read(folder).description.main.states
+    assert [state.name for state in states] == [s.name for s in accumulator().description.main.states]
+    shutil.rmtree(folder)
+    shutil.rmtree(folder.with_suffix(".mlpackage"))
+    folder = compiled(adder())
+    found = coremlscope.predict(folder, {"x": np.ones((2, 3), np.float32)}, function="times")
+    np.testing.assert_array_equal(found["y"], np.full((2, 3), 3, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "shape", "flexibility"),
+    [
+        ("", (1, 1), ir.RangeShapes(((1, 1), (1, -1)))),
+        (
+            _HEAD % ("list<tensor<int32, [2]>, ?>", '"RangeDims", {{"x", [[1, 1], [2, -1]]}}'),
+            (1, 4),
+            ir.RangeShapes(((1, 1), (2, -1))),
+        ),
+        (
+            _HEAD
+            % (
+                "dict<string, tensor<int32, [?]>>",
+                '"EnumeratedShapes", {{"543d0f94", {{"x", [1, 4]}}}, {"697b758f", {{"x", [1, 8]}}}}',
+            ),
+            (1, 4),
+            ir.EnumeratedShapes(((1, 4), (1, 8))),
+        ),
+        (
+            _HEAD % ("list<tensor<int32, [2]>, ?>", '"RangeDims", {{"x", [[1, 1]]}}'),
+            (1, 4),
+            ir.RangeShapes(((1, 1), (1, -1))),
+        ),
+    ],
+    ids=["no attribute", "ranges", "enumerated", "wrong rank"],
+)
+def test_interface_from_the_signature(
+    attribute: str, shape: tuple[int, ...], flexibility: ir.ShapeFlexibility, tmp_path: Path
+) -> None:
+    model = container.read(_write(tmp_path / "m.mlmodelc", _FLEXIBLE % attribute))
+    assert model.spec_version == 9
+    assert (model.description.default, model.description.main.outputs[1].type) == (
+        "first",
+        ir.ArrayFeature(dtype=ir.DType.FP32, shape=(2,)),
+    )
+    x, n = model.description.main.inputs
+    assert x.type == ir.ArrayFeature(dtype=ir.DType.FP16, shape=shape, flexibility=flexibility)
+    assert n.type == ir.ArrayFeature(dtype=ir.DType.INT32, shape=(2,))
+    (state,) = model.description.main.states
+    assert state.type == ir.StateFeature(ir.ArrayFeature(dtype=ir.DType.FP16, shape=(4,)))
+
+
+def test_the_compiler_is_named(tmp_path: Path) -> None:
+    summary = coremlscope.inspect(_write(tmp_path / "m.mlmodelc", _FLEXIBLE % ""))
+    assert summary.facts == (("compiled by", "Apple's coremlc 3520.5.1"),)
+
+
+def test_folders_without_the_suffix_and_loose_texts(tmp_path: Path) -> None:
+    assert container.read(_write(tmp_path / "compiled", _FLEXIBLE % "")).container == "mlmodelc"
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("version https://git-lfs.github.com/spec/v1", CorruptModelError, "Git LFS pointer"),
+        ("program(2.0)\n{\n}", UnsupportedModelError, "version 2.0"),
+        (_FLEXIBLE.replace("[1, ?]", "[1, !]", 1) % "", CorruptModelError, "line 4, column 23"),
+        (_FLEXIBLE.replace("x = x", "x = q") % "", CorruptModelError, "line 5, column 47"),
+    ],
+)
+def test_damaged_texts(text: str, error: type[ModelError], message: str, tmp_path: Path) -> None:
+    folder = _write(tmp_path / "m.mlmodelc", text)
+    with pytest.raises(error, match=message) as caught:
+        container.read(folder)
+    assert caught.value.hint
+
+
+def test_functions_of_the_interface_exist(compiled: Callable[[ir.Model], Path]) -> None:
+    folder = compiled(adder())
+    text = folder / PROGRAM_TEXT
+    text.write_text(text.read_text().replace("func times", "func divide"))
+    with pytest.raises(CorruptModelError, match="lacks the function 'times'"):
+        container.read(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["../weight.bin", "@model_path/../weight.bin", "/etc/passwd", "a\\\\..\\\\b"]
+)
+def test_weights_outside_the_folder(name: str, tmp_path: Path) -> None:
+    (tmp_path / "weight.bin").write_bytes(b"secret")
+    blob = f'tensor<fp16, [9]>(BLOBFILE(path = string("{name}"), offset = uint64(64)))'
+    text = (_FLEXIBLE % "").replace("relu(x = x)", f"add(x = x, y = {blob})")
+    with pytest.raises(CorruptModelError, match=r"line 5, column \d+ .*outside the model"):
+        container.read(_write(tmp_path / "m.mlmodelc", text))
+
+
+def test_linked_folders_of_weights(compiled: Callable[[ir.Model], Path], tmp_path: Path) -> None:
+    folder = compiled(perceptron())
+    shutil.move(folder / "weights", tmp_path / "elsewhere")
+    (folder / "weights").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(CorruptModelError, match="link to outside"):
+        container.read(folder)
