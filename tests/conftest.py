@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +36,22 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COREMLSCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.delenv("COREMLSCOPE_CACHE_LIMIT", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _same_runtime_on_a_mac() -> Iterator[None]:
+    """On a Mac, measures with the embedded engine where a test names none, and holds Core ML to the CPU.
+
+    Virtual Macs hang or crash with other compute units. Set either variable to test something else.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.platform == "darwin":
+            for name, value in (
+                ("COREMLSCOPE_ENGINE", "onnxruntime"),
+                ("COREMLSCOPE_CORE_ML_UNITS", "cpu_only"),
+            ):
+                patch.setenv(name, os.environ.get(name, value))
         yield
 
 

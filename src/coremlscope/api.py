@@ -51,6 +51,9 @@ __all__ = [
     "read",
 ]
 
+#: Names the engine that measures where none is named.
+_ENGINE_VARIABLE = "COREMLSCOPE_ENGINE"
+
 #: The source of a model: a path, the bytes of a specification, or a model that was already read.
 Source = str | os.PathLike[str] | bytes | Model
 
@@ -155,9 +158,9 @@ def profile(
         random_weights: Replaces absent weights by synthetic ones.
         precision: `fp16` adds a prediction in which fp16 results are rounded as on a device.
         engine: `coreml`, which is Core ML itself, on a Mac only and not yet confirmed on a device; or
-            `onnxruntime`. None for `coreml` on a Mac, unless the model is not in a file or an argument is
-            given that only the embedded engine has (`threads`, `random_weights`, `precision`); else for
-            `onnxruntime`.
+            `onnxruntime`. None for that of the environment variable COREMLSCOPE_ENGINE, else `coreml` on a
+            Mac, else `onnxruntime`; always `onnxruntime` if the model is not in a file, or with arguments
+            that only the embedded engine has (`threads`, `random_weights`, `precision`).
         trace: Measures Core ML a second time under each setting while Instruments records when each compute
             unit is busy; on a Mac with Xcode, and not yet confirmed on a device.
         measurer: The measurer to use instead of an engine.
@@ -181,7 +184,7 @@ def profile(
 
     model, chosen, units = read(source), _devices(devices, os), _settings(compute_units)
     only_embedded = threads is not None or random_weights or precision != "fp32" or model.source is None
-    name = engine or ("coreml" if sys.platform == "darwin" and not only_embedded else "onnxruntime")
+    name = engine or ("onnxruntime" if only_embedded else _default_engine())
     is_core_ml = measurer is None and name == "coreml"
     runs = measurer or _measurer(name, threads)
     recorder = _recorder(is_core_ml) if trace else None
@@ -230,6 +233,11 @@ def _with_lengths(model: Model, settings: Settings) -> tuple[Settings, tuple[Fin
 
     shapes, findings = choose_lengths(model, settings.function or None, settings.shapes)
     return dataclasses.replace(settings, shapes=shapes), findings
+
+
+def _default_engine() -> str:
+    """`coreml` on a Mac, unless COREMLSCOPE_ENGINE names another engine; else `onnxruntime`."""
+    return os.environ.get(_ENGINE_VARIABLE) or ("coreml" if sys.platform == "darwin" else "onnxruntime")
 
 
 def _measurer(engine: str, threads: int | None) -> Measurer:
@@ -565,7 +573,7 @@ def matrix(
     from coremlscope.results.measurement import Settings
 
     chosen, units = _devices(devices, os), _settings(compute_units)
-    has_core_ml = sys.platform == "darwin"
+    has_core_ml = _default_engine() == "coreml"
     with ExitStack() as stack:
         measurer: Measurer = EngineMeasurer(threads=threads)
         if on_device is not None or team:

@@ -31,7 +31,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Mac with the drop-in in Core ML's place; on a Mac Core ML itself answers."""
     monkeypatch.setattr("coremlscope.api.sys.platform", "darwin")
+    monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
     monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
     monkeypatch.setattr(
         "coremlscope.measure.coreml.plan.ask_core_ml", partial(ask_core_ml, command=PLAN_CHILD)
@@ -69,6 +71,29 @@ def test_an_abort_costs_one_setting(package: Path, monkeypatch: pytest.MonkeyPat
     (finding,) = [finding for finding in profile.findings if finding.severity == "error"]
     assert "Core ML aborted the process (SIGABRT)" in finding.text
     assert [plan.planner for plan in profile.plans] == ["Core ML"] * 3 + ["rules"]
+
+
+@pytest.mark.usefixtures("mac")
+def test_the_environment_names_the_default_engine(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COREMLSCOPE_ENGINE", "onnxruntime")
+    quick = {"iterations": 1, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+    assert api.profile(package, **quick).measurement.runtime.id == "onnxruntime"
+    assert api.profile(package, **quick, engine="coreml").measurement.runtime.id == "coreml"
+
+
+@pytest.mark.usefixtures("mac")
+def test_core_ml_can_be_held_to_one_setting(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COREMLSCOPE_CORE_ML_UNITS", "cpu_only")
+    quick = {"iterations": 1, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+    profile = api.profile(package, **quick, compute_units="all")
+    measured = profile.measurement
+    assert (measured.compute_units, measured.settings.compute_units) == ("cpu_only", "all")
+    assert [finding.id for finding in measured.findings] == ["compute-units-held"]
+    plan = next(plan for plan in profile.plans if plan.planner == "Core ML")
+    assert [setting.compute_units for setting in plan.settings] == ["cpu_only"]
+    monkeypatch.setenv("COREMLSCOPE_CORE_ML_UNITS", "npu")
+    with pytest.raises(UsageError, match="invalid compute units 'npu'"):
+        api.profile(package, **quick)
 
 
 @pytest.mark.usefixtures("mac")

@@ -98,6 +98,7 @@ def test_nothing_is_left_behind(package: Path, tmp_path: Path, monkeypatch: pyte
 
 
 def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
     monkeypatch.setattr("coremlscope.api.sys.platform", "darwin")
     monkeypatch.setattr("coremlscope.batch.power_mode", lambda: "low power")
     monkeypatch.setattr("coremlscope.engines.host.power_mode", lambda: "low power")
@@ -105,7 +106,7 @@ def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.M
     monkeypatch.setattr("coremlscope.measure.coreml.timing.CoreMLMeasurer", measurer)
     (profile,) = api.matrix(package, compute_units=["all", "cpu_only"], iterations=2)
     assert profile.findings == ()
-    assert [(m.compute_units, m.machine.power_mode) for m in profile.measurements] == [
+    assert [(m.settings.compute_units, m.machine.power_mode) for m in profile.measurements] == [
         ("all", "low power"),
         ("cpu_only", "low power"),
     ]
@@ -239,6 +240,7 @@ def test_ends_are_explained(code: int, said: str, message: str) -> None:
 
 
 def test_without_coremltools_a_matrix_fails_once(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
     monkeypatch.setattr("coremlscope.api.sys.platform", "darwin")
     monkeypatch.setattr("coremlscope.measure.coreml.files.importlib.util.find_spec", lambda _: None)
     with pytest.raises(MissingDependencyError) as caught:

@@ -22,6 +22,7 @@ from coremlscope.errors import EngineError
 from coremlscope.findings import Finding
 from coremlscope.measure.coreml.child import Limits, run_child
 from coremlscope.measure.coreml.files import readable_by_core_ml
+from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
 from coremlscope.placement.analytics import AnalysedOp, parse_analytics
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.results.operations import OpTable
@@ -42,6 +43,7 @@ class Answer:
         layers: The same for the layers of neural networks, by stage of a pipeline, else under an empty name.
         asked: Of how many operations and layers, other than constants, MLComputePlan was asked.
         failed: Why functions have no plan.
+        held_to: The setting that Core ML was asked for instead of the requested one; empty for that one.
     """
 
     functions: Mapping[str, Sequence[Mapping[str, Any]]]
@@ -49,6 +51,7 @@ class Answer:
     layers: Mapping[str, Sequence[Mapping[str, Any]]] = dataclasses.field(default_factory=dict)
     asked: int = 0
     failed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    held_to: str = ""
 
     @property
     def placed(self) -> int:
@@ -75,12 +78,13 @@ def ask_core_ml(
     Raises:
         EngineError: The process failed, or went past a limit.
     """
+    units = effective_units(compute_units)
     child = command or (sys.executable, "-m", "coremlscope.measure.coreml.plan_child")
     told: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="coremlscope-plan-", ignore_cleanup_errors=True) as home:
         path = readable_by_core_ml(model, Path(home))
         with run_child(
-            [*child, str(path), compute_units, home, *functions],
+            [*child, str(path), units, home, *functions],
             limits or Limits(),
             doing="loading the compute plan",
             hint=_NO_CORE_ML,
@@ -99,6 +103,7 @@ def ask_core_ml(
         layers=told.get("layers", {}),
         asked=int(told.get("asked", 0)),
         failed=told.get("failed", {}),
+        held_to=units if units != compute_units else "",
     )
 
 
@@ -139,6 +144,10 @@ def plan_findings(answer: Answer) -> tuple[Finding, ...]:
         )
         for name, why in answer.failed.items()
     )
+    if answer.held_to:
+        text = f"Core ML's plan is that under {answer.held_to}, as {UNITS_VARIABLE} demands."
+        hint = f"unset {UNITS_VARIABLE}"
+        failed += (Finding(id="compute-units-held", severity="warning", text=text, hint=hint),)
     if answer.placed or answer.analysed:
         return failed
     text = "Core ML gave a plan without a place for any operation"
@@ -202,7 +211,7 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: A
         reasons=tuple(reasons),
         why=tuple(() if op is None else tuple(map(reasons.index, op.reasons)) for op in known),
         advice=tuple(() for _ in known),
-        settings=(_setting(setting, rows, chosen, known, ours),),
+        settings=(_setting(effective_units(setting), rows, chosen, known, ours),),
     )
     return dataclasses.replace(plan, settings=(_with_switches(plan, ops),))
 

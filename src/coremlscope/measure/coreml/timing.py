@@ -24,6 +24,7 @@ from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreml.child import Limits, run_child
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.coreml.timing_child import Request
+from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
 from coremlscope.measure.coreml.values import save_values
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
@@ -84,7 +85,7 @@ class CoreMLMeasurer:
             runtime=Runtime("coreml", "Core ML", through=f"coremltools {told.coremltools}".strip()),
             machine=machine,
             settings=settings,
-            compute_units=settings.compute_units,
+            compute_units=effective_units(settings.compute_units),
             compile=told.phase("compile"),
             load=told.phase("load", "first load"),
             predict=told.phase("predict", "warm-up"),
@@ -92,6 +93,7 @@ class CoreMLMeasurer:
             before=before,
             after=after,
             findings=(
+                *_unit_findings(settings.compute_units),
                 *_compilation_findings(told),
                 *_virtual_machine_findings(machine),
                 *condition_findings(before, after),
@@ -125,7 +127,7 @@ def prepare_request(
     save_values(interface, {**synthetic, **inputs}, folder)
     request = Request(
         model=str(path),
-        compute_units=settings.compute_units,
+        compute_units=effective_units(settings.compute_units),
         function=function if len(model.description.functions) > 1 else "",
         is_stateful=bool(interface.states),
         compiles=settings.compile_iterations,
@@ -192,6 +194,14 @@ def place_of(machine: Machine) -> str:
     """Names a machine in labels: `M2, macOS 15.1`."""
     system = machine.os.partition(" (")[0]
     return f"{machine.processor.removeprefix('Apple ')}, {system}"
+
+
+def _unit_findings(requested: str) -> list[Finding]:
+    effective = effective_units(requested)
+    if requested == effective:
+        return []
+    text = f"Measured under {effective} instead of {requested}, as {UNITS_VARIABLE} demands."
+    return [Finding(id="compute-units-held", severity="warning", text=text, hint=f"unset {UNITS_VARIABLE}")]
 
 
 def _compilation_findings(told: Told) -> list[Finding]:

@@ -27,6 +27,7 @@ from coremlscope.measure.coreml.timing import (
     prepare_request,
 )
 from coremlscope.measure.coreml.timing_child import GO
+from coremlscope.measure.coreml.units import effective_units
 from coremlscope.recordings.activity import Summary, summarize_exports
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import Measurement, Runtime, Settings
@@ -98,7 +99,7 @@ class TraceMeasurer:
             runtime=Runtime("coreml", "Core ML", through=f"coremltools {told.coremltools}".strip()),
             machine=machine,
             settings=dataclasses.replace(once, iterations=len(predicted)),
-            compute_units=settings.compute_units,
+            compute_units=effective_units(settings.compute_units),
             predict=told.phase("predict", "warm-up"),
             before=before,
             after=after,
