@@ -3,8 +3,8 @@
 python tools/mac_facts.py FOLDER
 
 Writes text files into the folder: identity of the machine, conditions, what Core ML leaves in its caches,
-whether it writes analytics.mil on the CPU alone, whether a plan has costs, how it logs. Commands that need root
-fail, and all have a time limit. Models are loaded on the CPU only: other units hang on virtual Macs.
+whether it writes analytics.mil on the CPU alone, whether a plan has costs, how it logs. All commands have a
+time limit; those that need root may fail. Models are loaded on the CPU only: others hang on virtual Macs.
 """
 
 from __future__ import annotations
