@@ -20,6 +20,7 @@ _WORDS = {
     "fp16": "rounding to fp16",
     "interleaved": "predicting in rounds",
     "read": "reading, MB",
+    "energy": "reading energy",
 }
 
 

@@ -105,8 +105,8 @@ def summarize_readings(readings: Readings, predictions: int | None = None) -> En
 def energy_findings(readings: Readings, energy: Energy) -> list[Finding]:
     """How to read the energy."""
     text = (
-        "Energy is that of the whole system, by counters that model the chip: other programs count, and Apple"
-        " calls the values estimates."
+        "Energy is that of the whole system, by counters that model the chip: other programs and what the"
+        " system takes at rest count, and Apple calls the values estimates."
     )
     found = [Finding(id="energy-is-modelled", severity="info", text=text)]
     read = {part for reading in readings.listed for part in reading.watts}

@@ -22,12 +22,15 @@ from coremlscope.findings import Finding
 from coremlscope.ir import Pipeline
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreml.child import Limits, run_child
+from coremlscope.measure.coreml.energy import readings_of
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.coreml.timing_child import Request
 from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
 from coremlscope.measure.coreml.values import save_values
+from coremlscope.recordings.power import energy_findings, summarize_readings
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
+from coremlscope.results.recording import Energy
 
 __all__ = ["CHILD", "CoreMLMeasurer", "Told", "child_environment", "listen", "place_of", "prepare_request"]
 
@@ -92,8 +95,10 @@ class CoreMLMeasurer:
             peak_memory_bytes=told.peak_memory_bytes,
             before=before,
             after=after,
+            energy=told.energy,
             findings=(
                 *_unit_findings(settings.compute_units),
+                *told.findings,
                 *_compilation_findings(told),
                 *_virtual_machine_findings(machine),
                 *condition_findings(before, after),
@@ -141,14 +146,16 @@ def prepare_request(
     return file
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Told:
-    """What the child said: by phase, seconds of wall time and nanoseconds of Core ML's own clock."""
+    """What the child said: by phase, seconds of wall time and nanoseconds of Core ML's own clock; energy."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
     native_ns: dict[str, list[int]] = field(default_factory=dict)
     peak_memory_bytes: int | None = None
     coremltools: str = ""
+    energy: Energy | None = None
+    findings: tuple[Finding, ...] = ()
 
     def is_complete(self, settings: Settings) -> bool:
         """True if everything that was asked for was timed."""
@@ -187,6 +194,10 @@ def listen(messages: Iterable[Mapping[str, Any]], settings: Settings, progress: 
             progress(phase, done[phase], totals.get(phase, done[phase]))
         told.peak_memory_bytes = message.get("peak_memory_bytes", told.peak_memory_bytes)
         told.coremltools = message.get("coremltools", told.coremltools)
+        if message.get("energy"):
+            readings, predictions = readings_of(message["energy"])
+            told.energy = summarize_readings(readings, predictions)
+            told.findings = tuple(energy_findings(readings, told.energy))
     return told
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from coremlscope.engines.sampling import sample
 from coremlscope.measure.coreml.channel import tell
+from coremlscope.measure.coreml.energy import find_meter, measure_energy
 from coremlscope.measure.coreml.values import load_values
 
 __all__ = ["GO", "Request", "main"]
@@ -108,6 +109,10 @@ class _Run:
             iterations = min(iterations, _fitting(predict, warmups))
             self._wait()
         self._repeat("predict", predict, iterations, after=self._note_prediction)
+        meter = None if request.waits else find_meter()
+        if meter is not None:
+            tell(progress="energy")
+            tell(energy=measure_energy(meter, predict))
 
     def _repeat(
         self,
