@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import time
@@ -109,6 +110,52 @@ def test_keys_depend_on_content_and_parts(tmp_path: Path) -> None:
     file.rename(file.with_name("other"))
     assert key != key_of_content(tmp_path / "second", ["p"])
     assert key_of_content(tmp_path / "second" / "sub" / "other", [])
+
+
+class TestDigests:
+    @pytest.fixture
+    def model(self, tmp_path: Path) -> Path:
+        path = tmp_path / "m" / "weight.bin"
+        path.parent.mkdir()
+        path.write_bytes(bytes(2 << 20))
+        os.utime(path, (1e9, 1e9))
+        return path.parent
+
+    def test_large_files_are_read_once(
+        self, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cache = ArtefactCache(tmp_path / "cache")
+        key = cache.key(model, ["p"])
+        assert key == key_of_content(model, ["p"])
+        monkeypatch.setattr(hashlib, "file_digest", None)
+        assert ArtefactCache(tmp_path / "cache").key(model, ["p"]) == key
+        assert cache.entries() == []
+
+    def test_a_changed_file_is_read_again(self, model: Path, tmp_path: Path) -> None:
+        cache = ArtefactCache(tmp_path / "cache")
+        key = cache.key(model, [])
+        (model / "weight.bin").write_bytes(bytes(2 << 20)[:-1] + b"1")
+        changed = cache.key(model, [])
+        assert changed != key
+        (model / "weight.bin").write_bytes(bytes(2 << 20))  # Within the resolution of its time.
+        assert cache.key(model, []) == key
+
+    def test_damaged_digests_are_ignored(self, model: Path, tmp_path: Path) -> None:
+        cache = ArtefactCache(tmp_path / "cache")
+        key = cache.key(model, [])
+        (digest,) = (tmp_path / "cache" / ".digests").iterdir()
+        digest.write_text("0")
+        assert cache.key(model, []) == key
+
+    def test_clear_removes_them(self, model: Path, tmp_path: Path) -> None:
+        cache = ArtefactCache(tmp_path / "cache")
+        cache.key(model, [])
+        cache.clear()
+        assert list((tmp_path / "cache").iterdir()) == []
+
+    def test_without_a_writable_folder(self, model: Path, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        assert ArtefactCache(tmp_path / "file" / "cache").key(model, []) == key_of_content(model, [])
 
 
 def test_entries_and_clear(tmp_path: Path) -> None:

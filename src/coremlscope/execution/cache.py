@@ -24,16 +24,34 @@ _ROOT_VARIABLE, _LIMIT_VARIABLE = "COREMLSCOPE_CACHE", "COREMLSCOPE_CACHE_LIMIT"
 _UNFINISHED, _REMOVING = ".making-", ".removing-"
 #: The file in a cached folder that tells what it was created from.
 _NAME = "name.txt"
+#: The folder with the digests of files of at least this size.
+_DIGESTS, _LARGE_BYTES = ".digests", 1 << 20
+_MAX_DIGESTS = 1000
+#: The age of a file from which a change has another time of modification, in seconds.
+_SETTLED_S = 2.0
 #: Older unfinished folders are leftovers of a process that died.
 _STALE_S = 24 * 3600.0
 
 
-def key_of_content(root: Path, parts: Iterable[str]) -> str:
+def digest_of_file(path: Path) -> str:
+    """Returns the SHA-256 of a file's content.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def key_of_content(
+    root: Path, parts: Iterable[str], digest_of: Callable[[Path], str] = digest_of_file
+) -> str:
     """Returns a cache key that depends on the content of files, not on their place.
 
     Args:
         root: The file or folder. Names below it are part of the key.
         parts: Other values that the key depends on.
+        digest_of: Returns the digest of a file's content.
 
     Raises:
         OSError: A file cannot be read.
@@ -41,9 +59,7 @@ def key_of_content(root: Path, parts: Iterable[str]) -> str:
     digest = hashlib.sha256()
     files = sorted(path for path in root.rglob("*") if path.is_file()) if root.is_dir() else [root]
     for path in files:
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        digest.update(f"\0{path.relative_to(root)}\0{content}".encode())
+        digest.update(f"\0{path.relative_to(root)}\0{digest_of(path)}".encode())
     for part in parts:
         digest.update(f"\0{part}".encode())
     return digest.hexdigest()[:32]
@@ -117,6 +133,33 @@ class ArtefactCache:
         self.root = root
         self.limit_bytes = limit_bytes
 
+    def key(self, source: Path, parts: Iterable[str]) -> str:
+        """Returns a key for a file or folder; see `key_of_content`.
+
+        The digests of large files are kept in the cache for as long as the files do not change.
+        """
+        return key_of_content(source, parts, self._digest)
+
+    def _digest(self, path: Path) -> str:
+        status = path.stat()
+        if status.st_size < _LARGE_BYTES:
+            return digest_of_file(path)
+        identity = f"{path.resolve()}\0{status.st_ino}\0{status.st_size}\0{status.st_mtime_ns}"
+        known = self.root / _DIGESTS / hashlib.sha256(identity.encode()).hexdigest()
+        with contextlib.suppress(OSError):
+            digest = known.read_text(encoding="ascii")
+            if len(digest) == len(known.name):
+                return digest
+        digest = digest_of_file(path)
+        # A file that was written just now may be written again without another time of modification.
+        if time.time() - status.st_mtime > _SETTLED_S:
+            with contextlib.suppress(OSError):
+                known.parent.mkdir(parents=True, exist_ok=True)
+                draft = known.with_name(f".{secrets.token_hex(8)}")
+                draft.write_text(digest, encoding="ascii")
+                draft.replace(known)
+        return digest
+
     def find(self, key: str) -> Path | None:
         """Finds the folder of a key and marks it as used; None if the key is not cached."""
         folder = self.root / key
@@ -183,6 +226,7 @@ class ArtefactCache:
         folders = list(self._folders())
         for folder in folders:
             self._discard(folder)
+        shutil.rmtree(self.root / _DIGESTS, ignore_errors=True)
         self._remove_leftovers()
         return len(folders)
 
@@ -201,11 +245,13 @@ class ArtefactCache:
         shutil.rmtree(removing, ignore_errors=True)
 
     def _remove_leftovers(self) -> None:
-        """Removes the folders of processes that died."""
+        """Removes the folders of processes that died, and digests of which there are too many."""
         for folder in self.root.glob(".*"):
             with contextlib.suppress(OSError):
                 is_stale = time.time() - folder.stat().st_mtime > _STALE_S
-                if folder.name.startswith(_REMOVING) or (folder.name.startswith(_UNFINISHED) and is_stale):
+                is_full = folder.name == _DIGESTS and len(list(folder.iterdir())) > _MAX_DIGESTS
+                is_dead = folder.name.startswith(_UNFINISHED) and is_stale
+                if folder.name.startswith(_REMOVING) or is_dead or is_full:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _shrink(self, keep: Path) -> None:

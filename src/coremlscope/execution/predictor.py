@@ -16,7 +16,7 @@ from coremlscope.classical.function import with_absent_values
 from coremlscope.engines.host import processor_name
 from coremlscope.errors import CorruptModelError, EngineError, OutputError, UnsupportedOpError, UsageError
 from coremlscope.execution.binding import choose_function
-from coremlscope.execution.cache import ArtefactCache, key_of_content
+from coremlscope.execution.cache import ArtefactCache
 from coremlscope.execution.executable import (
     DEFAULT_OPTIONS,
     CompileOptions,
@@ -282,7 +282,7 @@ class FunctionPredictor(Predictor):
         source = self.model.source
         if self._cache is None or source is None:
             return self._compile(key, self._next_folder())
-        cache_key = key_of_content(source, self._key_parts(key))
+        cache_key = self._cache.key(source, self._key_parts(key))
         folder = self._cache.find(cache_key)
         if folder is not None:
             try:
