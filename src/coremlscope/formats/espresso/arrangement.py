@@ -29,20 +29,30 @@ def _copy(t: Translation) -> Blob:
 
 def _reshape(t: Translation) -> Blob:
     """Reshapes to `dst_*`, in which 0 keeps a size and -1 is inferred."""
-    b, layer = t.builder, t.layer
+    b, layer, x = t.builder, t.layer, t.x
     if layer.flag("dynamic_shape"):
         raise CannotTranslate("its shape is computed at run time")
-    x = b.tensor(t.x)
-    target = _target(layer, x, _rank(t))
-    if layer.integer("mode", 0) == 0:
-        return refold(b, b.op("reshape", x=x, shape=target), t.x)
-    if x.rank != len(AXES) or len(target) != len(AXES):
-        raise CannotTranslate("the order of its elements is unknown for tensors of other ranks than 5")
-    # The channels are the innermost axis in the order of elements.
-    seq, n, k, h, w = target
-    last = b.op("transpose", x=x, perm=[0, 1, 3, 4, 2])
-    reshaped = b.op("reshape", x=last, shape=[seq, n, h, w, k])
-    return refold(b, b.op("transpose", x=reshaped, perm=[0, 1, 4, 2, 3]), t.x)
+    is_last = layer.integer("mode", 0) != 0
+    if x.sequence is None:
+        target = _target(layer, x.shape, _rank(t))
+        if is_last and (x.rank != len(AXES) or len(target) != len(AXES)):
+            raise CannotTranslate("the order of its elements is unknown for tensors of other ranks than 5")
+        return _reordered(b, x, target) if is_last else b.op("reshape", x=x, shape=target)
+    merged, *image = x.shape
+    batch = merged // max(x.sequence, 1)
+    sequence, count, *rest = _target(layer, (x.sequence, batch, *image), len(AXES))
+    images, shape = replace(x, sequence=None), [sequence * count, *rest]
+    result = _reordered(b, images, shape) if is_last else b.op("reshape", x=images, shape=shape)
+    return replace(result, sequence=sequence)
+
+
+def _reordered(b: Builder, x: Blob, shape: Sequence[int]) -> Blob:
+    """Reshapes with the channels as the innermost axis in the order of elements."""
+    before = list(range(x.rank - 3))
+    last = b.op("transpose", x=x, perm=[*before, *(len(before) + axis for axis in (1, 2, 0))])
+    *outer, k, h, w = shape
+    reshaped = b.op("reshape", x=last, shape=[*outer, h, w, k])
+    return b.op("transpose", x=reshaped, perm=[*before, *(len(before) + axis for axis in (2, 0, 1))])
 
 
 def _rank(t: Translation) -> int:
@@ -57,11 +67,10 @@ def _rank(t: Translation) -> int:
     return expected.rank
 
 
-def _target(layer: CompiledLayer, x: Blob, rank: int) -> list[int]:
+def _target(layer: CompiledLayer, sizes: Sequence[int], rank: int) -> list[int]:
     if rank > len(AXES):
         raise CannotTranslate(f"its shape has {rank} dimensions")
     given = [layer.integer(f"dst_{axis}", 1) for axis in AXES[len(AXES) - rank :]]
-    sizes = list(x.shape)
     kept = [sizes[i - rank] if size == 0 and rank - i <= len(sizes) else size for i, size in enumerate(given)]
     known = math.prod(size for size in kept if size != -1)
     if min(kept) < -1 or kept.count(-1) > 1 or known < 1 or math.prod(sizes) % known:
@@ -149,11 +158,14 @@ def _concat(t: Translation) -> Blob:
 
 
 def _sequence_concat(t: Translation) -> Blob:
-    b = t.builder
-    blobs = [b.tensor(blob) for blob in t.inputs]
+    b, inputs = t.builder, t.inputs
+    if all(blob.sequence is not None for blob in inputs):
+        joined = b.op("concat", values=[replace(blob, sequence=None) for blob in inputs], axis=0)
+        return replace(joined, sequence=sum(blob.sequence or 0 for blob in inputs))
+    blobs = [b.tensor(blob) for blob in inputs]
     if any(blob.rank != len(AXES) for blob in blobs):
         raise CannotTranslate("its inputs have no sequence")
-    return refold(b, b.op("concat", values=blobs, axis=0), t.x)
+    return b.op("concat", values=blobs, axis=0)
 
 
 def _stack(t: Translation) -> Blob:
