@@ -138,6 +138,11 @@ export interface Difference {
   removed: string[];
   /** The number of operations of each type in the base and in the other, where they differ. */
   types: Record<string, [number, number]>;
+  /**
+   * What Apple's compiler did to the operations of a neural network, if the other subject is compiled and the base is not: `26 batch_norm
+   * folded into conv`.
+   */
+  compiled: string[];
   /** Changes of plans and estimates for devices, which are not measured. */
   plans: PlanChange[];
 }
@@ -517,7 +522,10 @@ export interface ModelSummary {
   weights_bytes: number;
   /** Names of weight files that are absent. */
   missing_weights: string[];
-  /** Other contents of the file, for classical models and models whose content is not in the file: pairs of label and value. */
+  /**
+   * Pairs of label and value: other contents of the file, for classical models and models whose content is not in the file; what was
+   * assumed; and why layers cannot be run.
+   */
   facts: [string, string][];
   /** Why such a model cannot be run here, as the end of a sentence; empty for others. */
   absent: string;

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from coremlscope.comparison.alignment import align
 from coremlscope.comparison.change import Change, change_of_rounds, change_of_samples
+from coremlscope.comparison.folding import describe_folding
 from coremlscope.comparison.plans import PlanChange, compare_views, label_of, plan_views
 from coremlscope.figures import Figure
 from coremlscope.results.encoding import plain
@@ -34,6 +35,9 @@ __all__ = [
 
 #: Name and version of the schema.
 SCHEMA = "coremlscope.comparison/2"
+
+#: The containers of compiled models.
+_COMPILED = ("mlmodelc", "espresso")
 
 Presence = Literal["both", "added", "removed"]
 #: The seconds of each interleaved round of a model.
@@ -112,6 +116,8 @@ class Difference:
         added: Ids of operations of the other without a counterpart.
         removed: Ids of operations of the base without a counterpart.
         types: The number of operations of each type in the base and in the other, where they differ.
+        compiled: What Apple's compiler did to the operations of a neural network, if the other subject is
+            compiled and the base is not: `26 batch_norm folded into conv`.
         plans: Changes of plans and estimates for devices, which are not measured.
     """
 
@@ -128,6 +134,7 @@ class Difference:
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     types: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    compiled: tuple[str, ...] = ()
     plans: tuple[PlanChange, ...] = ()
 
     @property
@@ -367,8 +374,16 @@ class _Pair:
             added=tuple(id_ for index, id_ in enumerate(after.id) if index not in taken),
             removed=tuple(id_ for index, id_ in enumerate(before.id) if index not in matches),
             types=_differing_types(before, after),
+            compiled=self._compiled(),
             plans=tuple(self._plans()),
         )
+
+    def _compiled(self) -> tuple[str, ...]:
+        before, after = self.profiles
+        is_compiled = [profile.model.container in _COMPILED for profile in self.profiles]
+        if is_compiled != [False, True] or not all(any(p.ops.layer_type) for p in self.profiles):
+            return ()
+        return describe_folding(before.ops, after.ops, self.matches)
 
     def _plans(self) -> Iterator[PlanChange]:
         """Yields the changes of plans for the same device under the same setting.

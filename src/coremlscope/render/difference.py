@@ -103,7 +103,8 @@ def describe_operations(difference: Difference) -> str:
             changes.append(f"{len(ids)} {word} (such as {ids[0]})" if len(ids) > 1 else f"{ids[0]} {word}")
     text = f"{text}; {', '.join(changes) or 'none added or removed'}"
     types = ", ".join(f"{name} {a} → {b}" for name, (a, b) in difference.types.items())
-    return f"{text}; by type: {types}" if types else text
+    text = f"{text}; by type: {types}" if types else text
+    return f"{text}; Apple's compiler: {', '.join(difference.compiled)}" if difference.compiled else text
 
 
 def device_title(plan: PlanChange) -> str:

@@ -176,8 +176,8 @@ class ModelSummary(Presented):
         parameters: Number of parameters.
         weights_bytes: Bytes of all parameters in the file.
         missing_weights: Names of weight files that are absent.
-        facts: Other contents of the file, for classical models and models whose content is not in the file:
-            pairs of label and value.
+        facts: Pairs of label and value: other contents of the file, for classical models and models whose
+            content is not in the file; what was assumed; and why layers cannot be run.
         absent: Why such a model cannot be run here, as the end of a sentence; empty for others.
         ops: All operations of the default function except constants, if requested; for a pipeline those of
             all stages. A stage that cannot be run is one row. Empty in profiles, which have their own op

@@ -92,5 +92,6 @@ function operations(difference: Difference): string {
   if (difference.removed.length) parts.push(`${difference.removed.length} removed (${difference.removed.slice(0, 5).join(", ")})`);
   const types = Object.entries(difference.types).map(([name, [before, after]]) => `${name} ${before} → ${after}`);
   if (types.length) parts.push(`by type: ${types.join(", ")}`);
+  if (difference.compiled.length) parts.push(`Apple’s compiler: ${difference.compiled.join(", ")}`);
   return `${parts.join("; ")}.`;
 }
