@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,14 +12,22 @@ import pytest
 
 import coremlscope
 from coremlscope import ir
-from coremlscope.errors import CorruptModelError, MissingWeightsError, ModelError, UnsupportedModelError
+from coremlscope.errors import (
+    CoremlscopeError,
+    CorruptModelError,
+    MissingWeightsError,
+    ModelError,
+    UnsupportedModelError,
+)
 from coremlscope.formats import container
 from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.metadata import METADATA
 from coremlscope.formats.compiled.ml_program import PROGRAM_TEXT
 from coremlscope.formats.compiled.writing import write_compiled
 from coremlscope.formats.packaging import write_mlpackage
+from tests.support.constant_programs import constants_of
 from tests.support.ir_models import accumulator, adder, perceptron
+from tests.support.mutations import mutate
 
 _FLEXIBLE = """program(1.3)
 [buildInfo = dict<string, string>({{"coremlc-version", "3520.5.1"}})]
@@ -192,3 +201,21 @@ def test_linked_folders_of_weights(compiled: Callable[[ir.Model], Path], tmp_pat
     (folder / "weights").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(CorruptModelError, match="link to outside"):
         container.read(folder)
+
+
+def test_mutated_folders(compiled: Callable[[ir.Model], Path]) -> None:
+    folder = compiled(perceptron())
+    files = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    generator = random.Random(0)
+    readable, unclear = 0, []
+    for _ in range(300):
+        changed = generator.choice(list(files))
+        changed.write_bytes(mutate(files[changed], generator))
+        try:
+            readable += all(constant.numpy() is not None for constant in constants_of(container.read(folder)))
+        except CoremlscopeError as error:
+            unclear += [error.message] * (not error.hint or not error.message.isprintable())
+        assert {path for path in folder.rglob("*") if path.is_file()} == files.keys()
+        changed.write_bytes(files[changed])
+    assert unclear == []
+    assert 0 < readable < 270

@@ -95,6 +95,8 @@ class Tokens(list[str]):
     def unexpected(self, index: int, expected: str) -> CorruptModelError:
         """Returns the error for a token other than the expected one."""
         token = self[index]
+        if token == '"':
+            return self.error(index, "a string has no end")
         found = f"'{_shortened(token)}'" if token else "the end of the text"
         return self.error(index, f"expected {expected}, found {found}")
 

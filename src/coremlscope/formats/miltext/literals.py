@@ -77,7 +77,7 @@ class LiteralReader:
     def _word(self, what: str) -> str:
         """Reads a name, a number or a keyword; names with other characters are strings."""
         token = self._tokens[self._at]
-        if token[:1] in _NO_WORD or token[-1] in ">)":
+        if token[:1] in _NO_WORD or token[-1] in ">)" or token == '"':
             raise self._tokens.unexpected(self._at, what)
         self._at += 1
         return unescape(token) if token[0] == '"' else token
@@ -273,7 +273,7 @@ class LiteralReader:
     def _tensor_content(self, type_: ir.TensorType) -> ir.Constant:
         if type_.shape == ():
             token = self._tokens[self._at]
-            if token[:1] in _NO_WORD or token == "->":
+            if token[:1] in _NO_WORD or token in ("->", '"'):
                 raise self._tokens.unexpected(self._at, "an element")
             constant = self._tensor(type_, [token], ())
             self._at += 1
@@ -307,7 +307,7 @@ class LiteralReader:
                 count += 1
                 if not is_last:
                     self._nested_list(type_, axis + 1, elements, sizes)
-                elif self._tokens[self._at][:1] == '"':
+                elif self._tokens[self._at][:1] == '"' and len(self._tokens[self._at]) > 1:
                     elements.append(self._tokens[self._at])
                     self._at += 1
                 else:
