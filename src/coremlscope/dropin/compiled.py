@@ -80,7 +80,7 @@ def copy_model(path: Path) -> Path:
     if container.sniff(path) is None:
         container.read(path)  # Raises an error that describes the problem.
     with _new_folder(path.stem) as folder:
-        write_source(path, folder, _share_weights)
+        write_source(container.on_disk(path), folder, _share_weights)
     return folder
 
 

@@ -30,7 +30,7 @@ from coremlscope.formats.mlmodel import (
 from coremlscope.formats.mlpackage import MANIFEST, read_archive, read_mlpackage
 from coremlscope.formats.weights import WeightStorage
 
-__all__ = ["CONTAINERS", "Container", "open_with_models", "read", "read_found", "sniff"]
+__all__ = ["CONTAINERS", "Container", "on_disk", "open_with_models", "read", "read_found", "sniff"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +188,22 @@ def open_with_models(path: Path) -> Bundle | None:
         return None
     with _file_errors(path):
         return open_bundle(path)
+
+
+def on_disk(path: Path) -> Path:
+    """Returns the path of a model's own file or folder. A model in an archive or app is extracted.
+
+    Raises:
+        ModelError: The archive or app contains no such model, is damaged, or would not fit on the disk.
+    """
+    named = None if path.exists() else split_name(path)
+    if named is None and sniff(path) not in _BUNDLES:
+        return path
+    with _file_errors(path):
+        bundle = open_bundle(path if named is None else named[0])
+        if bundle is None:
+            return path
+        return bundle.locate(bundle.only() if named is None else bundle.find(named[1]))
 
 
 def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None) -> ir.Model:

@@ -322,3 +322,15 @@ def test_compiled_models_of_an_app_are_listed(corpus: Path, tmp_path: Path) -> N
     assert rows["FindFour.mlmodel"] == ("neuralNetwork", "mlmodel")
     assert rows["SSDOcr-2.mlmodelc"] == ("neuralNetwork", "mlmodelc")
     assert len(listing.models) == 10
+
+
+def test_a_model_in_an_archive_can_be_put_on_disk(ipa: Path, tmp_path: Path) -> None:
+    for name in ("Detector.mlpackage", "Tiny", "Detector.mlmodelc"):
+        place = container.on_disk(Path(f"{ipa}#{name}"))
+        assert place.name.startswith(name)
+        assert container.read(place) == linear_model()
+    assert container.on_disk(place) == place
+    with pytest.raises(NotAModelError, match="contains 3 models"):
+        container.on_disk(ipa)
+    compiled = coremlscope.compile(f"{ipa}#Tiny", tmp_path / "Tiny.mlmodelc")
+    assert container.read(compiled).container == "mlmodelc"

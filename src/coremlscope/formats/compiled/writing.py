@@ -69,7 +69,7 @@ def write_compiled(source: Path, target: Path, *, overwrite: bool = False) -> ir
         is_replaceable=_is_compiled,
     )
     with new_folder(target) as draft:
-        compile_into(model, source, draft, target.stem, shutil.copyfile)
+        compile_into(model, container.on_disk(source), draft, target.stem, shutil.copyfile)
     return model
 
 
