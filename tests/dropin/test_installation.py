@@ -99,8 +99,12 @@ def test_uninstall_restores_coremltools(first: str) -> None:
         install()
         install()
         assert reports_macos() and is_bound()
+        from coremltools.models import utils
+        from coremltools.libmodelpackage import ModelPackage
+        assert utils._ModelPackage is not ModelPackage and issubclass(utils._ModelPackage, ModelPackage)
         uninstall()
         assert not is_installed() and not reports_macos() and not is_bound()
+        assert utils._ModelPackage is ModelPackage
         uninstall()
         install()
         assert is_installed() and reports_macos() and is_bound()

@@ -40,6 +40,21 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_a_package_without_its_weights_says_so(mlp: Path, tmp_path: Path) -> None:
+    package = tmp_path / "mlp.mlpackage"
+    shutil.copytree(mlp, package)
+    shutil.rmtree(package / "Data" / "com.apple.CoreML" / "weights")
+    with pytest.raises(RuntimeError) as caught:
+        ct.models.MLModel(str(package))
+    assert str(caught.value) == (
+        f"Data/com.apple.CoreML/weights is missing in the package {package}, so coremltools cannot open it: "
+        "copy or download the whole package again (`coremlscope inspect` describes it without weights)"
+    )
+    (package / "Manifest.json").write_text("{}")
+    with pytest.raises(RuntimeError, match=r"^(?!.*copy or download)"):
+        ct.models.MLModel(str(package))
+
+
 class TestPredict:
     def test_predicts_the_expected_values(self, mlp: Path) -> None:
         result = ct.models.MLModel(str(mlp)).predict({"x": _X})

@@ -1,6 +1,6 @@
 """Installs and uninstalls the replacement of `coremltools.libcoremlpython`.
 
-Three parts of coremltools change, and nothing outside coremltools:
+Four parts of coremltools change, and nothing outside coremltools:
 
 * The module itself: an import hook supplies it.
 * The checks of the operating system (`_is_macos()`, `_macos_version()`, `_IS_MACOS`): they return the values
@@ -8,6 +8,7 @@ Three parts of coremltools change, and nothing outside coremltools:
   returns the new value.
 * The proxies (`_MLModelProxy` and others) that earlier imports bound to None: they are bound to the
   replacements.
+* The class that opens packages: its errors name absent files.
 
 Each call searches the loaded modules, so `uninstall` also restores modules that were imported in between.
 """
@@ -24,6 +25,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
 
+from coremlscope.dropin.packages import checked, is_checked, unchecked
 from coremlscope.errors import MissingDependencyError
 
 __all__ = ["install", "is_installed", "uninstall"]
@@ -31,6 +33,7 @@ __all__ = ["install", "is_installed", "uninstall"]
 _PACKAGE = "coremltools"
 _NATIVE = f"{_PACKAGE}.libcoremlpython"
 _FLAG = "_IS_MACOS"
+_PACKAGE_CLASS = "_ModelPackage"
 #: Modules to patch as soon as they are imported. All other modules import the checks from these two.
 _CHECKING = (f"{_PACKAGE}._deps", f"{_PACKAGE}.models.utils")
 #: This module derives classes from the proxies, but only if the proxies exist when it is imported.
@@ -127,6 +130,9 @@ def _patch(module: ModuleType) -> None:
     for name, proxy in _proxies().items():
         if name in names and names[name] is None:
             names[name] = proxy
+    package = names.get(_PACKAGE_CLASS)
+    if isinstance(package, type) and not is_checked(package):
+        names[_PACKAGE_CLASS] = checked(package)
     if module.__name__ == _CHECKING[1]:
         _replace_code(module, {name: function.__code__ for name, function in _CHECKS.items()})
 
@@ -142,6 +148,8 @@ def _restore(module: ModuleType) -> None:
             del names[name]
         elif isinstance(value, type) and issubclass(value, proxies):
             names[name] = None
+        elif isinstance(value, type) and is_checked(value):
+            names[name] = unchecked(value)
     if module.__name__ == _CHECKING[1]:
         _replace_code(module, _ORIGINAL_CODE)
 

@@ -8,6 +8,7 @@ folder.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 import zipfile
@@ -21,7 +22,7 @@ from coremlscope.formats.mlmodel import is_inside, read_spec, resolve_weight_nam
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.units import shown
 
-__all__ = ["DATA", "MANIFEST", "read_archive", "read_mlpackage"]
+__all__ = ["DATA", "MANIFEST", "missing_items", "read_archive", "read_mlpackage"]
 
 MANIFEST = "Manifest.json"
 DATA = "Data"
@@ -73,6 +74,19 @@ def read_archive(
     """
     with zip_errors(path), zipfile.ZipFile(path) as archive:
         return _read_package(_Archive(path, archive, inside), path, weights_dir)
+
+
+def missing_items(path: str | os.PathLike[str]) -> list[str]:
+    """Returns the paths of the items in a package's manifest that do not exist, relative to the package.
+
+    A package without a readable manifest has no items.
+    """
+    try:
+        manifest = json.loads(Path(path, MANIFEST).read_bytes())
+        items = [PurePosixPath(DATA, item["path"]) for item in manifest["itemInfoEntries"].values()]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return []
+    return [shown(str(item)) for item in items if is_inside(item) and not Path(path, item).exists()]
 
 
 def _read_package(files: _Files, source: Path, weights_dir: Path | None) -> ir.Model:
