@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import plistlib
+import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coremlscope import ir
+from coremlscope.describe.model import describe_model
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.execution.binding import choose_function
 from coremlscope.execution.pipeline import open_predictor
@@ -73,6 +77,78 @@ def test_language() -> None:
     names = {"tokensOutputFeatureName": "words", "tokenTagsOutputFeatureName": "tags"}
     found = _read("wordTagger", {**_LANGUAGE, **names, "stringTags": _LABELS}).content
     assert found == ir.WordTagger(*given, ("no", "yes"), {"words": "tokens", "tags": "tags"})
+
+
+def _parameters(properties: bytes, vocabulary: bytes = b"\0\0the\0and\0") -> bytes:
+    """Parameters in the layout of Create ML's files of revision 1."""
+    sections = [properties, b"weights", b"no\0yes\0", vocabulary, b"index"]
+    offsets, start = [], 52
+    for section in sections:
+        offsets += [start, len(section)]
+        start += len(section)
+    return b"\xde\xd3\x56\x09" + bytes(12) + struct.pack("<10I", *offsets) + b"".join(sections)
+
+
+_PROPERTIES = {"NumberOfTrainingInstances": 1234, "Language": "de", "EmbeddingType": "Static", "ModelType": 0}
+
+
+@pytest.mark.parametrize("format_", [plistlib.FMT_BINARY, plistlib.FMT_XML])
+@pytest.mark.parametrize("kind", ["textClassifier", "wordTagger", "wordEmbedding", "gazetteer"])
+def test_facts_of_the_parameters(kind: str, format_: plistlib.PlistFormat) -> None:
+    data = _parameters(plistlib.dumps(_PROPERTIES, fmt=format_))
+    content = _read(kind, {"revision": 1, "modelParameterData": data}).content
+    assert isinstance(content, (ir.TextClassifier, ir.WordTagger, ir.WordEmbedding, ir.Gazetteer))
+    assert content.facts == ir.LanguageFacts(1234, "de", "Static", 2)
+    summary = describe_model(_read(kind, {"revision": 1, "modelParameterData": data}))
+    facts = dict(summary.facts)
+    assert facts["language"] == "de"
+    assert facts["trained on"] == "1234 texts"
+    assert facts["vocabulary"] == "2 words"
+    assert "Natural Language framework" in facts["to run it"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xde\xd3\x56\x09",
+        _parameters(b""),
+        _parameters(b"bplist00" + bytes(60)),
+        _parameters(plistlib.dumps([1])),
+        _parameters(plistlib.dumps(_PROPERTIES))[:-4],
+        b"other layout" + bytes(100),
+    ],
+)
+def test_parameters_of_another_layout_tell_nothing(data: bytes) -> None:
+    content = _read("textClassifier", {"revision": 2, "modelParameterData": data}).content
+    assert isinstance(content, ir.TextClassifier)
+    assert content.facts == ir.LanguageFacts()
+    assert content.data_bytes == len(data)
+
+
+def test_odd_properties_are_ignored() -> None:
+    data = _parameters(plistlib.dumps({"NumberOfTrainingInstances": "many", "Language": 7}))
+    content = _read("textClassifier", {"revision": 1, "modelParameterData": data}).content
+    assert isinstance(content, ir.TextClassifier)
+    assert content.facts == ir.LanguageFacts(words=2)
+
+
+def test_all_labels_of_a_text_classifier_are_listed() -> None:
+    labels = [f"label {index}" for index in range(30)]
+    model = _read("textClassifier", {"revision": 1, "stringClassLabels": {"vector": labels}})
+    found = describe_model(model).labels
+    assert found is not None
+    assert (found.count, list(found.first)) == (30, labels)
+
+
+@pytest.mark.corpus
+def test_facts_of_a_real_text_classifier(corpus: Path) -> None:
+    path = corpus / "models" / "raywenderlich__mlt-materials" / "SentimentClassifier.mlmodel"
+    content = container.read(path).content
+    assert isinstance(content, ir.TextClassifier)
+    assert (content.language, content.revision, content.labels) == ("en", 1, ("pos", "neg"))
+    assert content.facts.instances == 23789
+    assert content.facts.words > 50_000
 
 
 def test_custom() -> None:

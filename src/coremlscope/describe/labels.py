@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from coremlscope.execution.binding import choose_function
-from coremlscope.ir import Constant, Graph, Model, Nested, Pipeline, Program, Value
+from coremlscope.ir import Constant, External, Graph, Model, Nested, Pipeline, Program, Value
 from coremlscope.results.model import ClassLabels
 
 __all__ = ["find_labels"]
 
 #: Class labels that a summary lists; the rest is counted.
 _FIRST_LABELS = 8
+#: The same for models that can only be described, not run.
+_FIRST_LABELS_OF_EXTERNAL = 100
 
 
 def find_labels(model: Model, function: str) -> ClassLabels | None:
@@ -22,7 +24,8 @@ def find_labels(model: Model, function: str) -> ClassLabels | None:
             return next((labels for labels in found if labels is not None), None)
         case content:
             labels = getattr(content, "labels", ())
-            return ClassLabels(len(labels), tuple(labels[:_FIRST_LABELS])) if labels else None
+            most = _FIRST_LABELS_OF_EXTERNAL if isinstance(content, External) else _FIRST_LABELS
+            return ClassLabels(len(labels), tuple(labels[:most])) if labels else None
 
 
 def _labels_of_graph(graph: Graph) -> ClassLabels | None:

@@ -19,6 +19,7 @@ from coremlscope.ir import (
     DType,
     Feature,
     Gazetteer,
+    LanguageFacts,
     LinkedModel,
     Model,
     Nested,
@@ -33,6 +34,7 @@ from coremlscope.ir import (
     VisionFeaturePrint,
     WordEmbedding,
     WordTagger,
+    how_to_run,
 )
 from coremlscope.results.model import StageSummary
 from coremlscope.units import format_bytes
@@ -189,10 +191,21 @@ def _describe(content: object, names: tuple[str, ...]) -> Iterator[tuple[str, st
             yield "data", format_bytes(data_bytes)
         case TextClassifier() | WordTagger() | Gazetteer() | WordEmbedding():
             yield "revision", str(content.revision)
-            yield "language", content.language or "unspecified"
+            yield "language", content.language or content.facts.language or "unspecified"
             yield "data", format_bytes(content.data_bytes)
+            yield from _learnt(content.facts)
             if isinstance(content, WordTagger):
                 yield from ((f"{role} in", name) for name, role in content.roles.items())
+            yield "to run it", how_to_run(content)
+
+
+def _learnt(facts: LanguageFacts) -> Iterator[tuple[str, str]]:
+    if facts.instances is not None:
+        yield "trained on", f"{facts.instances} texts"
+    if facts.words:
+        yield "vocabulary", f"{facts.words} words"
+    if facts.embedding:
+        yield "embedding", facts.embedding
 
 
 def _compiler(build_info: Constant) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,7 @@ from coremlscope.ir import (
     StateType,
     TensorType,
     ValueType,
+    how_to_run,
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
@@ -95,7 +96,7 @@ def _cannot_run(model: Model) -> UnsupportedModelError:
     if isinstance(model.content, External):
         return UnsupportedModelError(
             f"a {model.kind} cannot be run here: {model.content.absent}",
-            "`coremlscope inspect` shows what the file holds; "
+            f"{how_to_run(model.content)}; `coremlscope inspect` shows what the file contains, and "
             "`coremlscope profile` runs the other stages of a pipeline",
         )
     return UnsupportedModelError(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from coremlscope import ir
+from coremlscope.formats.natural_language import read_language_facts
 from coremlscope.schema import Message
 
 __all__ = ["EXTERNAL_READERS", "read_external"]
@@ -35,16 +36,23 @@ def _of_language(message: Message) -> tuple[int, str, int]:
     return message.revision, message.language, len(message.modelParameterData)
 
 
+def _facts(message: Message) -> ir.LanguageFacts:
+    return read_language_facts(bytes(message.modelParameterData))
+
+
 def _read_text_classifier(message: Message) -> ir.TextClassifier:
-    return ir.TextClassifier(*_of_language(message), tuple(message.stringClassLabels.vector))
+    labels = tuple(message.stringClassLabels.vector)
+    return ir.TextClassifier(*_of_language(message), labels, facts=_facts(message))
 
 
 def _read_gazetteer(message: Message) -> ir.Gazetteer:
-    return ir.Gazetteer(*_of_language(message), tuple(message.stringClassLabels.vector))
+    return ir.Gazetteer(
+        *_of_language(message), tuple(message.stringClassLabels.vector), facts=_facts(message)
+    )
 
 
 def _read_word_embedding(message: Message) -> ir.WordEmbedding:
-    return ir.WordEmbedding(*_of_language(message))
+    return ir.WordEmbedding(*_of_language(message), facts=_facts(message))
 
 
 def _read_word_tagger(message: Message) -> ir.WordTagger:
@@ -55,7 +63,8 @@ def _read_word_tagger(message: Message) -> ir.WordTagger:
         message.tokenLengthsOutputFeatureName: "lengths",
     }
     roles = {name: role for name, role in named.items() if name}
-    return ir.WordTagger(*_of_language(message), tuple(message.stringTags.vector), roles)
+    tags = tuple(message.stringTags.vector)
+    return ir.WordTagger(*_of_language(message), tags, roles, facts=_facts(message))
 
 
 def _read_custom(message: Message) -> ir.CustomModel:

@@ -8,6 +8,7 @@ from coremlscope.ir.external import (
     CustomModel,
     External,
     Gazetteer,
+    LanguageFacts,
     LinkedModel,
     SerializedModel,
     SoundAnalysisPreprocessing,
@@ -15,6 +16,7 @@ from coremlscope.ir.external import (
     VisionFeaturePrint,
     WordEmbedding,
     WordTagger,
+    how_to_run,
 )
 from coremlscope.ir.graph import Argument, Function, Graph, Layer, Op, Program, Value
 from coremlscope.ir.model import (
@@ -79,6 +81,7 @@ __all__ = [
     "ImageFeature",
     "Immediate",
     "Int64Feature",
+    "LanguageFacts",
     "Layer",
     "LinkedModel",
     "ListType",
@@ -111,4 +114,5 @@ __all__ = [
     "constant",
     "default_shape",
     "describe_type",
+    "how_to_run",
 ]

@@ -18,6 +18,7 @@ __all__ = [
     "CustomModel",
     "External",
     "Gazetteer",
+    "LanguageFacts",
     "LinkedModel",
     "SerializedModel",
     "SoundAnalysisPreprocessing",
@@ -25,6 +26,7 @@ __all__ = [
     "VisionFeaturePrint",
     "WordEmbedding",
     "WordTagger",
+    "how_to_run",
 ]
 
 _IN_SYSTEM = "its network is part of Apple's systems and not of the file"
@@ -101,6 +103,23 @@ class SoundAnalysisPreprocessing:
 
 
 @dataclass(frozen=True, slots=True)
+class LanguageFacts:
+    """What is known of the parameters of a text classifier or word tagger.
+
+    Attributes:
+        instances: The number of texts or sentences that it was trained on; None if unknown.
+        language: The language of the training, as in `_OfLanguage`; empty if unknown.
+        embedding: The word embedding that it uses: `Static`; empty if unknown.
+        words: The number of words in the vocabulary; 0 if unknown.
+    """
+
+    instances: int | None = None
+    language: str = ""
+    embedding: str = ""
+    words: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class _OfLanguage:
     """The common part of the Natural Language framework's models.
 
@@ -109,6 +128,7 @@ class _OfLanguage:
         language: A BCP 47 tag such as `en-US`; empty if unspecified.
         data_bytes: Size of the parameters in bytes.
         labels: The possible results of a classifier.
+        facts: What is known of the parameters.
     """
 
     absent: ClassVar[str] = _IN_LANGUAGE
@@ -116,6 +136,7 @@ class _OfLanguage:
     language: str
     data_bytes: int
     labels: tuple[str, ...] = ()
+    facts: LanguageFacts = field(default=LanguageFacts(), kw_only=True)
 
     def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
         """Returns an empty mapping, because no output of these models has a fixed shape."""
@@ -248,3 +269,25 @@ External = (
     | SerializedModel
     | CompiledModel
 )
+
+
+def how_to_run(content: External) -> str:
+    """Returns what is needed to run such a model, as a clause.
+
+    (Source: Apple's documentation of the Natural Language framework.)
+    """
+    match content:
+        case TextClassifier() | WordTagger():
+            return "an app on an Apple device runs it with NLModel of the Natural Language framework"
+        case WordEmbedding():
+            return "an app on an Apple device reads it with NLEmbedding of the Natural Language framework"
+        case Gazetteer():
+            return "an app on an Apple device reads it with NLGazetteer of the Natural Language framework"
+        case CustomModel(class_name):
+            return f"the app that has the class {class_name or 'without a name'} runs it on an Apple device"
+        case LinkedModel(file_name):
+            return f"use the file that it links to, {file_name or 'which has no name'}"
+        case SerializedModel(identifier):
+            return f"the framework {identifier or 'that wrote it'} runs it on an Apple device"
+        case _:
+            return "Core ML runs it on an Apple device"
