@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -183,3 +184,15 @@ def test_a_stack_must_fit_the_default_shapes() -> None:
         pytest.raises(UnsupportedOpError, match="stack"),
     ):
         predictor.prepare()
+
+
+def test_another_process_may_empty_the_cache_at_any_time(tmp_path: Path) -> None:
+    class Emptied(ArtefactCache):
+        def add(self, key: str, make: Callable[[Path], None], name: str = "") -> Path:
+            folder = super().add(key, make, name)
+            ArtefactCache(self.root).clear()
+            return folder
+
+    write_mlpackage(adder(), tmp_path / "m.mlpackage")
+    with FunctionPredictor(read(tmp_path / "m.mlpackage"), cache=Emptied(tmp_path / "cache")) as predictor:
+        np.testing.assert_array_equal(predictor.predict({"x": _x(2)})["y"], _x(2) + 2)

@@ -290,12 +290,13 @@ class FunctionPredictor(Predictor):
             except EngineError:  # The folder is damaged, or another process has removed it.
                 self._cache.remove(cache_key)
         try:
-            folder = self._cache.add(
-                cache_key, lambda folder: self._compile(key, folder).close(), self._entry_name(source)
+            return self._load(
+                self._cache.add(
+                    cache_key, lambda folder: self._compile(key, folder).close(), self._entry_name(source)
+                )
             )
-        except OutputError:  # The cache is not needed.
+        except (OutputError, EngineError):  # It cannot be written, or another process has removed the folder.
             return self._compile(key, self._next_folder())
-        return self._load(folder)
 
     def _entry_name(self, source: Path) -> str:
         is_default = self.function == self.model.description.default
