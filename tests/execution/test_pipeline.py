@@ -14,6 +14,7 @@ from PIL import Image
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, EngineError, InputError, UnsupportedModelError, UsageError
+from coremlscope.execution.cache import ArtefactCache
 from coremlscope.execution.executable import CompileOptions
 from coremlscope.execution.pipeline import (
     PipelineExecutable,
@@ -281,3 +282,17 @@ def test_a_pipeline_of_placeholders_is_an_error(tmp_path: Path) -> None:
     given = pipeline(first.description.main.inputs, first.description.main.outputs, first)
     with pytest.raises(UnsupportedModelError, match=r"no stage of this pipeline .* model0 \(visionFeature"):
         compile_whole(given, tmp_path)
+
+
+def test_a_cache_holds_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "pipe.mlmodel"
+    source.write_bytes(b"content")
+    inner = pipeline(A, _outputs("b"), arithmetic("mul", "b", "a"))
+    given = pipeline(A, _outputs("c"), inner, arithmetic("add", "c", "b"))
+    given = dataclasses.replace(given, source=source)
+    cache = ArtefactCache(tmp_path / "cache")
+    for _ in range(2):
+        with open_predictor(given, None, cache) as predictor:
+            np.testing.assert_allclose(predictor.predict({"a": X})["c"], 10 * X + 10)
+        monkeypatch.setattr("coremlscope.execution.predictor.compile_model", None)
+    assert {entry.name for entry in cache.entries()} == {"pipe.mlmodel model0/model0", "pipe.mlmodel model1"}

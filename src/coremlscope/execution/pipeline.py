@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -343,6 +343,7 @@ class PipelinePredictor(Predictor):
     Args:
         model: The pipeline.
         options: The engine, its options, random weights and the precision.
+        cache: The cache of compiled functions, for pipelines that were read from a path.
 
     Attributes:
         wiring: The stages and their connections.
@@ -352,7 +353,13 @@ class PipelinePredictor(Predictor):
         CorruptModelError: The stages do not match each other; see `wire`.
     """
 
-    def __init__(self, model: Model, *, options: CompileOptions = DEFAULT_OPTIONS) -> None:
+    def __init__(
+        self,
+        model: Model,
+        *,
+        options: CompileOptions = DEFAULT_OPTIONS,
+        cache: ArtefactCache | None = None,
+    ) -> None:
         assert isinstance(model.content, Pipeline)
         super().__init__(model, model.description.main)
         self.wiring = wire(model)
@@ -360,7 +367,8 @@ class PipelinePredictor(Predictor):
         with ExitStack() as stack:
             for stage in self.wiring.stages:
                 with in_stage(stage):
-                    self._predictors.append(FunctionPredictor(stage.model, options=options))
+                    part = replace(stage.model, source=model.source)
+                    self._predictors.append(FunctionPredictor(part, options=options, cache=cache))
                 stack.callback(self._predictors[-1].close)
             self._stack = stack.pop_all()
 
@@ -420,7 +428,7 @@ def open_predictor(
         model: The model.
         function: The function's name; None selects the default function. A pipeline has only one.
         cache: The cache of compiled functions, for models that were read from a path; None uses a temporary
-            folder, which `Predictor.close` removes. Pipelines do not use a cache.
+            folder, which `Predictor.close` removes.
         precision: `fp16` rounds every result that the program declares as fp16, as a device does, and records
             its range. `fp32` keeps float32 results.
 
@@ -434,4 +442,4 @@ def open_predictor(
     if not isinstance(model.content, Pipeline):
         return FunctionPredictor(model, function=function, options=options, cache=cache)
     interface_of(model, function)
-    return PipelinePredictor(model, options=options)
+    return PipelinePredictor(model, options=options, cache=cache)

@@ -299,8 +299,8 @@ class FunctionPredictor(Predictor):
             return self._compile(key, self._next_folder())
 
     def _entry_name(self, source: Path) -> str:
-        is_default = self.function == self.model.description.default
-        return source.name if is_default else f"{source.name} {self.function}"
+        function = "" if self.function == self.model.description.default else self.function
+        return " ".join(filter(None, (source.name, self.model.stage, function)))
 
     def _key_parts(self, key: _Shapes) -> tuple[str, ...]:
         """Everything besides the model that a compiled function depends on."""
@@ -310,6 +310,7 @@ class FunctionPredictor(Predictor):
             engine.name,
             engine.version,
             processor_name(),
+            self.model.stage,
             self.function,
             repr(key),
             repr(self._options.random_weights),
