@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from coremlscope.comparison.profiles import Comparison
     from coremlscope.dropin import install, uninstall
     from coremlscope.errors import CoremlscopeError
+    from coremlscope.on_device import measure_on_device
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.profile import Profile
 
@@ -49,6 +50,7 @@ __all__ = [
     "install",
     "list_models",
     "matrix",
+    "measure_on_device",
     "open",
     "plan",
     "predict",
@@ -72,6 +74,7 @@ _MODULES = {
     "install": "dropin",
     "list_models": "api",
     "matrix": "api",
+    "measure_on_device": "on_device",
     "open": "api",
     "plan": "api",
     "predict": "api",

@@ -6,7 +6,6 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -534,8 +533,6 @@ def matrix(
     iterations: int = 10,
     threads: int | None = None,
     seed: int = 0,
-    on_device: str | None = None,
-    team: str = "",
     progress: Progress | None = None,
     changed: Callable[[tuple[Profile, ...]], None] = lambda _: None,
 ) -> tuple[Profile, ...]:
@@ -552,9 +549,6 @@ def matrix(
         iterations: Timed predictions.
         threads: Threads that work on one operation; None for one per physical core. Not on a Mac.
         seed: Seed of synthetic inputs.
-        on_device: On a Mac, the name or identifier of an iPhone or iPad that is connected to it, or `any`:
-            each setting is measured there and not on the Mac (not yet confirmed on a device).
-        team: The development team that signs the app on that device: `A1B2C3D4E5`.
         progress: Called with the phase, the repetitions done, and how many there will be.
         changed: Called with all profiles whenever one of them changed.
 
@@ -566,7 +560,6 @@ def matrix(
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.batch import fill_matrix
-    from coremlscope.measure.coreml.device import device_measurer
     from coremlscope.measure.coreml.files import require_coremltools
     from coremlscope.measure.coreml.timing import CoreMLMeasurer
     from coremlscope.measure.engine import EngineMeasurer
@@ -574,31 +567,27 @@ def matrix(
 
     chosen, units = _devices(devices, os), _settings(compute_units)
     has_core_ml = _default_engine() == "coreml"
-    with ExitStack() as stack:
-        measurer: Measurer = EngineMeasurer(threads=threads)
-        if on_device is not None or team:
-            measurer = stack.enter_context(device_measurer(on_device or "", team))
-        elif has_core_ml:
-            require_coremltools()
-            measurer = CoreMLMeasurer()
-        return fill_matrix(
-            [(_name(source), partial(read, source)) for source in sources],
-            [
-                Settings(
-                    compute_units=setting,
-                    iterations=iterations,
-                    compile_iterations=1,
-                    load_iterations=3,
-                    seed=seed,
-                )
-                for setting in (units if has_core_ml or on_device else units[:1])
-            ],
-            measurer,
-            power_matters=on_device is None,
-            forecaster=partial(_forecast_subject, devices=chosen, settings=units) if chosen else None,
-            progress=progress,
-            changed=changed,
-        )
+    measurer: Measurer = EngineMeasurer(threads=threads)
+    if has_core_ml:
+        require_coremltools()
+        measurer = CoreMLMeasurer()
+    return fill_matrix(
+        [(_name(source), partial(read, source)) for source in sources],
+        [
+            Settings(
+                compute_units=setting,
+                iterations=iterations,
+                compile_iterations=1,
+                load_iterations=3,
+                seed=seed,
+            )
+            for setting in (units if has_core_ml else units[:1])
+        ],
+        measurer,
+        forecaster=partial(_forecast_subject, devices=chosen, settings=units) if chosen else None,
+        progress=progress,
+        changed=changed,
+    )
 
 
 def _forecast_subject(
@@ -838,11 +827,12 @@ def import_files(
         UsageError: A file cannot be read, is of no known format or damaged, or is not of the model.
         ModelError: The model cannot be read, or a file is damaged.
     """
+    from coremlscope.assemble import with_plans_by_rules
     from coremlscope.importers.profiles import import_files as import_paths
 
     known = None if model is None else read(model)
     profile = import_paths(files, known, device=device, system=os, progress=progress)
-    return profile if known is None else _with_plans_by_rules(profile, known)
+    return profile if known is None else with_plans_by_rules(profile, known)
 
 
 def evidence(
@@ -923,30 +913,6 @@ def _check_is_of(profile: Profile, model: Model | None, source: str | os.PathLik
     known = {} if model is None else list_forms(model)
     if not set(profile.ops.id) <= set(known):
         raise UsageError(f"{source} is not a profile of that model", "name the model that was profiled")
-
-
-def _with_plans_by_rules(profile: Profile, model: Model) -> Profile:
-    """Adds our plan for each device and system that Core ML planned for, where rules know them."""
-    from coremlscope.assemble import with_plans
-    from coremlscope.devices import find_device
-    from coremlscope.forecast.planner import forecast
-
-    asked: dict[tuple[str, str], dict[ComputeUnits, None]] = {}
-    for plan in profile.plans:
-        if plan.planner == "Core ML" and plan.chip:
-            units = (setting.compute_units for setting in plan.settings)
-            asked.setdefault((plan.chip, plan.os), {}).update(dict.fromkeys(units))
-    ours: list[Plan] = []
-    for (chip, system), settings in asked.items():
-        try:
-            device = find_device(chip, system)
-            found = forecast(
-                model, profile.ops, [device], list(settings), every_function=True, with_estimates=False
-            )
-        except (UsageError, UnsupportedModelError):  # the system or the kind of model is not known
-            continue
-        ours += (dataclasses.replace(plan, os=system) for plan in found.plans)
-    return with_plans(profile, [*profile.plans, *ours]) if ours else profile
 
 
 def _devices(devices: str | Sequence[str], os_version: str | None) -> list[Device]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.engines.host import this_machine
+from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.findings import Finding
-from coremlscope.forecast.planner import Forecast
+from coremlscope.forecast.planner import Forecast, forecast
+from coremlscope.ir import Model
 from coremlscope.measure.contract import now
 from coremlscope.results.agreement import find_agreements
 from coremlscope.results.measurement import Measurement
@@ -17,7 +20,7 @@ from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile, Provenance
 from coremlscope.version import __version__
 
-__all__ = ["assemble", "made_here", "with_plans"]
+__all__ = ["assemble", "made_here", "with_plans", "with_plans_by_rules"]
 
 
 def assemble(
@@ -57,6 +60,33 @@ def assemble(
 def with_plans(profile: Profile, plans: Sequence[Plan]) -> Profile:
     """Returns a profile with other plans, and how far they agree."""
     return dataclasses.replace(profile, plans=tuple(plans), agreements=find_agreements(plans, profile.ops))
+
+
+def with_plans_by_rules(profile: Profile, model: Model) -> Profile:
+    """Returns a profile with our plan for each device and system that Core ML planned for.
+
+    Those that rules do not know are left out.
+
+    Args:
+        profile: The profile, with plans of Core ML.
+        model: The model that it is of.
+    """
+    asked: dict[tuple[str, str], dict[ComputeUnits, None]] = {}
+    for plan in profile.plans:
+        if plan.planner == "Core ML" and plan.chip:
+            units = (setting.compute_units for setting in plan.settings)
+            asked.setdefault((plan.chip, plan.os), {}).update(dict.fromkeys(units))
+    ours: list[Plan] = []
+    for (chip, system), settings in asked.items():
+        try:
+            device = find_device(chip, system)
+            found = forecast(
+                model, profile.ops, [device], list(settings), every_function=True, with_estimates=False
+            )
+        except (UsageError, UnsupportedModelError):  # the system or the kind of model is not known
+            continue
+        ours += (dataclasses.replace(plan, os=system) for plan in found.plans)
+    return with_plans(profile, [*profile.plans, *ours]) if ours else profile
 
 
 def made_here() -> Provenance:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import Command, add_compute_units, add_reports, at_least
+from coremlscope.cli.connected import add_on_device, chosen_power_mode, is_on_device
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import phase_words
 from coremlscope.cli.repetitions import add_iterations, add_seed
@@ -29,8 +30,9 @@ _REDRAW_S = 0.1
 _EPILOG = """\
 Off a Mac there is one measurement, on this machine; with --device the settings are planned and
 estimated for these devices. On a Mac all settings are measured in Core ML, through coremltools;
-with --on-device they are measured on a connected iPhone or iPad, which must be in
-developer mode. Neither path is yet confirmed on a device. A model that fails does not stop the
+with --on-device they are measured on a connected iPhone or iPad, which must be in developer mode,
+by coremltools' remote device or by an app of our own, which is built and started for it. None of
+these is yet confirmed on a device. A model that fails does not stop the
 others: the exit code is that of the first failure. Ctrl-C stops the command, keeps the completed
 results, and sets exit code 130. The JSON contains a list of profiles, one per model.
 
@@ -41,22 +43,16 @@ examples:
 """
 
 
+Changed = Callable[[tuple["Profile", ...]], None]
+Shown = Callable[[str, int, int], None]
+
+
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("models", metavar="MODEL", type=Path, nargs="+", help="the models")
     add_compute_units(parser, default="every")
     add_iterations(parser, 10)
     add_devices(parser, "chips or devices to plan and estimate for, without measurements: m1, iphone-15-pro")
-    parser.add_argument(
-        "--on-device",
-        metavar="NAME",
-        help="on a Mac: measure on a connected iPhone or iPad, by its name or identifier, or any",
-    )
-    parser.add_argument(
-        "--team",
-        metavar="ID",
-        default="",
-        help="the development team that signs the app on that device: A1B2C3D4E5",
-    )
+    add_on_device(parser)
     parser.add_argument(
         "--threads",
         metavar="N",
@@ -68,29 +64,57 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope import api
     from coremlscope.render import render_matrix
 
     with _live_table(not arguments.quiet) as (changed, progress):
-        profiles = api.matrix(
-            *arguments.models,
-            compute_units=arguments.compute_units,
-            devices=arguments.device,
-            os=arguments.os,
-            iterations=arguments.iterations,
-            threads=arguments.threads,
-            seed=arguments.seed,
-            on_device=arguments.on_device,
-            team=arguments.team,
-            progress=progress,
-            changed=changed,
-        )
+        measure = _on_device if is_on_device(arguments) else _here
+        profiles = measure(arguments, progress, changed)
 
     def tables(width: int, color: bool) -> str:
         return render_matrix(profiles, width=width, color=color)
 
     write_reports(profiles, arguments, tables)
     return _exit_code([finding for profile in profiles for finding in profile.findings])
+
+
+def _here(arguments: argparse.Namespace, progress: Shown | None, changed: Changed) -> tuple[Profile, ...]:
+    from coremlscope import api
+
+    return api.matrix(
+        *arguments.models,
+        compute_units=arguments.compute_units,
+        devices=arguments.device,
+        os=arguments.os,
+        iterations=arguments.iterations,
+        threads=arguments.threads,
+        seed=arguments.seed,
+        progress=progress,
+        changed=changed,
+    )
+
+
+def _on_device(
+    arguments: argparse.Namespace, progress: Shown | None, changed: Changed
+) -> tuple[Profile, ...]:
+    from coremlscope.on_device import measure_on_device
+    from coremlscope.runner.request import RunnerSettings
+
+    return measure_on_device(
+        *arguments.models,
+        on_device=arguments.on_device or "",
+        team=arguments.team,
+        through=arguments.through,
+        settings=RunnerSettings(
+            compute_units=arguments.compute_units,
+            iterations=arguments.iterations,
+            seed=arguments.seed,
+            power_mode=chosen_power_mode(arguments),
+        ),
+        devices=arguments.device,
+        os=arguments.os,
+        progress=progress,
+        changed=changed,
+    )
 
 
 def _exit_code(findings: Sequence[Finding]) -> int:
@@ -101,10 +125,6 @@ def _exit_code(findings: Sequence[Finding]) -> int:
         print_note("interrupted")
         return _INTERRUPTED
     return next((finding.exit_code for finding in findings if finding.severity == "error"), 0)
-
-
-Changed = Callable[[tuple["Profile", ...]], None]
-Shown = Callable[[str, int, int], None]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import (
     EVERY,
@@ -14,6 +15,7 @@ from coremlscope.cli.command import (
     add_shape,
     one_of,
 )
+from coremlscope.cli.connected import add_on_device, chosen_power_mode, is_on_device
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
@@ -21,8 +23,17 @@ from coremlscope.cli.repetitions import add_engine_options, add_function, add_re
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.engines import ENGINES
+from coremlscope.errors import UsageError
+
+if TYPE_CHECKING:
+    from coremlscope.ir import Model
+    from coremlscope.measure.contract import Progress
+    from coremlscope.results.profile import Profile
 
 __all__ = ["COMMAND"]
+
+#: Predictions before the timed ones on a connected device, which does not detect a steady state.
+_WARMUPS = 5
 
 _EPILOG = """\
 Compilation (binding, lowering and building the session, cold each time), loading what was
@@ -32,11 +43,15 @@ the engine's own profiler. On a Mac, Core ML itself is measured, through coremlt
 onnxruntime, nothing is a measurement of Core ML or of a Neural Engine. With --device the profile
 also contains plans and estimates, under every setting of compute units.
 
+With --on-device, Core ML is measured on a connected iPhone or iPad, by coremltools' remote device
+or by an app of our own, which is built and started for it; not yet confirmed on a device.
+
 examples:
   coremlscope profile model.mlpackage
   coremlscope profile model.mlpackage --iterations 200 --threads 1 -o report.json -o report.md
   coremlscope profile model.mlpackage --input image=photo.jpg --json - --quiet
   coremlscope profile model.mlpackage --input image=photo.jpg --precision fp16
+  coremlscope profile model.mlpackage --on-device any --team A1B2C3D4E5 --compute-units every
 """
 
 
@@ -72,45 +87,92 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "also plan and estimate for these chips or devices, without measurements: m1, iphone-15-pro"
         " (see `coremlscope estimate`)",
     )
+    add_on_device(parser)
     add_reports(parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS", json="the profile")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.execution.wiring import interface_of
     from coremlscope.render import render_console
 
-    shapes = dict(arguments.shape)
     model = api.read(arguments.model)
-    _, description = interface_of(model, arguments.function)
-    inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
     with progress_bars(not arguments.quiet) as progress:
-        profile = api.profile(
-            model,
-            function=arguments.function,
-            shapes=shapes,
-            inputs=inputs,
-            compute_units=arguments.compute_units,
-            devices=arguments.device,
-            os=arguments.os,
-            iterations=arguments.iterations,
-            compile_iterations=arguments.compile_iterations,
-            load_iterations=arguments.load_iterations,
-            warmups=arguments.warmups,
-            threads=arguments.threads,
-            seed=arguments.seed,
-            random_weights=arguments.random_weights,
-            precision=arguments.precision,
-            engine=arguments.engine,
-            trace=arguments.trace,
-            progress=progress,
-        )
+        profile = (_on_device if is_on_device(arguments) else _here)(arguments, model, progress)
 
     def tables(width: int, color: bool) -> str:
         return render_console(profile, width=width, color=color)
 
     write_reports(profile, arguments, tables)
     return next((finding.exit_code for finding in profile.findings if finding.severity == "error"), 0)
+
+
+def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None) -> Profile:
+    from coremlscope import api
+    from coremlscope.execution.wiring import interface_of
+
+    shapes = dict(arguments.shape)
+    _, description = interface_of(model, arguments.function)
+    inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
+    return api.profile(
+        model,
+        function=arguments.function,
+        shapes=shapes,
+        inputs=inputs,
+        compute_units=arguments.compute_units,
+        devices=arguments.device,
+        os=arguments.os,
+        iterations=arguments.iterations,
+        compile_iterations=arguments.compile_iterations,
+        load_iterations=arguments.load_iterations,
+        warmups=arguments.warmups,
+        threads=arguments.threads,
+        seed=arguments.seed,
+        random_weights=arguments.random_weights,
+        precision=arguments.precision,
+        engine=arguments.engine,
+        trace=arguments.trace,
+        progress=progress,
+    )
+
+
+def _on_device(arguments: argparse.Namespace, model: Model, progress: Progress | None) -> Profile:
+    from coremlscope.on_device import measure_on_device
+    from coremlscope.runner.request import RunnerSettings
+
+    only_here = {
+        "--input": arguments.input,
+        "--engine": arguments.engine not in (None, "coreml"),
+        "--threads": arguments.threads,
+        "--random-weights": arguments.random_weights,
+        "--precision fp16": arguments.precision == "fp16",
+        "--trace": arguments.trace,
+    }
+    for option, is_given in only_here.items():
+        if is_given:
+            raise UsageError(f"{option} has no effect on a connected device", f"leave {option} out")
+    units = arguments.compute_units
+    settings = RunnerSettings(
+        compute_units=tuple(SETTINGS) if units == EVERY else (units,),
+        function=arguments.function or "",
+        power_mode=chosen_power_mode(arguments),
+        iterations=arguments.iterations,
+        compiles=arguments.compile_iterations,
+        loads=arguments.load_iterations,
+        warmups=_WARMUPS if arguments.warmups is None else arguments.warmups,
+        seed=arguments.seed,
+        shapes=dict(arguments.shape),
+    )
+    (profile,) = measure_on_device(
+        model,
+        on_device=arguments.on_device or "",
+        team=arguments.team,
+        through=arguments.through,
+        settings=settings,
+        devices=arguments.device,
+        os=arguments.os,
+        progress=progress,
+    )
+    return profile
 
 
 COMMAND = Command(

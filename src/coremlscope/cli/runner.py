@@ -13,6 +13,7 @@ from coremlscope.cli.command import (
     at_least,
     one_of,
 )
+from coremlscope.cli.connected import add_power_mode, chosen_power_mode
 from coremlscope.cli.repetitions import add_iterations, add_seed
 from coremlscope.cli.terminal import print_note
 
@@ -43,14 +44,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--function", metavar="NAME", help="the function to measure, or every (default: the default one)"
     )
-    parser.add_argument(
-        "--power-mode",
-        metavar="MODE",
-        type=one_of("power mode", "current", "normal", "low-power", "both"),
-        default="current",
-        help="current, normal, low-power or both: the app waits until you have switched Low Power Mode"
-        " (default: current)",
-    )
+    add_power_mode(parser)
     _add_repetitions(parser)
     _add_hints(parser)
     add_seed(parser, "synthetic inputs")
@@ -125,7 +119,7 @@ def _run(arguments: argparse.Namespace) -> int:
     settings = RunnerSettings(
         compute_units=arguments.compute_units,
         function=arguments.function or "",
-        power_mode=arguments.power_mode.replace("-", " "),
+        power_mode=chosen_power_mode(arguments),
         iterations=arguments.iterations,
         warmups=arguments.warmups,
         compiles=arguments.compile_iterations,

@@ -96,6 +96,7 @@ def import_files(
     *,
     device: str | None = None,
     system: str | None = None,
+    name: str = "",
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Profile:
     """One profile out of files of one model.
@@ -106,6 +107,7 @@ def import_files(
             file that lists the most.
         device: The device or chip that the files are from, where they do not say.
         system: Its system: `macOS 14.5`.
+        name: The name of the model in files about several models; by default that of its own file.
         progress: Called with `read`, megabytes that were read of a large file, and how many it has.
 
     Raises:
@@ -115,23 +117,25 @@ def import_files(
     if not paths:
         raise UsageError("no file is named", f"files that can be read: {_KNOWN}")
     sources = [SourceFile(Path(path), progress) for path in paths]
-    found = _import(sources, device, system, partial(_of_one_model, model))
+    found = _import(sources, device, system, partial(_of_one_model, name, model))
     return _profile(found, model, Path(paths[0]))
 
 
-def _of_one_model(model: Model | None, found: Sequence[Imported], path: Path) -> Sequence[Imported]:
+def _of_one_model(
+    name: str, model: Model | None, found: Sequence[Imported], path: Path
+) -> Sequence[Imported]:
     """What a file says about the model; of a file about several models those of its name.
 
     Raises:
         UsageError: The file is about several models, and it is not clear which one is meant.
     """
     names = list(dict.fromkeys(one.model for one in found))
-    if len(names) < 2:
+    if len(names) < 2 and not name:
         return found
     held = f"{path} holds results of {len(names)} models ({', '.join(names)[:200]})"
-    if model is None:
+    if model is None and not name:
         raise UsageError(held, "name one with --model; `compare` and `serve` show all of them")
-    wanted = model_name(model.source)
+    wanted = name or model_name(None if model is None else model.source)
     if wanted not in names:
         raise UsageError(f"{held}, and none of {wanted}", "name one of them with --model")
     return [one for one in found if one.model == wanted]
@@ -164,17 +168,29 @@ def _told_apart(plans: Sequence[Plan]) -> tuple[Plan, ...]:
     )
 
 
-def read_any(path: str | os.PathLike[str]) -> tuple[Profile, ...]:
-    """The profiles of a file: those that coremlscope saved, or what an imported file says.
+def read_any(
+    path: str | os.PathLike[str],
+    *,
+    device: str | None = None,
+    system: str | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> tuple[Profile, ...]:
+    """The profiles of a file: those that coremlscope saved, or what an imported file says, a model each.
+
+    Args:
+        path: The file.
+        device: The device or chip that an imported file is from, where it does not say.
+        system: Its system: `macOS 14.5`.
+        progress: See `import_files`.
 
     Raises:
         UsageError: The file cannot be read, is damaged, or is of no known format.
         CorruptModelError: An imported file is damaged.
     """
-    source = SourceFile(Path(path))
+    source = SourceFile(Path(path), progress)
     if is_saved(path):
         return read_profiles(source.file)
-    found = _import([source], None, None, lambda read, _: read)
+    found = _import([source], device, system, lambda read, _: read)
     names = dict.fromkeys(one.model for one in found)
     return tuple(_profile([one for one in found if one.model == name], None, Path(path)) for name in names)
 

@@ -27,7 +27,7 @@ from coremlscope.results.files import write_json
 from coremlscope.runner.record import model_name
 from coremlscope.version import __version__
 
-__all__ = ["EVERY_FUNCTION", "POWER_MODES", "PowerMode", "RunnerSettings", "write_payload"]
+__all__ = ["EVERY_FUNCTION", "POWER_MODES", "PowerMode", "RunnerSettings", "names_of", "write_payload"]
 
 _SCHEMA = "coremlscope.runner-request/1"
 #: The name that stands for all functions of a model.
@@ -98,7 +98,7 @@ def write_payload(folder: Path, models: Sequence[Model], settings: RunnerSetting
     """
     if not models:
         raise UsageError("no model is named", "name the models to measure")
-    named = list(zip(_names(models), models, strict=True))
+    named = list(zip(names_of(models), models, strict=True))
     entries = [_entry(number, name, model, settings) for number, (name, model) in enumerate(named)]
     try:
         shutil.rmtree(folder, ignore_errors=True)
@@ -113,8 +113,8 @@ def write_payload(folder: Path, models: Sequence[Model], settings: RunnerSetting
     return id_
 
 
-def _names(models: Sequence[Model]) -> list[str]:
-    """The names of the models in results: those of their files, told apart by numbers."""
+def names_of(models: Sequence[Model]) -> list[str]:
+    """Returns the names of models in results: those of their files, told apart by numbers."""
     found: list[str] = []
     for model in models:
         stem = model_name(model.source)

@@ -16,7 +16,7 @@ from typing import Any
 from coremlscope import api
 from coremlscope.errors import CoremlscopeError
 from coremlscope.importers.archive import unpack_report
-from coremlscope.importers.profiles import is_saved, read_any
+from coremlscope.importers.profiles import read_any
 from coremlscope.results.profile import Profile, write_profiles
 
 __all__ = ["MODEL_SUFFIXES", "main"]
@@ -53,11 +53,9 @@ def _imported(path: Path, request: Mapping[str, Any]) -> Sequence[Profile]:
     file = unpack_report(path, path.parent) if zipfile.is_zipfile(path) else path
     if file is None or file.suffix.lower() in MODEL_SUFFIXES:
         return ()
-    if is_saved(file):
-        return read_any(file)
     device = next(iter(request.get("devices", ())), None)
-    os = request.get("os") or None
-    return [api.import_files(file, device=device, os=os, progress=_report_progress)]
+    system = request.get("os") or None
+    return read_any(file, device=device, system=system, progress=_report_progress)
 
 
 def _profiled(model: Path, request: Mapping[str, Any]) -> Profile:

@@ -14,7 +14,6 @@ import coremltools as ct
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import api
 from coremlscope.cli import main
 from coremlscope.errors import (
     CoremlscopeError,
@@ -30,6 +29,7 @@ from coremlscope.measure.contract import Progress, Subject, resolve_settings
 from coremlscope.measure.coreml import device_child
 from coremlscope.measure.coreml.device import DeviceMeasurer, device_measurer
 from coremlscope.measure.coreml.device_child import prepared_device
+from coremlscope.on_device import measure_on_device
 from coremlscope.results.measurement import Measurement, Settings
 from tests.support import converted_models
 from tests.support.ir_models import perceptron
@@ -100,11 +100,9 @@ def test_a_matrix_of_a_device(
 ) -> None:
     monkeypatch.setenv("EXPECTED_UNITS", "CPU_ONLY")
     monkeypatch.setattr("coremlscope.batch.power_mode", lambda: "that of the Mac")
-    monkeypatch.setattr(
-        "coremlscope.measure.coreml.device.device_measurer", partial(device_measurer, command=CHILD)
-    )
+    monkeypatch.setattr("coremlscope.on_device.device_measurer", partial(device_measurer, command=CHILD))
     arguments = [str(weightless), "--compute-units", "cpu_only", "--iterations", "3", "--on-device", "any"]
-    assert main(["matrix", *arguments, "--team", TEAM]) == 0
+    assert main(["matrix", *arguments, "--team", TEAM, "--through", "coremltools"]) == 0
     printed = capsys.readouterr().out
     assert "by Core ML on Desk, iPadOS 26.1" in printed
     assert "7.00 ms" in printed
@@ -238,14 +236,14 @@ def test_only_from_a_mac(package: Path, capsys: pytest.CaptureFixture[str]) -> N
 )
 def test_what_must_be_given(package: Path, name: str, team: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        api.matrix(package, on_device=name, team=team)
+        measure_on_device(package, on_device=name, team=team, through="coremltools")
 
 
 @pytest.mark.usefixtures("mac")
 def test_coremltools_is_needed(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coremlscope.measure.coreml.files.importlib.util.find_spec", lambda _: None)
     with pytest.raises(MissingDependencyError, match="coremltools"):
-        api.matrix(package, on_device="any", team=TEAM)
+        measure_on_device(package, on_device="any", team=TEAM, through="coremltools")
 
 
 def test_models_that_cannot_be_sent(tmp_path: Path) -> None:

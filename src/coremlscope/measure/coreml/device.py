@@ -28,7 +28,7 @@ from coremlscope.measure.coreml.devicectl import check_team
 from coremlscope.measure.coreml.files import require_coremltools
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 
-__all__ = ["DeviceMeasurer", "device_measurer"]
+__all__ = ["DeviceMeasurer", "can_be_sent", "device_measurer"]
 
 _CHILD = (sys.executable, "-m", "coremlscope.measure.coreml.device_child")
 #: How often a model is loaded; the first time compiles for the device.
@@ -145,6 +145,15 @@ def _listen(
             done = len(seconds[phase])
             progress(phase, done, totals.get(phase, done))
     return place, seconds
+
+
+def can_be_sent(model: Model) -> bool:
+    """Returns whether coremltools' remote device can take a model."""
+    try:
+        _check(model)
+    except UnsupportedModelError:
+        return False
+    return True
 
 
 def _check(model: Model) -> None:

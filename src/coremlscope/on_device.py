@@ -1,0 +1,227 @@
+"""Measures models on a connected iPhone or iPad, through coremltools or by the runner, as profiles.
+
+coremltools' remote device takes ML Programs with arrays as inputs; the runner takes every model, and adds
+compilations, Core ML's plan, memory and power modes. Neither is confirmed on a device yet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from coremlscope.assemble import assemble, with_plans, with_plans_by_rules
+from coremlscope.batch import FAILED, Forecaster, fill_matrix
+from coremlscope.devices import ComputeUnits, Device, find_device, product_name
+from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.findings import Finding
+from coremlscope.forecast.planner import Forecast, forecast
+from coremlscope.formats import container
+from coremlscope.importers.profiles import import_files
+from coremlscope.ir import Model
+from coremlscope.measure.contract import Progress, Subject
+from coremlscope.measure.coreml.device import can_be_sent, device_measurer
+from coremlscope.results.measurement import Settings
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.profile import Profile
+from coremlscope.runner.phone import PhoneResults, measure_on_phone
+from coremlscope.runner.request import RunnerSettings
+
+__all__ = ["Route", "measure_on_device"]
+
+#: How a device is measured.
+Route = Literal["coremltools", "runner"]
+#: What coremltools' remote device is asked for; see `device_measurer`.
+_COMPILES, _LOADS = 1, 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A model that was read, or why it was not."""
+
+    name: str
+    model: Model | None
+    error: CoremlscopeError | None = None
+
+
+def measure_on_device(
+    *sources: str | os.PathLike[str] | Model,
+    on_device: str,
+    team: str,
+    through: Route | None = None,
+    settings: RunnerSettings | None = None,
+    devices: Sequence[str] = (),
+    os: str | None = None,
+    progress: Progress | None = None,
+    changed: Callable[[tuple[Profile, ...]], None] = lambda _: None,
+) -> tuple[Profile, ...]:
+    """Measures Core ML on an iPhone or iPad that is connected to this Mac. Not yet confirmed on a device.
+
+    Args:
+        *sources: The models, as paths or read. One that fails does not stop the others; its profile has a
+            finding.
+        on_device: The name or identifier of the device, or `any`.
+        team: The development team that signs the app: `A1B2C3D4E5`.
+        through: `coremltools` for its remote device, or `runner` for our app; None for coremltools where
+            that can measure all of it, else the runner.
+        settings: What is measured; by default everything of `RunnerSettings`.
+        devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`.
+        os: The version of their systems; the newest known one of each by default.
+        progress: Called with what happens, settings done, and how many there are.
+        changed: Called with all profiles whenever one of them changed.
+
+    Returns:
+        A profile for each model, with a measurement for each setting and power mode, and by the runner with
+        Core ML's plans.
+
+    Raises:
+        UsageError: This is not a Mac, an argument is wrong, or coremltools cannot measure what is asked for.
+        MissingDependencyError: Xcode or coremltools is not installed.
+        EngineError: The app cannot be built, installed or started.
+    """
+    wanted = settings or RunnerSettings()
+    chosen = [find_device(name, os) for name in devices]
+    forecaster = partial(_plan_and_estimate, devices=chosen, units=wanted.compute_units) if chosen else None
+    opened = [_open(source) for source in sources]
+    models = [one.model for one in opened if one.model is not None]
+    if (through or _route(models, wanted)) == "coremltools":
+        _check_for_coremltools(wanted)
+        with device_measurer(on_device, team) as measurer:
+            return fill_matrix(
+                [(one.name, partial(_required, one)) for one in opened],
+                _settings_for_coremltools(wanted),
+                measurer,
+                power_matters=False,
+                forecaster=forecaster,
+                progress=progress,
+                changed=changed,
+            )
+    found = None
+    if models:
+        found = measure_on_phone(models, wanted, name=on_device, team=team, progress=progress)
+    profiles = tuple(_profiles(opened, found, forecaster))
+    changed(profiles)
+    return profiles
+
+
+def _plan_and_estimate(
+    subject: Subject, devices: Sequence[Device], units: Sequence[ComputeUnits]
+) -> Forecast:
+    return forecast(subject.model, subject.ops, devices, units, with_advice=False)
+
+
+def _required(opened: _Opened) -> Model:
+    """Returns a model.
+
+    Raises:
+        CoremlscopeError: It could not be read.
+    """
+    if opened.model is None:
+        raise opened.error or CoremlscopeError(f"{opened.name} cannot be read")
+    return opened.model
+
+
+def _open(source: str | os.PathLike[str] | Model) -> _Opened:
+    if isinstance(source, Model):
+        return _Opened(str(source.source or ""), source)
+    try:
+        return _Opened(str(source), container.read(source))
+    except CoremlscopeError as error:
+        return _Opened(str(source), None, error)
+
+
+def _route(models: Sequence[Model], settings: RunnerSettings) -> Route:
+    """coremltools where it is installed with its ModelRunner and takes all of it; the runner otherwise."""
+    found = importlib.util.find_spec("coremltools")
+    has_app = found is not None and found.origin and (Path(found.origin).parent / "modelrunner").is_dir()
+    takes_all = not _needs_runner(settings) and all(map(can_be_sent, models))
+    return "coremltools" if has_app and takes_all else "runner"
+
+
+def _needs_runner(settings: RunnerSettings) -> bool:
+    return bool(settings.function or settings.shapes) or settings.power_mode != "current"
+
+
+def _check_for_coremltools(settings: RunnerSettings) -> None:
+    if _needs_runner(settings):
+        raise UsageError(
+            "coremltools cannot choose functions, shapes and power modes on a device", "use --through runner"
+        )
+
+
+def _settings_for_coremltools(settings: RunnerSettings) -> list[Settings]:
+    return [
+        Settings(
+            compute_units=units,
+            iterations=settings.iterations,
+            compile_iterations=_COMPILES,
+            load_iterations=_LOADS,
+            seed=settings.seed,
+        )
+        for units in settings.compute_units
+    ]
+
+
+def _profiles(
+    opened: Sequence[_Opened],
+    found: PhoneResults | None,
+    forecaster: Forecaster | None,
+) -> list[Profile]:
+    """One profile for each model, in order; those that could not be read have a finding."""
+    names = iter(found.names if found is not None else ())
+    profiles = []
+    for one in opened:
+        if one.model is None or found is None:
+            profiles.append(assemble(ModelSummary(path=one.name), findings=[_failure("read", one.error)]))
+            continue
+        try:
+            profile = with_plans_by_rules(_profile(one.model, next(names), found), one.model)
+        except CoremlscopeError as error:
+            profile = assemble(ModelSummary(path=one.name), findings=[_failure("measure", error)])
+        else:
+            profile = _forecast(profile, one.model, forecaster)
+        profiles.append(profile)
+    return profiles
+
+
+def _profile(model: Model, name: str, found: PhoneResults) -> Profile:
+    """What the runner says about one model. It was measured by us, so no file is named."""
+    is_known = bool(product_name(found.record.device.identifier))
+    with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
+        file = Path(folder) / "results.json"
+        file.write_bytes(found.content)
+        profile = import_files(
+            [file], model, device=None if is_known else found.phone.model or None, name=name
+        )
+    measurements = tuple(
+        dataclasses.replace(
+            one,
+            label=one.label.removesuffix(f", from {file.name}"),
+            findings=tuple(finding for finding in one.findings if finding.id != "imported"),
+        )
+        for one in profile.measurements
+    )
+    return dataclasses.replace(profile, measurements=measurements)
+
+
+def _forecast(profile: Profile, model: Model, forecaster: Forecaster | None) -> Profile:
+    if forecaster is None:
+        return profile
+    try:
+        found = forecaster(Subject(model, profile.model, profile.ops))
+    except CoremlscopeError as error:
+        findings = (*profile.findings, _failure("plan and estimate", error))
+        return dataclasses.replace(profile, findings=findings)
+    extended = dataclasses.replace(profile, kernels=found.kernels, estimates=found.estimates)
+    return with_plans(extended, [*profile.plans, *found.plans])
+
+
+def _failure(what: str, error: CoremlscopeError | None) -> Finding:
+    message, hint, code = ("failed", "", 1) if error is None else (error.message, error.hint, error.exit_code)
+    return Finding(id=FAILED, severity="error", text=f"{what}: {message}", hint=hint, exit_code=code)
