@@ -58,7 +58,8 @@ def test_a_crash_report() -> None:
         "MetalPerformanceShadersGraph GetMPSGraphExecutable",
         "? ?",
     )
-    assert [found.failure.id for found in report.found] == ["mpsgraph-abort", "crash-on-gpu"]
+    ids = [found.failure.id for found in report.found]
+    assert ids == ["mpsgraph-abort", "crash-on-gpu", "structure-load-crash"]
     assert report.found[0].lines == 2
 
 
@@ -79,6 +80,70 @@ def test_frames_name_the_framework(image: str, symbol: str, id_: str) -> None:
         "usedImages": [{"name": image}],
     }
     assert [found.failure.id for found in _examine(report_bytes(body)).found] == [id_]
+
+
+def test_frames_of_an_exception_are_read() -> None:
+    body = {
+        "exception": {"type": "EXC_CRASH", "signal": "SIGABRT"},
+        "lastExceptionBacktrace": [{"imageIndex": 0, "symbol": "-[_ANEModel x]"}],
+        "threads": [{"triggered": True, "frames": [{"imageIndex": 1, "symbol": "abort"}]}],
+        "usedImages": [{"name": "AppleNeuralEngine"}, {"name": "libsystem_c.dylib"}],
+    }
+    report = _examine(report_bytes(body))
+    assert report.crash is not None
+    assert report.crash.frames == ("libsystem_c.dylib abort", "AppleNeuralEngine -[_ANEModel x]")
+    assert [found.failure.id for found in report.found] == ["crash-on-neural-engine"]
+
+
+#: As published: the process that was ended has a reason; the largest one need not have been ended.
+MEMORY: dict[str, Any] = {
+    "bug_type": "298",
+    "product": "iPhone18,1",
+    "memoryStatus": {"pageSize": 16384, "memoryPages": {"active": 195361}},
+    "largestProcess": "Largest",
+    "processes": [
+        {"pid": 1, "name": "Largest", "rpages": 119425, "states": ["active"]},
+        {"pid": 2, "name": "MyApp", "rpages": 65536, "reason": "per-process-limit"},
+    ],
+}
+
+
+def _memory_event(**changes: Any) -> LogReport:
+    head = {"bug_type": "298", "os_version": "iPhone OS 27.0 (24A5355q)"}
+    body = json.dumps(MEMORY | changes, indent=2)
+    return examine_log(io.BytesIO(f"{json.dumps(head)}\n{body}\n".encode()), "JetsamEvent.ips")
+
+
+@pytest.mark.parametrize(
+    ("reason", "id_"),
+    [
+        ("per-process-limit", "memory-limit"),
+        ("vm-pageshortage", "memory-of-the-device"),
+        ("highwater", "memory-of-the-device"),
+    ],
+)
+def test_processes_that_were_ended_for_their_memory(reason: str, id_: str) -> None:
+    report = _memory_event(processes=[MEMORY["processes"][0], MEMORY["processes"][1] | {"reason": reason}])
+    crash = report.crash
+    assert crash is not None
+    assert (crash.process, crash.exception, crash.device) == ("MyApp", "JetsamEvent", "iPhone18,1")
+    assert crash.messages == (f"ended MyApp with 1.07 GB: {reason}",)
+    assert [found.failure.id for found in report.found] == [id_]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"processes": []},
+        {"processes": 3},
+        {"processes": [{"reason": 5, "rpages": -1}, 3], "memoryStatus": None},
+        {"processes": [{"reason": "x", "rpages": 10**30}], "memoryStatus": {"pageSize": 10**9}},
+    ],
+)
+def test_damaged_reports_on_memory(changes: dict[str, Any]) -> None:
+    report = _memory_event(**changes)
+    assert report.crash is not None
+    assert report.found == ()
 
 
 def test_a_crash_elsewhere_is_not_blamed_on_core_ml() -> None:

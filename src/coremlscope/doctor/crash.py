@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coremlscope.units import escape_controls
+from coremlscope.units import escape_controls, format_bytes
 
 __all__ = ["LARGEST_REPORT", "Crash", "is_header", "read_crash"]
 
@@ -15,6 +15,8 @@ __all__ = ["LARGEST_REPORT", "Crash", "is_header", "read_crash"]
 LARGEST_REPORT = 32 << 20
 #: What is kept of a text of the report, in characters, and of the frames.
 _KEPT, _MOST_FRAMES = 300, 64
+#: The type of reports on memory (JetsamEvent), and the largest size of a page, in bytes.
+_MEMORY_EVENT, _LARGEST_PAGE = "298", 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,8 @@ class Crash:
         exception: Type and signal: `EXC_CRASH (SIGABRT)`.
         reason: Why the process was ended, in the system's words; may be empty.
         queue: The name of the faulting thread's queue or of the thread; may be empty.
-        frames: The frames of the faulting thread, `IMAGE symbol`, innermost first.
+        frames: The frames of the faulting thread, `IMAGE symbol`, innermost first, then those where an
+            exception was thrown.
         messages: What frameworks recorded about the crash, such as a failed assertion.
     """
 
@@ -47,6 +50,8 @@ class Crash:
         yield f"{self.exception} {self.reason}"
         yield from self.messages
         yield from (f"frame {index}: {frame}" for index, frame in enumerate(self.frames))
+        if self.queue:
+            yield f"queue: {self.queue}"
 
 
 def is_header(line: bytes) -> bool:
@@ -65,6 +70,8 @@ def read_crash(header: bytes, body: bytes) -> Crash | None:
         The crash; None if the body is not that of a crash report.
     """
     head, report = _object(header), _object(body)
+    if str(head.get("bug_type")) == _MEMORY_EVENT and "processes" in report:
+        return _memory_event(head, report)
     if not head or "exception" not in report:
         return None
     thread = _faulting_thread(report)
@@ -78,7 +85,7 @@ def read_crash(header: bytes, body: bytes) -> Crash | None:
         exception=_text(exception.get("type")) + (f" ({signal})" if signal else ""),
         reason="; ".join(filter(None, (_text(exception.get("subtype")), *reasons))),
         queue=_text(thread.get("queue")) or _text(thread.get("name")),
-        frames=tuple(_frames(thread, _list(report.get("usedImages")))),
+        frames=tuple(_every_frame(report, thread)),
         messages=tuple(_messages(report)),
     )
 
@@ -89,6 +96,37 @@ def _faulting_thread(report: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(index, int) and 0 <= index < len(threads):
         return threads[index]
     return next((thread for thread in threads if thread.get("triggered")), {})
+
+
+def _memory_event(head: Mapping[str, Any], report: Mapping[str, Any]) -> Crash:
+    """A report on memory: the processes that the system ended have a reason; the largest need not."""
+    page = _mapping(report.get("memoryStatus")).get("pageSize")
+    size = page if isinstance(page, int) and 0 < page <= _LARGEST_PAGE else 16384
+    ended = [process for process in map(_mapping, _list(report.get("processes"))) if process.get("reason")]
+    messages = []
+    for process in ended[:_MOST_FRAMES]:
+        pages = process.get("rpages")
+        memory = (
+            f" with {format_bytes(pages * size)}" if isinstance(pages, int) and 0 <= pages < 2**40 else ""
+        )
+        messages.append(f"ended {_text(process.get('name')) or '?'}{memory}: {_text(process.get('reason'))}")
+    return Crash(
+        process=_text(ended[0].get("name")) if ended else "",
+        system=_text(head.get("os_version")),
+        device=_text(report.get("product")),
+        exception="JetsamEvent",
+        reason="; ".join(dict.fromkeys(_text(process.get("reason")) for process in ended)),
+        queue="",
+        frames=(),
+        messages=tuple(messages),
+    )
+
+
+def _every_frame(report: Mapping[str, Any], thread: Mapping[str, Any]) -> Iterator[str]:
+    """The frames of the faulting thread, then those where an Objective-C exception was thrown."""
+    images = _list(report.get("usedImages"))
+    yield from _frames(thread, images)
+    yield from _frames({"frames": report.get("lastExceptionBacktrace")}, images)
 
 
 def _frames(thread: Mapping[str, Any], images: Sequence[Any]) -> Iterator[str]:

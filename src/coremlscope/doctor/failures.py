@@ -681,6 +681,18 @@ _RUNNING = (
         negative_examples=("EXC_RESOURCE (wakeups)",),
     ),
     Failure(
+        id="memory-of-the-device",
+        texts=("vm-pageshortage", "vm-compressor", "highwater"),
+        pattern=r"JetsamEvent .{0,200}(?:vm-pageshortage|vm-compressor|highwater)"
+        r"|ended .{1,200}: (?:vm-pageshortage|vm-compressor|highwater)",
+        cause="The device ran out of memory, and the system ended processes that it could do without.",
+        fix="compress the weights, load stages one after another, and release models in the background",
+        source="Apple: Identifying high-memory use with jetsam event reports",
+        confidence="documented",
+        example="JetsamEvent vm-pageshortage",
+        negative_examples=("vm-pageshortage statistics", "the highwater mark is 3"),
+    ),
+    Failure(
         id="fork",
         texts=("when fork() was called",),
         pattern=r"may have been in progress in another thread when fork\(\) was called",
@@ -731,6 +743,20 @@ _CRASHES = (
         confidence="measured",
         example="frame 0: libBNNS.dylib bnns::GraphCompile(std::__1::shared_ptr<bnns::Graph>)",
         negative_examples=("libBNNS.dylib was loaded",),
+    ),
+    Failure(
+        id="structure-load-crash",
+        texts=("structureLoadQueue",),
+        pattern=r"queue: .{0,100}structureLoadQueue",
+        cause="Core ML was loading a model's structure, as MLModelStructure and MLComputePlan do. It compiles"
+        " for the allowed units meanwhile, and aborts for a folder that is not a compiled model, such as an"
+        " .mlpackage.",
+        fix=f"give the compiled model (.mlmodelc) with coremldata.bin; {_UNITS}",
+        source=f"{_CT} #2757, #2595, PR 2780",
+        confidence="anecdotal",
+        is_general=True,
+        example="queue: com.apple.coreml.MLModelAssetResourceFactory.structureLoadQueue",
+        negative_examples=("structureLoadQueue is idle", "queue: com.apple.main-thread"),
     ),
     Failure(
         id="crash-on-gpu",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from coremlscope.doctor.costs import Costs, CostTable, parse_cost
 from coremlscope.doctor.crash import LARGEST_REPORT, Crash, is_header, read_crash
 from coremlscope.doctor.failures import FAILURES, Failure
 from coremlscope.ops import OPS
@@ -76,6 +77,7 @@ class LogReport:
         unexplained: How many further lines of Core ML report trouble.
         samples: The number and text of the first of these lines.
         crash: The crash, if the file is a crash report.
+        costs: What lines of Core ML's cost model say; None if there are none.
     """
 
     path: str
@@ -84,6 +86,7 @@ class LogReport:
     unexplained: int = 0
     samples: Sequence[tuple[int, str]] = ()
     crash: Crash | None = None
+    costs: Costs | None = None
 
 
 def examine_log(stream: BinaryIO, path: str) -> LogReport:
@@ -168,11 +171,16 @@ class _Scan:
         self._found: dict[str, Found] = {}
         self._unexplained = 0
         self._samples: list[tuple[int, str]] = []
+        self._costs = CostTable()
 
     def add(self, number: int, line: str) -> None:
         """Adds a line."""
         event = _event(line)
         text = line if event is None else event[0]
+        cost = parse_cost(text)
+        if cost is not None:
+            self._costs.add(cost)
+            return
         hits = _hits(text)
         for hit in hits:
             found = self._found.get(hit.failure.id)
@@ -198,6 +206,7 @@ class _Scan:
             unexplained=self._unexplained,
             samples=tuple(self._samples),
             crash=crash,
+            costs=self._costs.costs(),
         )
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from coremlscope.doctor.costs import Costs
 from coremlscope.doctor.crash import Crash
 from coremlscope.doctor.log import Found, LogReport, known_operations
 from coremlscope.doctor.machine import Check
 from coremlscope.doctor.model import ModelReport
-from coremlscope.render.terminal.screen import Screen
+from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import plural
+from coremlscope.units import format_duration
 
 __all__ = ["checks_to_json", "render_checks", "render_reports", "reports_to_json"]
 
@@ -18,6 +21,8 @@ _MARKS = {"ok": "✓", "missing": "–", "warning": "!", "broken": "✗"}
 _STYLES = {"ok": "green", "missing": "dim", "warning": "yellow", "broken": "red"}
 #: Frames of a crash that are shown.
 _SHOWN_FRAMES = 8
+#: Operations with the longest planned times that are shown.
+_SHOWN_COSTS = 5
 
 
 def render_checks(checks: Sequence[Check], *, width: int, color: bool) -> str:
@@ -53,6 +58,8 @@ def _show_log(screen: Screen, report: LogReport) -> None:
         _show_crash(screen, report.crash)
     for found in report.found:
         _show_found(screen, found)
+    if report.costs is not None:
+        _show_costs(screen, report.costs)
     if report.samples:
         screen.heading(
             "Not explained", plural(report.unexplained, "further line") + " of Core ML with trouble"
@@ -83,6 +90,36 @@ def _show_crash(screen: Screen, crash: Crash) -> None:
         ],
         indent=2,
     )
+
+
+def _show_costs(screen: Screen, costs: Costs) -> None:
+    screen.heading("Costs", f"planned by Core ML, {plural(costs.lines, 'line')}; not measured")
+    columns = (
+        Column("type", style="cyan"),
+        Column("lines", is_number=True),
+        Column("longest", is_number=True),
+        Column("memory-bound", is_number=True),
+        Column("compute-bound", is_number=True),
+    )
+    rows = [
+        (
+            one.type,
+            str(one.lines),
+            format_duration(one.longest_ms / 1e3),
+            str(one.memory_bound),
+            str(one.compute_bound),
+        )
+        for one in costs.types
+    ]
+    screen.table(columns, rows)
+    named = ", ".join(
+        f"{line.name} ({line.type}, {format_duration((line.runtime_ms or 0.0) / 1e3)})"
+        for line in costs.slowest[:_SHOWN_COSTS]
+    )
+    if costs.are_private:
+        named = "the system hides their names; analytics.mil has them (`coremlscope import`)"
+    screen.line(f"longest: {named}", "dim", indent=2)
+    screen.line("an operation has one line for each backend that was considered", "dim", indent=2)
 
 
 def _show_found(screen: Screen, found: Found) -> None:
@@ -159,6 +196,7 @@ def _log_to_json(report: LogReport) -> dict[str, Any]:
             "messages": list(crash.messages),
             "frames": list(crash.frames),
         },
+        "costs": None if report.costs is None else dataclasses.asdict(report.costs),
         "failures": [_found_to_json(found) for found in report.found],
         "unexplained": {
             "lines": report.unexplained,
