@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from coremltools.models import datatypes
@@ -130,3 +132,18 @@ def test_apps_pass_sequences_with_three_or_five_dimensions(shape: tuple[int, ...
 def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="does not allow the shape"):
         coremlscope.predict(_read(_over_time()), {"x": random(*shape)})
+
+
+@pytest.mark.corpus
+def test_a_real_encoder_of_characters_takes_both_forms(corpus: Path) -> None:
+    model = container.read(corpus / "models" / "raywenderlich__mlt-materials" / "Es2EnCharEncoder.mlmodel")
+    feature = model.description.main.inputs[0]
+    assert isinstance(feature.type, ir.ArrayFeature)
+    (size,) = feature.type.shape
+    letters = np.eye(size, dtype=np.float32)[[3, 1, 4, 1, 5]].reshape(5, 1, size)
+    short = coremlscope.predict(model, {feature.name: letters})
+    long = coremlscope.predict(model, {feature.name: letters.reshape(5, 1, size, 1, 1)})
+    assert short.keys() == long.keys()
+    for name, value in short.items():
+        np.testing.assert_array_equal(value, long[name])
+        assert np.abs(value).max() > 0

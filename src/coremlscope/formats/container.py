@@ -277,7 +277,10 @@ def _suggest(path: Path) -> str:
 
 def _suggest_inside(path: Path) -> str:
     """Returns a hint with the models in the folder."""
-    bundle = open_bundle(path)
+    try:
+        bundle = open_bundle(path)
+    except ModelError:  # It has too many files.
+        bundle = None
     models = () if bundle is None else bundle.models
     if not models:
         loose = sorted(entry.name for entry in path.glob("*.espresso.net"))

@@ -207,6 +207,7 @@ class _Archive:
         return sum(info.file_size for name, info in self._members.items() if name.startswith(self._prefix))
 
     def _unpack(self, info: zipfile.ZipInfo) -> IO[bytes]:
+        check_budget(self._path, info.file_size, Path(tempfile.gettempdir()))
         target = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
         try:
             with (

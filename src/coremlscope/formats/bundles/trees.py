@@ -88,12 +88,13 @@ class ZipTree:
         """Lists the members.
 
         Raises:
-            CorruptModelError: The archive is damaged.
+            CorruptModelError: The archive is damaged, or its members are too large in total.
         """
         self.path = path
         self._members: dict[PurePosixPath, zipfile.ZipInfo] = {}
         with zip_errors(path), zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
+        check_budget(path, sum(info.file_size for info in infos))
         for info in infos:
             inside = PurePosixPath(info.filename)
             if not info.is_dir() and is_inside(inside) and inside.parts[0] != _FINDER_NOISE:
