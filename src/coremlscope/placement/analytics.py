@@ -5,6 +5,9 @@ document it; this reader follows published files of macOS 14.5 and 27 (M1, M4). 
 milliseconds, decimal, in scientific notation, as integers or as hexadecimal floats; `BackendSupport` names
 the backends that accept an operation and says `unsupported` in place of the others; constants are arguments.
 The header of a function gives the cost of launching each backend and of switching between two.
+
+Each line is read on its own, not by the parser of `formats.miltext`, which rejects a text with any error: of
+a file of a newer Core ML, the lines that are understood must be kept, although they use values of the others.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coremlscope.errors import CorruptModelError
+from coremlscope.formats.miltext.literals import unescape
 from coremlscope.placement.backend import BACKENDS, Backend
 
 __all__ = ["AnalysedFunction", "AnalysedOp", "Analytics", "parse_analytics", "read_analytics"]
@@ -239,7 +243,7 @@ def _operation(function: str, line: str, blocks: _Blocks) -> AnalysedOp | None:
         types=tuple(type_ for type_, _ in results),
         supported=tuple(backend for backend in BACKENDS if backend in accepted),
         selected_name=selected.group(1) if selected else "",
-        name=_unescaped(name.group(1)) if name else "",
+        name=unescape(name.group(1)) if name else "",
         mil_id=int(mil_id.group(1)) if mil_id else None,
         place=blocks.next_place(),
     )
@@ -287,11 +291,7 @@ def _texts(attributes: str) -> dict[Backend, str]:
 
 
 def _pairs_of_text(inside: str) -> list[tuple[str, str]]:
-    return [(name, _unescaped(value)) for name, value in _TEXT_PAIR.findall(inside + "}")]
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)
+    return [(name, unescape(value)) for name, value in _TEXT_PAIR.findall(inside + "}")]
 
 
 def _assignment(body: str) -> tuple[str, str]:

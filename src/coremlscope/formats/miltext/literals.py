@@ -80,7 +80,7 @@ class LiteralReader:
         if token[:1] in _NO_WORD or token[-1] in ">)" or token == '"':
             raise self._tokens.unexpected(self._at, what)
         self._at += 1
-        return unescape(token) if token[0] == '"' else token
+        return unescape(token[1:-1]) if token[0] == '"' else token
 
     def _integer(self, what: str) -> int:
         text = self._word(what)
@@ -417,7 +417,7 @@ def _elements(texts: list[str], dtype: ir.DType) -> ir.Array:
         if integers and (min(integers) < low or max(integers) > high):
             raise OverflowError
         return np.array(integers, dtype.numpy)
-    floats = np.array([float.fromhex(text) if "x" in text else float(text) for text in texts], np.float64)
+    floats = np.array([_float(text) for text in texts], np.float64)
     with np.errstate(all="ignore"):
         converted = floats.astype(dtype.numpy)
     if np.any(np.isinf(converted) & ~np.isinf(floats)):
@@ -426,7 +426,15 @@ def _elements(texts: list[str], dtype: ir.DType) -> ir.Array:
 
 
 def _int(text: str) -> int:
-    return int(text, 16) if "x" in text else int(text)
+    return int(text, 16) if _is_hexadecimal(text) else int(text)
+
+
+def _float(text: str) -> float:
+    return float.fromhex(text) if _is_hexadecimal(text) else float(text)
+
+
+def _is_hexadecimal(text: str) -> bool:
+    return "x" in text or "X" in text
 
 
 def _bounds(dtype: ir.DType) -> tuple[int, int]:
@@ -447,12 +455,11 @@ def _is_element(text: str, dtype: ir.DType) -> bool:
 def _string(text: str) -> str:
     if text[0] != '"':
         raise ValueError("no string")
-    return unescape(text)
+    return unescape(text[1:-1])
 
 
-def unescape(token: str) -> str:
-    """Returns the content of a string token. The escapes are those of C; bytes are UTF-8, if they can be."""
-    inside = token[1:-1]
+def unescape(inside: str) -> str:
+    """Returns a string from its text between quotes. Escapes are those of C; bytes are UTF-8 if possible."""
     return _ESCAPE.sub(_unescaped, inside) if "\\" in inside else inside
 
 
