@@ -114,6 +114,45 @@ def test_images_are_preprocessed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result.reshape(3, 2)[:, 0], [8, 7, 6])
 
 
+def _tables(*numbers: float) -> bytes:
+    """The content of `model/coremldata.bin` with one number per table."""
+    return b"".join(struct.pack("<QQ", 1, 1) + b"x" + struct.pack("<f", number) for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("biases", "doubt"), [((2, 2, 2), ""), ((1, 2, 3), "order of its biases")], ids=["equal", "different"]
+)
+def test_preprocessing_in_the_other_file(tmp_path: Path, biases: tuple[int, ...], doubt: str) -> None:
+    sizes = {name: shape(3, 1, 2) for name in "xy"}
+    folder = write_network(tmp_path, [{"type": "copy"}], sizes)
+    (folder / "model").mkdir()
+    (folder / "model" / "coremldata.bin").write_bytes(_tables(1, 0, 0, *biases, 0, 0.5))
+    model = container.read(folder)
+    assert isinstance(model.content, ir.Program)
+    assert doubt in "".join(layer.doubt for layer in model.content.functions["main"].layers)
+    if not doubt:
+        result = np.asarray(coremlscope.predict(model, {"x": np.full((1, 3, 1, 2), 10, np.float32)})["y"])
+        np.testing.assert_array_equal(result, np.full(result.shape, 7))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", bytes(64), bytes(63), bytes(72), b"\xff" * 64, _tables(1, 0, 0, 1, 1, 1, 0)], ids=len
+)
+def test_other_content_of_that_file(tmp_path: Path, data: bytes) -> None:
+    folder = _network(tmp_path)
+    (folder / "model").mkdir()
+    (folder / "model" / "coremldata.bin").write_bytes(data)
+    assert isinstance(container.read(folder).description.main.inputs[0].type, ir.ArrayFeature)
+
+
+def test_bias_of_grey_images(tmp_path: Path) -> None:
+    sizes = {name: shape(1, 1, 2) for name in "xy"}
+    transform = {"x": {"scale": 1, "bias_r": 1, "bias_g": 2, "bias_b": 1}}
+    folder = write_network(tmp_path, [{"type": "copy"}], sizes, transform_params=transform)
+    with pytest.raises(UnsupportedModelError, match="applies to grey images"):
+        coremlscope.predict(container.read(folder), {"x": np.zeros((1, 1, 1, 2), np.float32)})
+
+
 def test_mean_image_is_refused(tmp_path: Path) -> None:
     folder = write_network(
         tmp_path, [{"type": "copy"}], {"x": shape(3, 1, 2)}, transform_params={"x": {"center_mean": 1}}

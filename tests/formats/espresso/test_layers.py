@@ -401,6 +401,13 @@ def test_reduction_of_an_exact_axis(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, [[3, 4]])
 
 
+def test_reduction_that_removes_its_axis(tmp_path: Path) -> None:
+    """The shapes alone would suggest the first axis."""
+    layer = {"type": "reduce", "mode": 0, "nd_axis": 1, "nd_mode": True}
+    result = _run(tmp_path, layer, [[[1, 2], [3, 4]], [[5, 6], [7, 8]]], (2, 2))
+    np.testing.assert_array_equal(result, [[4, 6], [12, 14]])
+
+
 # Arrangement
 
 

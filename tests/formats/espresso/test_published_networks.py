@@ -14,6 +14,7 @@ from coremlscope import ir, schema
 from coremlscope.formats import container
 from coremlscope.formats.espresso.blobs import BlobFile
 from coremlscope.formats.espresso.files import CompiledNetwork, read_network_file
+from coremlscope.formats.espresso.preprocessing import parse_tables
 from coremlscope.formats.neuralnetwork.weights import weight_values
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.schema import Message
@@ -67,6 +68,16 @@ def test_every_layer_is_translated(corpus: Path, name: str) -> None:
     image = Image.new("RGB", (feature.type.width, feature.type.height))
     results = coremlscope.predict(model, {feature.name: image})
     assert all(np.isfinite(np.asarray(value)).all() for value in results.values())
+
+
+@pytest.mark.parametrize("name", _COMPILED)
+def test_both_files_have_the_same_preprocessing(corpus: Path, name: str) -> None:
+    network, _ = _net(corpus, name)
+    data = (corpus / _FOLDER / f"{name}.mlmodelc" / "model" / "coremldata.bin").read_bytes()
+    ((key, values),) = parse_tables(data).items()
+    given = network.transforms[key]
+    for number in ("scale", "bias_r", "bias_g", "bias_b"):
+        assert values[number] == np.float32(given[number])
 
 
 @pytest.mark.parametrize("name", _PAIRS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError
+from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.interface import Interface, find_interface
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
@@ -82,14 +83,17 @@ def _read(path: Path, weights_dir: Path | None, interface: Interface | None) -> 
     from coremlscope.formats.espresso.files import read_network_file, read_shape_file
     from coremlscope.formats.espresso.interface import describe_files, with_compiled_shapes
     from coremlscope.formats.espresso.network import CompiledFiles, read_network
+    from coremlscope.formats.espresso.preprocessing import parse_tables
 
     network = read_network_file(path)
     shapes = path.with_name(_stem(path) + _SHAPE)
+    scaling = path.parent / "model" / COREMLDATA
     storage = _weight_file(path, network.storage, path.parent if weights_dir is None else weights_dir)
     files = CompiledFiles(
         network=network,
         shapes=read_shape_file(shapes) if shapes.is_file() else {},
         blobs=BlobFile.open(storage),
+        scaling=parse_tables(scaling.read_bytes()) if scaling.is_file() else {},
     )
     if interface is not None and interface.kind not in _NETWORKS:
         interface = None

@@ -53,10 +53,10 @@ def reduced_axes(t: Translation) -> list[int] | None:
     """Returns the axes along which the output has one element and the input more, as negative indices.
 
     Returns:
-        The axes; None if the shapes file does not list both blobs or other axes differ as well.
+        The axes; None if the shapes file does not list both blobs with the same rank, or other axes differ.
     """
     given, result = t.shapes.get(t.layer.inputs[0]), t.expected[0]
-    if given is None or result is None:
+    if given is None or result is None or given.rank != result.rank:
         return None
     pairs = list(zip(given.sizes, result.sizes, strict=True))
     if any(old != new and new != 1 for old, new in pairs):
@@ -72,7 +72,8 @@ def grown_axis(t: Translation, inputs: Sequence[str], output: str) -> int | None
     """
     shapes = [t.shapes.get(name) for name in (*inputs, output)]
     sizes = [shape.sizes for shape in shapes if shape is not None]
-    if len(sizes) < len(shapes) or len(sizes) < 3:
+    ranks = {shape.rank for shape in shapes if shape is not None}
+    if len(sizes) < len(shapes) or len(sizes) < 3 or len(ranks) > 1:
         return None
     *parts, whole = sizes
     count = len(whole)

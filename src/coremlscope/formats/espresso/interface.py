@@ -82,7 +82,7 @@ def _is_output(attributes: object) -> bool:
 
 def _input_type(name: str, files: CompiledFiles) -> FeatureType:
     """Returns the type of an input: an image if the file has its preprocessing."""
-    listed, transform = files.shapes.get(name), files.network.transforms.get(name)
+    listed, transform = files.shapes.get(name), files.transforms.get(name)
     if listed is None or transform is None or listed.sizes[2] not in _COLOURS:
         return _array(listed)
     *_, channels, height, width = listed.sizes

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.espresso.blobs import BlobFile
 from coremlscope.formats.espresso.files import AXES, BlobShape, CompiledNetwork
 from coremlscope.formats.espresso.layers import LAYERS
-from coremlscope.formats.espresso.preprocessing import read_steps
+from coremlscope.formats.espresso.preprocessing import find_doubt, read_step
 from coremlscope.formats.espresso.translation import LARGEST, CompiledLayer, Translation
 from coremlscope.formats.neuralnetwork.boundary import Boundary
 from coremlscope.formats.neuralnetwork.builder import OPSET, Blob, CannotTranslate
@@ -44,11 +45,18 @@ class CompiledFiles:
         network: The layers.
         shapes: The shapes of blobs by name; empty if the file is missing.
         blobs: The weights.
+        scaling: The preprocessing of images by input in another file than the layers'.
     """
 
     network: CompiledNetwork
     shapes: Mapping[str, BlobShape]
     blobs: BlobFile
+    scaling: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def transforms(self) -> Mapping[str, Mapping[str, Any]]:
+        """The preprocessing of images by input."""
+        return {**self.scaling, **self.network.transforms}
 
     @property
     def is_exact(self) -> bool:
@@ -115,9 +123,7 @@ class _Network(Boundary):
     def translate(self) -> Function:
         b, network = self.builder, self.files.network
         inputs = [self.input(feature) for feature in self.interface.inputs]
-        names = {feature.name for feature in self.interface.inputs}
-        transforms = {name: values for name, values in network.transforms.items() if name in names}
-        preprocess(b, read_steps(transforms), self.interface.inputs)
+        self.preprocess()
         for layer in network.layers:
             mark = b.mark
             self.define(layer.outputs, self.layer(layer), mark, is_nested=False)
@@ -132,6 +138,21 @@ class _Network(Boundary):
             graph=b.graph(self.name, inputs, outputs),
             layers=tuple(self.known),
         )
+
+    def preprocess(self) -> None:
+        """Scales images."""
+        b = self.builder
+        for feature in self.interface.inputs:
+            values = self.files.transforms.get(feature.name)
+            if values is None:
+                continue
+            mark = b.mark
+            preprocess(b, [read_step(feature.name, values)], self.interface.inputs)
+            doubt = find_doubt(feature, values)
+            if doubt:
+                layer = Layer(name=feature.name, type="scaler", doubt=doubt)
+                b.assign_layer(mark, layer)
+                self.known.append(layer)
 
     def classes(self) -> list[Blob]:
         """Emits the label and the probabilities of a classifier; nothing for other models."""

@@ -52,14 +52,12 @@ def _reduced(t: Translation) -> list[int]:
     the bits of `axis_mode` from the innermost axis.
     """
     found = reduced_axes(t)
-    if found is not None and "nd_axis" not in t.layer.attributes:
+    if found is not None:
         return found
     if t.layer.flag("nd_mode") or "axis_mode" not in t.layer.attributes:
         rank = t.builder.tensor(t.x).rank
         axis = nd_axis(t.layer.integer("nd_axis"), rank)
         return [axis if axis < 0 else axis - rank]
-    if found is not None:
-        return found
     bits = t.layer.integer("axis_mode")
     axes = [-1 - number for number in range(len(AXES)) if bits >> number & 1]
     if t.layer.integer("use_version", 0) != 1 or not axes:
