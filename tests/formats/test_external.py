@@ -115,7 +115,7 @@ def test_facts_of_the_parameters(kind: str, format_: plistlib.PlistFormat) -> No
         _parameters(b""),
         _parameters(b"bplist00" + bytes(60)),
         _parameters(plistlib.dumps([1])),
-        _parameters(plistlib.dumps(_PROPERTIES))[:-4],
+        _parameters(plistlib.dumps(_PROPERTIES))[:-9],
         b"other layout" + bytes(100),
     ],
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import plistlib
 import struct
+from collections.abc import Sequence
 from xml.parsers.expat import ExpatError
 
 from coremlscope.ir import LanguageFacts
@@ -28,14 +29,10 @@ def read_language_facts(data: bytes) -> LanguageFacts:
     if data[: len(_MAGIC)] != _MAGIC or len(data) < _SECTIONS_OFFSET + _SECTIONS.size:
         return LanguageFacts()
     numbers = _SECTIONS.unpack_from(data, _SECTIONS_OFFSET)
-    sections = [
-        memoryview(data)[_BASE + start : _BASE + start + size]
-        for start, size in zip(numbers[::2], numbers[1::2], strict=True)
-    ]
-    if any(len(section) != size for section, size in zip(sections, numbers[1::2], strict=True)):
-        return LanguageFacts()
-    properties = _properties(bytes(sections[_PROPERTIES][:_MAX_PROPERTIES_BYTES]))
-    if properties is None:
+    # The last section, which is not read, may end behind the data.
+    properties = _properties(_section(data, numbers, _PROPERTIES)[:_MAX_PROPERTIES_BYTES])
+    vocabulary = _section(data, numbers, _VOCABULARY)
+    if properties is None or len(vocabulary) != numbers[2 * _VOCABULARY + 1]:
         return LanguageFacts()
     instances, language = properties.get("NumberOfTrainingInstances"), properties.get("Language")
     embedding = properties.get("EmbeddingType")
@@ -43,8 +40,13 @@ def read_language_facts(data: bytes) -> LanguageFacts:
         instances=instances if isinstance(instances, int) else None,
         language=language if isinstance(language, str) else "",
         embedding=embedding if isinstance(embedding, str) else "",
-        words=len([word for word in bytes(sections[_VOCABULARY]).split(b"\0") if word]),
+        words=len([word for word in vocabulary.split(b"\0") if word]),
     )
+
+
+def _section(data: bytes, numbers: Sequence[int], index: int) -> bytes:
+    start, size = numbers[2 * index : 2 * index + 2]
+    return data[_BASE + start : _BASE + start + size]
 
 
 def _properties(data: bytes) -> dict[str, object] | None:
