@@ -16,8 +16,12 @@ from typing import Any
 
 import pytest
 
+from coremlscope.formats import container
 from coremlscope.importers.profiles import read_any
+from coremlscope.runner.project import write_runner
 from coremlscope.runner.record import Record, read_record
+from coremlscope.runner.request import RunnerSettings
+from tests.support import converted_models
 
 SWIFT = shutil.which("swiftc")
 SOURCES = sorted((Path(__file__).parents[2] / "src" / "coremlscope" / "runner" / "sources").glob("*.swift"))
@@ -50,6 +54,24 @@ def test_against_apples_frameworks(tmp_path: Path) -> None:
         pytest.skip("no SDK of iOS")
     target = ("-target", "arm64-apple-ios17.0", "-sdk", sdk.stdout.strip())
     swift("-typecheck", "-swift-version", "5", "-parse-as-library", *target, *SOURCES, folder=tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("swift") is None, reason="no Swift package manager")
+def test_the_package(tmp_path: Path) -> None:
+    """The manifest is compiled by Swift's own package manager."""
+    model = tmp_path / "mlp.mlpackage"
+    converted_models.mlp().save(str(model))
+    write_runner(tmp_path / "runner", [container.read(model)], RunnerSettings())
+    done = subprocess.run(
+        ["swift", "package", "--package-path", str(tmp_path / "runner"), "dump-package"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    package = json.loads(done.stdout)
+    (target,) = package["targets"]
+    assert (target["name"], target["type"], target["path"]) == ("CoreMLScopeRunner", "executable", "Sources")
 
 
 @pytest.fixture(scope="module")

@@ -33,9 +33,11 @@ extension Conditions {
         return status == KERN_SUCCESS ? UInt64(info.phys_footprint) : nil
     }
 
+    /// 0 stands for no answer, as in a simulator.
     private static func available() -> UInt64? {
         #if os(iOS)
-        return UInt64(os_proc_available_memory())
+        let bytes = os_proc_available_memory()
+        return bytes > 0 ? UInt64(bytes) : nil
         #else
         return nil
         #endif

@@ -9,6 +9,7 @@ final class Measuring {
     private let journal: Journal
     private let tell: (Message) -> Void
     private var setting: Setting
+    private var told = Moment()
 
     init(
         _ setting: Setting, of model: Request.Model, compiled: URL, request: Request, journal: Journal,
@@ -84,6 +85,7 @@ final class Measuring {
         try save()
         for _ in 0..<request.loads {
             setting.loadS.append(try timeLoad(configuration))
+            showLife()
         }
         let loaded = try MLModel(contentsOf: compiled, configuration: configuration)
         observeMemory()
@@ -108,10 +110,12 @@ final class Measuring {
         try begin("predict")
         for _ in 0..<request.warmups {
             setting.warmupS.append(try predictor.time(options))
+            showLife()
         }
         observeMemory()
         for _ in 0..<request.iterations {
             setting.predictS.append(try predictor.time(options))
+            showLife()
         }
         observeMemory()
         try save()
@@ -122,6 +126,7 @@ final class Measuring {
         await attempt("async") {
             for _ in 0..<self.request.iterations {
                 self.setting.asyncS.append(try await predictor.timeAsync(MLPredictionOptions()))
+                self.showLife()
             }
         }
         if !predictor.isStateful, request.inFlight > 1 {
@@ -158,6 +163,15 @@ final class Measuring {
         setting.step = step
         try save()
         tell(Message(setting, total: request.iterations))
+        told = Moment()
+    }
+
+    /// Tells now and then that the step goes on; who listens takes long silence for a hang.
+    private func showLife() {
+        if told.elapsed > 20 {
+            tell(Message(setting, total: request.iterations))
+            told = Moment()
+        }
     }
 
     private func save() throws {

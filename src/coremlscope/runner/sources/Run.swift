@@ -25,6 +25,14 @@ struct Message: Codable {
         self.text = text
     }
 
+    init(compiling model: String) {
+        kind = "progress"
+        text = "\(model), compile"
+        self.model = model
+        step = "compile"
+        status = Status.running.rawValue
+    }
+
     init(_ setting: Setting, total: Int) {
         kind = "progress"
         model = setting.model
@@ -146,10 +154,6 @@ final class Run {
         if let earlier = journal.compilation(of: model.name), earlier.status != .done {
             throw RunnerError(earlier.failure?.text ?? "the model could not be compiled")
         }
-        var message = Message("progress", "\(model.name), compile")
-        message.model = model.name
-        message.step = "compile"
-        tell(message)
         var compilation = journal.compilation(of: model.name) ?? Compilation(
             model: model.name, status: .running, samplesS: [], failure: nil)
         let count = compilation.status == .done ? 1 : max(request.compiles, 1)
@@ -158,6 +162,7 @@ final class Run {
         var compiled: URL?
         do {
             for _ in 0..<count {
+                tell(Message(compiling: model.name))
                 if let earlier = compiled {
                     try? FileManager.default.removeItem(at: earlier)
                 }
