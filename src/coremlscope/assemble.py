@@ -53,7 +53,7 @@ def assemble(
         kernels=known.kernels,
         estimates=known.estimates,
         agreements=find_agreements(known.plans, table),
-        findings=tuple(findings),
+        findings=(*findings, *known.findings),
     )
 
 

@@ -125,7 +125,11 @@ class _Filling:
         if forecast is not None:
             old = self.profiles[index]
             new = dataclasses.replace(
-                old, plans=forecast.plans, kernels=forecast.kernels, estimates=forecast.estimates
+                old,
+                plans=forecast.plans,
+                kernels=forecast.kernels,
+                estimates=forecast.estimates,
+                findings=(*old.findings, *forecast.findings),
             )
             self._set(index, new)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
+import coremlscope
 from coremlscope import api, ir
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import SETTINGS, ComputeUnits, all_chips, find_device
@@ -16,6 +18,7 @@ from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.forecast.planner import forecast
 from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.terminal.estimates import estimates_to_json, render_estimates
 from coremlscope.results.profile import Profile
 from tests.support import classical_specs, ir_models, programs
 
@@ -167,3 +170,53 @@ def test_estimates_are_found_by_device_or_chip_and_setting(deep: ir.Model) -> No
     assert (found.chip, found.compute_units) == ("m1", "cpu_only")
     assert profile.estimate("m2") is None
     assert [e.device for e in profile.headline_estimates()] == ["iPhone 12", "M1"]
+
+
+def _looped(limit: int | None) -> ir.Model:
+    """A linear layer that is repeated; as often as an input says if there is no limit."""
+    weight = np.ones((64, 64), np.float32)
+
+    def body(x: Any, n: Any) -> Any:
+        most = mb.squeeze(x=mb.cast(x=n, dtype="int32"), axes=[0]) if limit is None else limit
+        return mb.while_loop(
+            _cond=lambda i, _: mb.less(x=i, y=most),
+            _body=lambda i, a: (mb.add(x=i, y=1), mb.linear(x=a, weight=weight)),
+            loop_vars=(np.int32(0), x),
+        )[1]
+
+    return programs.build(body, {"x": np.zeros((1, 64), np.float32), "n": np.zeros(1, np.float32)})
+
+
+def test_the_steps_of_a_loop_are_counted() -> None:
+    device = find_device("m1")
+    kernels, totals = [], []
+    for limit in (1, 10, 100):
+        model = _looped(limit)
+        found = forecast(model, list_operations(model), [device])
+        (estimate,) = found.estimates
+        times = zip(found.kernels, estimate.kernel_s, strict=True)
+        kernels.append(next(seconds for kernel, seconds in times if kernel.kind == "linear"))
+        totals.append(estimate.latency.value)
+    assert kernels == pytest.approx([kernels[0] * count for count in (1, 10, 100)])
+    assert totals[2] - totals[1] == pytest.approx(10 * (totals[1] - totals[0]))
+
+
+def test_no_total_is_estimated_for_a_loop_of_unknown_length() -> None:
+    profile = api.estimate(_looped(None), "m1")
+    assert profile.estimates == ()
+    assert len(profile.plans) == 1
+    (finding,) = [one for one in profile.findings if one.id == "loop-not-estimated"]
+    assert [profile.ops.type[profile.ops.id.index(op)] for op in finding.ops] == ["while_loop"]
+    assert re.search(r"the number of steps of the loop \S+ depends on values of a prediction", finding.text)
+    assert re.search(r"One step is estimated at \S+ .s on M1 \(all\)", finding.text)
+    text = render_estimates([profile])
+    assert "no estimate" in text
+    assert "80 % within" not in text
+    assert estimates_to_json([profile]) == []
+
+
+def test_a_measured_profile_says_that_no_total_is_estimated() -> None:
+    profile = coremlscope.profile(_looped(None), devices="m1", **QUICK)
+    assert profile.estimates == ()
+    assert "No latency is estimated" in render_console(profile)
+    assert "No latency is estimated" in render_markdown(profile)

@@ -12,7 +12,7 @@ from coremltools.converters.mil import Builder as mb
 from coremlscope import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
-from coremlscope.ops.control import trip_count
+from coremlscope.ops.control import trip_count, trip_limit
 from coremlscope.ops.view import OpView
 from tests.support.programs import bind_main, build, run
 
@@ -138,6 +138,20 @@ def test_a_branch_in_a_loop_in_a_branch() -> None:
     np.testing.assert_array_equal(result, ((X + 1) * 3 + 1) * 3)
 
 
+def test_the_trips_of_a_condition_that_reads_the_data_are_unknown_but_limited() -> None:
+    def body(x: Any) -> Any:
+        return mb.while_loop(
+            _cond=lambda i, a: mb.logical_and(
+                x=mb.less(x=i, y=9), y=mb.less(x=mb.reduce_sum(x=a, axes=[0, 1], keep_dims=False), y=100.0)
+            ),
+            _body=lambda i, a: (mb.add(x=i, y=1), mb.mul(x=a, y=2.0)),
+            loop_vars=(np.int32(0), x),
+        )
+
+    view = _only(bind_main(build(body, {"x": X})), "while_loop")
+    assert (trip_count(view), trip_limit(view)) == (None, 9)
+
+
 Test = Callable[[Any], Any]
 
 
@@ -151,7 +165,7 @@ Test = Callable[[Any], Any]
         (8, lambda i: mb.greater_equal(x=i, y=0), lambda i: mb.sub(x=i, y=2), 5),
         (0, lambda i: mb.not_equal(x=i, y=6), lambda i: mb.add(x=i, y=2), 3),
         (5, lambda i: mb.less(x=i, y=5), lambda i: mb.add(x=i, y=1), 0),
-        (1, lambda i: mb.less(x=i, y=100), lambda i: mb.mul(x=i, y=2), None),
+        (1, lambda i: mb.less(x=i, y=100), lambda i: mb.mul(x=i, y=2), 7),
         (0, lambda i: mb.not_equal(x=i, y=5), lambda i: mb.add(x=i, y=2), None),
         (
             0,

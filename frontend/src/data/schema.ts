@@ -242,7 +242,7 @@ export interface Estimate {
    * be estimated.
    */
   left_out: string[];
-  /** Seconds of each kernel. */
+  /** Seconds of each kernel in a prediction, in all iterations of a loop. */
   kernel_s: number[];
   /** The unit of each kernel, an index into `units`. */
   kernel_unit: number[];
@@ -560,6 +560,13 @@ export interface NodeTiming {
   node_overhead_s: number;
   /** Time of a profiled run minus the time of a prediction. */
   profiler_overhead_s: number;
+  /** Executions of nodes inside loops and branches in a run. */
+  nested_executions: number;
+  /**
+   * Time that the profiler takes to record them, within `nodes_s`. It is estimated from `profiler_overhead_s`, and was taken off the times
+   * of the groups.
+   */
+  recording_s: number;
   origin: Origin;
 }
 

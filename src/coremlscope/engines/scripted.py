@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,10 @@ class ScriptedEngine:
         load_s: Duration of a load.
         run_s: Durations of successive runs; the last one repeats.
         node_s: Durations of each node in successive profiled runs, by node name; 1 µs for other nodes.
+        inner_runs: By the name of a node with nested graphs, how often each nested node is executed in a run.
+            Nested nodes of other nodes are left out.
+        record_s: The time that the profiler takes to record an execution of a nested node. It is added to the
+            duration of the node that contains the graph, and to the run.
         outputs: Computes outputs from feeds, instead of zeros.
     """
 
@@ -48,6 +53,8 @@ class ScriptedEngine:
     load_s: float = 0.25
     run_s: Sequence[float] = (0.01,)
     node_s: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    inner_runs: Mapping[str, int] = field(default_factory=dict)
+    record_s: float = 0.0
     outputs: Callable[[Mapping[str, Array]], dict[str, Array]] | None = None
     name: str = "scripted"
     title: str = "Scripted engine"
@@ -97,27 +104,37 @@ class ScriptedSession:
 
     def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
         """Returns the scripted times of the lowered nodes, without fusion; see `Session.node_times`."""
-        nodes = []
+        nodes: list[EngineNode] = []
         for node in self._graph.node:
             given = self._engine.node_s.get(node.name, (1e-6,))
-            seconds = tuple(given[min(index, len(given) - 1)] for index in range(iterations))
-            reads, made = tuple(n for n in node.input if n), tuple(n for n in node.output if n)
-            nodes.append(
-                EngineNode(
-                    name=node.name,
-                    op_type=node.op_type,
-                    inputs=reads,
-                    outputs=made,
-                    seconds=seconds,
-                    outer=None,
-                    runs=iterations,
-                )
-            )
-        runs = tuple(sum(node.seconds[index] for node in nodes) for index in range(iterations))
+            inner = list(self._nested(node, len(nodes), iterations))
+            records = sum(each.runs for each in inner) / iterations * self._engine.record_s
+            seconds = tuple(given[min(index, len(given) - 1)] + records for index in range(iterations))
+            nodes += [_engine_node(node, seconds, None, iterations), *inner]
+        top = [node for node in nodes if node.outer is None]
+        runs = tuple(sum(node.seconds[index] for node in top) for index in range(iterations))
         return NodeProfile(tuple(nodes), runs, warmups)
+
+    def _nested(self, node: Any, outer: int, iterations: int) -> Iterator[EngineNode]:
+        count = self._engine.inner_runs.get(node.name, 0)
+        graphs = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+        for inner in (inner for graph in graphs for inner in graph.node if count):
+            yield _engine_node(inner, (0.0,) * iterations, outer, count * iterations)
 
     def close(self) -> None:
         """Does nothing; there are no resources to release."""
+
+
+def _engine_node(node: Any, seconds: tuple[float, ...], outer: int | None, runs: int) -> EngineNode:
+    return EngineNode(
+        name=node.name,
+        op_type=node.op_type,
+        inputs=tuple(name for name in node.input if name),
+        outputs=tuple(name for name in node.output if name),
+        seconds=seconds,
+        outer=outer,
+        runs=runs,
+    )
 
 
 def _zeros(type_: object) -> Array:

@@ -17,6 +17,7 @@ from coremlscope.devices import GPU, ComputeUnit, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import Stage, is_external, shaped_stages, stage_key, wire
+from coremlscope.findings import Finding
 from coremlscope.forecast.columns import tabulate
 from coremlscope.ir import (
     ArrayFeature,
@@ -30,6 +31,8 @@ from coremlscope.ir import (
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops.control import trip_limit
+from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node, program_facts, view_function
 from coremlscope.placement.eligibility import judge
 from coremlscope.placement.half_precision import in_half_precision
@@ -38,10 +41,13 @@ from coremlscope.placement.rules import GRAPH_RULES, RULES
 from coremlscope.results.estimate import Estimate, Kernel
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
+from coremlscope.units import format_duration
 
 __all__ = ["Forecast", "forecast", "place_functions"]
 
 _PIXEL_BYTES = 4
+#: Devices and settings for which the step of a loop is listed.
+_LISTED = 3
 #: The GPU's costs are published for an M1, which has at most eight cores; later base chips have ten.
 _PUBLISHED_GPU_CORES = 10
 _NETWORK = (
@@ -61,12 +67,15 @@ class Forecast:
     Attributes:
         plans: A plan for each device.
         kernels: Operations that devices are assumed to run as one.
-        estimates: An estimate for each device and setting, in that order.
+        estimates: An estimate for each device and setting, in that order; empty if the model has loops whose
+            number of iterations is not known.
+        findings: Why there are no estimates.
     """
 
     plans: tuple[Plan, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     estimates: tuple[Estimate, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +149,11 @@ def forecast(
         if kernels is not None:
             main = [placed[key][one.key] for one in counted]
             estimates.extend(kernels.estimate(device, setting, main, left_out) for setting in settings)
-    return Forecast(tuple(plans), () if kernels is None else kernels.rows, tuple(estimates))
+    if kernels is None:
+        return Forecast(tuple(plans))
+    if kernels.loops:
+        return Forecast(tuple(plans), findings=tuple(_unknown_loops(kernels, estimates)))
+    return Forecast(tuple(plans), kernels.rows, tuple(estimates))
 
 
 def place_functions(
@@ -239,6 +252,27 @@ def _unknown_operations(functions: Sequence[_Function]) -> Iterator[str]:
         yield f"{unknown.total()} of {len(ops)} operations ({listed})"
 
 
+def _unknown_loops(kernels: _Kernels, estimates: Sequence[Estimate]) -> Iterator[Finding]:
+    """Yields a finding for each loop whose number of iterations is not known."""
+    listed = estimates[:_LISTED]
+    for id_, view in kernels.loops.items():
+        steps = ", ".join(
+            f"{format_duration(kernels.step_s(id_, one))} on {one.device} ({one.compute_units})"
+            for one in listed
+        )
+        limit = trip_limit(view)
+        at_most = "" if limit is None else f" (at most {limit})"
+        yield Finding(
+            id="loop-not-estimated",
+            severity="warning",
+            text=f"No latency is estimated: the number of steps{at_most} of the loop {view.op.name} depends "
+            f"on values of a prediction. One step is estimated at {steps}.",
+            hint="everything outside such loops is estimated at "
+            + ", ".join(f"{format_duration(kernels.outside_s(one))} on {one.device}" for one in listed),
+            ops=(id_,),
+        )
+
+
 def _planning_key(device: Device) -> object:
     """Returns a key that is equal for devices with equal plans: the same rules apply to them."""
     scopes = [*(rule.scope for rule in RULES), *(rule.scope for rule in GRAPH_RULES)]
@@ -279,6 +313,20 @@ class _Kernels:
         self.rows = tuple(
             Kernel(k.name, k.kind, tuple(rows[id_] for id_ in k.ops if id_ in rows)) for k in self._fused
         )
+        unknown = {kernel.loop for kernel in self._fused} - {""}
+        #: The loops whose number of iterations is not known, by id.
+        self.loops = {
+            view.op.id: view for f in functions for view in _walk(f.bound.graph) if view.op.id in unknown
+        }
+
+    def step_s(self, loop: str, estimated: Estimate) -> float:
+        """Returns the estimated time of one iteration of a loop, without loops inside it, in seconds."""
+        pairs = zip(self._fused, estimated.kernel_s, strict=True)
+        return sum(seconds for kernel, seconds in pairs if kernel.loop == loop)
+
+    def outside_s(self, estimated: Estimate) -> float:
+        """Returns the estimated time of everything outside loops with unknown iterations, in seconds."""
+        return estimated.latency.value - sum(self.step_s(loop, estimated) for loop in self.loops)
 
     def estimate(
         self,
@@ -300,6 +348,14 @@ class _Kernels:
             table=self._table,
             left_out=left_out,
         )
+
+
+def _walk(graph: BoundGraph) -> Iterator[OpView]:
+    """Iterates over all operations, each before those of its blocks."""
+    for view in graph.ops:
+        yield view
+        for block in view.blocks:
+            yield from _walk(block)
 
 
 def _converted_bytes(feature: Feature) -> int:

@@ -86,6 +86,26 @@ class Attribution:
         status: dict[str, Status] = {**self.status, **dict.fromkeys(ops, "not run")}
         return Attribution(groups, status, {op: n for op, n in self.group.items() if op not in replaced})
 
+    def joined(self, indices: Sequence[int]) -> Attribution:
+        """Returns the attribution with some groups joined into one, at the place of the first of them."""
+        if len(indices) < 2:
+            return self
+        first, *others = sorted(indices)
+        members = [self.groups[index] for index in (first, *others)]
+        whole = NodeGroup(
+            tuple(op for member in members for op in member.ops),
+            tuple(node for member in members for node in member.nodes),
+        )
+        groups = [whole if index == first else group for index, group in enumerate(self.groups)]
+        kept = [index for index in range(len(groups)) if index not in others]
+        places = {old: new for new, old in enumerate(kept)} | dict.fromkeys(others, kept.index(first))
+        fused: dict[str, Status] = dict.fromkeys(whole.ops, "fused") if len(whole.ops) > 1 else {}
+        return Attribution(
+            tuple(groups[index] for index in kept),
+            {**self.status, **fused},
+            {op: places[index] for op, index in self.group.items()},
+        )
+
 
 def attribute(graph: Graph, program: OnnxProgram, nodes: Sequence[EngineNode]) -> Attribution:
     """Finds the group and status of every operation.

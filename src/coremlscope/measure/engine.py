@@ -32,10 +32,11 @@ from coremlscope.execution.wiring import input_functions
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.findings import Finding
 from coremlscope.ir import Array, Model
-from coremlscope.measure.attribution import Attribution, NodeGroup, attribute
+from coremlscope.measure.attribution import NodeGroup, attribute
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.findings import Evidence, remark_on
 from coremlscope.measure.overflow import note_ranges
+from coremlscope.measure.profiler_cost import GroupTimes, time_groups
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import (
     Fp16Ranges,
@@ -303,28 +304,32 @@ def _assemble(
     status: list[Status] = ["not run"] * len(rows)
     owners = [-1] * len(rows)
     customs: list[CustomLayer] = []
+    timed: list[GroupTimes] = []
     for part in parts:
         found = attribute(part.executable.bound.graph.graph, part.executable.program, part.profiled.nodes)
         in_part = list(custom_layers(part.executable.bound.function))
         found = found.without(frozenset(layer.id for layer in in_part))
+        timed.append(time_groups(found, part.profiled, part.run_s))
+        found = timed[-1].attribution
         customs += in_part
         for op_id, known in found.status.items():
             if op_id in rows:
                 number = found.group.get(op_id)
                 owners[rows[op_id]] = -1 if number is None else number + len(groups)
                 status[rows[op_id]] = known
-        groups += _groups(found, part, subject.ops, rows)
+        groups += _groups(timed[-1], part, subject.ops, rows)
     groups = _with_shares(groups)
     measurement = dataclasses.replace(
         bare,
         groups=tuple(groups),
         status=tuple(status),
         group=tuple(owners),
-        nodes=_timing(parts),
+        nodes=_timing(parts, timed),
         stages=tuple(_stage_timings(subject.summary, parts, groups)),
         fp16=None if ranges is None else _ranges(ranges, subject.ops),
     )
-    findings = _findings(measurement, subject, parts, customs)
+    joined = [group for times in timed for group in times.joined]
+    findings = _findings(measurement, subject, parts, customs, joined)
     if ranges is not None:
         unused = frozenset(id_ for id_, row in rows.items() if status[row] == "not run")
         graphs = [part.executable.bound.graph.graph for part in parts]
@@ -334,7 +339,11 @@ def _assemble(
 
 
 def _findings(
-    measurement: Measurement, subject: Subject, parts: Sequence[_Part], customs: Sequence[CustomLayer]
+    measurement: Measurement,
+    subject: Subject,
+    parts: Sequence[_Part],
+    customs: Sequence[CustomLayer],
+    joined: Sequence[NodeGroup],
 ) -> tuple[Finding, ...]:
     synthetic = sum(
         missing_weights(part.executable.bound.function)
@@ -349,6 +358,7 @@ def _findings(
             problems=tuple(problem for part in parts for problem in part.executable.bound.problems),
             absent=tuple(stage for stage in subject.summary.stages if stage.absent),
             customs=tuple(customs),
+            joined=tuple(op for group in joined for op in group.ops),
         )
     )
 
@@ -383,9 +393,10 @@ def _stage_timings(
             )
 
 
-def _timing(parts: Sequence[_Part]) -> NodeTiming:
+def _timing(parts: Sequence[_Part], timed: Sequence[GroupTimes]) -> NodeTiming:
     """Returns the timing of the model; for a pipeline, sums over its separately profiled stages."""
-    timings = [_part_timing(part.profiled, part.run_s) for part in parts]
+    pairs = zip(parts, timed, strict=True)
+    timings = [_part_timing(part.profiled, part.run_s, times) for part, times in pairs]
     return NodeTiming(
         iterations=min(timing.iterations for timing in timings),
         warmups=max(timing.warmups for timing in timings),
@@ -393,10 +404,12 @@ def _timing(parts: Sequence[_Part]) -> NodeTiming:
         nodes_s=sum(timing.nodes_s for timing in timings),
         node_overhead_s=sum(timing.node_overhead_s for timing in timings),
         profiler_overhead_s=sum(timing.profiler_overhead_s for timing in timings),
+        nested_executions=sum(timing.nested_executions for timing in timings),
+        recording_s=sum(timing.recording_s for timing in timings),
     )
 
 
-def _part_timing(profiled: NodeProfile, plain_s: float) -> NodeTiming:
+def _part_timing(profiled: NodeProfile, plain_s: float, times: GroupTimes) -> NodeTiming:
     top = [node for node in profiled.nodes if node.outer is None]
     sums = [sum(node.seconds[index] for node in top) for index in range(len(profiled.seconds))]
     run_s, nodes_s = statistics.median(profiled.seconds), statistics.median(sums)
@@ -408,14 +421,15 @@ def _part_timing(profiled: NodeProfile, plain_s: float) -> NodeTiming:
         nodes_s=nodes_s,
         node_overhead_s=beside,
         profiler_overhead_s=run_s - plain_s,
+        nested_executions=times.executions,
+        recording_s=times.recording_s,
     )
 
 
-def _groups(attribution: Attribution, part: _Part, ops: OpTable, rows: Mapping[str, int]) -> Iterator[Group]:
+def _groups(timed: GroupTimes, part: _Part, ops: OpTable, rows: Mapping[str, int]) -> Iterator[Group]:
     """Yields the groups of a part, without their shares of the total."""
-    nodes, runs = part.profiled.nodes, range(len(part.profiled.seconds))
-    for group in attribution.groups:
-        times = [sum(nodes[node].seconds[run] for node in group.nodes) for run in runs]
+    nodes = part.profiled.nodes
+    for group, times in zip(timed.attribution.groups, timed.seconds, strict=True):
         low, high = median_interval(times, _GROUP_LEVEL) or (None, None)
         yield Group(
             label=_label(group, part.profiled, ops, rows),

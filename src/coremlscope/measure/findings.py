@@ -22,6 +22,10 @@ _SPREAD = 0.15
 _INTERRUPTED = 0.75
 #: Ratio of a profiled run to a prediction above which shares of operations are unreliable.
 _SLOWED = 1.25
+#: Share of the profiler's overhead by which it may exceed the cost of records, which is estimated from it.
+_NOISE = 0.1
+#: Share of the time in operations from which the cost of records inside loops is remarked on.
+_RECORDED = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,7 @@ class Evidence:
         problems: `(op id, sentence)` of operations whose arguments contradict each other.
         absent: Stages of a pipeline that were not run.
         customs: Layers that were not run.
+        joined: The ids of operations that are timed together because their times cannot be told apart.
     """
 
     measurement: Measurement
@@ -43,6 +48,7 @@ class Evidence:
     problems: tuple[tuple[str, str], ...] = ()
     absent: tuple[StageSummary, ...] = ()
     customs: tuple[CustomLayer, ...] = ()
+    joined: tuple[str, ...] = ()
 
     def with_status(self, status: Status) -> tuple[str, ...]:
         """Returns the ids of the operations with this status."""
@@ -135,7 +141,8 @@ def _profiler(evidence: Evidence) -> Finding | None:
     if nodes is None:
         return None
     plain = nodes.run_s - nodes.profiler_overhead_s
-    if plain <= 0 or nodes.run_s <= _SLOWED * plain:
+    slowed = nodes.profiler_overhead_s - nodes.recording_s
+    if plain <= 0 or slowed <= max((_SLOWED - 1) * plain, _NOISE * nodes.profiler_overhead_s):
         return None
     return Finding(
         id="profiler-overhead",
@@ -146,11 +153,37 @@ def _profiler(evidence: Evidence) -> Finding | None:
     )
 
 
+def _recorded_loops(evidence: Evidence) -> Finding | None:
+    nodes = evidence.measurement.nodes
+    if nodes is None or nodes.recording_s <= _RECORDED * nodes.nodes_s:
+        return None
+    return Finding(
+        id="profiler-in-loops",
+        severity="info",
+        text=f"The engine's profiler takes {format_duration(nodes.recording_s)} of a run to record "
+        f"{nodes.nested_executions} executions inside loops and branches, which was taken off their times.",
+        hint="the rest of a loop is what a prediction without the profiler leaves for it",
+    )
+
+
+def _joined_loops(evidence: Evidence) -> Finding | None:
+    if not evidence.joined:
+        return None
+    return Finding(
+        id="loops-timed-together",
+        severity="warning",
+        text=f"{len(evidence.joined)} operations are timed as one group: the engine's profiler takes longer "
+        "to record the steps of loops than the steps take, so that their shares would be the profiler's.",
+        ops=evidence.joined,
+    )
+
+
 def _interruptions(evidence: Evidence) -> Finding | None:
     measurement = evidence.measurement
     if measurement.nodes is None:
         return None
     medians, inside = sum(group.wall_s for group in measurement.groups), measurement.nodes.nodes_s
+    inside -= measurement.nodes.recording_s
     if medians >= _INTERRUPTED * inside:
         return None
     return Finding(
@@ -205,6 +238,8 @@ _REMARKS: tuple[Callable[[Evidence], Finding | None], ...] = (
     _few_iterations,
     _high_spread,
     _profiler,
+    _recorded_loops,
+    _joined_loops,
     _interruptions,
     _unattributed,
     _not_run,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coremlscope.ir import Argument, Constant, ListType, Shape, TensorType, ValueType
-from coremlscope.ops.bind import join
+from coremlscope.ir import Argument, Constant, ListType, Op, Shape, TensorType, Value, ValueType
+from coremlscope.ops.bind import Binder, join
 from coremlscope.ops.emit import BOOL, I64, Lowering, NumpyType, Tensor, carry
 from coremlscope.ops.spec import OpSpec, Work, work_of
 from coremlscope.ops.traits import Trait
-from coremlscope.ops.view import BoundGraph, CannotInfer, CannotLower, OpView
+from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
-__all__ = ["OPS", "trip_count"]
+__all__ = ["OPS", "trip_count", "trip_limit"]
 
 
 # cond
@@ -173,22 +173,34 @@ def _work_loop(view: OpView) -> Work:
 def trip_count(view: OpView) -> int | None:
     """How often the body of a `while_loop` runs, where that is known before run time.
 
-    This covers integer counters that change by a constant and are compared with a constant, and several
-    such conditions joined by `logical_and`.
+    This covers integer counters that change by a constant and are compared with a constant, several such
+    conditions joined by `logical_and`, and any condition that depends only on small constants, as far as it
+    is simulated quickly.
     """
+    if not view.blocks[0].graph.outputs:
+        return None
+    if _TRIPS not in view.memo:
+        known = _passes(view, view.blocks[0].graph.outputs[0])
+        view.memo[_TRIPS] = _Simulation(view).passes() if known is None else known
+    passes: int | None = view.memo[_TRIPS]
+    return passes
+
+
+def trip_limit(view: OpView) -> int | None:
+    """How often the body of a `while_loop` runs at most, where a part of its condition is a known counter."""
     condition = view.blocks[0]
-    return _passes(view, condition.graph.outputs[0]) if condition.graph.outputs else None
+    return _passes(view, condition.graph.outputs[0], is_limit=True) if condition.graph.outputs else None
 
 
-def _passes(view: OpView, result: Argument) -> int | None:
-    """Iterations until `result`, a value of the condition's block, becomes false."""
+def _passes(view: OpView, result: Argument, *, is_limit: bool = False) -> int | None:
+    """Iterations until `result`, a value of the condition's block, becomes false; as a limit, at most."""
     maker = _maker(view.blocks[0], result)
     if maker is None:
         return None
     if maker.op.type == "logical_and":
-        counts = [_passes(view, maker.op.inputs[name][0]) for name in ("x", "y")]
+        counts = [_passes(view, maker.op.inputs[name][0], is_limit=is_limit) for name in ("x", "y")]
         known = [count for count in counts if count is not None]
-        return min(known) if len(known) == len(counts) else None
+        return min(known) if known and (is_limit or len(known) == len(counts)) else None
     if maker.op.type not in _MIRRORED:
         return None
     x, y = (_progress(view, maker, name) for name in ("x", "y"))
@@ -198,6 +210,106 @@ def _passes(view: OpView, result: Argument) -> int | None:
     if y[1]:
         x, y, relation = y, x, _MIRRORED[relation]
     return _count(relation, *x, y[0])
+
+
+#: The key of the number of iterations among the cached results of a loop.
+_TRIPS = "trip count"
+#: Operations that are simulated at most: they take about a second.
+_MOST_SIMULATED = 40_000
+#: Elements of a value that a simulated condition may depend on.
+_MOST_ELEMENTS = 64
+
+
+class _Simulation:
+    """Computes the condition of a loop, iteration by iteration, and the variables that it depends on."""
+
+    def __init__(self, view: OpView) -> None:
+        from coremlscope.ops import OPS as TABLE
+
+        self.view = view
+        self.binder = Binder(TABLE, view.opset)
+        self.condition, self.body = view.blocks
+        self.test: list[Op] = []
+        self.step: list[Op] = []
+        #: The variables that the condition depends on.
+        self.variables: list[int] = []
+        self.outer: dict[str, BoundValue] = {}
+
+    def passes(self) -> int | None:
+        """Returns the number of iterations; None where it is not known or too large."""
+        self._slice()
+        given = [self.view.inputs["loop_vars"][index] for index in self.variables]
+        for passes in range(_MOST_SIMULATED // max(len(self.test) + len(self.step), 1)):
+            if not all(map(_is_small, given)):
+                return None
+            inputs = [self.condition.graph.inputs[index].name for index in self.variables]
+            (result,) = self._run(self.test, inputs, given, [self.condition.graph.outputs[0].name])
+            if result.constant is None or not result.constant.is_available:
+                return None
+            if not result.constant.numpy().reshape(-1).all():
+                return passes
+            inputs = [self.body.graph.inputs[index].name for index in self.variables]
+            after = [self.body.graph.outputs[index].name for index in self.variables]
+            given = self._run(self.step, inputs, given, after)
+        return None
+
+    def _slice(self) -> None:
+        """Finds the variables that the condition depends on, and the operations that compute them."""
+        self.test, read = self._needed(self.condition, {self.condition.graph.outputs[0].name})
+        wanted = _places(self.condition, read)
+        while True:
+            after = {self.body.graph.outputs[index].name for index in wanted}
+            self.step, read = self._needed(self.body, after)
+            more = wanted | _places(self.body, read)
+            if more == wanted:
+                break
+            wanted = more
+        self.variables = sorted(wanted)
+
+    def _needed(self, graph: BoundGraph, names: set[str]) -> tuple[list[Op], set[str]]:
+        """Returns the operations that compute values, and the names of all values that are read."""
+        names, found = set(names), []
+        for view in reversed(graph.ops):
+            if names.isdisjoint(value.name for value in view.op.outputs):
+                continue
+            found.append(view.op)
+            names |= self._read(view)
+        return found[::-1], names
+
+    def _read(self, view: OpView) -> set[str]:
+        """Returns the names that an operation and its blocks read, and notes what is known of the values."""
+        names = set()
+        for parameter, given in view.op.inputs.items():
+            for argument, bound in zip(given, view.inputs[parameter], strict=True):
+                if isinstance(argument, Value):
+                    names.add(argument.name)
+                    self.outer.setdefault(argument.name, bound)
+        for block in view.blocks:
+            names |= {value.name for value in block.graph.outputs}
+            for inner in block.ops:
+                names |= self._read(inner)
+        return names
+
+    def _run(
+        self, ops: Sequence[Op], inputs: Sequence[str], given: Sequence[BoundValue], results: Sequence[str]
+    ) -> list[BoundValue]:
+        scope = {**self.outer, **dict(zip(inputs, given, strict=True))}
+        for op in ops:
+            outputs = self.binder.op(op, scope).outputs
+            scope.update(zip((value.name for value in op.outputs), outputs, strict=True))
+        return [scope[name] for name in results]
+
+
+def _places(graph: BoundGraph, names: set[str]) -> set[int]:
+    """Returns the places of the graph's inputs with these names."""
+    return {index for index, value in enumerate(graph.graph.inputs) if value.name in names}
+
+
+def _is_small(value: BoundValue) -> bool:
+    constant = value.constant
+    if constant is None or not constant.is_available or not isinstance(constant.type, TensorType):
+        return False
+    return (constant.type.elements or 0) <= _MOST_ELEMENTS
 
 
 #: The comparison with its operands swapped.

@@ -170,8 +170,14 @@ def nodes_line(measurement: Measurement) -> str:
     medians = format_duration(sum(group.wall_s for group in measurement.groups))
     if measurement.nodes is None:
         return f"medians add up to {medians}"
-    run, inside = (format_duration(s) for s in (measurement.nodes.run_s, measurement.nodes.nodes_s))
-    return f"medians add up to {medians}; a whole profiled run takes {run}, {inside} of it in operations"
+    nodes = measurement.nodes
+    run, inside = (format_duration(s) for s in (nodes.run_s, nodes.nodes_s))
+    text = f"medians add up to {medians}; a whole profiled run takes {run}, {inside} of it in operations"
+    if not nodes.recording_s:
+        return text
+    return (
+        f"{text}, {format_duration(nodes.recording_s)} of that to record steps of loops, which is taken off"
+    )
 
 
 def describe_inputs(profile: Profile, measurement: Measurement) -> str:

@@ -53,7 +53,7 @@ class Estimate:
         switches: How often the unit changes between kernels.
         left_out: What the estimate does not include, because nothing is known about it: stages of a
             pipeline, and the number of operations that cannot be estimated.
-        kernel_s: Seconds of each kernel.
+        kernel_s: Seconds of each kernel in a prediction, in all iterations of a loop.
         kernel_unit: The unit of each kernel, an index into `units`.
         kernel_bound: The bottleneck of each kernel.
         units: The compute units that columns refer to.

@@ -236,8 +236,9 @@ class StageTiming:
 class NodeTiming:
     """The relation between the times of groups and of predictions. All times are medians, in seconds.
 
-    The engine's own profiler slows it down. Group times are measured in a separate session, reported as
-    measured, and never scaled to the time of a prediction without the profiler.
+    The engine's own profiler slows it down. Group times are measured in a separate session and never scaled
+    to the time of a prediction without the profiler; only the time that the profiler takes to record the
+    steps of loops is taken off.
 
     Attributes:
         iterations: Number of profiled runs.
@@ -246,6 +247,9 @@ class NodeTiming:
         nodes_s: The sum over all nodes of a profiled run.
         node_overhead_s: Time of a profiled run outside its nodes.
         profiler_overhead_s: Time of a profiled run minus the time of a prediction.
+        nested_executions: Executions of nodes inside loops and branches in a run.
+        recording_s: Time that the profiler takes to record them, within `nodes_s`. It is estimated from
+            `profiler_overhead_s`, and was taken off the times of the groups.
     """
 
     iterations: int
@@ -254,6 +258,8 @@ class NodeTiming:
     nodes_s: float
     node_overhead_s: float
     profiler_overhead_s: float
+    nested_executions: int = 0
+    recording_s: float = 0.0
     origin: Origin = "measured"
 
 

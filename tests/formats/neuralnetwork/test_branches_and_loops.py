@@ -12,6 +12,10 @@ from coremlscope import ir
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork import control
 from coremlscope.ir import Array
+from coremlscope.ops import OPS
+from coremlscope.ops.bind import bind
+from coremlscope.ops.control import trip_count, trip_limit
+from coremlscope.ops.view import OpView
 from tests.support.single_layers import builder_of, predict, read
 
 
@@ -114,21 +118,51 @@ def test_loop_without_condition_or_count_does_nothing() -> None:
     assert _result(write, x=np.array([5.0])) == [5]
 
 
+def _loop_of(builder: NeuralNetworkBuilder) -> OpView:
+    content = read(builder).content
+    assert isinstance(content, ir.Program)
+    bound = bind(content.functions["main"], OPS).graph
+    (loop,) = [view for view in bound.ops if view.op.type == "while_loop"]
+    return loop
+
+
 def test_iterations_of_a_counted_loop_are_known() -> None:
     builder = builder_of({"x": np.zeros(1)}, ["y"])
     _counting(builder, most=7, condition=False)
     builder.add_copy("out", "i", "y")
-    content = read(builder).content
-    assert isinstance(content, ir.Program)
-
-    from coremlscope.ops import OPS
-    from coremlscope.ops.bind import bind
-    from coremlscope.ops.control import trip_count
-
-    bound = bind(content.functions["main"], OPS).graph
-    (loop,) = [view for view in bound.ops if view.op.type == "while_loop"]
-    assert trip_count(loop) == 7
+    assert trip_count(_loop_of(builder)) == 7
     assert np.asarray(predict(builder, {"x": np.zeros(1)})["y"]) == [7]
+
+
+def test_iterations_are_known_if_the_condition_depends_on_constants() -> None:
+    builder = builder_of({"x": np.zeros(1)}, ["y"])
+    _set(builder, "i", 0.0)
+    builder.add_copy("in", "x", "y")
+    loop = builder.add_loop("loop", condition="below").loop
+    _inside(loop.conditionNetwork).add_less_than("compare", ["i"], "below", alpha=2.9)
+    body = _inside(loop.bodyNetwork)
+    body.add_elementwise("more", ["i"], "next", "ADD", alpha=0.5)
+    body.add_copy("again", "next", "i")
+    _add(body, "y", 1.0)
+    assert trip_count(_loop_of(builder)) == 6
+    assert np.asarray(predict(builder, {"x": np.zeros(1)})["y"]) == [6]
+
+
+def test_iterations_are_limited_if_the_condition_depends_on_an_input() -> None:
+    builder = builder_of({"x": np.zeros(1)}, ["y"])
+    _counting(builder, most=9)
+    builder.add_copy("out", "i", "y")
+    loop = _loop_of(builder)
+    assert (trip_count(loop), trip_limit(loop)) == (None, 9)
+
+
+def test_a_loop_belongs_to_its_layer() -> None:
+    builder = builder_of({"x": np.zeros(1)}, ["y"])
+    _counting(builder, most=7)
+    builder.add_copy("out", "i", "y")
+    layer = _loop_of(builder).op.layer
+    assert layer is not None
+    assert layer.type == "loop"
 
 
 def _even_sum(x: int) -> int:

@@ -16,6 +16,7 @@ from coremlscope.cost.latency.kinds import KernelKind, kind_of, moves_channels, 
 from coremlscope.cost.latency.norms import find_norms, over_maps
 from coremlscope.ir import StateType, TensorType, Value
 from coremlscope.ops import traits_of
+from coremlscope.ops.control import trip_count
 from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 
@@ -40,6 +41,8 @@ class Kernel:
         weight_bytes: Bytes of the constants in the file, compressed.
         weights: Elements of the constants.
         is_int8: True where both the weights and the input are quantized to 8 bits.
+        steps: How often it runs in a prediction, without the loop below.
+        loop: The id of the innermost loop around it whose number of iterations is not known; empty for none.
     """
 
     kind: KernelKind
@@ -55,6 +58,8 @@ class Kernel:
     weight_bytes: float = 0.0
     weights: int = 0
     is_int8: bool = False
+    steps: int = 1
+    loop: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +140,7 @@ class _Chain:
 
 
 def fuse(graph: BoundGraph) -> tuple[Kernel, ...]:
-    """The kernels of a graph in order of execution, those of nested blocks once each.
+    """The kernels of a graph in order of execution, those of nested blocks once each, with their steps.
 
     Args:
         graph: The bound graph.
@@ -166,8 +171,8 @@ class _Fuser:
         for view in self.graph.ops:
             if self.is_constant(view):
                 continue
-            for block in view.blocks:
-                chains.extend(fuse(block))
+            for index, block in enumerate(view.blocks):
+                chains.extend(_repeated(view, index, fuse(block)))
             chain = self.place(view)
             if chain is not None:
                 chains.append(chain)
@@ -314,6 +319,20 @@ class _Fuser:
                 bits = type_.dtype.bits
                 kernel.weight_bytes += elements * bits / 8 if packed is None else packed
         kernel.is_int8 = kernel.is_int8 and kernel.weight_bytes < 1.5 * kernel.weights
+
+
+def _repeated(view: OpView, block: int, kernels: Sequence[Kernel]) -> Sequence[Kernel]:
+    """Multiplies the steps of the kernels of a block, if it belongs to a loop."""
+    if view.op.type != "while_loop":
+        return kernels
+    passes = trip_count(view)
+    for kernel in kernels:
+        if passes is None:
+            kernel.loop = kernel.loop or view.op.id
+        else:
+            # The condition is also computed after the last iteration.
+            kernel.steps *= passes + 1 if block == 0 else passes
+    return kernels
 
 
 def _joins(kernel: Kernel, view: OpView, name: str) -> bool:

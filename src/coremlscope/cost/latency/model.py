@@ -38,7 +38,7 @@ def estimate(
     calibration: Calibration | None = None,
     table: KernelTable | None = None,
 ) -> Estimate:
-    """Estimates a prediction.
+    """Estimates a prediction, in which a loop with an unknown number of iterations runs once.
 
     Args:
         kernels: The kernels in order.
@@ -53,8 +53,10 @@ def estimate(
     chip, known = device.chip, calibration or load_calibration()
     where = [_unit(kernel, units) for kernel in kernels]
     table = KernelTable.of(kernels) if table is None else table
-    total, bounds, parts = _price(table, where, chip, known)
-    switches = sum(a != b for a, b in itertools.pairwise(where))
+    steps = np.array([kernel.steps for kernel in kernels], dtype=np.float64)
+    total, bounds, parts = _price(table, steps, where, chip, known)
+    pairs = itertools.pairwise(zip(where, kernels, strict=True))
+    switches = sum(min(a.steps, b.steps) for (here, a), (there, b) in pairs if here != there)
     used = [unit for unit in UNITS if unit in where] or [CPU]
     parts["dispatch"] += sum(_dispatch_s(unit, chip, known) for unit in used)
     parts["dispatch"] += converted_bytes / known.convert_Bps
@@ -106,9 +108,9 @@ def _unit(kernel: Kernel, units: Mapping[str, ComputeUnit]) -> ComputeUnit:
 
 
 def _price(
-    table: KernelTable, where: Sequence[ComputeUnit], chip: Chip, known: Calibration
+    table: KernelTable, steps: Floats, where: Sequence[ComputeUnit], chip: Chip, known: Calibration
 ) -> tuple[Floats, list[Bound], dict[Bound, float]]:
-    """Seconds and bottleneck of each kernel, and the sums of both."""
+    """Seconds and bottleneck of all steps of each kernel, and the sums of both."""
     total = np.zeros(len(table))
     bounds = np.full(len(table), _BOUNDS.index("activations"))
     parts: dict[Bound, float] = dict.fromkeys(_BOUNDS, 0.0)
@@ -118,9 +120,10 @@ def _price(
         scale = scale_of(unit, chip, all_chips()[known.references[unit]], parameters)
         times = time_kernels(table, unit, parameters, scale)
         here = placed == unit
-        total[here], bounds[here] = times.total[here], _bounds(times)[here]
+        total[here], bounds[here] = times.total[here] * steps[here], _bounds(times)[here]
         # Weights are prefetched, but not faster than the memory bandwidth allows.
-        parts["weights"] += max(float((times.stream[here] - times.total[here]).sum()), 0.0)
+        late = (times.stream[here] - times.total[here]) * steps[here]
+        parts["weights"] += max(float(late.sum()), 0.0)
     for place, bound in enumerate(_BOUNDS[:3]):
         parts[bound] += float(total[bounds == place].sum())
     return total, [_BOUNDS[place] for place in bounds], parts

@@ -108,10 +108,12 @@ class _Network(Boundary):
 
     def layers(self, network: Message, *, is_nested: bool) -> None:
         """Translates the layers of a network, and writes their results to the builder's scope."""
+        outer = self.builder.layer
         for message in network.layers:
             mark = self.builder.mark
             results = self.layer(message)
             self.define(message.output, results, mark, is_nested=is_nested)
+        self.builder.layer = outer
 
     def layer(self, message: Message) -> Sequence[Blob]:
         b = self.builder

@@ -58,14 +58,15 @@ def render_estimates(profiles: Sequence[Profile], *, width: int = 100, color: bo
         if len({row[name] for row in cells}) == 1 and not (name == "setting" and cells[0][name] != "all")
     }
     kept = [column for column in columns if column.title not in dull]
-    screen.table(kept, [tuple(row[column.title] for column in kept) for row in cells])
+    if results:
+        screen.table(kept, [tuple(row[column.title] for column in kept) for row in cells])
     if any(estimate.basis == "extrapolated" for _, estimate in results):
         screen.line(_EXTRAPOLATED, "dim", indent=2)
     for text in dict.fromkeys(_left_out(profile, estimate) for profile, estimate in results):
         if text:
             screen.line(text, "yellow", indent=2)
     note = "estimated from published latencies, not measured; assumes that nothing else runs on the device"
-    screen.line(note, "dim", indent=2)
+    screen.line(note if results else "no estimate", "dim", indent=2)
     if len(results) == 1:
         _show_kernels(screen, *results[0])
     show_findings(screen, dict.fromkeys(finding for profile in profiles for finding in profile.findings))
