@@ -19,6 +19,7 @@ from coremlscope.formats.bundles.trees import Wanted
 from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT, read_compiled
 from coremlscope.formats.compiled.marker import is_own_compiled, locate_source
+from coremlscope.formats.compiled.ml_program import is_program_file, read_program_file
 from coremlscope.formats.compiled.neural_network import is_espresso_file, read_espresso_file
 from coremlscope.formats.mlmodel import (
     MAX_SPEC_BYTES,
@@ -161,6 +162,7 @@ CONTAINERS: tuple[Container, ...] = (
     Container("app", _is_app, _read_bundle),
     Container("zip", _is_archive, _read_zip),
     Container("espresso", is_espresso_file, read_espresso_file),
+    Container("mil", is_program_file, read_program_file),
     Container("gzip", _is_gzip, _read_gzip),
     Container("pte", _is_executorch, _read_bundle),
     Container("mlmodel", _is_spec, read_mlmodel),

@@ -156,8 +156,28 @@ def test_the_compiler_is_named(tmp_path: Path) -> None:
     assert summary.facts == (("compiled by", "Apple's coremlc 3520.5.1"),)
 
 
-def test_folders_without_the_suffix_and_loose_texts(tmp_path: Path) -> None:
+def test_folders_without_the_suffix(tmp_path: Path) -> None:
     assert container.read(_write(tmp_path / "compiled", _FLEXIBLE % "")).container == "mlmodelc"
+
+
+def test_texts_without_a_folder(compiled: Callable[[ir.Model], Path], tmp_path: Path) -> None:
+    folder = compiled(perceptron())
+    text = folder / PROGRAM_TEXT
+    assert container.sniff(text) == "mil"
+    model = container.read(text)
+    assert (model.container, model.source) == ("mil", text)
+    assert model.content == container.read(folder).content
+    x = np.ones(model.description.main.inputs[0].type.shape, np.float32)  # type: ignore[union-attr]
+    expected, found = (coremlscope.predict(path, {"x": x}) for path in (folder, text))
+    np.testing.assert_array_equal(found["y"], expected["y"])
+    alone = tmp_path / "other.mil"
+    alone.write_bytes(text.read_bytes())
+    assert coremlscope.inspect(alone).missing_weights == ("weights/weight.bin",)
+    plan = tmp_path / "analytics.mil"
+    plan.write_text(
+        'program(1.3)\n{ func main() { y()[BackendSupport = list<string, 1>(["ane"])]; } -> (); }'
+    )
+    assert container.sniff(plan) is None
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Compiled ML Programs: folders with `model.mil`."""
+"""Compiled ML Programs: folders with `model.mil`, and such files alone."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from coremlscope import ir
@@ -13,14 +14,43 @@ from coremlscope.formats.mlmodel import MODEL_PATH, resolve_weight_name
 from coremlscope.formats.weights import BlobData, WeightStorage
 from coremlscope.units import shown
 
-__all__ = ["PROGRAM_TEXT", "read_ml_program"]
+__all__ = ["PROGRAM_TEXT", "is_program_file", "read_ml_program", "read_program_file"]
 
 PROGRAM_TEXT = "model.mil"
 
 _PARENT = f"{MODEL_PATH}/../"
 _POINTER = b"version https://git-lfs."
+_SUFFIX, _START = ".mil", b"program("
+#: An attribute of operations in analytics.mil, in which Core ML writes plans, and where it is searched.
+_OF_PLANS, _HEAD_BYTES = b"BackendSupport = ", 2**16
 #: The specification version in which an operation set was introduced. (Source: coremltools' `_OPSET`.)
 _SPEC_VERSIONS = {"CoreML5": 6, "CoreML6": 7, "CoreML7": 8, "CoreML8": 9, "CoreML9": 10}
+
+
+def is_program_file(path: Path) -> bool:
+    """True for a file with the text of a program, except for plans that Core ML wrote (analytics.mil)."""
+    if path.suffix != _SUFFIX or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    return head.lstrip().startswith(_START) and _OF_PLANS not in head
+
+
+def read_program_file(path: Path, weights_dir: Path | None = None) -> ir.Model:
+    """Reads the text of a program, and the other files of a compiled model beside it, if there are any.
+
+    Args:
+        path: The file.
+        weights_dir: A folder with the weight files, instead of the one beside the file.
+
+    Raises:
+        CorruptModelError: The model is damaged.
+        UnsupportedModelError: The model cannot be read.
+        OSError: A file cannot be read.
+    """
+    model = _read(path, weights_dir, None)
+    size = path.stat().st_size + sum(file.size or 0 for file in model.weight_files)
+    return replace(model, source=path, container="mil", size_bytes=size)
 
 
 def read_ml_program(folder: Path, weights_dir: Path | None = None, pipeline: Path | None = None) -> ir.Model:
@@ -36,13 +66,16 @@ def read_ml_program(folder: Path, weights_dir: Path | None = None, pipeline: Pat
         UnsupportedModelError: The model cannot be read.
         OSError: A file cannot be read.
     """
+    return _read(folder / PROGRAM_TEXT, weights_dir, pipeline)
+
+
+def _read(path: Path, weights_dir: Path | None, pipeline: Path | None) -> ir.Model:
+    folder = path.parent
     files = _WeightFiles(folder, weights_dir, pipeline)
-    text = (folder / PROGRAM_TEXT).read_bytes()
+    text = path.read_bytes()
     if text.startswith(_POINTER):
-        raise CorruptModelError(
-            f"{PROGRAM_TEXT} in {folder} is a Git LFS pointer", "run `git lfs pull` to fetch its content"
-        )
-    program = parse_program(text, files.open_blob, str(folder / PROGRAM_TEXT))
+        raise CorruptModelError(f"{path} is a Git LFS pointer", "run `git lfs pull` to fetch its content")
+    program = parse_program(text, files.open_blob, str(path))
     interface = find_interface(folder, tuple(program.functions))
     weights = {str(resolve_weight_name(s.name)): s.size for s in files.storages.values()}
     weight_files = tuple(map(ir.WeightFile, weights, weights.values()))
@@ -56,7 +89,7 @@ def read_ml_program(folder: Path, weights_dir: Path | None = None, pipeline: Pat
         )
     return ir.Model(
         spec_version=interface.spec_version,
-        description=_matching(interface.description, program, folder),
+        description=_matching(interface.description, program, path),
         content=program,
         metadata=interface.metadata,
         is_updatable=interface.is_updatable,
@@ -64,7 +97,7 @@ def read_ml_program(folder: Path, weights_dir: Path | None = None, pipeline: Pat
     )
 
 
-def _matching(description: ir.Description, program: ir.Program, folder: Path) -> ir.Description:
+def _matching(description: ir.Description, program: ir.Program, path: Path) -> ir.Description:
     """Returns an interface with the program's names of functions. `metadata.json` does not name a single one.
 
     Raises:
@@ -76,7 +109,7 @@ def _matching(description: ir.Description, program: ir.Program, folder: Path) ->
     for name in description.functions:
         if name not in program.functions:
             raise CorruptModelError(
-                f"{PROGRAM_TEXT} in {folder} lacks the function '{shown(name)}' of the model's interface",
+                f"{path} lacks the function '{shown(name)}' of the model's interface",
                 "the files in the folder belong to different models; copy or download the whole folder again",
             )
     return description
