@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from coremltools.converters.mil import Builder as mb
 
 from coremlscope.cli import main
 from coremlscope.errors import UsageError
@@ -15,7 +18,7 @@ from coremlscope.importers.source import SourceFile
 from coremlscope.render import RENDERERS, render_console
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
-from tests.support import foreign_files, recorded_files
+from tests.support import foreign_files, programs, recorded_files
 
 
 def _joined(text: str) -> str:
@@ -69,6 +72,16 @@ def test_a_table_that_occurs_twice_is_of_another_recording(tmp_path: Path) -> No
     second = tmp_path / "again.xml"
     second.write_bytes(first.read_bytes())
     assert len(import_files([first, second]).measurements) == 2
+
+
+@pytest.mark.parametrize(("name", "ids"), [("small", []), ("other", ["another-model-recorded"])])
+def test_a_recording_of_another_model_is_named(name: str, ids: list[str], tmp_path: Path) -> None:
+    model = programs.build(lambda x: mb.relu(x=x), {"x": np.zeros((1, 8), np.float32)})
+    model = dataclasses.replace(model, source=tmp_path / f"{name}.mlpackage")
+    profile = import_files([recorded_files.write(tmp_path, "coreml.xml")], model)
+    assert [one.id for one in profile.findings] == ids
+    assert profile.measurement.recording is not None
+    assert len(profile.ops) == 1
 
 
 def test_they_are_shown_beside_other_files_of_a_model(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Protocol
 from coremlscope.assemble import assemble, with_plans
 from coremlscope.describe.model import describe_model, list_operations
 from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.findings import Finding
 from coremlscope.importers import (
     analytics,
     coreml_profiler,
@@ -153,8 +155,27 @@ def _profile(found: Sequence[Imported], model: Model | None, path: Path) -> Prof
     joined = [one if one.ops is table else join(one, table, name) for one in found]
     measured = [one for imported in joined for one in imported.measurements]
     findings = [one for imported in joined for one in imported.findings]
+    if model is not None:
+        findings += _of_other_models(found, name)
     profile = assemble(summary, table, measurements=measured, findings=findings)
     return with_plans(profile, _told_apart([plan for one in joined for plan in one.plans]))
+
+
+def _of_other_models(found: Sequence[Imported], name: str) -> list[Finding]:
+    """Recordings that name another model: Core ML writes the name of the file, with a number."""
+    stem = Path(name).stem
+    return [
+        Finding(
+            id="another-model-recorded",
+            severity="warning",
+            text=f"{one.origin.file} is a recording of {one.model}, and the model is {name}.",
+            hint="name the model that was recorded",
+        )
+        for one in found
+        if one.model
+        and any(measured.recording for measured in one.measurements)
+        and re.sub(r"-\d+$", "", one.model) != stem
+    ]
 
 
 def _told_apart(plans: Sequence[Plan]) -> tuple[Plan, ...]:

@@ -28,6 +28,8 @@ _LONGEST_TOKEN = 8 << 20
 #: Rows with times of one table; a recording of a minute has some 100,000.
 _MOST_ROWS = 20_000_000
 _LONGEST_NUMBER = 18
+#: Pieces in which expat gives a text; it joins what is short.
+_MOST_PIECES = 16
 _MOST_TABLES = 4096
 #: A text whose id does not occur yet is kept as this number minus the id.
 _PENDING = MISSING - 1
@@ -230,8 +232,10 @@ class _Reader:
         self.parser.StartDoctypeDeclHandler = _refuse_declarations
         self.parser.EntityDeclHandler = _refuse_declarations
         self._ids = Values()
-        self._path: list[str] = []
+        self._depth = 0
+        self._path: list[str] = []  # only in a table of contents
         self._text: list[str] = []
+        self._wants_text = True
         self._node = _Node()
         self._row = 0  # the depth of the open row; 0 outside rows
         self._cells: list[tuple[str, int]] = []
@@ -251,32 +255,44 @@ class _Reader:
         return self.export
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._path.append(name)
-        depth = len(self._path)
-        if depth > _DEEPEST:
-            raise UsageError("the export is nested too deeply", _HINT)
+        self._depth = depth = self._depth + 1
         if self._row:
-            if name in _KEPT or depth == self._row + 1:
-                self._start_value(name, attributes, depth)
-        elif name == "row":
+            if name in _KEPT:
+                self._start_value(name, attributes)
+            elif depth == self._row + 1:
+                self._cells.append((name, MISSING))
+                self._wants_text = False
+            if depth > _DEEPEST:
+                raise UsageError("the export is nested too deeply", _HINT)
+            return
+        self._wants_text = True
+        self._text.clear()
+        if name == "row":
             self._row = depth
             self._cells = []
-        elif depth == 1:
+        elif name in _KEPT and self.export.contents is None:
+            self._start_value(name, attributes)
+        else:
+            self._start_structure(name, attributes)
+
+    def _start_structure(self, name: str, attributes: dict[str, str]) -> None:
+        """Everything around rows."""
+        if self._depth > _DEEPEST:
+            raise UsageError("the export is nested too deeply", _HINT)
+        if self._depth == 1:
             if name not in ("trace-query-result", "trace-toc"):
                 raise UsageError(f"the root element is {name[:40]!r}, not that of an xctrace export", _HINT)
             if name == "trace-toc":
                 self.export.contents = Contents()
-        elif self._path[0] == "trace-toc":
+        if self.export.contents is not None:
+            self._path.append(name)
             self._start_contents(name, attributes)
         elif name == "node":
             self._node = _Node()
         elif name == "schema":
             self._node.schema = attributes.get("name", "")
-        elif name in _KEPT:
-            self._start_value(name, attributes, depth)
-        self._text.clear()
 
-    def _start_value(self, name: str, attributes: dict[str, str], depth: int) -> None:
+    def _start_value(self, name: str, attributes: dict[str, str]) -> None:
         """A cell, or a value nested in one, or one outside rows."""
         reference = attributes.get("ref")
         if name in _STACKS or name in _FRAMES:
@@ -284,21 +300,28 @@ class _Reader:
             if name in _FRAMES:
                 mask |= classify_frame(attributes.get("name", ""))
             self._masks.append(mask)
-        self._open.append((depth, name, attributes))
+            self._wants_text = False
+        else:
+            self._wants_text = reference is None and (name in _NUMBERS or "fmt" not in attributes)
+            self._text.clear()
+        self._open.append((self._depth, name, attributes))
 
     def _characters(self, text: str) -> None:
-        if sum(map(len, self._text)) < Texts.LONGEST:
+        if self._wants_text and len(self._text) < _MOST_PIECES:
             self._text.append(text)
 
     def _end(self, name: str) -> None:
-        depth = len(self._path)
-        self._path.pop()
+        depth = self._depth
+        self._depth = depth - 1
         if self._row == depth:
             self._row = 0
             self._end_row()
         elif self._open and self._open[-1][0] == depth:
             self._end_value()
-        elif self._path and self._path[0] == "trace-toc":
+        elif self._row:
+            return
+        elif self.export.contents is not None:
+            self._path.pop()
             self._end_contents(name)
         elif name == "mnemonic":
             self._node.columns.append("".join(self._text).strip())
@@ -307,9 +330,9 @@ class _Reader:
 
     def _end_value(self) -> None:
         depth, name, attributes = self._open.pop()
-        value = self._value(name, attributes) if name in _KEPT else MISSING
+        value = self._value(name, attributes)
         identifier = attributes.get("id")
-        if identifier is not None and value != MISSING and name in _KEPT:
+        if identifier is not None and value != MISSING:
             self._ids.set(_index(identifier), value)
         if self._row and depth == self._row + 1:
             self._cells.append((name, value))
@@ -408,7 +431,7 @@ class _Reader:
         contents = self.export.contents
         assert contents is not None
         text = "".join(self._text).strip()
-        if contents.runs != 1 or self._path[-1] != "summary":
+        if contents.runs != 1 or self._path[-1:] != ["summary"]:
             return
         if name == "template-name":
             contents.template = text
