@@ -22,6 +22,7 @@ from coremlscope.formats.bundles import open_bundle
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
 from tests.support.constant_programs import linear_model
+from tests.support.networks import network
 
 _SPEC = write_spec(linear_model(), write_immediate)
 _APP = "Payload/My App.app"
@@ -334,3 +335,22 @@ def test_a_model_in_an_archive_can_be_put_on_disk(ipa: Path, tmp_path: Path) -> 
         container.on_disk(ipa)
     compiled = coremlscope.compile(f"{ipa}#Tiny", tmp_path / "Tiny.mlmodelc")
     assert container.read(compiled).container == "mlmodelc"
+
+
+def test_the_source_of_a_compiled_network_is_not_listed(tmp_path: Path) -> None:
+    """The folder that this package writes for other models than ML Programs contains the model itself."""
+    builder = network({"x": (3,)}, exact=True)
+    builder.add_activation("relu", "RELU", "x", "y")
+    (tmp_path / "net.mlmodel").write_bytes(builder.spec.SerializeToString())
+    (tmp_path / "apps").mkdir()
+    coremlscope.compile(tmp_path / "net.mlmodel", tmp_path / "apps" / "net.mlmodelc")
+    bundle = open_bundle(tmp_path / "apps")
+    assert bundle is not None
+    assert [model.name for model in bundle.models] == ["net.mlmodelc"]
+    archive = _zip(tmp_path / "apps", tmp_path / "A.ipa")
+    listing = coremlscope.list_models(archive)
+    assert listing is not None
+    assert [(row.name, row.kind, row.problem) for row in listing.models] == [
+        ("net.mlmodelc", "neuralNetwork", "")
+    ]
+    assert container.read(archive).kind == "neuralNetwork"

@@ -29,11 +29,8 @@ BundleKind = Literal["folder", "zip", "pte"]
 ModelContainer = Literal["mlmodelc", "mlpackage", "mlmodel"]
 
 _SEPARATOR = "#"
-_SUFFIXES: Mapping[str, ModelContainer] = {
-    ".mlmodelc": "mlmodelc",
-    ".mlpackage": "mlpackage",
-    ".mlmodel": "mlmodel",
-}
+_FOLDER_SUFFIXES: Mapping[str, ModelContainer] = {".mlmodelc": "mlmodelc", ".mlpackage": "mlpackage"}
+_SINGLE_FILE = ".mlmodel"
 #: Files by which a compiled model is known whose folder has another suffix.
 _COMPILED_FILES = ("coremldata.bin", PROGRAM_TEXT, ESPRESSO_FILES[0])
 #: The places of extracted models in this process, by archive (path, modification time, size) and path inside.
@@ -145,7 +142,7 @@ class Bundle:
 
     def _extract(self, model: FoundModel, target: Path, wanted: Wanted) -> Path:
         name = model.inside.name or self.path.stem
-        if PurePosixPath(name).suffix not in _SUFFIXES:
+        if PurePosixPath(name).suffix not in (*_FOLDER_SUFFIXES, _SINGLE_FILE):
             name = f"{name}.{model.container}"
         place = target / name
         if model.container != "mlmodel":
@@ -210,9 +207,16 @@ def _find(tree: Tree) -> Iterator[FoundModel]:
     packages = {path.parent for path in tree.sizes if path.name == MANIFEST}
     # Folders of compiled models with another suffix. Pipelines contain such folders.
     compiled = {path.parent for path in tree.sizes if path.name in _COMPILED_FILES}
+    owners: dict[PurePosixPath, tuple[PurePosixPath, ModelContainer] | None] = {}
     found: dict[PurePosixPath, tuple[ModelContainer, int]] = {}
     for path, size in tree.sizes.items():
-        owner = _owner(path, packages, compiled)
+        folder = path.parent
+        if folder not in owners:
+            owners[folder] = _owner(folder, packages, compiled)
+        owner = owners[folder]
+        is_loose = owner is None or (owner[0].suffix not in _FOLDER_SUFFIXES and owner[1] == "mlmodelc")
+        if path.suffix == _SINGLE_FILE and is_loose:
+            owner = path, "mlmodel"
         if owner is not None:
             place, container = owner
             found[place] = container, size + (found[place][1] if place in found else 0)
@@ -221,16 +225,17 @@ def _find(tree: Tree) -> Iterator[FoundModel]:
 
 
 def _owner(
-    path: PurePosixPath, packages: set[PurePosixPath], compiled: set[PurePosixPath]
+    folder: PurePosixPath, packages: set[PurePosixPath], compiled: set[PurePosixPath]
 ) -> tuple[PurePosixPath, ModelContainer] | None:
-    """Returns the path and container of the outermost model that a file belongs to."""
-    for place in (*reversed(path.parents), path):
-        container = _SUFFIXES.get(place.suffix)
-        if container is not None and (container == "mlmodel") == (place == path):
+    """Returns the path and container of the outermost model that a folder belongs to."""
+    places = [*reversed(folder.parents), folder]
+    for place in places:
+        container = _FOLDER_SUFFIXES.get(place.suffix)
+        if container is not None:
             return place, container
-        if place in packages and path.is_relative_to(place / DATA):
+        if place in packages and folder.is_relative_to(place / DATA):
             return place, "mlpackage"
-    outermost = next((place for place in reversed(path.parents) if place in compiled), None)
+    outermost = next((place for place in places if place in compiled), None)
     return None if outermost is None else (outermost, "mlmodelc")
 
 

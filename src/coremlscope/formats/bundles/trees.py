@@ -74,7 +74,7 @@ class FolderTree:
     def extract(self, inside: PurePosixPath, target: Path, wanted: Wanted) -> None:
         """Copies files; see `Tree`."""
         for path in self.sizes:
-            if path.is_relative_to(inside) and wanted(path):
+            if _is_below(path, inside) and wanted(path):
                 copy = _place(target, path, inside)
                 shutil.copyfile(Path(self.path, path), copy)
 
@@ -104,7 +104,7 @@ class ZipTree:
     def extract(self, inside: PurePosixPath, target: Path, wanted: Wanted) -> None:
         """Unpacks members; see `Tree`."""
         chosen = {
-            path: info for path, info in self._members.items() if path.is_relative_to(inside) and wanted(path)
+            path: info for path, info in self._members.items() if _is_below(path, inside) and wanted(path)
         }
         links = [path for path, info in chosen.items() if is_link(info)]
         if links:
@@ -128,10 +128,15 @@ class MemoryTree:
 
     def extract(self, inside: PurePosixPath, target: Path, wanted: Wanted) -> None:
         """Writes files; see `Tree`."""
-        chosen = {p: c for p, c in self._files.items() if p.is_relative_to(inside) and wanted(p)}
+        chosen = {p: c for p, c in self._files.items() if _is_below(p, inside) and wanted(p)}
         check_budget(self.path, sum(map(len, chosen.values())), target)
         for path, content in chosen.items():
             _place(target, path, inside).write_bytes(content)
+
+
+def _is_below(path: PurePosixPath, inside: PurePosixPath) -> bool:
+    """True for a path that is, or is below, another; faster than `is_relative_to` for many files."""
+    return not inside.parts or path == inside or str(path).startswith(f"{inside}/")
 
 
 def _place(target: Path, path: PurePosixPath, inside: PurePosixPath) -> Path:
