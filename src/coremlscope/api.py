@@ -464,11 +464,13 @@ def compare(
     threads: int | None = None,
     seed: int = 0,
     random_weights: bool = False,
+    engine: str | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Compares models or profiles, and distinguishes changes from noise.
 
-    Models are profiled, and their predictions are also timed in interleaved rounds. For a single source,
+    Models are profiled, and with an embedded engine their predictions are also timed in interleaved rounds.
+    On a Mac, Core ML measures them one after the other (not yet confirmed on a device). For a single source,
     plans and estimates for the devices and settings are compared with each other, and nothing is measured.
 
     Args:
@@ -487,6 +489,7 @@ def compare(
         threads: Threads that work on one operation; None for one per physical core.
         seed: Seed of synthetic inputs and weights.
         random_weights: Replaces absent weights by synthetic ones.
+        engine: `coreml` or `onnxruntime`, as for `profile`.
         progress: Called with the phase, the repetitions done, and how many there will be.
 
     Raises:
@@ -494,6 +497,7 @@ def compare(
         InputError: A value or a shape is not allowed.
         UsageError: An argument is wrong, or a saved profile cannot be read.
         EngineError: The engine failed.
+        MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.comparison.models import compare_on_devices, compare_sources
     from coremlscope.measure.engine import EngineMeasurer
@@ -513,8 +517,36 @@ def compare(
     opened = [(name, one) for source in sources for name, one in _opened(source)]
     if len(opened) == 1:
         return compare_on_devices(opened[0][1], settings, chosen, units)
+
+    def measured(one: Model | Profile) -> Model | Profile:
+        """Measures a model with Core ML where that is the engine; others are measured together below."""
+        only_embedded = (
+            threads is not None or random_weights or (isinstance(one, Model) and one.source is None)
+        )
+        name = engine or ("onnxruntime" if only_embedded else _default_engine())
+        if not isinstance(one, Model) or name != "coreml":
+            return one
+        return profile(
+            one,
+            function=function,
+            shapes=shapes,
+            inputs=inputs,
+            compute_units=units,
+            devices=devices,
+            os=os,
+            iterations=iterations,
+            compile_iterations=compile_iterations,
+            load_iterations=load_iterations,
+            warmups=warmups,
+            threads=threads,
+            seed=seed,
+            random_weights=random_weights,
+            engine=name,
+            progress=progress,
+        )
+
     return compare_sources(
-        [one for _, one in opened],
+        [measured(one) for _, one in opened],
         settings,
         names=[name for name, _ in opened],
         devices=chosen,

@@ -19,9 +19,14 @@ from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.engine import EngineMeasurer
+from coremlscope.render import render_console
+from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.terminal.plan import render_plan
 from coremlscope.results.measurement import Phase, Settings
+from coremlscope.results.plan import FunctionCost
 from coremlscope.results.profile import Profile
 from tests.support.comparisons import changed, rounds, small_comparison, timed, with_measurement
+from tests.support.partial_profiles import PROFILES as PARTIAL
 from tests.support.planned_profiles import device_estimates, device_plan, planned_profile
 from tests.support.profiles import small_profile, timed_by
 
@@ -266,6 +271,31 @@ def test_plans_for_the_same_device_are_compared() -> None:
     (only,) = compare_profiles([before, after], settings=["cpu_only"]).differences[0].plans
     assert only.before == "M1, cpu_only"
     assert compare_profiles([before, after]).slower_by(0.2) == ("sample.mlpackage #2",)
+
+
+def test_plans_of_one_planner_are_compared() -> None:
+    profile = PARTIAL["several measurements"]()
+    (difference,) = compare_profiles([profile, profile], settings=("all",)).differences
+    labels = [(change.before, change.after) for change in difference.plans]
+    own = "M1, all, planned by Core ML"
+    assert labels == [(own, own), ("M1, all", "M1, all")]
+    assert [change.moved for change in difference.plans] == [0, 0]
+
+
+def test_a_planner_without_costs_has_no_total() -> None:
+    profile = PARTIAL["several measurements"]()
+    theirs = profile.plans[0]
+    free = dataclasses.replace(
+        theirs,
+        cost_ms=dict.fromkeys(theirs.cost_ms, (None,) * 7),
+        settings=(dataclasses.replace(theirs.settings[0], functions={"main": FunctionCost(0.0, 2)}),),
+    )
+    assert free.total_ms(free.settings[0]) is None
+    alone = dataclasses.replace(profile, plans=(free,), agreements=(), measurements=())
+    (difference,) = compare_profiles([alone, alone]).differences
+    assert difference.plans[0].planned.before is None
+    for text in (render_console(alone), render_markdown(alone), render_plan(alone)):
+        assert "0 ns" not in text
 
 
 def test_devices_and_settings_of_one_profile() -> None:

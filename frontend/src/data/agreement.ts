@@ -14,7 +14,8 @@ export function agreementText(found: Agreement): string {
   if (found.share === null) return `no operation has a unit in both plans${rest}`;
   const whose = found.weighted_by === "Core ML" ? "Core ML's costs" : "our planned costs";
   const byCost = found.cost_share === null ? "" : ` (${share(found.cost_share)} by ${whose})`;
-  return `${share(found.share)} of ${plural(found.compared, "operation")} are on the same unit${byCost}${rest}`;
+  const verb = found.compared === 1 ? "is" : "are";
+  return `${share(found.share)} of ${plural(found.compared, "operation")} ${verb} on the same unit${byCost}${rest}`;
 }
 
 /** Our reasons against Core ML's unit, and what Core ML says about ours. */

@@ -8,7 +8,7 @@ from pathlib import Path
 from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_engine_options, add_function, add_repetitions
+from coremlscope.cli.repetitions import add_engine, add_engine_options, add_function, add_repetitions
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 
@@ -19,9 +19,11 @@ _SLOWER = 9
 _EPILOG = """\
 Models are profiled, and their predictions are timed in interleaved rounds, so that a slowdown of
 the machine affects all of them. Saved profiles (`coremlscope profile MODEL -o p.json`) are not
-measured again; a file of several profiles counts as several sources. Times of different machines
-are shown but not compared. Operations are matched by name, type and shape, in the order
-of the program. `no change` means that the 95 % interval of the ratio of the medians contains 1.
+measured again; a file of several profiles counts as several sources. On a Mac, Core ML measures
+models one after the other (not yet confirmed on a device), unless --engine names another engine.
+Times of different machines are shown but not compared. Operations are matched by name, type and
+shape, in the order of the program. `no change` means that the 95 % interval of the ratio of the
+medians contains 1.
 Plans and estimates are compared separately; they are not measured.
 
 examples:
@@ -67,6 +69,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_repetitions(parser)
     add_function(parser, "to time")
     add_shape(parser)
+    add_engine(parser)
     add_engine_options(parser)
     add_reports(parser, ".html, .json, .md or .txt", "COMPARISON_RENDERERS", json="the comparison")
 
@@ -90,6 +93,7 @@ def _run(arguments: argparse.Namespace) -> int:
             threads=arguments.threads,
             seed=arguments.seed,
             random_weights=arguments.random_weights,
+            engine=arguments.engine,
             progress=progress,
         )
 

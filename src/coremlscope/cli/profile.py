@@ -19,10 +19,9 @@ from coremlscope.cli.connected import add_on_device, chosen_power_mode, is_on_de
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_engine_options, add_function, add_repetitions
+from coremlscope.cli.repetitions import add_engine, add_engine_options, add_function, add_repetitions
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.engines import ENGINES
 from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -66,12 +65,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(SETTINGS)}, or every: what Core ML is measured under, and the first setting of"
         " plans and estimates; other engines do not depend on it (default: all)",
     )
-    parser.add_argument(
-        "--engine",
-        metavar="NAME",
-        type=one_of("engine", "coreml", *(name for name, *_ in ENGINES)),
-        help="coreml, on a Mac only and the default there, or onnxruntime",
-    )
+    add_engine(parser)
     parser.add_argument(
         "--trace",
         action="store_true",

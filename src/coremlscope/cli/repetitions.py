@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from coremlscope.cli.command import at_least
+from coremlscope.cli.command import at_least, one_of
+from coremlscope.engines import ENGINES
 
-__all__ = ["add_engine_options", "add_function", "add_iterations", "add_repetitions", "add_seed"]
+__all__ = [
+    "add_engine",
+    "add_engine_options",
+    "add_function",
+    "add_iterations",
+    "add_repetitions",
+    "add_seed",
+]
 
 
 def add_function(parser: argparse.ArgumentParser, what: str) -> None:
@@ -45,6 +53,16 @@ def add_repetitions(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=at_least(0),
         help="predictions before the timed ones (default: until times settle)",
+    )
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Adds `--engine`."""
+    parser.add_argument(
+        "--engine",
+        metavar="NAME",
+        type=one_of("engine", "coreml", *(name for name, *_ in ENGINES)),
+        help="coreml, on a Mac only and the default there, or onnxruntime",
     )
 
 

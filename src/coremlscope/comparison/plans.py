@@ -92,8 +92,9 @@ def plan_views(profile: Profile, settings: Collection[str] = ()) -> list[PlanVie
 
 
 def label_of(view: PlanView) -> str:
-    """Returns the label of a plan: `M1, cpu_and_ne`."""
-    return f"{view.plan.device}, {view.compute_units}"
+    """Returns the label of a plan: `M1, cpu_and_ne`; with the planner if that is Core ML itself."""
+    planner = "" if view.plan.planner == "rules" else f", planned by {view.plan.planner}"
+    return f"{view.plan.device}, {view.compute_units}{planner}"
 
 
 def compare_views(
@@ -121,13 +122,20 @@ def compare_views(
         before=label_of(before),
         after=label_of(after),
         latency=change_of_figures(known[0].latency, known[1].latency) if len(known) > 1 else None,
-        planned=change_of_figures(*(_planned(view.setting.total_ms) for view in (before, after))),
+        planned=_change_of_costs(*(view.plan.total_ms(view.setting) for view in (before, after))),
         switches=(before.setting.switches, after.setting.switches),
         units={unit: (counts[0][unit], counts[1][unit]) for unit in units},
         types=tuple(sorted(types, key=lambda row: -_size(row.planned))),
         ops=tuple(sorted(ops, key=lambda row: -_size(row.planned))),
         moved=sum(a is not None and b is not None and a.unit != b.unit for a, b in pairs),
     )
+
+
+def _change_of_costs(before_ms: float | None, after_ms: float | None) -> Change:
+    if before_ms is None or after_ms is None:
+        seconds = [None if ms is None else ms / 1e3 for ms in (before_ms, after_ms)]
+        return Change.apart(seconds[0], seconds[1], "planned")
+    return change_of_figures(_planned(before_ms), _planned(after_ms))
 
 
 def _planned(ms: float) -> Figure:
@@ -158,12 +166,7 @@ def _differs(before: PlannedOp | None, after: PlannedOp | None) -> bool:
 def _change(before: PlannedOp | None, after: PlannedOp | None) -> PlannedOpChange:
     first = before or after
     assert first is not None
-    there, here = (None if op is None else op.planned_ms for op in (before, after))
-    if there is None or here is None:
-        seconds = (None if ms is None else ms / 1e3 for ms in (there, here))
-        planned = Change.apart(next(seconds), next(seconds), "planned")
-    else:
-        planned = change_of_figures(_planned(there), _planned(here))
+    planned = _change_of_costs(*(None if op is None else op.planned_ms for op in (before, after)))
     return PlannedOpChange(
         type=first.type,
         name=first.name,

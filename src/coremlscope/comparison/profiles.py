@@ -244,6 +244,8 @@ def compare_plans(profile: Profile, views: Sequence[PlanView]) -> Comparison:
 
 
 def _estimate_of(profile: Profile, view: PlanView) -> Estimate | None:
+    if view.plan.planner != "rules":  # estimates follow from plans by rules
+        return None
     wanted = view.plan.device, view.plan.os, view.compute_units
     return next((e for e in profile.estimates if (e.device, e.os, e.compute_units) == wanted), None)
 

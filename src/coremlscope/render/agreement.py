@@ -29,7 +29,8 @@ def agreement_line(found: Agreement) -> str:
         whose = "Core ML's costs" if found.weighted_by == "Core ML" else "our planned costs"
         by_cost = "" if found.cost_share is None else f" ({format_share(found.cost_share)} by {whose})"
         operations = plural(found.compared, "operation")
-        text = f"{format_share(found.share)} of {operations} are on the same unit{by_cost}"
+        verb = "is" if found.compared == 1 else "are"
+        text = f"{format_share(found.share)} of {operations} {verb} on the same unit{by_cost}"
     rest = f"; the rules do not cover {plural(found.unknown, 'more operation')}" if found.unknown else ""
     return text + rest
 

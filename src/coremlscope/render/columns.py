@@ -264,9 +264,10 @@ def figure_columns(profiles: Sequence[Profile]) -> Columns:
                 rows.append((path, m.origin, *place, median, None, None))
         for plan in profile.plans:
             for setting in plan.settings:
-                if not setting.functions:
-                    continue  # the planner gave shares, and no costs
-                seconds = setting.total_ms / 1e3
+                total_ms = plan.total_ms(setting)
+                if total_ms is None:
+                    continue
+                seconds = total_ms / 1e3
                 place = (f"{plan.device}, {plan.os}", setting.compute_units, "")
                 rows.append((path, plan.origin, *place, seconds, seconds, seconds))
         for e in profile.estimates:

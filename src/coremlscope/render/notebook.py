@@ -220,7 +220,10 @@ def _units(prefix: str, view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -
     if counts[None]:
         rows.append(("unknown", str(counts[None]), "–", ""))
     cost = view.setting.functions.get(name)
-    total = "" if cost is None else f"{format_duration(cost.total_ms / 1e3)} in all, launches and switches"
+    has_costs = view.plan.total_ms(view.setting) is not None
+    total = ""
+    if cost is not None and has_costs:
+        total = f"{format_duration(cost.total_ms / 1e3)} in all, launches and switches"
     where = f"{view.plan.device}, {view.plan.os}, {view.compute_units}"
     remark = f"{describe_planner(view.plan)}{': ' if total else ''}{total}{' included' if total else ''}"
     return Grid(f"{prefix}{where} ({remark})", ("unit", "operations>", "planned>", ""), rows)
@@ -301,7 +304,8 @@ def _on_devices(profile: Profile) -> Iterator[Row]:
     for plan in profile.plans:
         for setting in plan.settings:
             key = plan.device, plan.os, setting.compute_units
-            planned = format_duration(setting.total_ms / 1e3) if setting.functions else "–"
+            total_ms = plan.total_ms(setting)
+            planned = "–" if total_ms is None else format_duration(total_ms / 1e3)
             found.setdefault(key, ["–", "–"])[1] = planned
     for e in profile.estimates:
         key = e.device, e.os, e.compute_units

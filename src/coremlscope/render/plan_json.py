@@ -93,7 +93,7 @@ class _Function:
         counts = unit_counts(ops)
         units = {unit: counts[unit] for unit in SETTINGS[view.compute_units]}
         return {
-            "planned_ms": None if cost is None else cost.total_ms,
+            "planned_ms": None if cost is None or view.plan.total_ms(view.setting) is None else cost.total_ms,
             "switches": None if cost is None else cost.switches,
             "counts": {**units, "unknown": counts[None]},
             "cost_ms": unit_costs_ms(ops, view.compute_units),

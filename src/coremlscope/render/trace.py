@@ -178,9 +178,10 @@ def _tracks(compute_units: ComputeUnits, *, unknown: bool) -> list[tuple[int, st
 
 def _planned(view: PlanView, arrows: _Arrows, process: int) -> Iterator[Event]:
     plan, ops = view.plan, view.ops
-    whole = format_duration(view.setting.total_ms / 1e3)
-    has_costs = bool(view.setting.functions)
-    label = f"{whole} in all, launches and switches included" if has_costs else "without costs"
+    total_ms = plan.total_ms(view.setting)
+    label = "without costs"
+    if total_ms is not None:
+        label = f"{format_duration(total_ms / 1e3)} in all, launches and switches included"
     tracks = _tracks(view.compute_units, unknown=any(op.unit is None for op in ops))
     by = "by Core ML" if plan.planner == "Core ML" else "by Core ML's cost model"
     planned = "planned by Core ML" if plan.planner == "Core ML" else "planned"

@@ -197,6 +197,14 @@ class Plan:
     settings: tuple[SettingPlan, ...]
     origin: Origin = "planned"
 
+    def total_ms(self, setting: SettingPlan) -> float | None:
+        """Returns the planned cost of all functions under a setting; None if the planner gives no costs.
+
+        Core ML gives none for layers of neural networks, nor where only shares are known.
+        """
+        has_costs = any(cost is not None for column in self.cost_ms.values() for cost in column)
+        return setting.total_ms if setting.functions and (has_costs or setting.total_ms) else None
+
     def setting(self, compute_units: str) -> SettingPlan | None:
         """Returns the plan under one setting; None if it was not planned."""
         return next((s for s in self.settings if s.compute_units == compute_units), None)

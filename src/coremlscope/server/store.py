@@ -235,8 +235,8 @@ def _headline(profile: Profile) -> tuple[str, Figure | None]:
         return "", None
     plan = profile.plans[0]
     setting = plan.settings[0]
-    cost_s = setting.total_ms / 1e3
-    cost = Figure(cost_s, cost_s, cost_s, "planned") if setting.functions else None
+    total_ms = plan.total_ms(setting)
+    cost = None if total_ms is None else Figure(*(total_ms / 1e3,) * 3, "planned")
     return f"{plan.device}, {plan.os}, {setting.compute_units}", cost
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -71,6 +72,16 @@ def test_an_abort_costs_one_setting(package: Path, monkeypatch: pytest.MonkeyPat
     (finding,) = [finding for finding in profile.findings if finding.severity == "error"]
     assert "Core ML aborted the process (SIGABRT)" in finding.text
     assert [plan.planner for plan in profile.plans] == ["Core ML"] * 3 + ["rules"]
+
+
+@pytest.mark.usefixtures("mac")
+def test_models_are_compared_by_core_ml(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(package), str(package), *QUICK, "--quiet", "--json", "-"]) == 0
+    (difference,) = json.loads(capsys.readouterr().out)["differences"]
+    assert all(label.startswith("Core ML on ") for label in difference["measured"])
+    assert set(difference["phases"]) == {"compile", "load", "predict"}
+    assert difference["interleaved"] is False
+    assert {plan["before"] for plan in difference["plans"]} == {"M1, all, planned by Core ML", "M1, all"}
 
 
 @pytest.mark.usefixtures("mac")

@@ -184,7 +184,7 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: A
     }
     layers = {(stage, layer["name"]): layer for stage, found in answer.layers.items() for layer in found}
     known = [
-        _join(row, _places(row, told, layers), analysed) if is_listed else None
+        _join(row, _places(row, told, layers), analysed) if is_listed and _is_told(row, analysed) else None
         for row, is_listed in zip(rows, listed, strict=True)
     ]
     backends = list(ours.backends)
@@ -252,6 +252,11 @@ def _row(ops: OpTable, plan: Plan, column: int) -> _Row:
     op = plan.inserted[column - len(ops)]
     first = op.output_names[0] if op.output_names else ""
     return _Row(function=op.function, type=op.type, first=first, inserted=True)
+
+
+def _is_told(row: _Row, analysed: Mapping[tuple[str, str], AnalysedOp]) -> bool:
+    """Whether Core ML lists it: MLComputePlan never has the operations that Core ML inserts."""
+    return not row.inserted or (row.function, row.first) in analysed
 
 
 def _places(

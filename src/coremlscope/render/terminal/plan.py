@@ -139,7 +139,9 @@ def setting_rows(views: Sequence[PlanView], function: str = "") -> list[tuple[st
         cost = (
             setting.functions.get(function) if function else FunctionCost(setting.total_ms, setting.switches)
         )
-        whole = ("–", "–") if cost is None else (str(cost.switches), format_duration(cost.total_ms / 1e3))
+        has_costs = cost is not None and view.plan.total_ms(setting) is not None
+        total = format_duration(cost.total_ms / 1e3) if cost is not None and has_costs else "–"
+        whole = ("–" if cost is None else str(cost.switches), total)
         rows.append((view.compute_units, *cells, *whole))
     return rows
 
@@ -189,9 +191,10 @@ def _show_units(screen: Screen, view: PlanView, name: str, ops: tuple[PlannedOp,
     screen.table([Column("", style="cyan"), *(Column(title, is_number=True) for title in titles)], rows)
     cost = view.setting.functions.get(name)
     if cost is not None:
-        changes = plural(cost.switches, "change")
-        whole = format_duration(cost.total_ms / 1e3)
-        screen.line(f"{whole} planned in all, launches and {changes} of unit included", "dim", indent=2)
+        changes = f"{plural(cost.switches, 'change')} of unit"
+        whole = f"{format_duration(cost.total_ms / 1e3)} planned in all, launches and {changes} included"
+        has_costs = view.plan.total_ms(view.setting) is not None
+        screen.line(whole if has_costs else f"{changes}; the planner gives no costs", "dim", indent=2)
 
 
 def _show_segments(screen: Screen, view: PlanView, ops: tuple[PlannedOp, ...]) -> None:
