@@ -300,6 +300,13 @@ def test_inner_product_along_the_last_axis(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, [[5, 0, 12], [11, 0, 14]])
 
 
+def test_inner_product_along_the_last_of_four_axes(tmp_path: Path) -> None:
+    weights = WeightTable()
+    layer = {"type": "inner_product", "nB": 2, "nC": 1, "blob_weights": weights.add([1, 10])}
+    result = _run(tmp_path, layer, [[[[1, 2]], [[3, 4]]]], (1, 2, 1, 1), weights)
+    np.testing.assert_array_equal(result.reshape(-1), [21, 43])
+
+
 def test_inner_product_of_images(tmp_path: Path) -> None:
     weights = WeightTable()
     layer = {"type": "inner_product", "nB": 4, "nC": 1, "blob_weights": weights.add([1, 10, 100, 1000])}
@@ -465,6 +472,11 @@ def test_flatten(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result.reshape(-1), np.arange(1, 13))
     result = _run(tmp_path / "exact", {"type": "flatten", "nd_axis": 2}, _IMAGE, (3, 4))
     np.testing.assert_array_equal(result, _IMAGE[0])
+
+
+def test_flatten_to_an_image(tmp_path: Path) -> None:
+    result = _run(tmp_path, {"type": "flatten", "nd_axis": 0}, _IMAGE[None], (1, 12, 1, 1))
+    np.testing.assert_array_equal(result.reshape(-1), np.arange(1, 13))
 
 
 def test_axes_of_one_element(tmp_path: Path) -> None:

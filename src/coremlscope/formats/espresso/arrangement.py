@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from coremlscope.formats.espresso.attributes import CompiledLayer
 from coremlscope.formats.espresso.axes import axis_from_end, grown_axis, keep, nd_axis, refold
 from coremlscope.formats.espresso.files import AXES
-from coremlscope.formats.espresso.translation import CompiledLayer, LayerSpec, Translation
+from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.espresso.weights import read_floats
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.rank_5 import fold
@@ -80,7 +81,9 @@ def _target(layer: CompiledLayer, sizes: Sequence[int], rank: int) -> list[int]:
 
 def _flatten(t: Translation) -> Blob:
     b, layer, x = t.builder, t.layer, t.x
-    if x.sequence is None:
+    expected = t.expected[0]
+    is_matrix = expected is None or expected.rank == 2 or x.rank < 4
+    if x.sequence is None and is_matrix:
         axis = nd_axis(layer.integer("nd_axis", 0), x.rank) % x.rank
         shape = [math.prod(x.shape[:axis]), math.prod(x.shape[axis:])]
         return b.op("reshape", x=x, shape=shape)

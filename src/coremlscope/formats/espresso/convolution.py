@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from coremlscope.formats.espresso.attributes import CompiledLayer
 from coremlscope.formats.espresso.fused import apply_fused
-from coremlscope.formats.espresso.translation import CompiledLayer, LayerSpec, Translation
+from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.espresso.weights import has_weights, read_bias, read_weights
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.ir import Constant

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope.errors import CorruptModelError, NotAModelError
+from coremlscope.formats.espresso.attributes import CompiledLayer
 from coremlscope.formats.espresso.compression import decompress, is_compressed
-from coremlscope.formats.espresso.translation import CompiledLayer
 from coremlscope.units import shown
 
 __all__ = ["AXES", "BlobShape", "CompiledNetwork", "read_network_file", "read_shape_file"]

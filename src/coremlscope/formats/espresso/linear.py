@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from coremlscope.formats.espresso.fused import apply_fused
 from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.espresso.weights import read_bias, read_weights
@@ -17,7 +19,8 @@ def _inner_product(t: Translation) -> Blob:
     if layer.flag("is_lookup"):
         return _look_up(t, taken, given)
     weight, bias = read_weights(t, (given, taken)), read_bias(t, given)
-    if layer.flag("nd_mode") and x.sequence is None:
+    is_last = layer.flag("nd_mode") or (x.rank >= 4 and x.dims[-1] == taken != math.prod(x.shape[-3:]))
+    if is_last and x.sequence is None:
         return apply_fused(t, product_along_last(b, x, weight, bias, taken))
     return apply_fused(t, inner_product(b, x, weight, bias, taken))
 

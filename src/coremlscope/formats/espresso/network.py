@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coremlscope.errors import CorruptModelError
+from coremlscope.formats.espresso.attributes import LARGEST, CompiledLayer
 from coremlscope.formats.espresso.blobs import BlobFile
 from coremlscope.formats.espresso.files import AXES, BlobShape, CompiledNetwork
 from coremlscope.formats.espresso.layers import LAYERS
 from coremlscope.formats.espresso.preprocessing import find_doubt, read_step
-from coremlscope.formats.espresso.translation import LARGEST, CompiledLayer, Translation
+from coremlscope.formats.espresso.translation import Translation
 from coremlscope.formats.neuralnetwork.boundary import Boundary
 from coremlscope.formats.neuralnetwork.builder import OPSET, Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
