@@ -76,13 +76,15 @@ def test_interface_and_graph(corpus: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", _PAIRS)
 def test_predictions(corpus: Path, name: str) -> None:
-    paths = _paths(corpus, name)
-    for seed in range(10):
-        given = _inputs(container.read(paths[0]), seed)
-        expected, found = (coremlscope.predict(path, given) for path in paths)
-        for output, value in expected.items():
-            scale = float(np.abs(value).max())
-            assert float(np.abs(found[output] - value).max()) <= 1e-3 * scale
+    package, compiled = _paths(corpus, name)
+    model = container.read(package)
+    with coremlscope.open(package) as source, coremlscope.open(compiled) as other:
+        for seed in range(10):
+            given = _inputs(model, seed)
+            found = other.predict(given)
+            for output, value in source.predict(given).items():
+                scale = float(np.abs(value).max())
+                assert float(np.abs(found[output] - value).max()) <= 1e-3 * scale
 
 
 @pytest.mark.parametrize("name", _PAIRS[:3] + _WITHOUT_WEIGHTS[:1])

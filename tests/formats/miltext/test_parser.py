@@ -227,6 +227,7 @@ _COND = """tensor<fp32, [2]> y = cond(pred = bool(true))%s
         ("", "true", ",", "false()", '[name = string("c")]'),
         ('[name = string("c")]', "anything", "", "", ""),
         ('[name = string("c")]', "", "", "()", ""),
+        ('[name = string("c")]', "block true", "", "block false()", ""),
     ],
 )
 def test_blocks(parts: tuple[str, ...]) -> None:

@@ -197,7 +197,7 @@ class _Parser(LiteralReader):
         while self._tokens[self._at] not in (";", "["):
             index = len(blocks)
             name = roles[index] if index < len(roles) else str(index)
-            if self._tokens[self._at] not in ("(", "{"):
+            while self._tokens[self._at] not in ("(", "{"):
                 self._word("';' or a nested block")
             inputs = self._declared(")") if self._accept("(") else ()
             attributes = self._attributes()
