@@ -203,6 +203,7 @@ def _pytest(job: Job, plan: Plan, log: Path, done: Path) -> int:
         names.PART: f"{job.part}/{job.parts}",
         names.ONE_PER: plan.one_per,
         names.COMPILED: "1" if plan.compiled else "",
+        "COREMLSCOPE_CACHE": str(log.resolve().with_name("cache")),
         "PYTHONPATH": os.pathsep.join([str(project), str(project / "src")]),
         # Some parametrisations iterate over sets, and the ids must be the same in all processes.
         "PYTHONHASHSEED": "0",
