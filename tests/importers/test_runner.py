@@ -14,6 +14,7 @@ from coremlscope.cli import main
 from coremlscope.errors import UsageError
 from coremlscope.importers.profiles import import_files, read_any
 from coremlscope.ir import Model
+from coremlscope.render import render_console, render_matrix
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
 from tests.support import programs
@@ -81,8 +82,34 @@ def test_a_power_mode_that_changes_is_no_measurement(tmp_path: Path) -> None:
 
 def test_each_setting_has_its_plan(tmp_path: Path) -> None:
     profile = import_files([write(tmp_path, runner_setting(), runner_setting(units="all"))])
-    assert [plan.settings[0].compute_units for plan in profile.plans] == ["cpu_and_ne", "all"]
+    (plan,) = profile.plans
+    assert [setting.compute_units for setting in plan.settings] == ["cpu_and_ne", "all"]
     assert len(profile.ops) == 2
+
+
+@pytest.mark.parametrize(
+    ("units", "expected"),
+    [(("cpu_only",), (-1, -1)), (("cpu_only", "cpu_and_ne"), (1, 0)), (("cpu_and_ne", "all"), (1, 0))],
+)
+def test_support_is_known_where_a_setting_allows_the_unit(
+    units: tuple[str, ...], expected: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Core ML lists the units that the setting allows: that it leaves one out says nothing otherwise."""
+    cpu_only = [{**op, "supported": ["cpu"], "preferred": "cpu"} for op in runner_setting()["plan"]]
+    results = [
+        runner_setting(units=one, **({"plan": cpu_only} if one == "cpu_only" else {})) for one in units
+    ]
+    (plan,) = import_files([write(tmp_path, *results)]).plans
+    assert plan.supported["neural_engine"] == expected
+    assert plan.supported["cpu"] == (1, 1)
+
+
+def test_shares_alone_give_no_planned_cost(tmp_path: Path) -> None:
+    profile = import_files([write(tmp_path, runner_setting(), runner_setting(units="all"))])
+    rows = [line.split() for line in render_console(profile, width=100).splitlines()]
+    assert ["cpu_and_ne", "1", "–", "1", "0", "–"] in rows
+    assert ["all", "1", "0", "1", "0", "–"] in rows
+    assert "0 ns" not in render_matrix((profile,), width=100)
 
 
 def test_failures_cost_their_setting_alone(tmp_path: Path) -> None:

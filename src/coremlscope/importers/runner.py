@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from coremlscope.devices import product_name
-from coremlscope.devices.unit import SETTINGS, ComputeUnits
+from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.errors import EngineError, UsageError
 from coremlscope.findings import Finding
 from coremlscope.importers.listing import Imported, ListedOp, Origin, plan_of, table_of
@@ -255,7 +255,7 @@ def _code(failure: StepFailure) -> str:
 def _plans(
     results: Sequence[SettingRecord], origin: Origin
 ) -> Iterator[tuple[Sequence[ListedOp], tuple[Plan, ...]]]:
-    """The operations of plans, and a plan under each setting. Power modes after the first repeat them."""
+    """The operations of plans, and the plan of them. Power modes after the first repeat it."""
     found: dict[str, dict[str, tuple[PlannedOperation, ...]]] = {}
     for result in results:
         if result.plan and any(op.preferred is not None for op in result.plan):
@@ -266,8 +266,20 @@ def _plans(
         key = tuple((op.function, op.type, op.outputs, op.place, op.layer) for op in ops)
         groups.setdefault(key, []).append((units, ops))
     for group in groups.values():
-        listed = [(units, [_listed(op) for op in ops]) for units, ops in group]
-        yield listed[0][1], tuple(plan_of(ops, origin, _setting(units)) for units, ops in listed)
+        listed = {_setting(units): [_listed(op) for op in ops] for units, ops in group}
+        yield next(iter(listed.values())), (_plan(listed, origin),)
+
+
+def _plan(listed: Mapping[ComputeUnits, Sequence[ListedOp]], origin: Origin) -> Plan:
+    """One plan of all settings. What a unit can run is known only where a setting allows that unit."""
+    plans = {setting: plan_of(ops, origin, setting) for setting, ops in listed.items()}
+    supported: dict[ComputeUnit, tuple[int | None, ...]] = {}
+    for unit in UNITS:
+        columns = [plan.supported[unit] for setting, plan in plans.items() if unit in SETTINGS[setting]]
+        rows = zip(*columns, strict=True) if columns else ((-1,) for _ in next(iter(listed.values())))
+        supported[unit] = tuple(max(known for known in row if known is not None) for row in rows)
+    settings = tuple(setting for plan in plans.values() for setting in plan.settings)
+    return dataclasses.replace(next(iter(plans.values())), supported=supported, settings=settings)
 
 
 def _listed(op: PlannedOperation) -> ListedOp:

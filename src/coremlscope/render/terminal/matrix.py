@@ -192,7 +192,9 @@ def _within(estimate: Estimate | None) -> str:
 
 
 def _planned(setting: SettingPlan | None) -> str:
-    return "–" if setting is None else format_duration(setting.total_ms / 1e3)
+    if setting is None or not setting.functions:  # Core ML's plans may have shares and no costs
+        return "–"
+    return format_duration(setting.total_ms / 1e3)
 
 
 def device_remarks(profiles: Sequence[Profile]) -> list[str]:
