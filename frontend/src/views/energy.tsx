@@ -11,7 +11,7 @@ export function EnergyUse() {
   const energy = measurement?.energy;
   if (!energy) return null;
   return (
-    <Section id="energy" title="Energy" note={<OriginTag origin={energy.origin} on={energy.tool} />}>
+    <Section id="energy" title="Energy" note={<OriginTag origin={energy.origin} />}>
       {energy.units.length > 0 && <EnergyTable energy={energy} />}
       <p class="caption dim">{energyLine(energy)}</p>
     </Section>

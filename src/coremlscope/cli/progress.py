@@ -21,6 +21,8 @@ _WORDS = {
     "interleaved": "predicting in rounds",
     "read": "reading, MB",
     "energy": "reading energy",
+    "record": "starting to record",
+    "export": "exporting tables",
 }
 
 

@@ -18,7 +18,7 @@ from coremlscope.cli import main
 from coremlscope.devices import find_device
 from coremlscope.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.formats import container
-from coremlscope.measure.contract import Subject, resolve_settings
+from coremlscope.measure.contract import Progress, Subject, resolve_settings
 from coremlscope.measure.coreml.child import Limits
 from coremlscope.measure.coreml.instruments import (
     Patience,
@@ -72,15 +72,24 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def measure(package: Path, command: tuple[str, ...] = TIMING_CHILD) -> Measurement:
+def measure(
+    package: Path, command: tuple[str, ...] = TIMING_CHILD, progress: Progress | None = None
+) -> Measurement:
     model = container.read(package)
     measurer = TraceMeasurer(command=command, patience=QUICK, limits=Limits(time_s=60))
-    return measurer.measure(Subject.of(model, resolve_settings(model, Settings())), SHORT)
+    subject = Subject.of(model, resolve_settings(model, Settings()))
+    return measurer.measure(subject, SHORT, progress=progress)
 
 
 def test_a_run_is_recorded(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     xcrun = ScriptedXcrun(tmp_path, monkeypatch, TABLES)
-    measured = measure(package)
+    seen: list[tuple[str, int, int]] = []
+    measured = measure(package, progress=lambda *told: seen.append(told))
+    assert [phase for phase, *_ in seen] == [
+        *("compile", "load", "load", "warm-up", "record"),
+        *["predict"] * 4,
+        "export",
+    ]
     recording = measured.recording
     assert recording is not None
     assert (recording.tool, recording.template, recording.predictions) == ("Instruments 27.0", "Core ML", 4)

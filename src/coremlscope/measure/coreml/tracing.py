@@ -75,7 +75,7 @@ class TraceMeasurer:
         with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             request = prepare_request(subject, once, inputs or {}, folder, waits=True)
-            conductor = _Conductor(folder, self.patience)
+            conductor = _Conductor(folder, self.patience, progress)
             with (
                 run_child(
                     [*self.command, str(request)],
@@ -116,8 +116,8 @@ class TraceMeasurer:
 class _Conductor:
     """Starts and stops a recording as the child says where it is."""
 
-    def __init__(self, folder: Path, patience: Patience) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, patience: Patience, progress: Progress | None) -> None:
+        self._folder, self._progress = folder, progress
         self._recorder = Recorder(folder, patience)
         self.recording: Recording | None = None
         self.pid: int | None = None
@@ -128,13 +128,19 @@ class _Conductor:
             for message in messages:
                 if "waits" in message:
                     self.pid = int(message["waits"])
+                    self._show("record")
                     self._recorder.start(self.pid)
                     (self._folder / GO).touch()
                 elif message.get("phase") == "predict":
+                    self._show("export")
                     self.recording = self._recorder.stop()
                 yield message
         finally:
             self._recorder.close()
+
+    def _show(self, phase: str) -> None:
+        if self._progress is not None:
+            self._progress(phase, 0, 1)
 
 
 def _read(
