@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         plan,
         predict,
         profile,
+        profile_power_modes,
         read,
     )
     from coremlscope.comparison.profiles import Comparison
@@ -55,6 +56,7 @@ __all__ = [
     "plan",
     "predict",
     "profile",
+    "profile_power_modes",
     "read",
     "uninstall",
 ]
@@ -79,6 +81,7 @@ _MODULES = {
     "plan": "api",
     "predict": "api",
     "profile": "api",
+    "profile_power_modes": "api",
     "read": "api",
     "uninstall": "dropin",
 }

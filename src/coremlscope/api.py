@@ -47,6 +47,7 @@ __all__ = [
     "plan_by_core_ml",
     "predict",
     "profile",
+    "profile_power_modes",
     "read",
 ]
 
@@ -223,6 +224,42 @@ def profile(
         measurements=measurements,
         forecast=forecast,
         findings=[*on_lengths, *failures, *findings],
+    )
+
+
+def profile_power_modes(
+    source: Source, *, announce: Callable[[str], None] = lambda _: None, **options: Any
+) -> Profile:
+    """Profiles a model twice on a Mac: in the present power mode, and in the one that it is switched to.
+
+    Args:
+        source: The model.
+        announce: Called with the present power mode when it is to be switched.
+        **options: Those of `profile`.
+
+    Returns:
+        One profile with the measurements of both modes, which are never averaged, and the first one's plans.
+
+    Raises:
+        UsageError: This machine does not report a power mode; or see `profile`.
+        EngineError: The power mode was not switched within 15 minutes; or see `profile`.
+        ModelError: See `profile`, also for other errors.
+    """
+    from coremlscope.engines.host import power_mode
+    from coremlscope.measure.power_modes import wait_for_other_mode
+
+    mode = power_mode()
+    if not mode:
+        wait_for_other_mode(mode)
+    model = read(source)
+    first = profile(model, **options)
+    announce(mode)
+    wait_for_other_mode(mode)
+    second = profile(model, **options)
+    return dataclasses.replace(
+        first,
+        measurements=(*first.measurements, *second.measurements),
+        findings=tuple(dict.fromkeys((*first.findings, *second.findings))),
     )
 
 

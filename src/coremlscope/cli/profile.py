@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import (
@@ -15,12 +16,13 @@ from coremlscope.cli.command import (
     add_shape,
     one_of,
 )
-from coremlscope.cli.connected import add_on_device, chosen_power_mode, is_on_device
+from coremlscope.cli.connected import add_on_device, check_power_mode, chosen_power_mode, is_on_device
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.repetitions import add_engine, add_engine_options, add_function, add_repetitions
 from coremlscope.cli.reports import write_reports
+from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.errors import UsageError
 
@@ -81,7 +83,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "also plan and estimate for these chips or devices, without measurements: m1, iphone-15-pro"
         " (see `coremlscope estimate`)",
     )
-    add_on_device(parser)
+    add_on_device(parser, "")
     add_reports(parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS", json="the profile")
 
 
@@ -107,7 +109,10 @@ def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None
     shapes = dict(arguments.shape)
     _, description = interface_of(model, arguments.function)
     inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
-    return api.profile(
+    check_power_mode(arguments)
+    is_both = arguments.power_mode == "both"
+    measure = partial(api.profile_power_modes, announce=_announce) if is_both else api.profile
+    return measure(
         model,
         function=arguments.function,
         shapes=shapes,
@@ -127,6 +132,10 @@ def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None
         trace=arguments.trace,
         progress=progress,
     )
+
+
+def _announce(mode: str) -> None:
+    print_note(f"measured in power mode {mode}: switch it now, in System Settings > Battery; waiting")
 
 
 def _on_device(arguments: argparse.Namespace, model: Model, progress: Progress | None) -> Profile:
