@@ -22,8 +22,6 @@ from coremlscope.formats.mlmodel import resolve_weight_name
 __all__ = ["compile_loaded", "compile_path", "copy_model", "store_bytes"]
 
 _SOURCE = "source"
-#: A folder that shows which permissions new folders have.
-_INSIDE = "permissions"
 
 
 def compile_path(path: Path) -> Path:
@@ -41,10 +39,9 @@ def compile_path(path: Path) -> Path:
     """
     model = container.read(path)
     with _new_folder(path.stem) as folder:
-        (folder / _INSIDE).mkdir()
-        folder.chmod((folder / _INSIDE).stat().st_mode)  # `mkdtemp` restricts access to the owner.
-        (folder / _INSIDE).rmdir()
         compile_into(model, path, folder, path.stem, shutil.copyfile)
+        inner = next(part for part in folder.iterdir() if part.is_dir())
+        folder.chmod(inner.stat().st_mode)  # `mkdtemp` restricts access to the owner.
     return folder
 
 
