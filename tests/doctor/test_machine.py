@@ -75,6 +75,7 @@ _MAC: dict[str, object] = {
         "--find xctrace": (0, "/Applications/Xcode.app/xctrace"),
         "--find devicectl": (0, "/Applications/Xcode.app/devicectl"),
         "--find coremlcompiler": (0, "/Applications/Xcode.app/coremlcompiler"),
+        "--version": (0, "macmon 0.6.1"),
     },
 }
 
@@ -99,7 +100,19 @@ def test_a_mac_with_everything(tmp_path: Path) -> None:
     assert {name for name, check in checks.items() if check.status != "ok"} == {"pandas", "openvino"}
     assert checks["chip"].text == "Apple M4 Pro, known as m4-pro"
     assert checks["macOS"].text == "26.1"
+    assert checks["energy"].text == "read with macmon 0.6.1"
     assert checks["Core ML's cache"].text.startswith("1 found, 1.50 kB")
+
+
+def test_the_package_that_reads_energy_is_preferred(tmp_path: Path) -> None:
+    versions = {"zeus-apple-silicon": "1.1.0"}
+    checks = _checks(_Scripted(tmp_path, **_MAC | {"versions": versions}))
+    assert checks["energy"].text == "read with zeus-apple-silicon 1.1.0"
+    without = _checks(_Scripted(tmp_path, **_MAC | {"commands": {}}))
+    assert (without["energy"].status, without["energy"].fix) == (
+        "missing",
+        "pip install zeus-apple-silicon, or brew install macmon",
+    )
 
 
 @pytest.mark.parametrize(

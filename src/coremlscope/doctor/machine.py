@@ -55,6 +55,8 @@ _TIMEOUT_S = 60.0
 _LITTLE_DISK, _LITTLE_MEMORY = 5e9, 2e9
 #: The most files of which sizes are added up.
 _MOST_FILES = 20_000
+#: Reads energy without root; see `measure.coreml.energy`.
+_ENERGY_PACKAGE = "zeus-apple-silicon"
 _TOOLS = {
     "xctrace": "records with Instruments",
     "devicectl": "reaches iPhones and iPads (Xcode 15 and later)",
@@ -163,6 +165,7 @@ def check_machine(host: Host | None = None) -> list[Check]:
         _check_chip,
         _check_system,
         _check_tools,
+        _check_energy,
         _check_folders,
         _check_memory,
     )
@@ -328,6 +331,19 @@ def _check_tools(host: Host) -> Iterator[Check]:
         else:
             fix = "the command line tools alone lack it: install Xcode and select it with xcode-select"
             yield Check(name=tool, status="missing", text=use, fix=fix)
+
+
+def _check_energy(host: Host) -> Iterator[Check]:
+    if host.platform != "darwin" or host.machine != "arm64":
+        return
+    version = host.version(_ENERGY_PACKAGE)
+    code, told = (0, f"{_ENERGY_PACKAGE} {version}") if version else host.run("macmon", "--version")
+    if code == 0:
+        yield Check(name="energy", status="ok", text=f"read with {escape_controls(told)}")
+    else:
+        text = "optional, to read the energy of predictions without root"
+        fix = f"pip install {_ENERGY_PACKAGE}, or brew install macmon"
+        yield Check(name="energy", status="missing", text=text, fix=fix)
 
 
 def _check_folders(host: Host) -> Iterator[Check]:
