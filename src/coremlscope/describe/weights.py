@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from coremlscope.formats.espresso.weights import CompiledWeights
+from coremlscope.formats.espresso.weights import CompiledWeights, UnknownWeights
 from coremlscope.formats.neuralnetwork.weights import EncodedWeights
 from coremlscope.formats.weights import BlobData
 from coremlscope.ir import Argument, Constant, Function, Immediate, Op, Program, TensorType, Value
 from coremlscope.results.model import WeightGroup
 
 __all__ = ["group_weights"]
+
+#: Weights that know how they are stored.
+_ENCODED = (CompiledWeights, EncodedWeights, UnknownWeights)
 
 
 def group_weights(*programs: Program) -> tuple[WeightGroup, ...]:
@@ -59,7 +62,7 @@ def _identity(constant: Constant) -> object:
 
 def _nbytes(constant: Constant) -> int:
     type_ = constant.type
-    if isinstance(constant.data, (CompiledWeights, EncodedWeights)):
+    if isinstance(constant.data, _ENCODED):
         return constant.data.stored_bytes
     packed = type_.nbytes if isinstance(type_, TensorType) else None
     return constant.data.stored_bytes if packed is None else packed
@@ -98,9 +101,7 @@ def _count(argument: Argument, makers: Mapping[str, Op], tally: _Tally) -> None:
     if is_inline and (not constant.type.dtype.is_float or (constant.type.elements or 0) < 2):
         return
     data = constant.data
-    storage = (
-        data.storage if isinstance(data, (CompiledWeights, EncodedWeights)) else constant.type.dtype.value
-    )
+    storage = data.storage if isinstance(data, _ENCODED) else constant.type.dtype.value
     tally.add(storage, constant.type, _identity(constant), [constant])
 
 

@@ -303,8 +303,6 @@ def test_damaged_weight_table(tmp_path: Path, change: Any, message: str) -> None
         ({"blob_weights_f16": 2}, "bytes instead of"),
         ({"blob_weights_f16": 99}, "blob 99 is not in the weight file"),
         ({"blob_weights_f16": "one"}, "the number of one of its blobs is 'one'"),
-        ({"blob_weights": 1}, "the encoding of its weights"),
-        ({"weights": {"W_int4": 1}}, "the encoding of its weights"),
         ({"Nx": None}, "Nx is missing"),
         ({"Nx": float("nan")}, "not a valid number"),
         ({"Nx": 10**400}, "not a valid number"),
@@ -332,6 +330,34 @@ def test_inconsistent_layer_is_kept_with_the_reason(
     assert problem in function.layers[0].problem
     assert not any(layer.problem for layer in function.layers[1:])
     assert function.graph.ops[0].type in ("convolution", "reshape")
+
+
+def test_weights_of_unknown_encoding_are_planned_but_not_run(tmp_path: Path) -> None:
+    folder = _network(tmp_path / "m.mlmodelc")
+    net = json.loads((folder / _NET).read_text())
+    del net["layers"][0]["blob_weights_f16"]
+    net["layers"][0]["weights"] = {"W_int8": 1, "Q": 3}
+    (folder / _NET).write_text(json.dumps(net))
+    model = container.read(folder)
+    assert isinstance(model.content, ir.Program)
+    (conv,) = (op for op in model.content.functions["main"].graph.ops if op.type == "conv")
+    assert conv.layer is not None
+    assert conv.layer.doubt == "the encoding of its weights (Q, W_int8) is unknown"
+    groups = {group.storage: group.nbytes for group in coremlscope.inspect(model).weights}
+    assert groups["unknown encoding"] == 2 * 18 + 4 * 2
+    assert coremlscope.plan(folder, "m1").plans
+    with pytest.raises(UnsupportedModelError, match="encoding of its weights"):
+        coremlscope.predict(model, {"x": _X})
+
+
+def test_quantised_weights_are_counted(tmp_path: Path) -> None:
+    weights = WeightTable()
+    codes, scale, bias = weights.add(np.zeros(8), "u1"), weights.add([1, 1]), weights.add([0, 0])
+    roles = {"W_U8": codes, "per_ch_qscale": scale, "per_ch_qbias": bias}
+    layer = {"type": "inner_product", "nB": 4, "nC": 2, "weights": roles}
+    model = container.read(write_network(tmp_path, [layer], {"x": exact(4), "y": exact(2)}, weights))
+    (group,) = coremlscope.inspect(model).weights
+    assert (group.storage, group.parameters, group.nbytes) == ("affine uint8", 8, 8 + 2 * 8)
 
 
 # Damage to the layers and shapes

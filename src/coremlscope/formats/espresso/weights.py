@@ -20,7 +20,15 @@ from coremlscope.formats.espresso.translation import Translation
 from coremlscope.formats.neuralnetwork.builder import CannotTranslate
 from coremlscope.ir import Array, Constant, DType, TensorType
 
-__all__ = ["CompiledWeights", "has_weights", "read_bias", "read_columns", "read_floats", "read_weights"]
+__all__ = [
+    "CompiledWeights",
+    "UnknownWeights",
+    "has_weights",
+    "read_bias",
+    "read_columns",
+    "read_floats",
+    "read_weights",
+]
 
 _FP32: np.dtype[Any] = np.dtype("<f4")
 _FP16: np.dtype[Any] = np.dtype("<f2")
@@ -90,20 +98,47 @@ class CompiledWeights:
         return np.asarray(codes * first + second, np.float32)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class UnknownWeights:
+    """Weights whose encoding is unknown, so that only their shape is.
+
+    Attributes:
+        shape: The shape.
+        stored_bytes: Size of their blobs in bytes.
+    """
+
+    shape: tuple[int, ...]
+    stored_bytes: int
+
+    @property
+    def storage(self) -> str:
+        """A description of the encoding."""
+        return "unknown encoding"
+
+    @property
+    def is_available(self) -> bool:
+        """Always true: no other file would help."""
+        return True
+
+    def numpy(self) -> Array:
+        """Returns NaNs. The layer cannot be run."""
+        return np.broadcast_to(np.float32(np.nan), self.shape)
+
+
 def has_weights(t: Translation) -> bool:
     """True if a layer has a blob of weights in any encoding."""
     return bool(t.layer.weights) or any(key in t.layer.attributes for key in (*_PLAIN, _CODES))
 
 
 def read_weights(t: Translation, shape: Sequence[int]) -> Constant:
-    """Reads the weights of a layer as a constant.
+    """Reads the weights of a layer as a constant. If their encoding is unknown, the layer is doubted.
 
     Args:
         t: The layer.
         shape: The shape of the weights. Quantised ones have parameters along the first axis.
 
     Raises:
-        CannotTranslate: There are no weights, their encoding is unknown or their number is wrong.
+        CannotTranslate: There are no weights, or their number is wrong.
     """
     attributes, roles = t.layer.attributes, set(t.layer.weights)
     given = [name for name in _PLAIN if name in attributes]
@@ -119,8 +154,11 @@ def read_weights(t: Translation, shape: Sequence[int]) -> Constant:
         return _quantised(t, t.layer.weights["W_U8"], shape, (scale, bias), are_ranges=False)
     if not given and not roles and _CODES not in attributes:
         raise CannotTranslate("it has no weights")
-    stored = ", ".join(sorted([*given, *roles, *({_CODES, _RANGES} & set(attributes))]))
-    raise CannotTranslate(f"the encoding of its weights ({stored}) is unknown")
+    numbers = {**t.layer.weights, **{k: attributes[k] for k in (*given, _CODES, _RANGES) if k in attributes}}
+    t.doubt(f"the encoding of its weights ({', '.join(sorted(numbers))}) is unknown")
+    blobs = [t.blobs.find(number) for number in numbers.values() if isinstance(number, int)]
+    data = UnknownWeights(tuple(shape), sum(blob.size or 0 for blob in blobs if blob is not None))
+    return Constant(TensorType(DType.FP32, data.shape), data)
 
 
 def read_bias(t: Translation, channels: int) -> Constant | None:
