@@ -169,3 +169,29 @@ def text_classifier() -> Any:
     spec.textClassifier.revision = 1
     spec.textClassifier.stringClassLabels.vector.extend(["no", "yes"])
     return spec
+
+
+def looping() -> ct.models.MLModel:
+    """Writes the squares of 0 to 2, times `x [2]`, to a list in a loop and gathers them: `y [3, 2]`."""
+
+    @mb.program(input_specs=[mb.TensorSpec((2,))], opset_version=ct.target.iOS16)
+    def program(x: Any) -> Any:
+        found = mb.make_list(init_length=3, elem_shape=(2,))
+
+        def body(index: Any, rows: Any) -> Any:
+            factor = mb.cast(x=mb.mul(x=index, y=index), dtype="fp32")
+            row = mb.cond(
+                pred=mb.greater(x=index, y=0),
+                _true_fn=lambda: mb.mul(x=x, y=factor),
+                _false_fn=lambda: mb.mul(x=x, y=np.float32(0)),
+            )
+            return mb.add(x=index, y=1), mb.list_write(ls=rows, index=index, value=row)
+
+        _, rows = mb.while_loop(
+            _cond=lambda index, rows: mb.less(x=index, y=3), _body=body, loop_vars=(np.int32(0), found)
+        )
+        return mb.list_gather(ls=rows, indices=np.array([0, 1, 2], np.int32), name="y")
+
+    return ct.convert(
+        program, compute_precision=ct.precision.FLOAT32, minimum_deployment_target=ct.target.iOS16
+    )

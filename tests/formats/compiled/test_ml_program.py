@@ -6,9 +6,12 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import coremltools as ct
 import numpy as np
 import pytest
+from PIL import Image
 
 import coremlscope
 from coremlscope import ir
@@ -25,6 +28,7 @@ from coremlscope.formats.compiled.metadata import METADATA
 from coremlscope.formats.compiled.ml_program import PROGRAM_TEXT
 from coremlscope.formats.compiled.writing import write_compiled
 from coremlscope.formats.packaging import write_mlpackage
+from tests.support import converted_models
 from tests.support.constant_programs import constants_of
 from tests.support.ir_models import accumulator, adder, perceptron
 from tests.support.mutations import mutate
@@ -223,12 +227,13 @@ def test_linked_folders_of_weights(compiled: Callable[[ir.Model], Path], tmp_pat
         container.read(folder)
 
 
-def test_mutated_folders(compiled: Callable[[ir.Model], Path]) -> None:
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.long)])
+def test_mutated_folders(count: int, compiled: Callable[[ir.Model], Path]) -> None:
     folder = compiled(perceptron())
     files = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
     generator = random.Random(0)
     readable, unclear = 0, []
-    for _ in range(300):
+    for _ in range(count):
         changed = generator.choice(list(files))
         changed.write_bytes(mutate(files[changed], generator))
         try:
@@ -238,4 +243,33 @@ def test_mutated_folders(compiled: Callable[[ir.Model], Path]) -> None:
         assert {path for path in folder.rglob("*") if path.is_file()} == files.keys()
         changed.write_bytes(files[changed])
     assert unclear == []
-    assert 0 < readable < 270
+    assert 0 < readable < 0.9 * count
+
+
+def _image(name: str) -> dict[str, object]:
+    pixels = np.random.default_rng(0).integers(0, 255, (4, 6, 3), dtype=np.uint8)
+    return {name: Image.fromarray(pixels)}
+
+
+@pytest.mark.parametrize(
+    ("convert", "values"),
+    [
+        (converted_models.classifier, _image("image")),
+        (lambda: converted_models.inverter(ct.colorlayout.RGB), _image("image")),
+        (converted_models.counting, {"x": np.array([3, 4, 5], np.int32)}),
+        (converted_models.looping, {"x": np.array([1.0, 2.0], np.float32)}),
+    ],
+    ids=["classifier", "image", "integers", "loop"],
+)
+def test_converted_models(convert: Callable[[], Any], values: dict[str, object], tmp_path: Path) -> None:
+    package, compiled = tmp_path / "m.mlpackage", tmp_path / "m.mlmodelc"
+    convert().save(str(package))
+    write_compiled(package, compiled)
+    expected, found = (coremlscope.predict(path, values) for path in (package, compiled))
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if isinstance(value, str | dict):
+            assert found[name] == value
+        else:
+            np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(value))
+    assert coremlscope.inspect(compiled).labels == coremlscope.inspect(package).labels
