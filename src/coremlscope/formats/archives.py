@@ -62,6 +62,8 @@ def zip_errors(path: Path) -> Iterator[None]:
         zlib.error,
         lzma.LZMAError,
         EOFError,
+        IndexError,
+        OverflowError,
         RuntimeError,
         ValueError,
         struct.error,

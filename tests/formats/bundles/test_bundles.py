@@ -222,6 +222,16 @@ class TestHostileArchives:
         with pytest.raises(CorruptModelError, match="more than is free"):
             container.read(path)
 
+    def test_a_member_without_a_name(self, tmp_path: Path) -> None:
+        path = self._write(tmp_path / "a.zip", ("x", b""), ("a/good.mlmodel", _SPEC))
+        data = path.read_bytes()
+        entry = data.index(b"PK\x01\x02")
+        # The length of the name in the directory; the rest of it becomes an extra field.
+        changed = data[: entry + 28] + b"\0\0\1\0" + data[entry + 32 :]
+        path.write_bytes(changed)
+        with pytest.raises(CorruptModelError, match=r"the zip archive .* cannot be read"):
+            container.read(path)
+
     def test_a_name_that_is_a_file_and_a_folder(self, tmp_path: Path) -> None:
         path = self._write(
             tmp_path / "a.zip", ("m.mlmodelc/model.mil", b"x"), ("m.mlmodelc/model.mil/a", b"")

@@ -93,12 +93,11 @@ class ZipTree:
         self.path = path
         self._members: dict[PurePosixPath, zipfile.ZipInfo] = {}
         with zip_errors(path), zipfile.ZipFile(path) as archive:
-            infos = archive.infolist()
-        check_budget(path, sum(info.file_size for info in infos))
-        for info in infos:
-            inside = PurePosixPath(info.filename)
-            if not info.is_dir() and is_inside(inside) and inside.parts[0] != _FINDER_NOISE:
-                self._members[inside] = info
+            check_budget(path, sum(info.file_size for info in archive.infolist()))
+            for info in archive.infolist():
+                inside = PurePosixPath(info.filename)
+                if not info.is_dir() and is_inside(inside) and inside.parts[0] != _FINDER_NOISE:
+                    self._members[inside] = info
         self.sizes = {inside: info.file_size for inside, info in self._members.items()}
 
     def extract(self, inside: PurePosixPath, target: Path, wanted: Wanted) -> None:
