@@ -34,6 +34,7 @@ def test_type_marker_and_schema_lie_beside_the_code() -> None:
     package = files("coremlscope")
     assert package.joinpath("py.typed").is_file()
     assert package.joinpath("schema", "coreml.binpb").is_file()
+    assert package.joinpath("runner", "sources", "App.swift").is_file()
 
 
 @pytest.mark.parametrize("purpose", ["build", "runtime", "dev"])

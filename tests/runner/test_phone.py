@@ -14,10 +14,11 @@ import pytest
 from coremlscope.cli import main
 from coremlscope.errors import CoremlscopeError, EngineError, MissingDependencyError, UsageError
 from coremlscope.formats import container
-from coremlscope.measure.coreml.devicectl import explain_failure, list_phones
+from coremlscope.measure.coreml.devicectl import ask, explain_failure, list_phones
 from coremlscope.results.profile import Profile, read_profiles
 from coremlscope.runner.phone import Patience, PhoneResults, measure_on_phone
 from coremlscope.runner.request import RunnerSettings
+from coremlscope.runner.xcode import build_app
 from tests.support import converted_models, fake_xcode
 
 TEAM = "A1B2C3D4E5"
@@ -251,6 +252,25 @@ def test_options_that_do_not_fit(
     scene()
     assert main(["profile", str(package), "--on-device", "any", "--team", TEAM, *option]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_commands_that_take_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("xcrun", "xcodebuild"):
+        (tmp_path / name).write_text("#!/bin/sh\nexec sleep 30\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(EngineError, match=r"devicectl list devices took more than 0 s"):
+        ask("list", "devices", timeout_s=0.2)
+    with pytest.raises(EngineError, match=r"the build of the app took more than 0 s"):
+        build_app(tmp_path, "1", timeout_s=0.2)
+
+
+def test_a_build_without_an_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "xcodebuild").write_text("#!/bin/sh\nexit 0\n")
+    (tmp_path / "xcodebuild").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(EngineError, match="xcodebuild made no app"):
+        build_app(tmp_path, "1")
 
 
 def test_both_forms_of_the_list_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:

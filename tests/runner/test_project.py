@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,6 +142,23 @@ def test_token_ids_stay_within_their_table(tmp_path: Path) -> None:
     write_runner(tmp_path / "runner", [container.read(path)], RunnerSettings())
     (model,) = request_of(tmp_path / "runner")["models"]
     assert model["inputs"] == {"ids": {"limit": 7, "shape": [1, 4]}}
+
+
+def test_models_that_only_apple_can_run_are_measured(tmp_path: Path) -> None:
+    path = tmp_path / "mood.mlmodel"
+    path.write_bytes(converted_models.text_classifier().SerializeToString())
+    write_runner(tmp_path / "runner", [container.read(path)], RunnerSettings(function="every"))
+    (model,) = request_of(tmp_path / "runner")["models"]
+    assert (model["path"], model["functions"]) == ("0/mood.mlmodel", [""])
+    assert model["inputs"] == {"text": {"text": "The quick brown fox jumps over the lazy dog."}}
+
+
+def test_archives_are_unpacked(package: Path, tmp_path: Path) -> None:
+    archive = shutil.make_archive(str(tmp_path / "mlp"), "zip", package.parent, package.name)
+    write_runner(tmp_path / "runner", [container.read(archive)], RunnerSettings())
+    (model,) = request_of(tmp_path / "runner")["models"]
+    assert (model["name"], model["path"]) == ("mlp", "0/mlp.mlpackage")
+    assert (tmp_path / "runner" / "Payload" / model["path"] / "Manifest.json").is_file()
 
 
 def test_models_of_one_name_are_told_apart(tmp_path: Path, package: Path) -> None:

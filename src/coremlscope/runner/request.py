@@ -17,11 +17,11 @@ from typing import Any, Literal
 import numpy as np
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
-from coremlscope.errors import EngineError, OutputError, UsageError
+from coremlscope.errors import EngineError, OutputError, UnsupportedModelError, UsageError
 from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.features.limits import index_limits
-from coremlscope.ir import ArrayFeature, Feature, ImageFeature, Model
+from coremlscope.ir import ArrayFeature, Feature, Function, FunctionDescription, ImageFeature, Model
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.results.files import write_json
 from coremlscope.runner.record import model_name
@@ -153,14 +153,26 @@ def _functions(model: Model, wanted: str) -> list[str]:
     known = list(model.description.functions)
     if wanted == EVERY_FUNCTION:
         return known if len(known) > 1 else [""]
-    chosen, _ = interface_of(model, wanted or None)
+    chosen, *_ = _described(model, wanted)
     return [chosen if len(known) > 1 and wanted else ""]
+
+
+def _described(model: Model, function: str) -> tuple[str, FunctionDescription, list[Function]]:
+    """The name and the interface of a function, and what takes its inputs.
+
+    Nothing is known to take the inputs of a model that only Apple's runtime can run, such as a text
+    classifier; Core ML's own description says what they are.
+    """
+    try:
+        name, interface = interface_of(model, function or None)
+        return name, interface, input_functions(model, function or None)
+    except UnsupportedModelError:
+        return model.description.default, model.description.main, []
 
 
 def _inputs(model: Model, function: str, settings: RunnerSettings) -> dict[str, dict[str, Any]]:
     """What is known about inputs besides Core ML's own description: shapes, tables that they index, words."""
-    _, interface = interface_of(model, function or None)
-    bodies = input_functions(model, function or None)
+    _, interface, bodies = _described(model, function)
     limits = {name: limit for body in bodies for name, limit in index_limits(body).items()}
     values = dummy_values(interface, *bodies, seed=settings.seed, shapes=settings.shapes)
     known: dict[str, dict[str, Any]] = {}
