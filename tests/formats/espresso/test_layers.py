@@ -628,6 +628,13 @@ def test_sorting_gathering_summing_and_shapes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, [1, 3, 6])
 
 
+@pytest.mark.parametrize("axis", [1, -1])
+def test_axis_that_the_shapes_do_not_show(tmp_path: Path, axis: int) -> None:
+    layer = {"type": "argsort", "axis": axis, "ascending": True}
+    write_network(tmp_path, [layer], {"x": exact(2, 3), "y": exact(2, 3)})
+    assert ("its axis is counted" in _layer(tmp_path).doubt) == (axis > 0)
+
+
 # Recurrent layers and unknown ones
 
 

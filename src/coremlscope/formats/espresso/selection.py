@@ -13,8 +13,19 @@ __all__ = ["LAYERS"]
 _GATHER, _GATHER_ALONG_AXIS = 0, 2
 
 
-def _axis(t: Translation, x: Blob) -> int:
-    return nd_axis(t.layer.integer("axis"), x.rank)
+def _axis(t: Translation, x: Blob, *, is_shown: bool = True) -> int:
+    """Returns the axis of a layer as an index from the outermost axis.
+
+    Args:
+        t: The layer.
+        x: The input.
+        is_shown: True if the shape of the result shows the axis, unless other axes are as long.
+    """
+    axis = nd_axis(t.layer.integer("axis"), x.rank)
+    lengths = [size for size in x.shape if size != 1]
+    if axis >= 0 and len(lengths) > 1 and not (is_shown and lengths.count(x.shape[axis]) == 1):
+        t.doubt("from which end its axis is counted is not established")
+    return axis
 
 
 def _top(t: Translation) -> Sequence[Blob]:
@@ -27,7 +38,9 @@ def _top(t: Translation) -> Sequence[Blob]:
 
 def _argsort(t: Translation) -> Blob:
     b, x = t.builder, t.builder.tensor(t.x)
-    return b.floats(b.op("argsort", x=x, axis=_axis(t, x), ascending=t.layer.flag("ascending")))
+    return b.floats(
+        b.op("argsort", x=x, axis=_axis(t, x, is_shown=False), ascending=t.layer.flag("ascending"))
+    )
 
 
 def _gather(t: Translation) -> Blob:
