@@ -215,6 +215,24 @@ def test_the_run_goes_on_after_crashes_and_failures(command: Path, tmp_path: Pat
     assert [measured.compute_units for measured in other.measurements] == ["all", "cpu_only"]
 
 
+def test_a_run_that_has_ended_begins_anew(command: Path, tmp_path: Path) -> None:
+    write_request(tmp_path, "plain", compute_units=["all"])
+    for _ in range(2):
+        assert run(command, tmp_path)[0] == 0
+        assert (results(tmp_path).launches, len(results(tmp_path).results)) == (1, 1)
+
+
+def test_a_reader_that_goes_away(command: Path, tmp_path: Path) -> None:
+    write_request(tmp_path, "plain")
+    process = subprocess.Popen(
+        [str(command), str(tmp_path / "Payload"), str(tmp_path / "Results")], stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(60) == 0
+    assert results(tmp_path).complete
+
+
 def test_a_model_that_does_not_compile(command: Path, tmp_path: Path) -> None:
     write_request(tmp_path, "plain")
     code, _ = run(command, tmp_path, FAILS="compile")

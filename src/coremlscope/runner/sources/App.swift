@@ -80,8 +80,10 @@ struct RunnerCommand {
 private func runRequest(
     payload: URL?, documents: URL, show: @escaping (String) -> Void
 ) async -> Bool {
+    // Whoever listens may go away; the app goes on.
+    signal(SIGPIPE, SIG_IGN)
     func tell(_ message: Message) {
-        FileHandle.standardOutput.write(Data(message.line.utf8))
+        try? FileHandle.standardOutput.write(contentsOf: Data(message.line.utf8))
         show(message.text)
     }
     do {

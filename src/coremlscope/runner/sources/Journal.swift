@@ -5,12 +5,12 @@ final class Journal {
     let file: URL
     private(set) var results: Results
 
-    /// Continues the results of an earlier start for the same request, or begins new ones.
+    /// Continues the results of an earlier start for the same request that did not end, or begins new ones.
     init(file: URL, request: Request, device: Device) throws {
         self.file = file
         if let data = try? Data(contentsOf: file),
             let earlier = try? JSONDecoder().decode(Results.self, from: data),
-            earlier.id == request.id
+            earlier.id == request.id, !earlier.complete
         {
             results = earlier
             results.launches += 1
