@@ -12,13 +12,11 @@ import pytest
 
 from coremlscope import api
 from coremlscope.cli import main
-from coremlscope.devices import find_device
 from coremlscope.errors import MissingDependencyError, UsageError
-from coremlscope.measure.coreml.plan import ask_core_ml
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.results.profile import Profile
 from tests.support import converted_models
-from tests.support.coreml_children import PLAN_CHILD, TIMING_CHILD, child_over_dropin
+from tests.support.coreml_children import child_over_dropin
 
 QUICK = ("--iterations", "2", "--compile-iterations", "1", "--load-iterations", "1", "--warmups", "1")
 
@@ -28,20 +26,6 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("models") / "mlp.mlpackage"
     converted_models.mlp(precision=ct.precision.FLOAT16).save(str(path))
     return path
-
-
-@pytest.fixture
-def mac(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Mac with the drop-in in Core ML's place; on a Mac Core ML itself answers."""
-    monkeypatch.setattr("coremlscope.api.sys.platform", "darwin")
-    monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
-    monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
-    monkeypatch.setattr(
-        "coremlscope.measure.coreml.plan.ask_core_ml", partial(ask_core_ml, command=PLAN_CHILD)
-    )
-    monkeypatch.setattr(
-        "coremlscope.measure.coreml.timing.CoreMLMeasurer", partial(CoreMLMeasurer, command=TIMING_CHILD)
-    )
 
 
 @pytest.mark.usefixtures("mac")

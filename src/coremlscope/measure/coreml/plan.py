@@ -174,13 +174,13 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: A
         answer: What Core ML says.
     """
     analysed = {(op.function, name): op for op in answer.analysed for name in op.outputs[:1]}
-    rows = [_row(ops, ours, column) for column in range(len(ops) + len(ours.inserted))]
+    unnamed = _numbers(ops)
+    rows = [_row(ops, ours, column, unnamed) for column in range(len(ops) + len(ours.inserted))]
     listed = [any(c[column] is not None for c in ours.supported.values()) for column in range(len(rows))]
     told = {
-        (name, op["outputs"][0]): op
+        (name, _key(op["outputs"], op.get("unnamed"))): op
         for name, function in answer.functions.items()
         for op in function
-        if op["outputs"]
     }
     layers = {(stage, layer["name"]): layer for stage, found in answer.layers.items() for layer in found}
     known = [
@@ -238,14 +238,30 @@ class _Joined:
     reasons: tuple[Reason, ...]
 
 
-def _row(ops: OpTable, plan: Plan, column: int) -> _Row:
+def _key(outputs: Sequence[str], unnamed: int | None) -> str:
+    """What tells an operation from the others of its function: its first result, or else its number."""
+    return outputs[0] if outputs else f"#{unnamed}"
+
+
+def _numbers(ops: OpTable) -> dict[int, int]:
+    """The number of each operation without results among those of its function, by row."""
+    counts: dict[str, int] = {}
+    found: dict[int, int] = {}
+    for row, (names, function) in enumerate(zip(ops.output_names, ops.function, strict=True)):
+        if not names:
+            found[row] = counts.get(function, 0)
+            counts[function] = found[row] + 1
+    return found
+
+
+def _row(ops: OpTable, plan: Plan, column: int, unnamed: Mapping[int, int]) -> _Row:
     if column < len(ops):
         names = ops.output_names[column]
         layer = ops.layer[column] if ops.layer else None
         return _Row(
             function=ops.function[column],
             type=ops.type[column],
-            first=names[0] if names else "",
+            first=_key(names, unnamed.get(column)),
             inserted=False,
             layer=layer,
         )

@@ -7,6 +7,7 @@ others are asked for through pyobjc where it is installed, else each is copied i
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
 import uuid
@@ -91,23 +92,29 @@ class _Answer:
     def add_function(self, plan: Any, name: str) -> None:
         """Asks for one function, whose plan it is."""
         block = plan.model_structure.program.functions[name].block
-        self.functions[name] = list(self._operations(plan, block))
+        self.functions[name] = list(self._operations(plan, block, itertools.count()))
 
     def add(self, plan: Any, structure: Any, stage: str) -> None:
         """Asks for a model; for a pipeline, for each of its models."""
         prefix = f"{stage}/" if stage else ""
         if structure.program is not None:
             for name, function in structure.program.functions.items():
-                self.functions[prefix + name] = list(self._operations(plan, function.block))
+                self.functions[prefix + name] = list(
+                    self._operations(plan, function.block, itertools.count())
+                )
         if structure.neuralnetwork is not None:
             self.layers[stage] = list(self._layers(plan, structure.neuralnetwork.layers))
         if structure.pipeline is not None:
             for name, inner in structure.pipeline.sub_models:
                 self.add(plan, inner, prefix + name)
 
-    def _operations(self, plan: Any, block: Any) -> Iterator[Mapping[str, Any]]:
-        """The operations of a block that have a place, nested ones after their owner."""
+    def _operations(self, plan: Any, block: Any, unnamed: Iterator[int]) -> Iterator[Mapping[str, Any]]:
+        """The operations of a block that have a place, nested ones after their owner.
+
+        Those without results, such as `write_state`, are numbered over the whole function by `unnamed`.
+        """
         for op in block.operations:
+            number = None if op.outputs else next(unnamed)
             self.asked += op.operator_name.rpartition(".")[2] != _CONSTANT
             usage = plan.get_compute_device_usage_for_mlprogram_operation(op)
             cost = plan.get_estimated_cost_for_mlprogram_operation(op)
@@ -115,11 +122,12 @@ class _Answer:
                 yield {
                     "type": op.operator_name,
                     "outputs": [output.name for output in op.outputs],
+                    "unnamed": number,
                     "weight": None if cost is None else cost.weight,
                     **_place(usage),
                 }
             for inner in op.blocks:
-                yield from self._operations(plan, inner)
+                yield from self._operations(plan, inner, unnamed)
 
     def _layers(self, plan: Any, layers: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
         """The layers that have a place. Core ML has no costs of layers."""

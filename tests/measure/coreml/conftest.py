@@ -1,0 +1,29 @@
+"""A Mac for tests on any machine."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from coremlscope.devices import find_device
+from coremlscope.measure.coreml.plan import ask_core_ml
+from coremlscope.measure.coreml.timing import CoreMLMeasurer
+from coremlscope.results.measurement import Conditions, Machine
+from tests.support.coreml_children import PLAN_CHILD, TIMING_CHILD
+
+_MACHINE = Machine(processor="Apple M1", cores=8, os="macOS 14.5 (arm64)", power_mode="normal")
+
+
+@pytest.fixture
+def mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An M1 with the drop-in in Core ML's place; on a Mac Core ML itself answers."""
+    monkeypatch.setattr("coremlscope.api.sys.platform", "darwin")
+    monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
+    measure = "coremlscope.measure.coreml"
+    monkeypatch.setattr(f"{measure}.plan.this_mac", lambda: find_device("m1", "14.5"))
+    monkeypatch.setattr(f"{measure}.plan.ask_core_ml", partial(ask_core_ml, command=PLAN_CHILD))
+    monkeypatch.setattr(f"{measure}.timing.CoreMLMeasurer", partial(CoreMLMeasurer, command=TIMING_CHILD))
+    monkeypatch.setattr(f"{measure}.timing.this_machine", lambda: _MACHINE)
+    calm = Conditions("normal", "AC Power", "nominal")
+    monkeypatch.setattr(f"{measure}.timing.conditions", lambda: calm)
