@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from coremlscope.measure.coreml.plan import Answer
     from coremlscope.results.bundle import BundleSummary
     from coremlscope.results.evidence import Evidence, OpForm
-    from coremlscope.results.measurement import Measurement, Precision, Settings
+    from coremlscope.results.measurement import Precision, Settings
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.operations import OpTable
     from coremlscope.results.plan import Plan
@@ -180,6 +180,8 @@ def profile(
     from coremlscope.assemble import assemble
     from coremlscope.forecast.planner import Forecast
     from coremlscope.measure.contract import Subject, resolve_settings
+    from coremlscope.measure.coreml.tracing import trace_measurer
+    from coremlscope.measure.settings import measure_settings
     from coremlscope.results.measurement import Settings
 
     model, chosen, units = read(source), _devices(devices, os), _settings(compute_units)
@@ -187,7 +189,7 @@ def profile(
     name = engine or ("onnxruntime" if only_embedded else _default_engine())
     is_core_ml = measurer is None and name == "coreml"
     runs = measurer or _measurer(name, threads)
-    recorder = _recorder(is_core_ml) if trace else None
+    recorder = trace_measurer(is_core_ml) if trace else None
     if is_core_ml and only_embedded:
         raise UsageError(
             "threads, synthetic weights, fp16 precision and models in memory are not for Core ML",
@@ -206,17 +208,17 @@ def profile(
         precision=precision,
     )
     first, on_lengths = _with_lengths(model, resolve_settings(model, asked, inputs))
-    settings = [
-        dataclasses.replace(first, compute_units=unit) for unit in (units if is_core_ml else units[:1])
-    ]
+    measured_units = units if is_core_ml else units[:1]
+    settings = [dataclasses.replace(first, compute_units=unit) for unit in measured_units]
     subject = Subject.of(model, first)
     forecast, findings = _forecast_or_say_why(subject, first, chosen)
-    measurements, failures = _measure(runs, recorder, subject, settings, inputs, progress)
+    measurements, failures = measure_settings(
+        runs, subject, settings, inputs=inputs, progress=progress, recorder=recorder
+    )
     if is_core_ml:
-        plans, remarks = _plans_of_this_mac(subject, first, _units_of(measurements))
-        forecast = dataclasses.replace(
-            forecast or Forecast(), plans=plans + (forecast.plans if forecast else ())
-        )
+        plans, remarks = _plans_of_this_mac(subject, first, {m.compute_units for m in measurements})
+        known = forecast or Forecast()
+        forecast = dataclasses.replace(known, plans=plans + known.plans)
         findings += remarks
     return assemble(
         subject.summary,
@@ -299,58 +301,8 @@ def _measurer(engine: str, threads: int | None) -> Measurer:
     return CoreMLMeasurer()
 
 
-def _recorder(is_core_ml: bool) -> Measurer:
-    """What measures Core ML while Instruments records.
-
-    Raises:
-        UsageError: Something else than Core ML is measured.
-        MissingDependencyError: Xcode is not installed.
-    """
-    from coremlscope.measure.coreml.instruments import require_instruments
-    from coremlscope.measure.coreml.tracing import TraceMeasurer
-
-    if not is_core_ml:
-        raise UsageError(
-            "--trace records Core ML with Instruments, on a Mac only",
-            "profile without it; `coremlscope import` reads recordings of a Mac anywhere",
-        )
-    require_instruments()
-    return TraceMeasurer()
-
-
-def _measure(
-    measurer: Measurer,
-    recorder: Measurer | None,
-    subject: Subject,
-    settings: Sequence[Settings],
-    inputs: Mapping[str, Any] | None,
-    progress: Progress | None,
-) -> tuple[list[Measurement], list[Finding]]:
-    """Measurements under each setting, then recorded runs under those that were measured; what failed."""
-    from coremlscope.measure.settings import measure_settings
-
-    found, failed = measure_settings(measurer, subject, settings, inputs=inputs, progress=progress)
-    if recorder is None:
-        return found, failed
-    again = [one.settings for one in found]
-    try:
-        recorded, unrecorded = measure_settings(recorder, subject, again, inputs=inputs, progress=progress)
-    except EngineError as error:
-        text = f"No run was recorded: {error.message}."
-        finding = Finding(
-            id="not-recorded", severity="error", text=text, hint=error.hint, exit_code=error.exit_code
-        )
-        return found, [*failed, finding]
-    return [*found, *recorded], [*failed, *unrecorded]
-
-
-def _units_of(measurements: Iterable[Measurement]) -> list[str]:
-    """The settings that were measured, each once."""
-    return list(dict.fromkeys(measured.compute_units for measured in measurements))
-
-
 def _plans_of_this_mac(
-    subject: Subject, settings: Settings, units: Sequence[str]
+    subject: Subject, settings: Settings, units: Collection[str]
 ) -> tuple[tuple[Plan, ...], list[Finding]]:
     """Core ML's own plan for this Mac under each setting, and ours; findings where there is none."""
     from coremlscope.measure.coreml.plan import ask_core_ml, plan_findings

@@ -20,6 +20,7 @@ def measure_settings(
     *,
     inputs: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
+    recorder: Measurer | None = None,
 ) -> tuple[list[Measurement], list[Finding]]:
     """Measures a model under each of several settings.
 
@@ -29,9 +30,10 @@ def measure_settings(
         settings: The settings, resolved; they differ in the compute units.
         inputs: Values of inputs by name.
         progress: Called after each repetition.
+        recorder: Measures again, while it records, under each setting that was measured.
 
     Returns:
-        The measurements, and a finding of severity `error` for each setting that failed.
+        The measurements, then those of the recorder, and a finding of severity `error` for each that failed.
 
     Raises:
         EngineError: The runtime failed under every setting.
@@ -45,6 +47,12 @@ def measure_settings(
             failed.append((one.compute_units, error))
     if failed and not measured:
         raise failed[0][1]
+    if recorder is not None:
+        for one in [found.settings for found in measured]:
+            try:
+                measured.append(recorder.measure(subject, one, inputs=inputs, progress=progress))
+            except EngineError as error:
+                failed.append((f"a recorded run under {one.compute_units}", error))
     return measured, [
         Finding(
             id="not-measured",

@@ -279,7 +279,8 @@ def test_a_recording_that_fails_leaves_the_measurement(
     assert main(["profile", str(package), *_ARGUMENTS, "--trace", "--quiet", "-o", str(report)]) == 6
     profile = Profile.load(report)
     assert len(profile.measurements) == 1
-    (finding,) = [one for one in profile.findings if one.id == "not-recorded"]
+    (finding,) = [one for one in profile.findings if one.id == "not-measured"]
+    assert finding.text.startswith("a recorded run under all was not measured")
     assert "the device is locked" in finding.text
 
 

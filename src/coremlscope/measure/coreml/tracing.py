@@ -18,7 +18,13 @@ from coremlscope.errors import EngineError, UsageError
 from coremlscope.findings import Finding
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreml.child import Limits, run_child
-from coremlscope.measure.coreml.instruments import Patience, Recorder, Recording, export_recording
+from coremlscope.measure.coreml.instruments import (
+    Patience,
+    Recorder,
+    Recording,
+    export_recording,
+    require_instruments,
+)
 from coremlscope.measure.coreml.timing import (
     CHILD,
     child_environment,
@@ -32,7 +38,7 @@ from coremlscope.recordings.activity import Summary, summarize_exports
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import Measurement, Runtime, Settings
 
-__all__ = ["TraceMeasurer"]
+__all__ = ["TraceMeasurer", "trace_measurer"]
 
 _HINT = "profile without --trace"
 #: A recording stores the environment of the process; these variables are what Python needs.
@@ -111,6 +117,25 @@ class TraceMeasurer:
             ),
             measured_at=now(),
         )
+
+
+def trace_measurer(is_core_ml: bool) -> TraceMeasurer:
+    """What records Core ML on this Mac.
+
+    Args:
+        is_core_ml: True if Core ML is measured at all.
+
+    Raises:
+        UsageError: Something else is measured.
+        MissingDependencyError: Xcode is not installed.
+    """
+    if not is_core_ml:
+        raise UsageError(
+            "--trace records Core ML with Instruments, on a Mac only",
+            "profile without it; `coremlscope import` reads recordings of a Mac anywhere",
+        )
+    require_instruments()
+    return TraceMeasurer()
 
 
 class _Conductor:
