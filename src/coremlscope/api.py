@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.errors import EngineError, UnsupportedModelError, UsageError
@@ -507,35 +507,27 @@ def compare(
     if len(opened) == 1:
         return compare_on_devices(opened[0][1], settings, chosen, units)
 
-    def measured(one: Model | Profile) -> Model | Profile:
-        """Measures a model with Core ML where that is the engine; others are measured together below."""
-        only_embedded = (
-            threads is not None or random_weights or (isinstance(one, Model) and one.source is None)
-        )
-        name = engine or ("onnxruntime" if only_embedded else _default_engine())
-        if not isinstance(one, Model) or name != "coreml":
-            return one
-        return profile(
-            one,
-            function=function,
-            shapes=shapes,
-            inputs=inputs,
-            compute_units=units,
-            devices=devices,
-            os=os,
-            iterations=iterations,
-            compile_iterations=compile_iterations,
-            load_iterations=load_iterations,
-            warmups=warmups,
-            threads=threads,
-            seed=seed,
-            random_weights=random_weights,
-            engine=name,
-            progress=progress,
-        )
-
+    measure = partial(
+        profile,
+        function=function,
+        shapes=shapes,
+        inputs=inputs,
+        compute_units=units,
+        devices=devices,
+        os=os,
+        iterations=iterations,
+        compile_iterations=compile_iterations,
+        load_iterations=load_iterations,
+        warmups=warmups,
+        threads=threads,
+        seed=seed,
+        random_weights=random_weights,
+        engine="coreml",
+        progress=progress,
+    )
+    embedded = threads is not None or random_weights
     return compare_sources(
-        [measured(one) for _, one in opened],
+        [measure(one) if _is_for_core_ml(one, engine, embedded) else one for _, one in opened],
         settings,
         names=[name for name, _ in opened],
         devices=chosen,
@@ -544,6 +536,14 @@ def compare(
         measurer=EngineMeasurer(threads=threads),
         progress=progress,
     )
+
+
+def _is_for_core_ml(one: Model | Profile, engine: str | None, only_embedded: bool) -> TypeGuard[Model]:
+    """True for a model that is measured with Core ML; others that are compared are measured together."""
+    if not isinstance(one, Model):
+        return False
+    is_embedded = only_embedded or one.source is None
+    return (engine or ("onnxruntime" if is_embedded else _default_engine())) == "coreml"
 
 
 def matrix(
