@@ -92,7 +92,8 @@ class ScriptedSession:
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Returns zeros or scripted outputs; see `Session.run`."""
-        missing = [value.name for value in self._graph.input if value.name not in feeds]
+        given = {*feeds, *(tensor.name for tensor in self._graph.initializer)}
+        missing = [value.name for value in self._graph.input if value.name not in given]
         if missing:
             raise EngineError(f"inputs of the scripted engine are missing: {', '.join(missing)}")
         durations = self._engine.run_s

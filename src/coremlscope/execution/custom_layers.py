@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from coremlscope.ir import Function, Graph, Model, Op, Pipeline, Program, Shape, TensorType, Value, constant
+from coremlscope.ops.randomness import DRAWN_ONCE
 
 __all__ = ["CustomLayer", "custom_layers", "replace_custom_layers"]
 
@@ -47,8 +48,9 @@ def custom_layers(function: Function) -> Iterator[CustomLayer]:
 def replace_custom_layers(model: Model) -> Model:
     """Replaces the results of custom layers by random numbers.
 
-    The numbers are random because an engine would fold constants and everything computed from them. A layer
-    whose result shapes are unknown stays unchanged.
+    The numbers are drawn when the model is compiled, and an engine does not fold what depends on them, so
+    that predictions lack the work of these layers and nothing else. A layer whose result shapes are unknown
+    stays unchanged.
     """
     if isinstance(model.content, Pipeline):
         stages = tuple(map(replace_custom_layers, model.content.models))
@@ -107,7 +109,7 @@ def _parts(op: Op) -> Iterator[Op]:
             type=_REPLACEMENT,
             inputs=inputs,
             outputs=(value,),
-            attributes=op.attributes,
+            attributes={**op.attributes, DRAWN_ONCE: constant(True)},
             layer=layer,
         )
 

@@ -93,6 +93,11 @@ def finish(
         nodes = pass_.run(nodes, [info.name for info in returned], emitter)
     used = used_names(nodes)
     slots, weights_bytes = _place([slot for slot in emitter.weights if slot.name in used])
+    fed += [
+        _info(slot.name, slot.dtype, TensorType(DType.of(slot.dtype), slot.shape))
+        for slot in slots
+        if slot.name in emitter.defaults
+    ]
     initializers = [tensor for tensor in emitter.initializers if tensor.name in used]
     graph = helper.make_graph(nodes, "main", fed, returned, initializers)
     return OnnxProgram(

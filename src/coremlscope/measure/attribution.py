@@ -48,12 +48,10 @@ class NodeGroup:
     Attributes:
         ops: Ids of the operations, in program order; empty where the engine added the nodes.
         nodes: Indices of the engine's nodes, in the order of execution.
-        is_synthetic: True if the nodes produce synthetic values for operations that are not run.
     """
 
     ops: tuple[str, ...]
     nodes: tuple[int, ...]
-    is_synthetic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +74,7 @@ class Attribution:
             return self
         replaced = {op for op in self.status if op.partition(".")[0] in ops}
         groups = tuple(
-            NodeGroup(
-                tuple(op for op in group.ops if op not in replaced),
-                group.nodes,
-                is_synthetic=bool(group.ops) and replaced.issuperset(group.ops),
-            )
+            NodeGroup(tuple(op for op in group.ops if op not in replaced), group.nodes)
             for group in self.groups
         )
         status: dict[str, Status] = {**self.status, **dict.fromkeys(ops, "not run")}

@@ -453,6 +453,4 @@ def _label(group: NodeGroup, profiled: NodeProfile, ops: OpTable, rows: Mapping[
     named = [ops.type[rows[op]] if op in rows else op for op in group.ops]
     counted = Counter(named or [profiled.nodes[node].op_type for node in group.nodes])
     text = " + ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.items())
-    if group.ops:
-        return text
-    return f"{text} ({'synthetic values' if group.is_synthetic else 'added by the engine'})"
+    return text if group.ops else f"{text} (added by the engine)"

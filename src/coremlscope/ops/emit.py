@@ -107,6 +107,8 @@ class Emitter:
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
         self.weights: list[WeightSlot] = []
+        #: The initializers that are defaults of inputs.
+        self.defaults: set[str] = set()
         self.owners: dict[str, str] = {}
         self.owner = ""
         self.shared: dict[Hashable, Constant] = {}
@@ -212,6 +214,16 @@ class Emitter:
             self.weights.append(WeightSlot(name=tensor.name, shape=shape, dtype=dtype, constant=constant))
         self._constants[key] = tensor
         self._alive.append(constant)  # keeps id(constant) from being used again
+        return tensor
+
+    def default(self, array: Array) -> Tensor:
+        """An initializer that is also an optional input, so that engines do not fold what depends on it."""
+        tensor = Tensor(self.unique("default"), array.dtype)
+        constant = Constant(TensorType(DType.of(array.dtype), array.shape), Immediate(array))
+        self.weights.append(
+            WeightSlot(name=tensor.name, shape=array.shape, dtype=array.dtype, constant=constant)
+        )
+        self.defaults.add(tensor.name)
         return tensor
 
     def maker(self, tensor: Tensor) -> str:

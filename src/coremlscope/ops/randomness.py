@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from coremlscope.ir import DType, TensorType, ValueType
 from coremlscope.ops.emit import F32, I32, I64, Lowering, Tensor, carry
 from coremlscope.ops.generation import shape_from
@@ -12,7 +14,10 @@ from coremlscope.ops.spec import Infer, OpSpec, Work, moved
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
-__all__ = ["OPS"]
+__all__ = ["DRAWN_ONCE", "OPS"]
+
+#: The attribute of random numbers of static shape that stay the same, so that predictions do not draw them.
+DRAWN_ONCE = "drawn once"
 
 
 def _seed(view: OpView) -> float | None:
@@ -54,6 +59,10 @@ def _moved_to(op: Lowering, drawn: Tensor, scale: float, offset: float) -> Tenso
 
 def _lower_uniform(op: Lowering) -> Tensor:
     low, high = op.view.real("low", 0.0), op.view.real("high", 1.0)
+    if DRAWN_ONCE in op.view.op.attributes:
+        generator = np.random.default_rng(op.view.integer("seed", 0))
+        drawn = generator.uniform(low, high, [d or 0 for d in op.view.output_type().shape or ()])
+        return op.emitter.default(drawn.astype(np.float32))
     return _moved_to(op, _drawn(op, "RandomUniform"), high - low, low)
 
 
