@@ -147,6 +147,14 @@ def test_truncated_files(name: str, tmp_path: Path) -> None:
         assert caught.value.hint
 
 
+def test_recordings_themselves_are_for_instruments(tmp_path: Path) -> None:
+    trace = tmp_path / "run.trace"
+    trace.mkdir()
+    with pytest.raises(UsageError, match="only Instruments opens") as caught:
+        import_files([trace])
+    assert "xctrace export" in caught.value.hint
+
+
 def test_logs_and_crash_reports_are_for_doctor(tmp_path: Path) -> None:
     path = tmp_path / "python3.ips"
     path.write_text('{"bug_type": "309"}\n{"exception": {}}\n')

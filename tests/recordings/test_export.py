@@ -146,6 +146,14 @@ def test_the_target_of_the_recording_is_told_from_other_processes() -> None:
     assert "SECRET" not in repr(told)
 
 
+def test_the_first_of_several_runs_is_described() -> None:
+    text = files.contents("ane-hw-intervals")
+    run = text[text.index("<run") : text.index("</trace-toc>")]
+    told = summary(text.replace(run, run + run.replace("15.0", "99.0").replace("python3", "other")))
+    assert (told.recording.duration_s, told.recording.target) == (15.0, "python3 (4711)")
+    assert "2 runs" in next(one.text for one in told.findings if one.id == "several-runs")
+
+
 def test_stacks_are_classified_by_their_frames() -> None:
     def sample(*frames: str) -> str:
         stack = "".join(frames)

@@ -38,6 +38,11 @@ class SourceFile:
     def __init__(self, path: Path, progress: Callable[[str, int, int], None] | None = None) -> None:
         self.path = path
         self._progress = progress
+        if path.suffix == ".trace" and path.is_dir():
+            raise UsageError(
+                f"{path} is a recording that only Instruments opens",
+                "export its tables on a Mac with `xcrun xctrace export`; see docs/import.md",
+            )
         self.file = path / "report.json" if path.is_dir() else path
         try:
             with self.file.open("rb") as opened:

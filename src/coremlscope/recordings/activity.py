@@ -144,6 +144,11 @@ def summarize_exports(
     told = contents or Contents()
     target = told.target if pid is None else _process(exports, pid)
     findings = _reading_findings(exports)
+    if told.runs > 1:
+        text = (
+            f"The recording has {told.runs} runs; what the table of contents says is that of the first one."
+        )
+        findings.append(Finding(id="several-runs", severity="info", text=text))
     delimited = _find_predictions(exports)
     units: list[UnitActivity] = []
     for export in exports:
