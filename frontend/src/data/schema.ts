@@ -139,8 +139,8 @@ export interface Difference {
   /** The number of operations of each type in the base and in the other, where they differ. */
   types: Record<string, [number, number]>;
   /**
-   * What Apple's compiler did to the operations of a neural network, if the other subject is compiled and the base is not: `26 batch_norm
-   * folded into conv`.
+   * What Apple's compiler did to the operations, if the other subject is compiled and the base is not: `26 batch_norm folded into conv`.
+   * Empty for ML Programs with different metadata, which are different versions of a model.
    */
   compiled: string[];
   /** Changes of plans and estimates for devices, which are not measured. */

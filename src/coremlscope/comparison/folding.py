@@ -1,4 +1,4 @@
-"""What Apple's compiler did to a neural network: operations that it folded into others, left out or added."""
+"""What Apple's compiler did to a model: operations that it folded into others, left out or added."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _AFTER, _BEFORE = ("batch_norm", "mul", "add", "linear_activation"), ("pad",)
 
 
 def describe_folding(before: OpTable, after: OpTable, matches: Mapping[int, int]) -> tuple[str, ...]:
-    """Describes how a compiled network differs from its source.
+    """Describes how a compiled model differs from its source.
 
     Args:
         before: The operations of the source.
-        after: Those of the compiled network.
+        after: Those of the compiled model.
         matches: Rows of `after` by rows of `before` that correspond.
 
     Returns:
@@ -37,7 +37,9 @@ def _changes(before: OpTable, after: OpTable, matches: Mapping[int, int]) -> Ite
     for row in range(len(before)):
         type_ = before.type[row]
         if row in matches:
-            if _is_fused(before, after, matches, row):
+            if after.type[matches[row]] != type_:
+                yield f"{type_} replaced by {after.type[matches[row]]}"
+            elif _is_fused(before, after, matches, row):
                 yield f"{type_} fused into the layer before"
             continue
         source = _kept(before.inputs, matches, row)

@@ -16,6 +16,7 @@ from coremlscope.figures import Figure
 from coremlscope.results.encoding import plain
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Group, Measurement
+from coremlscope.results.model import COMPILED_BY, ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import PlanView
 from coremlscope.results.presentation import Presented
@@ -116,8 +117,9 @@ class Difference:
         added: Ids of operations of the other without a counterpart.
         removed: Ids of operations of the base without a counterpart.
         types: The number of operations of each type in the base and in the other, where they differ.
-        compiled: What Apple's compiler did to the operations of a neural network, if the other subject is
-            compiled and the base is not: `26 batch_norm folded into conv`.
+        compiled: What Apple's compiler did to the operations, if the other subject is compiled and the base
+            is not: `26 batch_norm folded into conv`. Empty for ML Programs with different metadata, which are
+            different versions of a model.
         plans: Changes of plans and estimates for devices, which are not measured.
     """
 
@@ -340,6 +342,15 @@ def _differing_types(before: OpTable, after: OpTable) -> dict[str, tuple[int, in
     }
 
 
+def _is_same_export(before: ModelSummary, after: ModelSummary) -> bool:
+    """True for equal metadata, which include the day of the conversion."""
+    a, b = (
+        (m.description, m.version, m.author, m.licence, dict(m.user_defined), m.spec_version)
+        for m in (before, after)
+    )
+    return before.kind == after.kind == "mlProgram" and a == b
+
+
 class _Pair:
     """Two profiles and the matching of their operations."""
 
@@ -383,9 +394,17 @@ class _Pair:
     def _compiled(self) -> tuple[str, ...]:
         before, after = self.profiles
         is_compiled = [profile.model.container in _COMPILED for profile in self.profiles]
-        if is_compiled != [False, True] or not all(any(p.ops.layer_type) for p in self.profiles):
+        if is_compiled != [False, True]:
             return ()
-        return describe_folding(before.ops, after.ops, self.matches)
+        if all(any(p.ops.layer_type) for p in self.profiles):
+            return describe_folding(before.ops, after.ops, self.matches)
+        if COMPILED_BY not in dict(after.model.facts) or not _is_same_export(before.model, after.model):
+            return ()
+        found = describe_folding(before.ops, after.ops, self.matches)
+        constants = before.model.main.constants - after.model.main.constants
+        if constants > 0:
+            found += (f"{constants} const folded or made arguments",)
+        return found or ("no operation changed",)
 
     def _plans(self) -> Iterator[PlanChange]:
         """Yields the changes of plans for the same device under the same setting.

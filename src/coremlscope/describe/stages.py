@@ -36,7 +36,7 @@ from coremlscope.ir import (
     WordTagger,
     how_to_run,
 )
-from coremlscope.results.model import StageSummary
+from coremlscope.results.model import COMPILED_BY, StageSummary
 from coremlscope.units import format_bytes
 
 __all__ = [
@@ -215,7 +215,7 @@ def _compiler(build_info: Constant) -> Iterator[tuple[str, str]]:
     items = build_info.data.items
     for key, value in zip(items[::2], items[1::2], strict=True):
         if all(item.type == _STRING for item in (key, value)) and key.item() == _COMPILER:
-            yield "compiled by", f"Apple's coremlc {value.item()}"
+            yield COMPILED_BY, f"Apple's coremlc {value.item()}"
 
 
 def _version(extractor: str, version: int) -> str:

@@ -12,6 +12,7 @@ from coremlscope.results.operations import OpTable
 from coremlscope.results.presentation import Presented
 
 __all__ = [
+    "COMPILED_BY",
     "ClassLabels",
     "FeatureSummary",
     "FunctionSummary",
@@ -20,6 +21,9 @@ __all__ = [
     "WeightGroup",
     "WorkSummary",
 ]
+
+#: The label of the fact that names the version of Apple's compiler.
+COMPILED_BY = "compiled by"
 
 _Pairs = tuple[tuple[str, str], ...]
 

@@ -26,11 +26,15 @@ from coremlscope.formats import container
 from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.metadata import METADATA
 from coremlscope.formats.compiled.ml_program import PROGRAM_TEXT
+from coremlscope.formats.compiled.signature import read_signature
 from coremlscope.formats.compiled.writing import write_compiled
+from coremlscope.formats.miltext import parse_program
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.render.difference import describe_operations
 from tests.support import converted_models
 from tests.support.constant_programs import constants_of
 from tests.support.ir_models import accumulator, adder, perceptron
+from tests.support.mil_programs import blob_opener
 from tests.support.mutations import mutate
 
 _FLEXIBLE = """program(1.3)
@@ -273,3 +277,41 @@ def test_converted_models(convert: Callable[[], Any], values: dict[str, object],
         else:
             np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(value))
     assert coremlscope.inspect(compiled).labels == coremlscope.inspect(package).labels
+
+
+_PACKED = """program(1.0)
+[buildInfo = dict<tensor<string, []>, tensor<string, []>>(%s)]
+{
+    func main<ios16>(tensor<fp32, [2]> x) {
+            tensor<fp32, [2]> a = relu(x = x);
+            tensor<fp32, []> two = const()[val = tensor<fp32, []>(0x1p+1)];
+            tensor<fp32, [2]> b = identity(x = a);
+            tensor<fp32, [2]> y = mul(x = b, y = two);
+        } -> (y);
+}"""
+
+
+def test_compare_says_what_the_compiler_did(tmp_path: Path) -> None:
+    """Of a program of which a constant became an argument, one operation was replaced and one added."""
+    program = parse_program(_PACKED % "{}", blob_opener())
+    write_mlpackage(
+        ir.Model(spec_version=7, description=read_signature(program), content=program),
+        tmp_path / "m.mlpackage",
+    )
+    text = _PACKED.replace(
+        "            tensor<fp32, []> two = const()[val = tensor<fp32, []>(0x1p+1)];\n", ""
+    )
+    text = text.replace("y = two", "y = tensor<fp32, []>(0x1p+1)")
+    half = 'tensor<fp16, [2]> h = cast(dtype = string("fp16"), x = a);\n'
+    half += 'tensor<fp32, [2]> b = cast(dtype = string("fp32"), x = h);'
+    text = text.replace("tensor<fp32, [2]> b = identity(x = a);", half)
+    folder = _write(tmp_path / "m.mlmodelc", text % '{{"coremlc-version", "3500.32.1"}}')
+    comparison = coremlscope.compare(str(tmp_path / "m.mlpackage"), str(folder), iterations=1)
+    (difference,) = comparison.differences
+    assert difference.types == {"cast": (0, 2), "identity": (1, 0)}
+    assert difference.compiled == (
+        "1 identity replaced by cast",
+        "1 cast added",
+        "1 const folded or made arguments",
+    )
+    assert "Apple's compiler: 1 identity replaced by cast" in describe_operations(difference)
