@@ -192,7 +192,7 @@ SECTIONS: dict[str, tuple[set[str], set[str]]] = {
     "measurement": ({"Times", "Layers", "Findings", "Weights"}, {"Compute units", "Memory of live values"}),
     "one phase": ({"Times", "Layers"}, {"Compute units", "Timeline", "Roofline"}),
     "no phase": ({"Times", "Layers", "Timeline"}, {"Compute units"}),
-    "several measurements": ({"Times", "Compute units", "Layers"}, set()),
+    "several measurements": ({"Times", "Compute units", "Agreement with Core ML", "Layers"}, set()),
     "plan": ({"Compute units", "Layers", "Findings", "Timeline"}, {"Times", "Roofline"}),
     "plan under every setting": ({"Compute units", "Layers"}, {"Times", "Roofline"}),
     "estimates": ({"Compute units", "Layers", "Timeline", "Roofline"}, {"Times"}),

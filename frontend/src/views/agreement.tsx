@@ -59,7 +59,7 @@ function AgreementPart(props: { found: Agreement; name: string }) {
             <tbody>
               {differing.map((one) => (
                 <tr key={one.op}>
-                  <th scope="row">
+                  <th scope="row" class="ops">
                     {rows.byId.has(one.op) ? (
                       // biome-ignore lint/a11y/useValidAnchor: the link targets the layer table; the click also selects the row there.
                       <a href="#layers" onClick={() => select(one.op)}>

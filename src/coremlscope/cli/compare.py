@@ -8,7 +8,13 @@ from pathlib import Path
 from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_engine, add_engine_options, add_function, add_repetitions
+from coremlscope.cli.repetitions import (
+    add_engine,
+    add_engine_options,
+    add_function,
+    add_repetitions,
+    measurement_options,
+)
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 
@@ -81,20 +87,12 @@ def _run(arguments: argparse.Namespace) -> int:
     with progress_bars(not arguments.quiet) as progress:
         comparison = api.compare(
             *arguments.sources,
-            function=arguments.function,
             shapes=dict(arguments.shape),
             devices=arguments.device,
             os=arguments.os,
             compute_units=arguments.compute_units,
-            iterations=arguments.iterations,
-            compile_iterations=arguments.compile_iterations,
-            load_iterations=arguments.load_iterations,
-            warmups=arguments.warmups,
-            threads=arguments.threads,
-            seed=arguments.seed,
-            random_weights=arguments.random_weights,
-            engine=arguments.engine,
             progress=progress,
+            **measurement_options(arguments),
         )
 
     def tables(width: int, color: bool) -> str:

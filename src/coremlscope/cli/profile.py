@@ -20,7 +20,13 @@ from coremlscope.cli.connected import add_on_device, check_power_mode, chosen_po
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_engine, add_engine_options, add_function, add_repetitions
+from coremlscope.cli.repetitions import (
+    add_engine,
+    add_engine_options,
+    add_function,
+    add_repetitions,
+    measurement_options,
+)
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS
@@ -114,23 +120,15 @@ def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None
     measure = partial(api.profile_power_modes, announce=_announce) if is_both else api.profile
     return measure(
         model,
-        function=arguments.function,
         shapes=shapes,
         inputs=inputs,
         compute_units=arguments.compute_units,
         devices=arguments.device,
         os=arguments.os,
-        iterations=arguments.iterations,
-        compile_iterations=arguments.compile_iterations,
-        load_iterations=arguments.load_iterations,
-        warmups=arguments.warmups,
-        threads=arguments.threads,
-        seed=arguments.seed,
-        random_weights=arguments.random_weights,
         precision=arguments.precision,
-        engine=arguments.engine,
         trace=arguments.trace,
         progress=progress,
+        **measurement_options(arguments),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from coremlscope.cli.command import at_least, one_of
 from coremlscope.engines import ENGINES
@@ -14,6 +15,7 @@ __all__ = [
     "add_iterations",
     "add_repetitions",
     "add_seed",
+    "measurement_options",
 ]
 
 
@@ -80,6 +82,15 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace weights whose file is absent by synthetic ones, to time the structure",
     )
+
+
+def measurement_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Returns the options of this module as arguments of `api.profile` and `api.compare`."""
+    names = (
+        *("function", "engine", "iterations", "compile_iterations", "load_iterations", "warmups"),
+        *("threads", "seed", "random_weights"),
+    )
+    return {name: getattr(arguments, name) for name in names}
 
 
 def add_seed(parser: argparse.ArgumentParser, what: str) -> None:
