@@ -74,6 +74,19 @@ final class Run {
         try FileManager.default.createDirectory(at: documents, withIntermediateDirectories: true)
         let file = documents.appendingPathComponent("results.json")
         journal = try Journal(file: file, request: request, device: Device.current())
+        removeLeftModels()
+    }
+
+    /// A start that crashed left the model that it had compiled. On a Mac the folder belongs to others, too.
+    private func removeLeftModels() {
+        #if os(iOS)
+        let manager = FileManager.default
+        let left = try? manager.contentsOfDirectory(
+            at: manager.temporaryDirectory, includingPropertiesForKeys: nil)
+        for model in left ?? [] {
+            try? manager.removeItem(at: model)
+        }
+        #endif
     }
 
     func start() async throws {
