@@ -141,6 +141,17 @@ def test_without_a_known_device_and_system_nothing_is_planned(
     assert profile.agreements == ()
 
 
+def test_a_file_is_compared_with_the_plan_of_core_ml(tmp_path: Path, model: Model) -> None:
+    """Also where our own plan stands beside it in the other profile."""
+    path = foreign_files.write(tmp_path, "small.analytics.mil")
+    both = api.import_files(path, model=model, device="m1", os="14.5")
+    (difference,) = api.compare(path, both).differences
+    (plan,) = difference.plans
+    assert plan.before == "unknown device, cpu_and_ne, planned by Core ML"
+    assert plan.after == "M1, cpu_and_ne, planned by Core ML"
+    assert plan.moved == 0
+
+
 def test_several_functions(tmp_path: Path) -> None:
     line = foreign_files.op_line("a", "relu", "ane", {"ane": 0.5})
     path = tmp_path / "analytics.mil"

@@ -409,21 +409,22 @@ class _Pair:
     def _plans(self) -> Iterator[PlanChange]:
         """Yields the changes of plans for the same device under the same setting.
 
-        A plan that was imported has the device and the setting of its file: where each profile holds a single
-        plan and one of them is by Core ML, the two are compared.
+        A plan that was imported has the device and the setting of its file. So where no two plans have those
+        in common, the only plans are compared if one of them is by Core ML, or else the only ones by Core ML.
         """
         before, after = self.profiles
         partners = {before.ops.id[i]: after.ops.id[j] for i, j in self.matches.items()}
-        imported = _only_views(before, after)
-        if imported is not None:
-            yield compare_views(*imported, partners)
-            return
+        found = False
         others = {label_of(view): view for view in plan_views(after, self.settings)}
         for view in plan_views(before, self.settings):
             other = others.get(label_of(view))
             if other is not None and other.plan.os == view.plan.os:
                 estimates = _estimate_of(before, view), _estimate_of(after, other)
+                found = True
                 yield compare_views(view, other, partners, estimates)
+        imported = None if found else _only_views(before, after)
+        if imported is not None:
+            yield compare_views(*imported, partners)
 
     def _groups(self, side: int) -> tuple[Group, ...]:
         return () if self.measured is None else self.measured[side].groups
@@ -558,9 +559,12 @@ def _size(change: Change) -> float:
 
 
 def _only_views(before: Profile, after: Profile) -> tuple[PlanView, PlanView] | None:
-    """The only plan of either profile, where one of the two is by Core ML; else None."""
-    views = [plan_views(profile) for profile in (before, after)]
-    if [len(found) for found in views] != [1, 1]:
+    """The only plan of either profile, or its only one by Core ML, where one of the two is by Core ML."""
+    sides = []
+    for profile in (before, after):
+        views = plan_views(profile)
+        sides.append(views if len(views) == 1 else [v for v in views if v.plan.planner == "Core ML"])
+    if [len(views) for views in sides] != [1, 1]:
         return None
-    first, second = views[0][0], views[1][0]
+    first, second = sides[0][0], sides[1][0]
     return (first, second) if "Core ML" in (first.plan.planner, second.plan.planner) else None
