@@ -207,7 +207,7 @@ def profile(
         random_weights=random_weights,
         precision=precision,
     )
-    first, on_lengths = _with_lengths(model, resolve_settings(model, asked, inputs))
+    first = resolve_settings(model, asked, inputs)
     measured_units = units if is_core_ml else units[:1]
     settings = [dataclasses.replace(first, compute_units=unit) for unit in measured_units]
     subject = Subject.of(model, first)
@@ -225,7 +225,7 @@ def profile(
         subject.ops,
         measurements=measurements,
         forecast=forecast,
-        findings=[*on_lengths, *failures, *findings],
+        findings=[*_on_lengths(asked, inputs, first), *failures, *findings],
     )
 
 
@@ -265,12 +265,11 @@ def profile_power_modes(
     )
 
 
-def _with_lengths(model: Model, settings: Settings) -> tuple[Settings, tuple[Finding, ...]]:
-    """Adds shapes of sequences, where the default shapes are too short; see `choose_lengths`."""
-    from coremlscope.execution.sequence_lengths import choose_lengths
+def _on_lengths(asked: Settings, inputs: Mapping[str, Any] | None, resolved: Settings) -> tuple[Finding, ...]:
+    """Returns a finding on lengths of sequences that were neither requested nor given."""
+    from coremlscope.execution.sequence_lengths import length_findings
 
-    shapes, findings = choose_lengths(model, settings.function or None, settings.shapes)
-    return dataclasses.replace(settings, shapes=shapes), findings
+    return length_findings([*asked.shapes, *(inputs or {})], resolved.shapes)
 
 
 def _default_engine() -> str:
@@ -383,15 +382,16 @@ def plan(
     """
     from coremlscope.assemble import assemble
     from coremlscope.describe.model import describe_model, list_operations
-    from coremlscope.execution.sequence_lengths import choose_lengths
+    from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
     from coremlscope.forecast.planner import forecast
 
     model, chosen, settings = read(source), _devices(devices, os), _settings(compute_units)
     default = model.description.default
     names = sorted(model.description.functions, key=lambda name: name != default)
-    shapes, findings = choose_lengths(model, default, shapes or {})
+    given, shapes = shapes or {}, choose_lengths(model, default, shapes or {})
     ops = list_operations(model, shapes, functions=names)
     found = forecast(model, ops, chosen, settings, every_function=True, shapes=shapes, with_estimates=False)
+    findings = length_findings(given, shapes)
     return assemble(describe_model(model, shapes), ops, forecast=found, findings=findings)
 
 
@@ -426,16 +426,16 @@ def estimate(
     """
     from coremlscope.assemble import assemble
     from coremlscope.describe.model import describe_model
-    from coremlscope.execution.sequence_lengths import choose_lengths
+    from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
     from coremlscope.forecast.planner import forecast
 
     model, chosen, settings = read(source), _devices(devices, os), _settings(compute_units)
-    shapes, findings = choose_lengths(model, function, shapes or {})
+    given, shapes = shapes or {}, choose_lengths(model, function, shapes or {})
     summary = describe_model(model, shapes, function=function, list_ops=True)
     found = forecast(
         model, summary.ops, chosen, settings, function=function, shapes=shapes, with_advice=False
     )
-    return assemble(summary, forecast=found, findings=findings)
+    return assemble(summary, forecast=found, findings=length_findings(given, shapes))
 
 
 def compare(
@@ -616,7 +616,7 @@ def _forecast_subject(
 ) -> Forecast:
     from coremlscope.forecast.planner import forecast
 
-    return forecast(subject.model, subject.ops, devices, settings, with_advice=False)
+    return forecast(subject.model, subject.ops, devices, settings, shapes=subject.shapes, with_advice=False)
 
 
 def open(

@@ -10,6 +10,7 @@ from typing import TypeVar
 from coremlscope.assemble import assemble
 from coremlscope.engines.host import power_mode
 from coremlscope.errors import CoremlscopeError, EngineError
+from coremlscope.execution.sequence_lengths import length_findings
 from coremlscope.findings import Finding
 from coremlscope.forecast.planner import Forecast
 from coremlscope.ir import Model
@@ -65,6 +66,8 @@ def fill_matrix(
             if subject is None:
                 continue
             filling.begin(index, subject)
+            for finding in length_findings(settings[0].shapes, subject.shapes):
+                filling.add_finding(index, finding)
             if forecaster is not None:
                 found = filling.attempt(index, "plan and estimate", partial(forecaster, subject))
                 filling.add_forecast(index, found)

@@ -12,7 +12,7 @@ from coremltools.models.neural_network import NeuralNetworkBuilder
 import coremlscope
 from coremlscope import ir
 from coremlscope.errors import InputError, UnsupportedOpError
-from coremlscope.execution.sequence_lengths import choose_lengths
+from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
 from coremlscope.formats import container
 from coremlscope.render.terminal.estimates import render_estimates
 from coremlscope.render.terminal.plan import render_plan
@@ -66,7 +66,8 @@ def _read(builder: NeuralNetworkBuilder) -> ir.Model:
 
 @pytest.mark.parametrize(("dense_from", "length"), [(0, _WINDOW), (126, 126), (512, 512)])
 def test_the_shortest_length_that_fits(dense_from: int, length: int) -> None:
-    shapes, (finding,) = choose_lengths(_read(_over_time(dense_from=dense_from)), None, {})
+    shapes = choose_lengths(_read(_over_time(dense_from=dense_from)), None, {})
+    (finding,) = length_findings([], shapes)
     assert shapes == {"x": (length, 1, _CHANNELS, 1, 1)}
     assert finding.text == (
         "'x' takes sequences of a length that is not in the file: one step is too short for this network, so "
@@ -78,10 +79,11 @@ def test_the_shortest_length_that_fits(dense_from: int, length: int) -> None:
 def test_no_length_is_chosen_without_need() -> None:
     builder = network({"x": (_CHANNELS,)})
     builder.add_activation("relu", "RELU", "x", "y")
-    assert choose_lengths(_read(builder), None, {}) == ({}, ())
+    assert choose_lengths(_read(builder), None, {}) == {}
     asked = {"x": (7, 1, _CHANNELS, 1, 1)}
-    assert choose_lengths(_read(_over_time()), None, asked) == (asked, ())
-    assert choose_lengths(_read(_over_time(dense_from=20_001)), None, {}) == ({}, ())
+    assert choose_lengths(_read(_over_time()), None, asked) == asked
+    assert length_findings(asked, asked) == ()
+    assert choose_lengths(_read(_over_time(dense_from=20_001)), None, {}) == {}
 
 
 def test_a_state_keeps_one_step() -> None:
@@ -92,7 +94,7 @@ def test_a_state_keeps_one_step() -> None:
     _add_convolution(builder, "y")
     builder.add_permute("state_to_width", (3, 1, 2, 0), "h", "s")
     _add_dense(builder, "s", _CHANNELS, "z")
-    shapes, _ = choose_lengths(_read(builder), None, {})
+    shapes = choose_lengths(_read(builder), None, {})
     assert shapes == {"x": (_WINDOW, 1, _CHANNELS, 1, 1)}
 
 
@@ -105,6 +107,34 @@ def test_results_say_the_length() -> None:
     estimate = coremlscope.estimate(model, "m1")
     assert "--shape x=5x1x12x1x1 sets another length" in render_estimates([estimate])
     assert not estimate.estimates[0].left_out
+
+
+def test_values_of_inputs_decide_the_length() -> None:
+    values = {"x": random(9, 1, _CHANNELS)}
+    profile = coremlscope.profile(
+        _read(_over_time()),
+        inputs=values,
+        iterations=1,
+        compile_iterations=1,
+        load_iterations=1,
+        warmups=1,
+    )
+    assert dict(profile.measurement.settings.shapes) == {"x": (9, 1, _CHANNELS, 1, 1)}
+    assert not profile.findings
+
+
+def test_a_matrix_and_a_comparison_choose_the_length_too(tmp_path: Path) -> None:
+    path = tmp_path / "net.mlmodel"
+    path.write_bytes(_over_time().spec.SerializeToString())
+    (row,) = coremlscope.matrix(path, devices=["m1"], iterations=2)
+    assert row.measurements
+    assert row.estimates
+    assert [finding.id for finding in row.findings] == ["sequence-length"]
+    assert not row.estimates[0].left_out
+    comparison = coremlscope.compare(
+        path, path, iterations=2, compile_iterations=1, load_iterations=1, warmups=1
+    )
+    assert [subject.facts["shapes"] for subject in comparison.subjects] == ["x 5×1×12×1×1"] * 2
 
 
 def test_an_estimate_counts_the_operations_that_it_does_not_know() -> None:

@@ -131,8 +131,9 @@ def compare_on_devices(
         profile = source
         views = [v for v in plan_views(source, compute_units) if not names or v.plan.device in names]
     else:
-        subject = Subject.of(source, resolve_settings(source, settings))
-        found = _on_devices(subject, settings, devices, compute_units)
+        wanted = resolve_settings(source, settings)
+        subject = Subject.of(source, wanted)
+        found = _on_devices(subject, wanted, devices, compute_units)
         profile = assemble(subject.summary, subject.ops, forecast=found)
         views = plan_views(profile, compute_units)
     if len(views) < 2:

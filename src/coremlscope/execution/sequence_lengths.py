@@ -6,13 +6,13 @@ window, and a dense layer after it an exact number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from coremlscope.execution.binding import choose_function
 from coremlscope.findings import Finding
 from coremlscope.ir import ArrayFeature, Function, Model, Program, default_shape
 
-__all__ = ["choose_lengths"]
+__all__ = ["choose_lengths", "length_findings"]
 
 #: Every length up to this one is tried, then powers of two up to the longest.
 _EVERY, _LONGEST = 256, 2**14
@@ -23,7 +23,7 @@ _CUSTOM = "custom"
 
 def choose_lengths(
     model: Model, function: str | None, shapes: Mapping[str, Sequence[int]]
-) -> tuple[dict[str, tuple[int, ...]], tuple[Finding, ...]]:
+) -> dict[str, tuple[int, ...]]:
     """Chooses the shortest sequence that fits a neural network, if a single step does not fit.
 
     Args:
@@ -33,26 +33,26 @@ def choose_lengths(
             length is chosen.
 
     Returns:
-        The shapes, with those of the chosen length, and a finding on it; the given shapes and no finding if
-        the default shapes fit or no length does.
+        The shapes, with those of the chosen length; the given shapes if the default shapes fit or no length
+        does.
 
     Raises:
         UsageError: The model has no such function.
     """
     given = {name: tuple(shape) for name, shape in shapes.items()}
     if not isinstance(model.content, Program) or not model.content.is_network:
-        return given, ()
+        return given
     chosen = choose_function(model, function)
     arrays = {f.name: f.type for f in chosen.description.inputs if isinstance(f.type, ArrayFeature)}
     names = [name for name, type_ in arrays.items() if type_.takes_sequences]
     specialise = chosen.function.specialise
     if specialise is None or not names or set(names) & set(given) or _fits(chosen.function):
-        return given, ()
+        return given
     for length, members in _candidates(names, len(chosen.function.layers)):
         longer = {name: _sequence(arrays[name], length) for name in members}
         if _fits(specialise({**given, **longer})):
-            return {**given, **longer}, (_finding(longer, length),)
-    return given, ()
+            return {**given, **longer}
+    return given
 
 
 def _candidates(names: Sequence[str], layers: int) -> Iterator[tuple[int, Sequence[str]]]:
@@ -76,14 +76,24 @@ def _sequence(type_: ArrayFeature, length: int) -> tuple[int, ...]:
     return (length, 1, *inner)
 
 
-def _finding(shapes: Mapping[str, Sequence[int]], length: int) -> Finding:
-    listed = " and ".join(repr(name) for name in shapes)
-    verb = "takes" if len(shapes) == 1 else "take"
-    name, shape = next(iter(shapes.items()))
-    return Finding(
+def length_findings(given: Iterable[str], shapes: Mapping[str, Sequence[int]]) -> tuple[Finding, ...]:
+    """Returns a finding on chosen lengths, if any.
+
+    Args:
+        given: The names of the inputs whose shapes were requested.
+        shapes: The shapes that `choose_lengths` returned.
+    """
+    chosen = {name: shape for name, shape in shapes.items() if name not in set(given)}
+    if not chosen:
+        return ()
+    listed = " and ".join(map(repr, chosen))
+    name, shape = next(iter(chosen.items()))
+    finding = Finding(
         id="sequence-length",
         severity="info",
-        text=f"{listed} {verb} sequences of a length that is not in the file: one step is too short for this "
-        f"network, so the shortest length that fits was used, {length}.",
+        text=f"{listed} {'takes' if len(chosen) == 1 else 'take'} sequences of a length that is not in the "
+        "file: one step is too short for this network, so the shortest length that fits was used, "
+        f"{shape[0]}.",
         hint=f"--shape {name}={'x'.join(map(str, shape))} sets another length",
     )
+    return (finding,)

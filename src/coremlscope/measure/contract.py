@@ -16,6 +16,7 @@ from coremlscope.describe.model import describe_model
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.errors import UsageError
 from coremlscope.execution.executable import check_precision
+from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.execution.wiring import interface_of
 from coremlscope.features import to_tensors
 from coremlscope.ir import FeatureType, FunctionDescription, Model
@@ -37,11 +38,13 @@ class Subject:
         model: The model.
         summary: Its description.
         ops: Its operations; measurements refer to the rows.
+        shapes: The shapes of inputs that differ from the defaults.
     """
 
     model: Model
     summary: ModelSummary
     ops: OpTable
+    shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Model, settings: Settings) -> Subject:
@@ -52,7 +55,7 @@ class Subject:
             UsageError: The model has no such function.
         """
         summary = describe_model(model, settings.shapes, function=settings.function or None, list_ops=True)
-        return cls(model, dataclasses.replace(summary, ops=OpTable()), summary.ops)
+        return cls(model, dataclasses.replace(summary, ops=OpTable()), summary.ops, settings.shapes)
 
 
 class Measurer(Protocol):
@@ -84,7 +87,9 @@ class Measurer(Protocol):
 
 
 def resolve_settings(model: Model, settings: Settings, inputs: Mapping[str, Any] | None = None) -> Settings:
-    """Validates settings, and adds the name of the function and the shapes of the given inputs.
+    """Validates settings, and adds the name of the function and shapes of inputs.
+
+    These are the shapes of the given inputs, and of sequences for which one step is too short.
 
     Args:
         model: The model.
@@ -97,7 +102,8 @@ def resolve_settings(model: Model, settings: Settings, inputs: Mapping[str, Any]
     """
     _check(settings)
     function, interface = interface_of(model, settings.function or None)
-    shapes = {**_own_shapes(interface, inputs or {}), **settings.shapes}
+    given = {**_own_shapes(interface, inputs or {}), **settings.shapes}
+    shapes = choose_lengths(model, function, given)
     return dataclasses.replace(settings, function=function, inputs=tuple(sorted(inputs or {})), shapes=shapes)
 
 
