@@ -194,6 +194,7 @@ def test_a_model_of_the_system_tells_all_that_its_file_holds() -> None:
         "language": "unspecified",
         "data": "1.50 kB",
         "tokens in": "words",
+        "to run it": "an app on an Apple device runs it with NLModel of the Natural Language framework",
     }
     assert summary.labels is not None
     assert summary.labels.first == ("A", "B")
