@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.errors import EngineError, UnsupportedModelError, UsageError
+from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.findings import Finding
-from coremlscope.ir import Classical, Model, Pipeline
+from coremlscope.ir import Model, Pipeline
 
 if TYPE_CHECKING:
     from coremlscope.comparison.profiles import Comparison
@@ -22,13 +22,10 @@ if TYPE_CHECKING:
     from coremlscope.execution.predictor import Predictor
     from coremlscope.forecast.planner import Forecast
     from coremlscope.measure.contract import Measurer, Progress, Subject
-    from coremlscope.measure.coreml.plan import Answer
     from coremlscope.results.bundle import BundleSummary
     from coremlscope.results.evidence import Evidence, OpForm
     from coremlscope.results.measurement import Precision, Settings
     from coremlscope.results.model import ModelSummary
-    from coremlscope.results.operations import OpTable
-    from coremlscope.results.plan import Plan
     from coremlscope.results.profile import Profile
 
 __all__ = [
@@ -178,10 +175,10 @@ def profile(
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.assemble import assemble
-    from coremlscope.forecast.planner import Forecast
     from coremlscope.measure.contract import Subject, resolve_settings
     from coremlscope.measure.coreml.tracing import trace_measurer
     from coremlscope.measure.settings import measure_settings
+    from coremlscope.on_this_mac import with_plans_of_this_mac
     from coremlscope.results.measurement import Settings
 
     model, chosen, units = read(source), _devices(devices, os), _settings(compute_units)
@@ -216,9 +213,8 @@ def profile(
         runs, subject, settings, inputs=inputs, progress=progress, recorder=recorder
     )
     if is_core_ml:
-        plans, remarks = _plans_of_this_mac(subject, first, {m.compute_units for m in measurements})
-        known = forecast or Forecast()
-        forecast = dataclasses.replace(known, plans=plans + known.plans)
+        measured = {measurement.compute_units for measurement in measurements}
+        forecast, remarks = with_plans_of_this_mac(forecast, subject, first, measured)
         findings += remarks
     return assemble(
         subject.summary,
@@ -298,36 +294,6 @@ def _measurer(engine: str, threads: int | None) -> Measurer:
         )
     require_coremltools()
     return CoreMLMeasurer()
-
-
-def _plans_of_this_mac(
-    subject: Subject, settings: Settings, units: Collection[str]
-) -> tuple[tuple[Plan, ...], list[Finding]]:
-    """Core ML's own plan for this Mac under each setting, and ours; findings where there is none."""
-    from coremlscope.measure.coreml.plan import ask_core_ml, plan_findings
-
-    model, path = subject.model, subject.model.source
-    if path is None or isinstance(model.content, Classical):  # Core ML plans no classical models
-        return (), []
-    others = [name for name in (settings.function,) if name not in ("", model.description.default)]
-    answers: dict[ComputeUnits, Answer] = {}
-    findings: list[Finding] = []
-    for unit in (known for known in SETTINGS if known in units):
-        try:
-            answers[unit] = ask_core_ml(path, unit, functions=others)
-            findings += plan_findings(answers[unit])
-        except EngineError as error:
-            text = f"Core ML gave no plan under {unit}: {error.message}."
-            findings.append(Finding(id="no-core-ml-plan", severity="info", text=text, hint=error.hint))
-    if not answers:
-        return (), findings
-    try:
-        plans, remarks = _plans_by_core_ml(
-            model, subject.ops, answers, function=settings.function or None, shapes=settings.shapes
-        )
-    except UnsupportedModelError:  # nothing in it can be planned, as in a pipeline of classical models
-        return (), findings
-    return plans, findings + remarks
 
 
 def _forecast_or_say_why(
@@ -771,6 +737,7 @@ def plan_by_core_ml(
     from coremlscope.forecast.planner import Forecast
     from coremlscope.measure.coreml.files import require_coremltools
     from coremlscope.measure.coreml.plan import ask_core_ml, plan_findings
+    from coremlscope.on_this_mac import plans_beside_ours
 
     require_coremltools()
     model, (setting,) = read(path), _settings(compute_units)
@@ -778,49 +745,13 @@ def plan_by_core_ml(
     names = sorted(model.description.functions, key=lambda name: name != default)
     ops = list_operations(model, shapes, functions=names)
     answer = ask_core_ml(Path(path), setting, functions=names[1:])
-    plans, findings = _plans_by_core_ml(model, ops, {setting: answer}, shapes=shapes)
+    plans, findings = plans_beside_ours(model, ops, {setting: answer}, shapes=shapes)
     return assemble(
         describe_model(model, shapes),
         ops,
         forecast=Forecast(plans=plans),
         findings=[*plan_findings(answer), *findings],
     )
-
-
-def _plans_by_core_ml(
-    model: Model,
-    ops: OpTable,
-    answers: Mapping[ComputeUnits, Answer],
-    *,
-    function: str | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-) -> tuple[tuple[Plan, ...], list[Finding]]:
-    """Core ML's plans for this Mac, and ours; a finding instead where rules do not know this Mac."""
-    from coremlscope.forecast.planner import forecast
-    from coremlscope.measure.coreml.plan import empty_plan, plan_from_core_ml, this_mac
-
-    ours: tuple[Plan, ...] = ()
-    findings = []
-    try:
-        mac = this_mac()
-    except UsageError as error:
-        text = f"Our own plan for this Mac is left out: {error.message}."
-        findings.append(Finding(id="mac-not-known", severity="info", text=text, hint="use --device NAME"))
-        template = empty_plan(ops)
-    else:
-        ours = forecast(
-            model,
-            ops,
-            [mac],
-            list(answers),
-            function=function,
-            every_function=function is None,
-            shapes=shapes,
-            with_estimates=False,
-        ).plans
-        template = ours[0]
-    theirs = [plan_from_core_ml(template, ops, setting, answer) for setting, answer in answers.items()]
-    return (*theirs, *ours), findings
 
 
 def import_files(

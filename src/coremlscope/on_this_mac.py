@@ -1,0 +1,108 @@
+"""Core ML's own plans for this Mac, with ours beside them. Not yet confirmed on a device."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+from coremlscope.devices import ComputeUnits
+from coremlscope.devices.unit import SETTINGS
+from coremlscope.errors import EngineError, UnsupportedModelError, UsageError
+from coremlscope.findings import Finding
+from coremlscope.forecast.planner import Forecast
+from coremlscope.forecast.planner import forecast as make_forecast
+from coremlscope.ir import Classical, Model
+from coremlscope.measure.contract import Subject
+from coremlscope.measure.coreml.plan import (
+    Answer,
+    ask_core_ml,
+    empty_plan,
+    plan_findings,
+    plan_from_core_ml,
+    this_mac,
+)
+from coremlscope.results.measurement import Settings
+from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import Plan
+
+__all__ = ["plans_beside_ours", "with_plans_of_this_mac"]
+
+
+def with_plans_of_this_mac(
+    forecast: Forecast | None, subject: Subject, settings: Settings, units: Collection[str]
+) -> tuple[Forecast, list[Finding]]:
+    """Puts Core ML's own plans for this Mac, and ours, before those of a forecast.
+
+    Args:
+        forecast: Plans and estimates of other devices; None for none.
+        subject: The model.
+        settings: Function and shapes.
+        units: The settings of compute units that were measured.
+
+    Returns:
+        The forecast, and findings on plans that are missing.
+    """
+    known = forecast or Forecast()
+    plans, findings = _plans_of_this_mac(subject, settings, units)
+    return dataclasses.replace(known, plans=plans + known.plans), findings
+
+
+def _plans_of_this_mac(
+    subject: Subject, settings: Settings, units: Collection[str]
+) -> tuple[tuple[Plan, ...], list[Finding]]:
+    """Core ML's own plan for this Mac under each setting, and ours; findings where there is none."""
+    model, path = subject.model, subject.model.source
+    if path is None or isinstance(model.content, Classical):  # Core ML plans no classical models
+        return (), []
+    others = [name for name in (settings.function,) if name not in ("", model.description.default)]
+    answers: dict[ComputeUnits, Answer] = {}
+    findings: list[Finding] = []
+    for unit in (known for known in SETTINGS if known in units):
+        try:
+            answers[unit] = ask_core_ml(path, unit, functions=others)
+            findings += plan_findings(answers[unit])
+        except EngineError as error:
+            text = f"Core ML gave no plan under {unit}: {error.message}."
+            findings.append(Finding(id="no-core-ml-plan", severity="info", text=text, hint=error.hint))
+    if not answers:
+        return (), findings
+    try:
+        plans, remarks = plans_beside_ours(
+            model, subject.ops, answers, function=settings.function or None, shapes=settings.shapes
+        )
+    except UnsupportedModelError:  # nothing in it can be planned, as in a pipeline of classical models
+        return (), findings
+    return plans, findings + remarks
+
+
+def plans_beside_ours(
+    model: Model,
+    ops: OpTable,
+    answers: Mapping[ComputeUnits, Answer],
+    *,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> tuple[tuple[Plan, ...], list[Finding]]:
+    """Core ML's plans for this Mac, and ours; a finding instead where rules do not know this Mac."""
+    ours: tuple[Plan, ...] = ()
+    findings = []
+    try:
+        mac = this_mac()
+    except UsageError as error:
+        text = f"Our own plan for this Mac is left out: {error.message}."
+        findings.append(Finding(id="mac-not-known", severity="info", text=text, hint="use --device NAME"))
+        template = empty_plan(ops)
+    else:
+        ours = make_forecast(
+            model,
+            ops,
+            [mac],
+            list(answers),
+            function=function,
+            every_function=function is None,
+            shapes=shapes,
+            with_estimates=False,
+        ).plans
+        template = ours[0]
+    theirs = [plan_from_core_ml(template, ops, setting, answer) for setting, answer in answers.items()]
+    return (*theirs, *ours), findings
