@@ -21,8 +21,7 @@ import pytest
 
 import coremlscope
 
-#: What an environment runs at its start, because torchvision's compiled part does not load with a CPU build of
-#: PyTorch.
+#: What an environment runs at its start: torchvision's compiled part does not load with PyTorch's CPU build.
 _WITHOUT_COMPILED_TORCHVISION = (
     "import sys, types; name = 'torchvision._meta_registrations'; sys.modules[name] = types.ModuleType(name)"
 )

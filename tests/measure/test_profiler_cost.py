@@ -12,9 +12,12 @@ from coremlscope.engines.base import EngineNode, NodeProfile
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.measure.attribution import Attribution, NodeGroup
 from coremlscope.measure.profiler_cost import GroupTimes, time_groups
+from coremlscope.render import render_console
+from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.timing import nodes_line
 from coremlscope.results.measurement import Settings, Status
 from coremlscope.results.profile import Profile
+from tests.support.ir_models import perceptron
 from tests.support.measuring import joined_rows, measure, op_ids
 from tests.support.networks import network, read
 
@@ -134,3 +137,18 @@ def test_loops_that_cannot_be_told_apart_are_said_to_be_timed_together() -> None
     assert not any(f.id == "profiler-overhead" for f in profile.all_findings)
     total = sum(group.share for group in profile.measurement.groups)
     np.testing.assert_allclose(total, 1.0)
+
+
+@pytest.mark.parametrize(("run_s", "has_shares"), [(0.25, True), (0.0625, False)])
+def test_shares_that_the_profiler_decides_are_left_out(run_s: float, has_shares: bool) -> None:
+    clock = ScriptedClock()
+    names = ("main/1/Gemm:0", "main/2/Relu:0")
+    engine = ScriptedEngine(clock=clock, run_s=(run_s,), node_s=dict.fromkeys(names, (0.125,)))
+    settings = Settings(iterations=4, compile_iterations=1, load_iterations=1, warmups=1)
+    profile = measure(perceptron(), settings, engine=engine, clock=clock)
+    assert sum(group.wall_s for group in profile.measurement.groups) == pytest.approx(0.25, rel=0.01)
+    assert profile.measurement.has_shares is has_shares
+    assert ("50.0 %" in render_console(profile)) is has_shares
+    assert ("50.0 %" in render_markdown(profile)) is has_shares
+    finding = [one for one in profile.all_findings if one.id == "profiler-overhead"]
+    assert bool(finding) is not has_shares

@@ -148,7 +148,12 @@ def _profiler(evidence: Evidence) -> Finding | None:
         id="profiler-overhead",
         severity="warning",
         text=f"The engine's profiler slows a prediction from {format_duration(plain)} to "
-        f"{format_duration(nodes.run_s)}: times of operations are too long, small ones most.",
+        f"{format_duration(nodes.run_s)}: times of operations are too long, small ones most"
+        + (
+            "."
+            if evidence.measurement.has_shares
+            else ", and it would decide their shares, which are left out."
+        ),
         hint="compare operations with each other, not with the time of a prediction",
     )
 

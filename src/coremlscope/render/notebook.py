@@ -24,7 +24,7 @@ from coremlscope.render.difference import (
 from coremlscope.render.terminal.estimates import listed_estimates
 from coremlscope.render.terminal.matrix import failures, summary_line
 from coremlscope.render.terminal.plan import describe_planner
-from coremlscope.render.timing import disclaimer, measurement_name, phase_cells, phase_rows
+from coremlscope.render.timing import disclaimer, measurement_name, phase_cells, phase_rows, share_text
 from coremlscope.render.words import (
     KINDS,
     UNIT_NAMES,
@@ -185,8 +185,8 @@ def _measured(profile: Profile, measurement: Measurement) -> Iterator[Grid]:
             group.label,
             profile.ops.name[group.ops[0]] if group.ops else "",
             format_duration(group.wall_s),
-            format_share(group.share),
-            group.share,
+            share_text(measurement, group.share),
+            group.share if measurement.has_shares else 0.0,
         )
         for group in groups[:_LISTED]
     ]

@@ -30,6 +30,7 @@ __all__ = [
     "nodes_line",
     "phase_cells",
     "phase_rows",
+    "share_text",
     "slowest",
     "stage_rows",
     "status_line",
@@ -132,6 +133,11 @@ def kinds(ops: OpTable, measurement: Measurement) -> list[Kind]:
         for label, groups in found.items()
     ]
     return sorted(rows, key=lambda kind: -kind.wall_s)
+
+
+def share_text(measurement: Measurement, share: float) -> str:
+    """Returns the share of a group; a dash if the engine's profiler decides the shares."""
+    return format_share(share) if measurement.has_shares else "–"
 
 
 def total(label: str, rows: Sequence[Kind]) -> Kind:

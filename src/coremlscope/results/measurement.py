@@ -27,6 +27,9 @@ __all__ = [
     "Status",
 ]
 
+#: Ratio of the sum of groups to a prediction above which the profiler decides their shares.
+_DECIDED = 1.5
+
 #: The precision of a prediction: `fp16` rounds every result that is declared as fp16, as a device does.
 Precision = Literal["fp32", "fp16"]
 
@@ -343,6 +346,17 @@ class Measurement:
         """The measured phases, by name."""
         found = {"compile": self.compile, "load": self.load, "predict": self.predict}
         return {name: phase for name, phase in found.items() if phase is not None}
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether the shares of groups are those of a prediction, and not of the profiler that timed them.
+
+        They are not if the groups take much longer under the profiler than a prediction without it.
+        """
+        if self.nodes is None or not self.groups:
+            return True
+        plain = self.nodes.run_s - self.nodes.profiler_overhead_s
+        return plain <= 0 or sum(group.wall_s for group in self.groups) <= _DECIDED * plain
 
     @property
     def predictions_per_s(self) -> float | None:

@@ -37,6 +37,7 @@ from coremlscope.render.timing import (
     nodes_line,
     phase_cells,
     phase_rows,
+    share_text,
     slowest,
     stage_rows,
     status_line,
@@ -328,7 +329,7 @@ def _planned(plan: Plan, ops: Iterable[PlannedOp]) -> str:
 
 def _where(ops: OpTable, measurement: Measurement) -> list[str]:
     shares = [
-        (kind.label, str(kind.groups), format_duration(kind.wall_s), format_share(kind.share))
+        (kind.label, str(kind.groups), format_duration(kind.wall_s), share_text(measurement, kind.share))
         for kind in kinds(ops, measurement)
     ]
     return [
@@ -342,7 +343,7 @@ def _slowest(ops: OpTable, measurement: Measurement) -> list[str]:
     rows = [
         (
             format_duration(group.wall_s),
-            format_share(group.share),
+            share_text(measurement, group.share),
             ", ".join(code(ops.id[row]) for row in group.ops[:1]),
             group.label,
             code(group_name(group, ops)),
