@@ -13,14 +13,7 @@ from coremlscope.forecast.planner import Forecast
 from coremlscope.forecast.planner import forecast as make_forecast
 from coremlscope.ir import Classical, Model
 from coremlscope.measure.contract import Subject
-from coremlscope.measure.coreml.plan import (
-    Answer,
-    ask_core_ml,
-    empty_plan,
-    plan_findings,
-    plan_from_core_ml,
-    this_mac,
-)
+from coremlscope.measure.coreml import plan as core_ml
 from coremlscope.results.measurement import Settings
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
@@ -55,12 +48,12 @@ def _plans_of_this_mac(
     if path is None or isinstance(model.content, Classical):  # Core ML plans no classical models
         return (), []
     others = [name for name in (settings.function,) if name not in ("", model.description.default)]
-    answers: dict[ComputeUnits, Answer] = {}
+    answers: dict[ComputeUnits, core_ml.Answer] = {}
     findings: list[Finding] = []
     for unit in (known for known in SETTINGS if known in units):
         try:
-            answers[unit] = ask_core_ml(path, unit, functions=others)
-            findings += plan_findings(answers[unit])
+            answers[unit] = core_ml.ask_core_ml(path, unit, functions=others)
+            findings += core_ml.plan_findings(answers[unit])
         except EngineError as error:
             text = f"Core ML gave no plan under {unit}: {error.message}."
             findings.append(Finding(id="no-core-ml-plan", severity="info", text=text, hint=error.hint))
@@ -78,7 +71,7 @@ def _plans_of_this_mac(
 def plans_beside_ours(
     model: Model,
     ops: OpTable,
-    answers: Mapping[ComputeUnits, Answer],
+    answers: Mapping[ComputeUnits, core_ml.Answer],
     *,
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -87,11 +80,11 @@ def plans_beside_ours(
     ours: tuple[Plan, ...] = ()
     findings = []
     try:
-        mac = this_mac()
+        mac = core_ml.this_mac()
     except UsageError as error:
         text = f"Our own plan for this Mac is left out: {error.message}."
         findings.append(Finding(id="mac-not-known", severity="info", text=text, hint="use --device NAME"))
-        template = empty_plan(ops)
+        template = core_ml.empty_plan(ops)
     else:
         ours = make_forecast(
             model,
@@ -104,5 +97,7 @@ def plans_beside_ours(
             with_estimates=False,
         ).plans
         template = ours[0]
-    theirs = [plan_from_core_ml(template, ops, setting, answer) for setting, answer in answers.items()]
+    theirs = [
+        core_ml.plan_from_core_ml(template, ops, setting, answer) for setting, answer in answers.items()
+    ]
     return (*theirs, *ours), findings
