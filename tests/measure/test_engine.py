@@ -68,7 +68,7 @@ def test_slow_first_runs_are_dropped() -> None:
 def test_operations_have_the_median_of_their_nodes() -> None:
     # In four runs: 2, 4, 4 and 6 s, and 1 s each time.
     script = {"main/1/Gemm:0": (2.0, 4.0, 4.0, 6.0), "main/2/Relu:0": (1.0,), "main/3/Sqrt:0": (3.0,)}
-    profile = _measure(perceptron(), QUICK, _engine(node_s=script))
+    profile = _measure(perceptron(), QUICK, _engine(node_s=script, run_s=(8.0,)))
     assert [(g.label, op_ids(profile, g), g.wall_s, g.share) for g in profile.measurement.groups] == [
         ("linear", ("main/1",), 4.0, 0.5),
         ("relu", ("main/2",), 1.0, 0.125),

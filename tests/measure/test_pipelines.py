@@ -46,7 +46,7 @@ def _measure(model: ir.Model, request: Settings = QUICK, **more: object) -> Prof
         clock=ScriptedClock(),
         build_s=BUILD_S,
         run_s=(RUN_S,),
-        node_s={"model0/main/0/Mul:0": (3.0,), "model1/plus/main/0/Add:0": (1.0,)},
+        node_s={"model0/main/0/Mul:0": (0.1875,), "model1/plus/main/0/Add:0": (0.0625,)},
     )
     return measure(model, request, engine=engine, clock=engine.clock, **more)  # type: ignore[arg-type]
 
@@ -62,15 +62,15 @@ def test_one_profile_for_all_stages() -> None:
     assert [
         (g.label, op_ids(profile, g), g.wall_s, g.share, g.stage) for g in profile.measurement.groups
     ] == [
-        ("mul", ("model0/main/0",), 3.0, 0.75, "model0"),
-        ("add", ("model1/plus/main/0",), 1.0, 0.25, "model1/plus"),
+        ("mul", ("model0/main/0",), 0.1875, 0.75, "model0"),
+        ("add", ("model1/plus/main/0",), 0.0625, 0.25, "model1/plus"),
     ]
     assert [(s.name, s.run_s, s.convert_s, s.operations_s) for s in profile.measurement.stages] == [
-        ("model0", RUN_S, 0.0, 3.0),
-        ("model1/plus", RUN_S, 0.0, 1.0),
+        ("model0", RUN_S, 0.0, 0.1875),
+        ("model1/plus", RUN_S, 0.0, 0.0625),
     ]
     nodes = profile.measurement.nodes
-    assert (nodes.run_s, nodes.nodes_s, nodes.profiler_overhead_s) == (4.0, 4.0, 4.0 - 2 * RUN_S)
+    assert (nodes.run_s, nodes.nodes_s, nodes.profiler_overhead_s) == (0.25, 0.25, 0.0)
     assert Profile.from_json(json.loads(json.dumps(profile.to_json()))) == profile
 
 

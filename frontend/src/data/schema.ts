@@ -350,8 +350,8 @@ export interface Group {
   ops: number[];
   /** Median time per prediction, from the profiled runs. */
   wall_s: number;
-  /** Its share of the sum over all groups. */
-  share: number;
+  /** Its share of the sum over all groups; null if the profiler slows predictions so much that it decides the shares. */
+  share: number | null;
   /** Name and operator of each engine node. */
   engine_nodes: [string, string][];
   /** Lower end of the median's confidence interval (99.5 %); null if there are too few runs. */

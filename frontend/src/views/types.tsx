@@ -42,7 +42,8 @@ interface Kind {
   label: string;
   groups: number;
   seconds: number;
-  share: number;
+  /** Null if the engine's profiler decides it. */
+  share: number | null;
 }
 
 function byLabel(groups: Group[]): Kind[] {
@@ -52,7 +53,7 @@ function byLabel(groups: Group[]): Kind[] {
     kinds.set(group.label, kind);
     kind.groups += 1;
     kind.seconds += group.wall_s;
-    kind.share += group.share;
+    kind.share = kind.share === null || group.share === null ? null : kind.share + group.share;
   }
   return [...kinds.values()].sort((a, b) => b.seconds - a.seconds);
 }
@@ -89,7 +90,7 @@ function Kinds(props: { kinds: Kind[] }) {
                 </th>
                 <td class="number">{kind.groups}</td>
                 <td class="number">{duration(kind.seconds)}</td>
-                <td class="number">{share(kind.share)}</td>
+                <td class="number">{kind.share === null ? "–" : share(kind.share)}</td>
                 <td class="wide">
                   <span class="plain-bar" style={{ width: `${most ? (kind.seconds / most) * 100 : 0}%` }} />
                 </td>

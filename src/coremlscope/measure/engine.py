@@ -58,6 +58,8 @@ __all__ = ["EngineMeasurer"]
 #: Number of profiled runs: enough for a stable median, few enough for a small log of the profiler.
 _PROFILED_RUNS = 30
 _PROFILED_WARMUPS = 3
+#: Ratio of the sum of groups to a prediction without the profiler, above which the profiler decides shares.
+_DECIDED = 1.5
 #: A measurement has many groups, several of whose medians would be outside a 95 % interval.
 _GROUP_LEVEL = 0.995
 
@@ -318,13 +320,13 @@ def _assemble(
                 owners[rows[op_id]] = -1 if number is None else number + len(groups)
                 status[rows[op_id]] = known
         groups += _groups(timed[-1], part, subject.ops, rows)
-    groups = _with_shares(groups)
+    timing = _timing(parts, timed)
     measurement = dataclasses.replace(
         bare,
-        groups=tuple(groups),
+        groups=tuple(_with_shares(groups, timing)),
         status=tuple(status),
         group=tuple(owners),
-        nodes=_timing(parts, timed),
+        nodes=timing,
         stages=tuple(_stage_timings(subject.summary, parts, groups)),
         fp16=None if ranges is None else _ranges(ranges, subject.ops),
     )
@@ -435,7 +437,7 @@ def _groups(timed: GroupTimes, part: _Part, ops: OpTable, rows: Mapping[str, int
             label=_label(group, part.profiled, ops, rows),
             ops=tuple(rows[op] for op in group.ops if op in rows),
             wall_s=statistics.median(times),
-            share=0.0,
+            share=None,
             engine_nodes=tuple((nodes[node].name, nodes[node].op_type) for node in group.nodes),
             low_s=low,
             high_s=high,
@@ -443,8 +445,12 @@ def _groups(timed: GroupTimes, part: _Part, ops: OpTable, rows: Mapping[str, int
         )
 
 
-def _with_shares(groups: Sequence[Group]) -> list[Group]:
+def _with_shares(groups: Sequence[Group], timing: NodeTiming) -> list[Group]:
+    """Adds shares of the total, unless the groups take much longer than a prediction without the profiler."""
     total = sum(group.wall_s for group in groups)
+    plain = timing.run_s - timing.profiler_overhead_s
+    if 0 < _DECIDED * plain < total:
+        return list(groups)
     return [dataclasses.replace(g, share=g.wall_s / total if total else 0.0) for g in groups]
 
 

@@ -151,7 +151,7 @@ def _profiler(evidence: Evidence) -> Finding | None:
         f"{format_duration(nodes.run_s)}: times of operations are too long, small ones most"
         + (
             "."
-            if evidence.measurement.has_shares
+            if all(group.share is not None for group in evidence.measurement.groups)
             else ", and it would decide their shares, which are left out."
         ),
         hint="compare operations with each other, not with the time of a prediction",

@@ -204,8 +204,7 @@ def _group(measurement: Measurement, place: int) -> Sequence[Any]:
         return (None,) * (len(_GROUP) - 1)
     group = measurement.groups[place]
     interval = (group.low_s, group.high_s)
-    share = group.share if measurement.has_shares else None
-    return place, group.label, len(group.ops), group.wall_s, *interval, share, measurement.label
+    return place, group.label, len(group.ops), group.wall_s, *interval, group.share, measurement.label
 
 
 def _device_names(profile: Profile) -> dict[tuple[str, str], str]:

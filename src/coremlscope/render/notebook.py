@@ -185,8 +185,8 @@ def _measured(profile: Profile, measurement: Measurement) -> Iterator[Grid]:
             group.label,
             profile.ops.name[group.ops[0]] if group.ops else "",
             format_duration(group.wall_s),
-            share_text(measurement, group.share),
-            group.share if measurement.has_shares else 0.0,
+            share_text(group.share),
+            group.share or 0.0,
         )
         for group in groups[:_LISTED]
     ]

@@ -62,13 +62,13 @@ class Kind:
         label: The types: `conv + relu`.
         groups: Number of groups.
         wall_s: The sum of their times.
-        share: Its share of all groups' time.
+        share: Its share of all groups' time; None if the engine's profiler decides it.
     """
 
     label: str
     groups: int
     wall_s: float
-    share: float
+    share: float | None
 
 
 def by_layer(ops: OpTable, measurement: Measurement) -> Sequence[Group]:
@@ -110,7 +110,7 @@ def _merge(members: Sequence[Group], ops: OpTable) -> Group:
         label=" + ".join(name if count == 1 else f"{name} ×{count}" for name, count in counted.items()),
         ops=tuple(rows),
         wall_s=sum(member.wall_s for member in members),
-        share=sum(member.share for member in members),
+        share=_sum_shares(members),
         engine_nodes=tuple(node for member in members for node in member.engine_nodes),
         low_s=single.low_s if single else None,
         high_s=single.high_s if single else None,
@@ -128,16 +128,22 @@ def kinds(ops: OpTable, measurement: Measurement) -> list[Kind]:
             label=label,
             groups=len(groups),
             wall_s=sum(group.wall_s for group in groups),
-            share=sum(group.share for group in groups),
+            share=_sum_shares(groups),
         )
         for label, groups in found.items()
     ]
     return sorted(rows, key=lambda kind: -kind.wall_s)
 
 
-def share_text(measurement: Measurement, share: float) -> str:
-    """Returns the share of a group; a dash if the engine's profiler decides the shares."""
-    return format_share(share) if measurement.has_shares else "–"
+def _sum_shares(parts: Sequence[Group] | Sequence[Kind]) -> float | None:
+    """Returns the sum of shares; None if one of them is unknown."""
+    shares = [part.share for part in parts if part.share is not None]
+    return sum(shares) if len(shares) == len(parts) else None
+
+
+def share_text(share: float | None) -> str:
+    """Returns the share of a group; a dash if the engine's profiler decides it."""
+    return "–" if share is None else format_share(share)
 
 
 def total(label: str, rows: Sequence[Kind]) -> Kind:
@@ -146,7 +152,7 @@ def total(label: str, rows: Sequence[Kind]) -> Kind:
         label=label,
         groups=sum(kind.groups for kind in rows),
         wall_s=sum(kind.wall_s for kind in rows),
-        share=sum(kind.share for kind in rows),
+        share=_sum_shares(rows),
     )
 
 

@@ -27,9 +27,6 @@ __all__ = [
     "Status",
 ]
 
-#: Ratio of the sum of groups to a prediction above which the profiler decides their shares.
-_DECIDED = 1.5
-
 #: The precision of a prediction: `fp16` rounds every result that is declared as fp16, as a device does.
 Precision = Literal["fp32", "fp16"]
 
@@ -195,7 +192,8 @@ class Group:
         label: The types of its operations, or of the nodes where the engine added them.
         ops: The operations, as rows of the op table in program order; empty if the engine added the nodes.
         wall_s: Median time per prediction, from the profiled runs.
-        share: Its share of the sum over all groups.
+        share: Its share of the sum over all groups; None if the profiler slows predictions so much that it
+            decides the shares.
         engine_nodes: Name and operator of each engine node.
         low_s: Lower end of the median's confidence interval (99.5 %); None if there are too few runs.
         high_s: Upper end of the interval.
@@ -205,7 +203,7 @@ class Group:
     label: str
     ops: tuple[int, ...]
     wall_s: float
-    share: float
+    share: float | None
     engine_nodes: tuple[tuple[str, str], ...] = ()
     low_s: float | None = None
     high_s: float | None = None
@@ -346,17 +344,6 @@ class Measurement:
         """The measured phases, by name."""
         found = {"compile": self.compile, "load": self.load, "predict": self.predict}
         return {name: phase for name, phase in found.items() if phase is not None}
-
-    @property
-    def has_shares(self) -> bool:
-        """Whether the shares of groups are those of a prediction, and not of the profiler that timed them.
-
-        They are not if the groups take much longer under the profiler than a prediction without it.
-        """
-        if self.nodes is None or not self.groups:
-            return True
-        plain = self.nodes.run_s - self.nodes.profiler_overhead_s
-        return plain <= 0 or sum(group.wall_s for group in self.groups) <= _DECIDED * plain
 
     @property
     def predictions_per_s(self) -> float | None:

@@ -87,7 +87,8 @@ function Times(props: { row: Row }) {
         <Item name="Measured">
           {group ? (
             <>
-              {duration(group.wall_s)}, {share(group.share)} of all
+              {duration(group.wall_s)}
+              {group.share !== null && `, ${share(group.share)} of all`}
               {group.ops.length > 1 && ` for ${group.ops.length} operations together (${group.label})`}{" "}
               <OriginTag origin="measured" on={measuredBy} />
             </>

@@ -329,7 +329,7 @@ def _planned(plan: Plan, ops: Iterable[PlannedOp]) -> str:
 
 def _where(ops: OpTable, measurement: Measurement) -> list[str]:
     shares = [
-        (kind.label, str(kind.groups), format_duration(kind.wall_s), share_text(measurement, kind.share))
+        (kind.label, str(kind.groups), format_duration(kind.wall_s), share_text(kind.share))
         for kind in kinds(ops, measurement)
     ]
     return [
@@ -343,7 +343,7 @@ def _slowest(ops: OpTable, measurement: Measurement) -> list[str]:
     rows = [
         (
             format_duration(group.wall_s),
-            share_text(measurement, group.share),
+            share_text(group.share),
             ", ".join(code(ops.id[row]) for row in group.ops[:1]),
             group.label,
             code(group_name(group, ops)),

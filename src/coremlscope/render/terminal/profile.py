@@ -183,8 +183,8 @@ def _show_kinds(screen: Screen, ops: OpTable, measurement: Measurement, what: st
             kind.label,
             str(kind.groups),
             format_duration(kind.wall_s),
-            share_text(measurement, kind.share),
-            _bar(kind.share, bar) if measurement.has_shares else "",
+            share_text(kind.share),
+            "" if kind.share is None else _bar(kind.share, bar),
         )
         for kind in rows
     ]
@@ -208,16 +208,16 @@ def _show_slowest(screen: Screen, ops: OpTable, measurement: Measurement, what: 
         Column("names", most=screen.width // 2),
         *([Column("FLOPs (declared)", is_number=True)] if screen.width >= _WIDE else []),
     ]
-    screen.table(columns, [_slowest_row(ops, measurement, group)[: len(columns)] for group in shown])
+    screen.table(columns, [_slowest_row(ops, group)[: len(columns)] for group in shown])
 
 
-def _slowest_row(ops: OpTable, measurement: Measurement, group: Group) -> tuple[str, ...]:
+def _slowest_row(ops: OpTable, group: Group) -> tuple[str, ...]:
     flops = [ops.flops[row] for row in group.ops]
     known = [number for number in flops if number is not None]
     is_complete = len(known) == len(flops) and all(ops.work_is_complete[row] for row in group.ops)
     return (
         format_duration(group.wall_s),
-        share_text(measurement, group.share),
+        share_text(group.share),
         ops.id[group.ops[0]] if group.ops else "",
         group.label,
         group_name(group, ops),
