@@ -132,6 +132,7 @@ def profile(
     precision: Precision = "fp32",
     engine: str | None = None,
     trace: bool = False,
+    other_predictions: bool = False,
     measurer: Measurer | None = None,
     progress: Progress | None = None,
 ) -> Profile:
@@ -160,6 +161,8 @@ def profile(
             that only the embedded engine has (`threads`, `random_weights`, `precision`).
         trace: Measures Core ML a second time under each setting while Instruments records when each compute
             unit is busy; on a Mac with Xcode, and not yet confirmed on a device.
+        other_predictions: Times Core ML's predictions into output backings and asynchronous predictions as
+            well; on a Mac with pyobjc (the extra `mac`), and not yet confirmed on a device.
         measurer: The measurer to use instead of an engine.
         progress: Called with the phase, the repetitions done, and how many there will be.
 
@@ -185,7 +188,7 @@ def profile(
     only_embedded = threads is not None or random_weights or precision != "fp32" or model.source is None
     name = engine or ("onnxruntime" if only_embedded else _default_engine())
     is_core_ml = measurer is None and name == "coreml"
-    runs = measurer or _measurer(name, threads)
+    runs = measurer or _measurer(name, threads, other_predictions=other_predictions)
     recorder = trace_measurer(is_core_ml) if trace else None
     if is_core_ml and only_embedded:
         raise UsageError(
@@ -273,19 +276,25 @@ def _default_engine() -> str:
     return os.environ.get(_ENGINE_VARIABLE) or ("coreml" if sys.platform == "darwin" else "onnxruntime")
 
 
-def _measurer(engine: str, threads: int | None) -> Measurer:
+def _measurer(engine: str, threads: int | None, *, other_predictions: bool = False) -> Measurer:
     """What measures with an engine, or with Core ML.
 
     Raises:
-        UsageError: The engine is unknown, or Core ML is asked for elsewhere than on a Mac.
+        UsageError: The engine is unknown, or has no other predictions, or Core ML is asked for elsewhere than
+            on a Mac.
         MissingDependencyError: Core ML is asked for, and coremltools is not installed.
     """
     from coremlscope.engines import engine as engine_of
     from coremlscope.measure.coreml.files import require_coremltools
+    from coremlscope.measure.coreml.other_predictions import OtherPredictions
     from coremlscope.measure.coreml.timing import CoreMLMeasurer
     from coremlscope.measure.engine import EngineMeasurer
 
     if engine != "coreml":
+        if other_predictions:
+            raise UsageError(
+                "--other-predictions times Core ML through pyobjc, on a Mac only", "profile without it"
+            )
         return EngineMeasurer(engine=engine_of(engine), threads=threads)
     if sys.platform != "darwin":
         raise UsageError(
@@ -293,7 +302,7 @@ def _measurer(engine: str, threads: int | None) -> Measurer:
             "use --engine onnxruntime, and --device NAME for an estimate",
         )
     require_coremltools()
-    return CoreMLMeasurer()
+    return CoreMLMeasurer(others=OtherPredictions() if other_predictions else None)
 
 
 def _forecast_or_say_why(

@@ -16,10 +16,14 @@ def child_over_dropin(module: str) -> tuple[str, ...]:
     return (sys.executable, "-c", code)
 
 
-def child_over_frameworks(module: str) -> tuple[str, ...]:
-    """The same, with pyobjc's modules scripted besides."""
+def child_over_frameworks(module: str, fault: str = "") -> tuple[str, ...]:
+    """The same, with pyobjc's modules scripted besides; `fault` is that of `scripted_frameworks.install`."""
     python, option, code = child_over_dropin(module)
-    return (python, option, f"from tests.support import scripted_frameworks as s; s.install(); {code}")
+    return (
+        python,
+        option,
+        f"from tests.support import scripted_frameworks as s; s.install({fault!r}); {code}",
+    )
 
 
 PLAN_CHILD = child_over_dropin("coremlscope.measure.coreml.plan_child")

@@ -1,5 +1,5 @@
 import { plural } from "../format";
-import type { ComputeUnits, Estimate, Finding, Kernel, Measurement, Plan, Profile, SettingPlan, Statistics } from "./schema";
+import type { ComputeUnits, Estimate, Finding, Kernel, Measurement, Phase, Plan, Profile, SettingPlan, Statistics } from "./schema";
 import { settingName } from "./words";
 
 /** A device with what is planned and estimated for it. Plans of different planners are targets of their own. */
@@ -72,11 +72,18 @@ const PHASES = [
   ["compile", "Compile"],
 ] as const;
 
+/** The measured phases with their titles: those of every measurement, then other ways to predict. */
+export function measuredPhases(measurement: Measurement): [string, Phase][] {
+  const usual = PHASES.flatMap(([name, title]): [string, Phase][] => {
+    const phase = measurement[name];
+    return phase ? [[title, phase]] : [];
+  });
+  return [...usual, ...Object.entries(measurement.other_predictions)];
+}
+
 /** The statistics of each phase: of its wall times, then of the runtime's own, where it reports any. */
 export function phaseRows(measurement: Measurement): PhaseRow[] {
-  return PHASES.flatMap(([name, title]) => {
-    const phase = measurement[name];
-    if (!phase) return [];
+  return measuredPhases(measurement).flatMap(([title, phase]) => {
     const rows: PhaseRow[] = [{ name: title, statistics: phase.statistics, samples_s: phase.samples_s }];
     if (phase.native) rows.push({ name: `${title}, native`, statistics: phase.native.statistics, samples_s: phase.native.samples_s });
     return rows;
@@ -88,7 +95,9 @@ export function nativeNote(measurement: Measurement): string {
   if (!PHASES.some(([name]) => measurement[name]?.native)) return "";
   const { name, through } = measurement.runtime;
   const by = through && ` by ${through}`;
-  return `native: taken${by} around ${name}'s call alone; the others are wall times, which contain the conversion of inputs and outputs`;
+  const others = Object.keys(measurement.other_predictions).length > 0;
+  const except = others ? ", except for output backings and async, which are taken through pyobjc around the call" : "";
+  return `native: taken${by} around ${name}'s call alone; the others are wall times, which contain the conversion of inputs and outputs${except}`;
 }
 
 /** `thermal state: nominal, then moderate; AC Power`, as in `timing.py`; empty where no conditions are known. */

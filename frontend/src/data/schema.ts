@@ -458,6 +458,11 @@ export interface Measurement {
   load: Phase | null;
   /** A prediction, from tensors to tensors; null if it was not measured. */
   predict: Phase | null;
+  /**
+   * Other ways to predict, by name: `output backings`, `async, 2 in flight`. They were measured after the other phases, in processes of
+   * their own, by Core ML through pyobjc.
+   */
+  other_predictions: Record<string, Phase>;
   /** Times of operations, in order of execution; empty if the source has none. */
   groups: Group[];
   /** The status of every operation, one entry for each row of the op table; empty if the source has no operation times. */

@@ -1,5 +1,5 @@
 import { scaleLinear } from "d3-scale";
-import { measurementName, nativeNote, type PhaseRow, phaseRows } from "../data/profile";
+import { measuredPhases, measurementName, nativeNote, type PhaseRow, phaseRows } from "../data/profile";
 import type { Phase, StageTiming } from "../data/schema";
 import { kindName } from "../data/words";
 import { bytes, duration, share } from "../format";
@@ -13,16 +13,13 @@ import { useWidth } from "../ui/width";
 export function Phases() {
   const { measurement, measuredBy } = useReport();
   if (!measurement) return null;
-  const phases = PHASES.flatMap(([name, title]): [string, Phase][] => {
-    const phase = measurement[name];
-    return phase ? [[title, phase]] : [];
-  });
+  const phases = measuredPhases(measurement);
   const note = nativeNote(measurement);
   return (
     <Section id="times" title="Times" note={<OriginTag origin="measured" on={measuredBy} />}>
       <Measurements />
       {phases.length > 0 && (
-        <ScrollRegion label="Statistics of compile, load and predict">
+        <ScrollRegion label="Statistics of the phases">
           <table class="plain numbers">
             <thead>
               <tr>
@@ -52,12 +49,6 @@ export function Phases() {
     </Section>
   );
 }
-
-const PHASES = [
-  ["predict", "Predict"],
-  ["load", "Load"],
-  ["compile", "Compile"],
-] as const;
 
 /** The measurements side by side, where there are several. */
 function Measurements() {

@@ -125,6 +125,18 @@ describe("measurements", () => {
     expect(nativeNote(measurement("a"))).toBe("");
   });
 
+  it("have a row for each other way to predict", () => {
+    const usual = { predict: { ...phase(0.5), native: phase(0.25) }, load: null, compile: null };
+    const timed = measurement("Core ML", { ...usual, other_predictions: { "async, 2 in flight": phase(0.3) } });
+    expect(phaseRows(timed).map((row) => [row.name, row.statistics.median])).toEqual([
+      ["Predict", 0.5],
+      ["Predict, native", 0.25],
+      ["async, 2 in flight", 0.3],
+    ]);
+    expect(nativeNote(timed)).toContain("except for output backings and async");
+    expect(nativeNote(measurement("Core ML", usual))).not.toContain("except");
+  });
+
   it("say under which conditions they were taken", () => {
     const at = (thermal_state: string, power_mode = "normal") => ({ power_mode, power_source: "AC Power", thermal_state });
     const text = (start: string, end: string) => conditionsText(measurement("a", { before: at(start), after: at(end) }));

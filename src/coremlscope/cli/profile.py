@@ -79,6 +79,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="on a Mac with Xcode, also record with Instruments when each compute unit is busy",
     )
+    parser.add_argument(
+        "--other-predictions",
+        action="store_true",
+        help="on a Mac with pyobjc, also time predictions into output backings and asynchronous ones",
+    )
     add_precision(parser)
     add_function(parser, "to time")
     add_inputs(parser)
@@ -127,6 +132,7 @@ def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None
         os=arguments.os,
         precision=arguments.precision,
         trace=arguments.trace,
+        other_predictions=arguments.other_predictions,
         progress=progress,
         **measurement_options(arguments),
     )
@@ -147,6 +153,7 @@ def _on_device(arguments: argparse.Namespace, model: Model, progress: Progress |
         "--random-weights": arguments.random_weights,
         "--precision fp16": arguments.precision == "fp16",
         "--trace": arguments.trace,
+        "--other-predictions": arguments.other_predictions,
     }
     for option, is_given in only_here.items():
         if is_given:

@@ -293,16 +293,21 @@ def phase_rows(measurement: Measurement) -> list[tuple[str, Statistics]]:
     return rows
 
 
+#: What rows of other ways to predict are, as the end of a sentence.
+_PYOBJC_NOTE = ", except for output backings and async, which are taken through pyobjc around the call"
+
+
 def native_note(measurement: Measurement) -> str:
     """Explains the rows of native times; empty if there are none."""
     if all(phase.native is None for phase in measurement.phases.values()):
         return ""
     runtime = measurement.runtime
     by = f" by {runtime.through}" if runtime.through else ""
-    return (
+    note = (
         f"native: taken{by} around {runtime.name}'s call alone; the others are wall times, which contain the"
         " conversion of inputs and outputs"
     )
+    return f"{note}{_PYOBJC_NOTE if measurement.other_predictions else ''}"
 
 
 def phase_cells(numbers: Statistics) -> dict[str, str]:

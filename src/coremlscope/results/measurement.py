@@ -297,6 +297,8 @@ class Measurement:
         compile: Compilation, cold each time; None if it was not measured.
         load: Loading of the compiled model; None if it was not measured.
         predict: A prediction, from tensors to tensors; None if it was not measured.
+        other_predictions: Other ways to predict, by name: `output backings`, `async, 2 in flight`. They were
+            measured after the other phases, in processes of their own, by Core ML through pyobjc.
         groups: Times of operations, in order of execution; empty if the source has none.
         status: The status of every operation, one entry for each row of the op table; empty if the source has
             no operation times.
@@ -324,6 +326,7 @@ class Measurement:
     compile: Phase | None = None
     load: Phase | None = None
     predict: Phase | None = None
+    other_predictions: Mapping[str, Phase] = field(default_factory=dict)
     groups: tuple[Group, ...] = ()
     status: tuple[Status, ...] = ()
     group: tuple[int, ...] = ()
@@ -343,7 +346,8 @@ class Measurement:
     def phases(self) -> dict[str, Phase]:
         """The measured phases, by name."""
         found = {"compile": self.compile, "load": self.load, "predict": self.predict}
-        return {name: phase for name, phase in found.items() if phase is not None}
+        usual = {name: phase for name, phase in found.items() if phase is not None}
+        return {**usual, **self.other_predictions}
 
     @property
     def predictions_per_s(self) -> float | None:

@@ -24,6 +24,7 @@ from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreml.child import Limits, run_child
 from coremlscope.measure.coreml.energy import readings_of
 from coremlscope.measure.coreml.files import readable_by_core_ml
+from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
 from coremlscope.measure.coreml.timing_child import Request
 from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
 from coremlscope.measure.coreml.values import save_values
@@ -45,10 +46,12 @@ class CoreMLMeasurer:
     Attributes:
         limits: When to give up.
         command: The child process to run; tests give another one.
+        others: Times other ways to predict as well; None to leave them out.
     """
 
     limits: Limits = field(default_factory=Limits)
     command: Sequence[str] = CHILD
+    others: OtherPredictions | None = None
 
     def measure(
         self,
@@ -80,9 +83,10 @@ class CoreMLMeasurer:
                 environment=child_environment(folder),
             ) as messages:
                 told = listen(messages, settings, progress)
+            if not told.is_complete(settings):
+                raise EngineError("Core ML made no predictions", _HINT)
+            others = self._time_others(subject, settings, request, progress)
         after = conditions()
-        if not told.is_complete(settings):
-            raise EngineError("Core ML made no predictions", _HINT)
         return Measurement(
             label=f"Core ML on {place_of(machine)}",
             runtime=Runtime("coreml", "Core ML", through=f"coremltools {told.coremltools}".strip()),
@@ -92,6 +96,7 @@ class CoreMLMeasurer:
             compile=told.phase("compile"),
             load=told.phase("load", "first load"),
             predict=told.phase("predict", "warm-up"),
+            other_predictions=others.phases,
             peak_memory_bytes=told.peak_memory_bytes,
             before=before,
             after=after,
@@ -100,10 +105,27 @@ class CoreMLMeasurer:
                 *_unit_findings(settings.compute_units),
                 *told.findings,
                 *_compilation_findings(told),
+                *others.findings,
                 *_virtual_machine_findings(machine),
                 *condition_findings(before, after),
             ),
             measured_at=now(),
+        )
+
+    def _time_others(
+        self, subject: Subject, settings: Settings, request: Path, progress: Progress | None
+    ) -> Timed:
+        """Times other ways to predict, if they were asked for, with the model that the child compiled."""
+        if self.others is None:
+            return Timed()
+        _, interface = interface_of(subject.model, settings.function or None)
+        return self.others.time(
+            request,
+            interface,
+            iterations=settings.iterations,
+            limits=self.limits,
+            environment=child_environment(request.parent),
+            progress=progress,
         )
 
 

@@ -1,0 +1,155 @@
+"""Times what coremltools lacks through pyobjc, in processes of their own: output backings, async predictions.
+
+Not yet confirmed on a device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coremlscope.errors import EngineError
+from coremlscope.findings import Finding
+from coremlscope.ir import ArrayFeature, FunctionDescription
+from coremlscope.measure.contract import Progress
+from coremlscope.measure.coreml.child import Limits, run_child
+from coremlscope.results.measurement import Phase
+
+__all__ = ["PREDICTIONS_CHILD", "OtherPredictions", "Timed"]
+
+PREDICTIONS_CHILD = (sys.executable, "-m", "coremlscope.measure.coreml.predictions_child")
+
+_KINDS: Mapping[str, str] = {"backings": "output backings", "async": "asynchronous predictions"}
+_HINT = "profile without --other-predictions"
+#: Shorter than the limit of a first load, since the model was loaded before.
+_PATIENCE_S = 300.0
+
+
+@dataclass(slots=True)
+class Timed:
+    """What was timed: phases by name, and remarks."""
+
+    phases: dict[str, Phase] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherPredictions:
+    """Times each other way to predict in a process of its own; a failure costs that way alone.
+
+    Attributes:
+        command: The child process to run; tests give another one.
+        patience_s: Seconds to wait for the load, and for each prediction.
+    """
+
+    command: Sequence[str] = PREDICTIONS_CHILD
+    patience_s: float = _PATIENCE_S
+
+    def time(
+        self,
+        request: Path,
+        interface: FunctionDescription,
+        *,
+        iterations: int,
+        limits: Limits,
+        environment: Mapping[str, str],
+        progress: Progress | None = None,
+    ) -> Timed:
+        """Times output backings, then asynchronous predictions.
+
+        Args:
+            request: The request of `timing_child`; the compiled model and the values are beside it.
+            interface: The function that is timed.
+            iterations: Predictions of each phase.
+            limits: When to give up, besides `patience_s`.
+            environment: Variables of the processes.
+            progress: Called after each prediction.
+        """
+        timed = Timed()
+        reason = _unsuited(interface)
+        if reason:
+            timed.findings.append(_not_timed("Other ways to predict were", reason, "", "info"))
+            return timed
+        patient = dataclasses.replace(limits, time_s=min(limits.time_s, self.patience_s))
+        for kind, name in _KINDS.items():
+            messages: list[Mapping[str, Any]] = []
+            try:
+                with run_child(
+                    [*self.command, str(request), kind],
+                    patient,
+                    doing=name,
+                    hint=_HINT,
+                    environment=environment,
+                ) as told:
+                    for message in told:
+                        messages.append(message)
+                        if progress is not None and message.get("progress") == kind:
+                            done = sum("progress" in m for m in messages) - 1
+                            progress(name, done, max(done, iterations))
+            except EngineError as error:
+                timed.findings.append(_failed(name, error))
+            if any(message.get("absent") for message in messages):
+                reason, hint = "pyobjc is not installed", "pip install 'coremlscope[mac]'"
+                timed.findings.append(_not_timed("Other ways to predict were", reason, hint, "warning"))
+                break
+            _collect(timed, [message for message in messages if "phase" in message])
+        return timed
+
+
+def _unsuited(interface: FunctionDescription) -> str:
+    """Why a model cannot be timed in other ways; empty if it can."""
+    others = [f.name for f in interface.inputs if not isinstance(f.type, ArrayFeature)]
+    if others:
+        return f"the input {others[0]!r} is not a multi-array"
+    return "the model has states, which allow one prediction at a time" if interface.states else ""
+
+
+def _collect(timed: Timed, messages: Sequence[Mapping[str, Any]]) -> None:
+    """Adds phases and the findings on them."""
+    for message in messages:
+        timed.phases[message["phase"]] = Phase.of(message["seconds"], message["warmups"])
+    timed.findings += _on_backings(messages)
+    rates = [
+        f"{len(message['seconds']) / message['wall_s']:,.1f} with {message['in_flight']} in flight"
+        for message in messages
+        if message.get("wall_s")
+    ]
+    if rates:
+        text = (
+            f"Asynchronous predictions per second, measured by Core ML through pyobjc: {', '.join(rates)};"
+            " their samples last from the call to the completion handler."
+        )
+        timed.findings.append(Finding(id="asynchronous-predictions", severity="info", text=text))
+
+
+def _on_backings(messages: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    for message in messages:
+        if "used" not in message:
+            continue
+        used, ignored = message["used"], message["ignored"]
+        outputs = len(used) + len(ignored)
+        left_out = f"; it ignored those of {', '.join(ignored)}" if ignored else ""
+        yield Finding(
+            id="output-backings",
+            severity="info",
+            text=f"Core ML, called through pyobjc, used {len(used)} of {outputs} output backings{left_out}.",
+        )
+
+
+def _not_timed(what: str, reason: str, hint: str, severity: Any) -> Finding:
+    text = f"{what} not timed: {reason}."
+    return Finding(id="other-predictions-not-timed", severity=severity, text=text, hint=hint)
+
+
+def _failed(name: str, error: EngineError) -> Finding:
+    return Finding(
+        id="other-predictions-not-timed",
+        severity="error",
+        text=f"{name[0].upper()}{name[1:]} were not timed to the end: {error.message}.",
+        hint=error.hint,
+        exit_code=error.exit_code,
+    )

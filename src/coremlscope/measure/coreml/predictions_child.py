@@ -1,0 +1,152 @@
+"""The child process that times what coremltools lacks: output backings and asynchronous predictions.
+
+`python -m coremlscope.measure.coreml.predictions_child REQUEST KIND`; KIND is `backings` or `async`. The
+request is that of `timing_child`, whose compiled model is in the same folder.
+
+Written against Apple's documented interface and pyobjc's metadata; not yet confirmed on a device.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from coremlscope.engines.sampling import sample
+from coremlscope.measure.coreml.channel import tell
+from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework, release_pool
+from coremlscope.measure.coreml.timing_child import Request
+from coremlscope.measure.coreml.values import load_values
+
+__all__ = ["IN_FLIGHT", "main"]
+
+#: How many asynchronous predictions are in flight at the same time.
+IN_FLIGHT = (1, 2, 4)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Times one other way to predict.
+
+    Args:
+        arguments: The file of the request, and the way.
+    """
+    file, kind = Path(arguments[0]), arguments[1]
+    framework = find_framework("MLPredictionOptions")
+    if framework is None:
+        tell(absent=True)
+        return 0
+    request = Request(**json.loads(file.read_text(encoding="utf-8")))
+    try:
+        model = PredictionModel(
+            framework, _compiled(request, file.parent), request.compute_units, request.function
+        )
+        tell(progress="load")
+        _KINDS[kind](model, model.provider(load_values(file.parent)), request)
+    except RuntimeError as error:
+        sys.exit(" ".join(str(error).split()))
+    return 0
+
+
+def _compiled(request: Request, folder: Path) -> str:
+    """The model as it was compiled last."""
+    if request.model.endswith(".mlmodelc"):
+        return request.model
+    compiled = next(folder.glob("*.mlmodelc"), None)
+    if compiled is None:
+        raise RuntimeError("the compiled model is absent")
+    return str(compiled)
+
+
+def _time_backings(model: PredictionModel, provider: Any, request: Request) -> None:
+    """Times predictions into arrays made after the outputs of one prediction."""
+    with release_pool():
+        backings = model.make_backings(model.predict(provider, model.options()))
+    if not backings:
+        raise RuntimeError("the model has no outputs that are multi-arrays")
+    options = model.options(backings)
+    with release_pool():
+        used = model.used_backings(model.predict(provider, options), backings)
+
+    def predict() -> None:
+        with release_pool():
+            model.predict(provider, options)
+
+    taken = sample(predict, request.iterations, request.warmups, after=lambda: tell(progress="backings"))
+    tell(
+        phase="output backings",
+        seconds=taken.seconds,
+        warmups=taken.warmups,
+        used=used,
+        ignored=sorted(set(backings) - set(used)),
+    )
+
+
+def _time_async(model: PredictionModel, provider: Any, request: Request) -> None:
+    """Times asynchronous predictions; a sample lasts from the call to the call of its completion handler."""
+    submit = model.submitter(provider)
+    warm = sample(
+        lambda: _predict_in_flight(submit, 1, 1),
+        0,
+        request.warmups,
+        after=lambda: tell(progress="async"),
+    )
+    warmups: Sequence[float] = warm.warmups
+    for in_flight in IN_FLIGHT:
+        seconds, wall_s = _predict_in_flight(submit, request.iterations, in_flight)
+        name = f"async, {in_flight} in flight"
+        tell(phase=name, seconds=seconds, warmups=warmups, in_flight=in_flight, wall_s=wall_s)
+        warmups = ()
+
+
+def _predict_in_flight(
+    submit: Callable[[Callable[[Any, Any], None]], object], count: int, in_flight: int
+) -> tuple[list[float], float]:
+    """Predicts asynchronously, and starts a prediction whenever another one is completed.
+
+    Handlers run on Core ML's queues; everything else happens in this thread.
+
+    Args:
+        submit: Starts a prediction; takes its completion handler.
+        count: The number of predictions.
+        in_flight: How many of them there are at a time.
+
+    Returns:
+        Seconds of each prediction, in the order of completion, and seconds from first to last.
+
+    Raises:
+        RuntimeError: A prediction failed.
+    """
+    completed: queue.SimpleQueue[tuple[float, Any, Any]] = queue.SimpleQueue()
+
+    def start() -> None:
+        began = time.perf_counter()
+        with release_pool():
+            submit(lambda outputs, error: completed.put((time.perf_counter() - began, outputs, error)))
+
+    seconds: list[float] = []
+    first = time.perf_counter()
+    for _ in range(min(in_flight, count)):
+        start()
+    for number in range(count):
+        taken, outputs, error = completed.get()
+        if outputs is None:
+            raise RuntimeError(str(error or "Core ML gave neither outputs nor an error"))
+        seconds.append(taken)
+        if number + in_flight < count:
+            start()
+        tell(progress="async")
+    return seconds, time.perf_counter() - first
+
+
+_KINDS: Mapping[str, Callable[[PredictionModel, Any, Request], None]] = {
+    "backings": _time_backings,
+    "async": _time_async,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,180 @@
+"""Output backings and asynchronous predictions through pyobjc, whose modules are scripted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import coremltools as ct
+import numpy as np
+import pytest
+
+from coremlscope import api
+from coremlscope.cli import main
+from coremlscope.errors import UsageError
+from coremlscope.formats import container
+from coremlscope.measure.contract import Subject, resolve_settings
+from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework
+from coremlscope.measure.coreml.other_predictions import OtherPredictions
+from coremlscope.measure.coreml.timing import CoreMLMeasurer
+from coremlscope.render import render_console
+from coremlscope.render.markdown.report import render_markdown
+from coremlscope.results.encoding import decode, plain
+from coremlscope.results.measurement import Measurement, Settings
+from coremlscope.results.profile import Profile
+from tests.support import converted_models, scripted_frameworks
+from tests.support.coreml_children import TIMING_CHILD, child_over_dropin, child_over_frameworks
+
+MODULE = "coremlscope.measure.coreml.predictions_child"
+SETTINGS = Settings(
+    compute_units="cpu_only", iterations=6, compile_iterations=1, load_iterations=1, warmups=2
+)
+IN_FLIGHT = ["async, 1 in flight", "async, 2 in flight", "async, 4 in flight"]
+EVERY = ["output backings", *IN_FLIGHT]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "mlp.mlpackage"
+    converted_models.mlp().save(str(path))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children import `tests`."""
+    monkeypatch.chdir(Path(__file__).parents[3])
+
+
+def measure(package: Path, command: Sequence[str], patience_s: float = 60.0) -> Measurement:
+    model = container.read(package)
+    measurer = CoreMLMeasurer(command=TIMING_CHILD, others=OtherPredictions(command, patience_s))
+    return measurer.measure(Subject.of(model, resolve_settings(model, SETTINGS)), SETTINGS)
+
+
+def measure_with(package: Path, fault: str, patience_s: float = 60.0) -> Measurement:
+    return measure(package, child_over_frameworks(MODULE, fault), patience_s)
+
+
+def test_other_ways_to_predict_are_phases_of_their_own(package: Path) -> None:
+    measured = measure_with(package, "")
+    assert list(measured.phases) == ["compile", "load", "predict", *EVERY]
+    assert measured.predict is not None
+    for name, phase in measured.other_predictions.items():
+        assert (len(phase.samples_s), phase.origin, phase.native) == (6, "measured", None)
+        assert min(phase.samples_s) > 0
+        assert len(phase.warmups_s) == (2 if name in ("output backings", IN_FLIGHT[0]) else 0)
+    backings, rates = measured.findings
+    assert (backings.id, rates.id) == ("output-backings", "asynchronous-predictions")
+    assert backings.text == "Core ML, called through pyobjc, used 1 of 1 output backings."
+    assert "through pyobjc" in rates.text
+    assert all(f"with {number} in flight" in rates.text for number in (1, 2, 4))
+
+
+def test_ignored_backings_are_told(package: Path) -> None:
+    measured = measure_with(package, "ignored")
+    assert list(measured.other_predictions) == EVERY
+    text = next(finding.text for finding in measured.findings if finding.id == "output-backings")
+    assert "used 0 of 1 output backings; it ignored those of " in text
+
+
+@pytest.mark.parametrize(
+    ("fault", "phases", "messages"),
+    [
+        ("no model", [], ["Output backings", "Asynchronous predictions"]),
+        ("no outputs", [], ["Output backings", "Asynchronous predictions"]),
+        ("late error", ["output backings"], ["Asynchronous predictions"]),
+        ("abort", ["output backings"], ["Core ML aborted the process"]),
+        ("old", ["output backings"], ["need macOS 14 or newer"]),
+    ],
+)
+def test_a_failure_costs_its_own_phases_alone(
+    package: Path, fault: str, phases: list[str], messages: list[str]
+) -> None:
+    measured = measure_with(package, fault)
+    assert measured.predict is not None
+    assert list(measured.other_predictions) == phases
+    failed = [finding for finding in measured.findings if finding.severity == "error"]
+    assert [finding.id for finding in failed] == ["other-predictions-not-timed"] * len(messages)
+    for finding, message in zip(failed, messages, strict=True):
+        assert message in finding.text
+        assert "\n" not in finding.text
+        assert finding.exit_code
+        if fault in ("no model", "no outputs", "late error"):
+            assert 'Error Domain=com.apple.CoreML Code=0 "scripted" UserInfo={}' in finding.text
+
+
+def test_a_handler_that_is_never_called_is_not_waited_for(package: Path) -> None:
+    measured = measure_with(package, "never", patience_s=4.0)
+    assert list(measured.other_predictions) == ["output backings"]
+    (failed,) = [finding for finding in measured.findings if finding.severity == "error"]
+    assert "asynchronous predictions gave no sign of life for 4 s" in failed.text
+
+
+def test_without_pyobjc_nothing_is_harmed(package: Path) -> None:
+    measured = measure(package, child_over_dropin(MODULE))
+    assert measured.predict is not None
+    assert measured.other_predictions == {}
+    (finding,) = measured.findings
+    assert finding.text == "Other ways to predict were not timed: pyobjc is not installed."
+    assert (finding.severity, finding.hint) == ("warning", "pip install 'coremlscope[mac]'")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (converted_models.accumulator, "the model has states"),
+        (lambda: converted_models.inverter(ct.colorlayout.RGB), "is not a multi-array"),
+    ],
+)
+def test_states_and_images_are_left_out(
+    tmp_path: Path, make: Callable[[], ct.models.MLModel], reason: str
+) -> None:
+    path = tmp_path / "model.mlpackage"
+    make().save(str(path))
+    measured = measure(path, child_over_frameworks(MODULE))
+    (finding,) = measured.findings
+    assert reason in finding.text
+    assert (finding.severity, measured.other_predictions) == ("info", {})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 1, 17), (2, 0)])
+def test_inputs_are_passed_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, dtype: str, shape: tuple[int, ...]
+) -> None:
+    """Rows of the scripted arrays are padded, as Core ML may do."""
+    for name in ("CoreML", "Foundation", "objc"):
+        monkeypatch.setitem(sys.modules, name, None)
+    scripted_frameworks.install()
+    monkeypatch.setattr(scripted_frameworks.MLModel, "__init__", lambda *_: None)
+    model = PredictionModel(find_framework("MLPredictionOptions"), "model.mlmodelc", "cpu_only", "")
+    value = np.asarray(np.arange(np.prod(shape, dtype=int)).reshape(shape) + 1, dtype)
+    provider = model.provider({"x": value})
+    passed = provider.featureValueForName_("x").multiArrayValue()
+    assert passed.view.dtype == value.dtype
+    np.testing.assert_array_equal(passed.view, value)
+
+
+@pytest.mark.usefixtures("mac")
+def test_profile_asks_for_them_on_request_only(
+    package: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = "coremlscope.measure.coreml.other_predictions.OtherPredictions"
+    monkeypatch.setattr(others, lambda: OtherPredictions(child_over_frameworks(MODULE)))
+    options = {"compute_units": "cpu_only", "iterations": 2, "compile_iterations": 1, "load_iterations": 1}
+    usual = api.profile(package, **options)  # type: ignore[arg-type]
+    assert usual.measurement.other_predictions == {}
+    profile = api.profile(package, other_predictions=True, **options)  # type: ignore[arg-type]
+    assert list(profile.measurement.other_predictions) == EVERY
+    reports = [render_console(profile, width=80, color=False), render_markdown(profile)]
+    for shown in reports:
+        assert all(name in shown for name in EVERY)
+        assert "except for output backings and async" in " ".join(shown.split())
+    assert decode(plain(profile), Profile) == profile
+    assert (
+        main(["profile", str(package), "--engine", "onnxruntime", "--other-predictions"])
+        == UsageError.exit_code
+    )
+    assert "on a Mac only" in capsys.readouterr().err
