@@ -313,9 +313,12 @@ def install(fault: str = "") -> None:
 
     Args:
         fault: `no model`, `no outputs` (nil and an error), `ignored` (output backings), `never` (a completion
-            handler that is not called), `late error` (from it), `abort`, `old` (a system before macOS 14), or
-            empty.
+            handler that is not called), `late error` (from it), `abort`, `old` (a system before macOS 14),
+            `absent` (pyobjc is not installed), or empty.
     """
+    if fault == "absent":
+        sys.modules["CoreML"] = None  # type: ignore[assignment]
+        return
     MLModel.fault = fault
     if fault == "old":
         del MLModel.predictionFromFeatures_options_completionHandler_

@@ -24,7 +24,7 @@ from coremlscope.results.encoding import decode, plain
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile
 from tests.support import converted_models, scripted_frameworks
-from tests.support.coreml_children import TIMING_CHILD, child_over_dropin, child_over_frameworks
+from tests.support.coreml_children import TIMING_CHILD, child_over_frameworks
 
 MODULE = "coremlscope.measure.coreml.predictions_child"
 SETTINGS = Settings(
@@ -113,7 +113,7 @@ def test_a_handler_that_is_never_called_is_not_waited_for(package: Path) -> None
 
 
 def test_without_pyobjc_nothing_is_harmed(package: Path) -> None:
-    measured = measure(package, child_over_dropin(MODULE))
+    measured = measure_with(package, "absent")
     assert measured.predict is not None
     assert measured.other_predictions == {}
     (finding,) = measured.findings
