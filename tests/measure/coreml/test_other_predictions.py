@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import coremltools as ct
 import numpy as np
@@ -13,11 +16,14 @@ import pytest
 from coremlscope import api
 from coremlscope.cli import main
 from coremlscope.errors import UsageError
+from coremlscope.execution.wiring import interface_of
 from coremlscope.formats import container
+from coremlscope.ir import FunctionDescription
 from coremlscope.measure.contract import Subject, resolve_settings
+from coremlscope.measure.coreml.child import Limits
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework
-from coremlscope.measure.coreml.other_predictions import OtherPredictions
-from coremlscope.measure.coreml.timing import CoreMLMeasurer
+from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
+from coremlscope.measure.coreml.timing import CoreMLMeasurer, child_environment
 from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.results.encoding import decode, plain
@@ -47,18 +53,48 @@ def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[3])
 
 
-def measure(package: Path, command: Sequence[str], patience_s: float = 60.0) -> Measurement:
+def measure(package: Path, others: OtherPredictions) -> Measurement:
     model = container.read(package)
-    measurer = CoreMLMeasurer(command=TIMING_CHILD, others=OtherPredictions(command, patience_s))
+    measurer = CoreMLMeasurer(command=TIMING_CHILD, others=others)
     return measurer.measure(Subject.of(model, resolve_settings(model, SETTINGS)), SETTINGS)
 
 
-def measure_with(package: Path, fault: str, patience_s: float = 60.0) -> Measurement:
-    return measure(package, child_over_frameworks(MODULE, fault), patience_s)
+@dataclass(frozen=True)
+class Keeper(OtherPredictions):
+    """Keeps the folder of a measurement, and times nothing."""
+
+    kept: Path = Path()
+
+    def time(self, request: Path, interface: FunctionDescription, **_: Any) -> Timed:
+        shutil.copytree(request.parent, self.kept)
+        return Timed()
+
+
+@pytest.fixture(scope="module")
+def request_file(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The request of a measurement, beside the compiled model and the values."""
+    kept = tmp_path_factory.mktemp("kept") / "request"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(Path(__file__).parents[3])
+        measure(package, Keeper(kept=kept))
+    return next(kept.glob("*.json"))
+
+
+def time_with(package: Path, request_file: Path, fault: str, patience_s: float = 60.0) -> Timed:
+    """Times other predictions alone, with the model of an earlier measurement."""
+    _, interface = interface_of(container.read(package), None)
+    others = OtherPredictions(child_over_frameworks(MODULE, fault), patience_s)
+    return others.time(
+        request_file,
+        interface,
+        iterations=SETTINGS.iterations,
+        limits=Limits(),
+        environment=child_environment(request_file.parent),
+    )
 
 
 def test_other_ways_to_predict_are_phases_of_their_own(package: Path) -> None:
-    measured = measure_with(package, "")
+    measured = measure(package, OtherPredictions(child_over_frameworks(MODULE)))
     assert list(measured.phases) == ["compile", "load", "predict", *EVERY]
     assert measured.predict is not None
     for name, phase in measured.other_predictions.items():
@@ -72,10 +108,10 @@ def test_other_ways_to_predict_are_phases_of_their_own(package: Path) -> None:
     assert all(f"with {number} in flight" in rates.text for number in (1, 2, 4))
 
 
-def test_ignored_backings_are_told(package: Path) -> None:
-    measured = measure_with(package, "ignored")
-    assert list(measured.other_predictions) == EVERY
-    text = next(finding.text for finding in measured.findings if finding.id == "output-backings")
+def test_ignored_backings_are_told(package: Path, request_file: Path) -> None:
+    timed = time_with(package, request_file, "ignored")
+    assert list(timed.phases) == EVERY
+    text = next(finding.text for finding in timed.findings if finding.id == "output-backings")
     assert "used 0 of 1 output backings; it ignored those of " in text
 
 
@@ -90,12 +126,11 @@ def test_ignored_backings_are_told(package: Path) -> None:
     ],
 )
 def test_a_failure_costs_its_own_phases_alone(
-    package: Path, fault: str, phases: list[str], messages: list[str]
+    package: Path, request_file: Path, fault: str, phases: list[str], messages: list[str]
 ) -> None:
-    measured = measure_with(package, fault)
-    assert measured.predict is not None
-    assert list(measured.other_predictions) == phases
-    failed = [finding for finding in measured.findings if finding.severity == "error"]
+    timed = time_with(package, request_file, fault)
+    assert list(timed.phases) == phases
+    failed = [finding for finding in timed.findings if finding.severity == "error"]
     assert [finding.id for finding in failed] == ["other-predictions-not-timed"] * len(messages)
     for finding, message in zip(failed, messages, strict=True):
         assert message in finding.text
@@ -105,15 +140,15 @@ def test_a_failure_costs_its_own_phases_alone(
             assert 'Error Domain=com.apple.CoreML Code=0 "scripted" UserInfo={}' in finding.text
 
 
-def test_a_handler_that_is_never_called_is_not_waited_for(package: Path) -> None:
-    measured = measure_with(package, "never", patience_s=4.0)
-    assert list(measured.other_predictions) == ["output backings"]
-    (failed,) = [finding for finding in measured.findings if finding.severity == "error"]
+def test_a_handler_that_is_never_called_is_not_waited_for(package: Path, request_file: Path) -> None:
+    timed = time_with(package, request_file, "never", patience_s=4.0)
+    assert list(timed.phases) == ["output backings"]
+    (failed,) = [finding for finding in timed.findings if finding.severity == "error"]
     assert "asynchronous predictions gave no sign of life for 4 s" in failed.text
 
 
 def test_without_pyobjc_nothing_is_harmed(package: Path) -> None:
-    measured = measure_with(package, "absent")
+    measured = measure(package, OtherPredictions(child_over_frameworks(MODULE, "absent")))
     assert measured.predict is not None
     assert measured.other_predictions == {}
     (finding,) = measured.findings
@@ -133,7 +168,7 @@ def test_states_and_images_are_left_out(
 ) -> None:
     path = tmp_path / "model.mlpackage"
     make().save(str(path))
-    measured = measure(path, child_over_frameworks(MODULE))
+    measured = measure(path, OtherPredictions(child_over_frameworks(MODULE)))
     (finding,) = measured.findings
     assert reason in finding.text
     assert (finding.severity, measured.other_predictions) == ("info", {})
