@@ -52,9 +52,22 @@ def test_without_a_rule_nothing_is_known() -> None:
 
 def test_a_rejection_overrides_a_rule_that_runs() -> None:
     assert verdict(rule("runs")).supported == "yes"
-    rejected = verdict(rule("runs"), rule("rejects", "anecdotal"))
+    rejected = verdict(rule("runs"), rule("rejects", "static analysis"))
     assert rejected.supported == "no"
-    assert [reason.rule for reason in rejected.reasons] == ["rejects-anecdotal"]
+    assert [reason.rule for reason in rejected.reasons] == ["rejects-static analysis"]
+
+
+def test_an_anecdote_alone_is_a_doubt() -> None:
+    doubted = verdict(rule("runs"), rule("rejects", "anecdotal"))
+    assert (doubted.supported, doubted.reasons) == ("yes", ())
+    assert [reason.rule for reason in doubted.doubts] == ["rejects-anecdotal"]
+    beside = verdict(rule("runs"), rule("rejects", "anecdotal"), rule("rejects"))
+    assert (beside.supported, beside.doubts) == ("no", ())
+    assert [reason.rule for reason in beside.reasons] == ["rejects-measured"]
+    unsure = verdict(rule("runs", "anecdotal"))
+    assert (unsure.supported, [reason.rule for reason in unsure.doubts]) == ("yes", ["runs-anecdotal"])
+    assert verdict(rule("runs", "anecdotal"), rule("runs")).doubts == ()
+    assert verdict(rule("runs", "anecdotal"), rule("rejects", "anecdotal")).supported == "no"
 
 
 def test_all_reasons_are_given() -> None:

@@ -29,7 +29,7 @@ from coremlscope.placement.rules.rule import (
     int32,
     weight,
 )
-from coremlscope.placement.verdict import CONFIDENCES
+from coremlscope.placement.verdict import CONFIDENCES, Reason, Verdict
 
 _PREFIX = {"neural_engine": "ne-", "gpu": "gpu-", "cpu": "cpu-"}
 
@@ -76,6 +76,10 @@ def test_rows_are_complete(rule: Rule | GraphRule) -> None:
         assert rule.fix, "say what to do about it"
 
 
+def _told(verdict: Verdict) -> list[Reason]:
+    return [*verdict.reasons, *verdict.advice, *verdict.doubts]
+
+
 def _graph(example: GraphExample) -> CoreMLGraph:
     views: list[OpView] = []
     for position, op in enumerate(example.ops):
@@ -95,7 +99,7 @@ def test_examples_of_functions(rule: GraphRule) -> None:
         told = {
             id_: [
                 r.text
-                for r in (*by_unit[rule.unit].reasons, *by_unit[rule.unit].advice)
+                for r in _told(by_unit[rule.unit])
                 if r.rule == rule.id and not r.text.startswith("the compiler rejects")
             ]
             for id_, by_unit in verdicts.items()
@@ -173,12 +177,60 @@ def test_one_failure_takes_the_function_off_the_unit() -> None:
 
 
 def test_rejected_operations_cause_no_compiler_failure() -> None:
-    views = [example_view(Example("equal", {"x": int32(1, 8), "y": 0}), "main/0")]
-    views.append(example_view(Example("tile", {"x": Result(0), "reps": [1, 2]}), "main/1", views))
-    views.append(example_view(Example("relu", {"x": fp16(1, 8)}), "main/2"))
+    dilated = {
+        "x": fp32(1, 27, 1, 8192),
+        "weight": weight(27, 27, 1, 3),
+        "dilations": [1, 2],
+        "pad_type": "same",
+    }
+    views = [
+        example_view(Example("conv", dilated), "main/0"),
+        example_view(Example("relu", {"x": fp16(1, 8)}), "main/1"),
+    ]
     graph = CoreMLGraph("main", tuple(map(Node, views)))
     verdicts = judge(graph, find_device("m2", "26.5"), ProgramFacts())
-    assert [by_unit["neural_engine"].supported for by_unit in verdicts.values()] == ["no", "no", "yes"]
+    reasons = verdicts["main/0"]["neural_engine"].reasons
+    assert {reason.effect for reason in reasons} == {"rejects", "fails"}
+    assert [by_unit["neural_engine"].supported for by_unit in verdicts.values()] == ["no", "yes"]
+
+
+def test_operations_planned_elsewhere_cause_no_compiler_failure() -> None:
+    views = [
+        example_view(Example("tile", {"x": boolean(1, 8), "reps": [1, 2]}), "main/0"),
+        example_view(Example("relu", {"x": fp16(1, 8)}), "main/1"),
+    ]
+    graph, device = CoreMLGraph("main", tuple(map(Node, views))), find_device("m2", "26.5")
+
+    def supported(reached: set[str]) -> list[str]:
+        verdicts = judge(graph, device, ProgramFacts(), reach=lambda unit, known: reached)
+        return [by_unit["neural_engine"].supported for by_unit in verdicts.values()]
+
+    assert supported({"main/1"}) == ["no", "yes"]
+    assert supported({"main/0", "main/1"}) == ["no", "no"]
+
+
+def test_anecdotes_alone_move_nothing() -> None:
+    views = [example_view(Example("equal", {"x": int32(1, 8), "y": 0}), "main/0")]
+    select = Example("select", {"cond": Result(0), "a": fp16(1, 8), "b": fp16(1, 8)})
+    views.append(example_view(select, "main/1", views))
+    graph = CoreMLGraph("main", tuple(map(Node, views)))
+    verdict = judge(graph, find_device("m5", "26"), ProgramFacts())["main/1"]["neural_engine"]
+    assert (verdict.supported, verdict.reasons) == ("yes", ())
+    assert [doubt.rule for doubt in verdict.doubts] == ["ne-mask-from-elsewhere"]
+
+
+def test_the_message_names_the_operand_of_a_moving_slice() -> None:
+    slice_ = Example(
+        "slice_by_size",
+        {"x": fp16(1, 64), "begin": int32(2), "size": [1, 32]},
+        outputs=(fp16(1, 32),),
+    )
+    verdicts = judge(CoreMLGraph("main", (Node(example_view(slice_)),)), find_device("m4"), ProgramFacts())
+    (reason,) = verdicts["main/0"]["neural_engine"].reasons
+    expected = (
+        'Op "main/0:0" is connected to an invalid live-in "main/0/begin0": Unsupported tensor data type'
+    )
+    assert reason.core_ml == f"{expected}: int32"
 
 
 class _Absent:

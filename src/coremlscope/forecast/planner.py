@@ -34,9 +34,9 @@ from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.control import trip_limit
 from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node, program_facts, view_function
-from coremlscope.placement.eligibility import judge
+from coremlscope.placement.eligibility import Verdicts, judge
 from coremlscope.placement.half_precision import in_half_precision
-from coremlscope.placement.place import PlacedFunction, place
+from coremlscope.placement.place import PlacedFunction, place, reached
 from coremlscope.placement.rules import GRAPH_RULES, RULES
 from coremlscope.results.estimate import Estimate, Kernel
 from coremlscope.results.operations import OpTable
@@ -297,7 +297,10 @@ def _place(
             function.prices[key] = price(node.view, device.os)
         return function.prices[key]
 
-    verdicts = judge(graph, device, facts, with_advice=with_advice)
+    def reach(unit: ComputeUnit, known: Verdicts) -> frozenset[str]:
+        return reached(graph, known, pricing, TRANSITION_COSTS, unit)
+
+    verdicts = judge(graph, device, facts, with_advice=with_advice, reach=reach)
     return place(graph, verdicts, pricing, TRANSITION_COSTS, settings)
 
 

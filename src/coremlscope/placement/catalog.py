@@ -286,7 +286,7 @@ def _entry(id_: str) -> Entry:
         ops=_names(row),
         text=row.reason("").text,
         fix=row.fix,
-        core_ml=row.core_ml,
+        core_ml=row.core_ml.replace("{operation}", "…").replace("{operand}", "…"),
         scope=describe_scope(row.scope),
         source=row.source,
         confidence=row.confidence,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import UNITS, ComputeUnit
@@ -24,10 +24,14 @@ from coremlscope.placement.rules.rule import (
 )
 from coremlscope.placement.verdict import CONFIDENCES, Reason, Verdict
 
-__all__ = ["Verdicts", "apply", "judge", "judge_op"]
+__all__ = ["Reach", "Verdicts", "apply", "judge", "judge_op", "only_fails"]
 
 #: By operation: the verdict of each unit.
 Verdicts = Mapping[str, Mapping[ComputeUnit, Verdict]]
+
+#: The ids of the operations that a plan would put on a unit, given the verdicts. There, operations that fail
+#: in the compiler count as accepted.
+Reach = Callable[[ComputeUnit, Verdicts], Container[str]]
 
 #: Raised where an argument is absent, only known at run time, in a missing file, or not valid for the
 #: operation.
@@ -37,7 +41,14 @@ _NOT_TOLD = (
 )
 
 
-def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts, *, with_advice: bool = True) -> Verdicts:
+def judge(
+    graph: CoreMLGraph,
+    device: Device,
+    facts: ProgramFacts,
+    *,
+    with_advice: bool = True,
+    reach: Reach | None = None,
+) -> Verdicts:
     """The verdicts on every operation of a function, nested ones included.
 
     Args:
@@ -45,6 +56,7 @@ def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts, *, with_advic
         device: Chip and system.
         facts: The program.
         with_advice: False omits rules without effect on the placement.
+        reach: Which operations the compiler of a unit would receive; None for all that the unit accepts.
     """
     nodes = list(graph.walk())
     producers, consumers = _uses(nodes)
@@ -71,7 +83,7 @@ def judge(graph: CoreMLGraph, device: Device, facts: ProgramFacts, *, with_advic
                 GraphContext(device=device, facts=facts, ops=ops, verdicts=verdicts, producers=producers),
                 verdicts,
             )
-    _spread_failures(verdicts)
+    _spread_failures(verdicts, reach)
     return verdicts
 
 
@@ -81,7 +93,7 @@ def judge_op(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> dict[
     for rule in rules:
         detail = apply(rule, view, context)
         if detail is not False:
-            found[rule.unit].append(rule.reason(detail))
+            found[rule.unit].append(rule.reason(detail, view.op))
     return {unit: _verdict(unit, tuple(reasons)) for unit, reasons in found.items()}
 
 
@@ -99,16 +111,25 @@ def apply(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
 
 @functools.lru_cache(maxsize=4096)
 def _verdict(unit: ComputeUnit, reasons: tuple[Reason, ...]) -> Verdict:
+    """The verdict by the reasons: an anecdote alone never takes an operation from a unit known to run it."""
     advice = tuple(reason for reason in reasons if reason.effect == "advises")
     seen = [_rank(reason) for reason in reasons if reason.effect == "confirms"]
     best = min(seen, default=len(CONFIDENCES))
-    against = tuple(
+    against = [
         reason for reason in reasons if reason.effect in ("rejects", "fails") and _rank(reason) <= best
-    )
-    if against:
-        return Verdict(unit, "no", against, advice)
-    runs = any(reason.effect in ("runs", "confirms") for reason in reasons)
-    return Verdict(unit, "yes" if runs else "unknown", (), advice)
+    ]
+    runs = [reason for reason in reasons if reason.effect in ("runs", "confirms")]
+    is_known = any(not _is_anecdote(reason) for reason in runs)
+    holding = [reason for reason in against if not _is_anecdote(reason)] or ([] if is_known else against)
+    if holding:
+        return Verdict(unit, "no", tuple(holding), advice)
+    if not runs:
+        return Verdict(unit, "unknown", (), advice)
+    return Verdict(unit, "yes", (), advice, doubts=tuple(against if is_known else runs))
+
+
+def _is_anecdote(reason: Reason) -> bool:
+    return reason.confidence == CONFIDENCES[-1]
 
 
 def _rank(reason: Reason) -> int:
@@ -144,15 +165,26 @@ def _apply_graph_rule(
         old = verdicts[id_][rule.unit]
         reason = rule.reason(detail)
         if rule.effect == "advises":
-            verdicts[id_][rule.unit] = Verdict(rule.unit, old.supported, old.reasons, (*old.advice, reason))
-        elif rule.effect in ("rejects", "fails"):
-            verdicts[id_][rule.unit] = Verdict(rule.unit, "no", (*old.reasons, reason), old.advice)
+            new = dataclasses.replace(old, advice=(*old.advice, reason))
+        elif not _is_anecdote(reason):
+            new = Verdict(rule.unit, "no", (*old.reasons, reason), old.advice)
+        elif old.supported == "yes":
+            new = dataclasses.replace(old, doubts=(*old.doubts, reason))
+        else:
+            continue
+        verdicts[id_][rule.unit] = new
 
 
-def _spread_failures(verdicts: dict[str, dict[ComputeUnit, Verdict]]) -> None:
+def only_fails(verdict: Verdict) -> bool:
+    """True where the unit accepts the operation, but its compiler fails on it."""
+    return bool(verdict.reasons) and all(reason.effect == "fails" for reason in verdict.reasons)
+
+
+def _spread_failures(verdicts: dict[str, dict[ComputeUnit, Verdict]], reach: Reach | None) -> None:
     """Where the compiler rejects one operation it rejects the function: every operation leaves the unit.
 
-    The compiler never sees operations that are rejected earlier, so these do not cause a failure.
+    The compiler never sees operations that are rejected earlier or planned elsewhere, so these do not cause a
+    failure. A published plan shows that: M5, macOS 26, with a tile of booleans between operations on the CPU.
     """
     of_functions = {rule.id for rule in GRAPH_RULES if not rule.ops}
     for unit in UNITS:
@@ -160,11 +192,11 @@ def _spread_failures(verdicts: dict[str, dict[ComputeUnit, Verdict]]) -> None:
             (id_, reason)
             for id_, by_unit in verdicts.items()
             for reason in by_unit[unit].reasons
-            if reason.effect == "fails"
-            and (
-                reason.rule in of_functions or all(other.effect == "fails" for other in by_unit[unit].reasons)
-            )
+            if reason.effect == "fails" and (reason.rule in of_functions or only_fails(by_unit[unit]))
         ]
+        if failures and reach is not None:
+            reached = reach(unit, verdicts)
+            failures = [(id_, why) for id_, why in failures if why.rule in of_functions or id_ in reached]
         if not failures:
             continue
         culprit, cause = failures[0]

@@ -12,11 +12,11 @@ from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
-from coremlscope.placement.eligibility import Verdicts
+from coremlscope.placement.eligibility import Verdicts, only_fails
 from coremlscope.placement.search import Route, TransitionCosts, search
 from coremlscope.placement.verdict import Support, Verdict
 
-__all__ = ["Choice", "PlacedFunction", "PlacedOp", "Segment", "place"]
+__all__ = ["Choice", "PlacedFunction", "PlacedOp", "Segment", "place", "reached"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +165,43 @@ def place(
         segments[setting] = tuple(found)
     ops = tuple(_placed(graph, verdicts, prices, choices, 0))
     return PlacedFunction(name=graph.name, ops=ops, segments=segments, total_ms=totals)
+
+
+#: The setting that uses a unit most: the CPU is always allowed.
+_EAGER: dict[ComputeUnit, ComputeUnits] = {"neural_engine": "cpu_and_ne", "gpu": "cpu_and_gpu"}
+
+
+def reached(
+    graph: CoreMLGraph,
+    verdicts: Verdicts,
+    pricing: Pricing,
+    transition_costs: TransitionCosts,
+    unit: ComputeUnit,
+) -> frozenset[str]:
+    """The operations that the cheapest path puts on a unit if it runs those that fail in its compiler.
+
+    The path is that of the setting which allows this unit and the CPU.
+
+    Args:
+        graph: The function as Core ML plans it.
+        verdicts: Which units run each operation.
+        pricing: What each operation costs.
+        transition_costs: What else a path costs.
+        unit: The unit.
+    """
+    if unit not in _EAGER:
+        return frozenset(verdicts)
+    tried = {
+        id_: {**by_unit, unit: Verdict(unit, "yes")} if only_fails(by_unit[unit]) else by_unit
+        for id_, by_unit in verdicts.items()
+    }
+    prices = {node.id: pricing(node) for node in graph.walk()}
+    found: set[str] = set()
+    for one in _graphs(graph):
+        routed = _route(one, tried, prices, transition_costs, _EAGER[unit])
+        pairs = zip(one.nodes, routed.choices, strict=True)
+        found.update(node.id for node, choice in pairs if choice.unit == unit)
+    return frozenset(found)
 
 
 def _graphs(graph: CoreMLGraph) -> list[CoreMLGraph]:

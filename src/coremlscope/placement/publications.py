@@ -25,11 +25,14 @@ __all__ = [
     "HOLLANCE",
     "M1_PLAN",
     "M4_PLANS",
+    "M4_PRO_PLANS",
     "MOBIUS",
 ]
 
 #: Plans of single operations, alone and between convolutions.
 M4_PLANS = "751K/Apple-Neural-Engine-Microarchitecture-Study-M6: plans on M4, macOS 27.0.1"
+#: Shares of units in the plans of five networks, and one of them operation by operation.
+M4_PRO_PLANS = "erwinzhang7/coreml-compute-placement: plans on M4 Pro, macOS 26.5.1"
 #: The plan of one network with the messages of all backends.
 M1_PLAN = "freedomtan/coreml_modelc_profling: plan of MobilenetEdgeTPU on M1, macOS 14.5"
 GUIDE_OPS = "sbryngelson/ane-guide, appendix A: operations by device"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.results.plan import Confidence, Effect, Reason, Support
@@ -23,9 +23,13 @@ class Verdict:
             unit, and is counted apart.
         reasons: Every rule that rejects it, in the table's order; empty where it is supported or unknown.
         advice: Rules that apply without an effect on the placement.
+        doubts: Rules known by anecdote only that would change `supported`: rejections that are not applied,
+            and rules that the operation runs, where no better-known rule says so.
     """
 
     unit: ComputeUnit
     supported: Support
     reasons: tuple[Reason, ...] = ()
     advice: tuple[Reason, ...] = ()
+    _: KW_ONLY
+    doubts: tuple[Reason, ...] = ()

@@ -215,7 +215,10 @@ class Rule:
         confidence: How the source knows.
         effect: What it does where it applies.
         fix: What to do about it; empty where nothing helps or nothing is wrong.
-        core_ml: Core ML's own message, where that was published.
+        core_ml: Core ML's own message, where that was published. `{operation}` stands for the name of the
+            operation's first result, `{operand}` for that of the first value in `operands` only known at run
+            time.
+        operands: The parameters that `core_ml` names.
         scope: Chips and systems for which it holds.
         applies_to: Operations that it applies to; at least one.
         negative_examples: Operations that it does not apply to; at least one, unless the rule is about every
@@ -234,6 +237,7 @@ class Rule:
     effect: Effect = "rejects"
     fix: str = ""
     core_ml: str = ""
+    operands: tuple[str, ...] = ()
     scope: Scope = Scope()
     applies_to: tuple[Example, ...] = ()
     negative_examples: tuple[Example, ...] = ()
@@ -243,19 +247,25 @@ class Rule:
         """True where the rule may apply to operations of this name."""
         return op not in self.but and selects(self.ops, op)
 
-    def reason(self, detail: bool | str) -> Reason:
-        """The rule as a reason, with the numbers of one operation."""
+    def reason(self, detail: bool | str, op: Op | None = None) -> Reason:
+        """The rule as a reason, with the numbers of one operation, and its names if `op` is given."""
         text = self.message.format(detail=detail if isinstance(detail, str) else "")
         return Reason(
             unit=self.unit,
             rule=self.id,
             text=text.strip(" :"),
             fix=self.fix,
-            core_ml=self.core_ml,
+            core_ml=self.core_ml if op is None or not self.operands else self._name_operands(op),
             confidence=self.confidence,
             source=self.source,
             effect=self.effect,
         )
+
+    def _name_operands(self, op: Op) -> str:
+        values = (argument for name in self.operands for argument in op.inputs.get(name, ()))
+        operand = next((value.name for value in values if isinstance(value, Value)), self.operands[0])
+        operation = op.outputs[0].name if op.outputs else op.type
+        return self.core_ml.replace("{operation}", operation).replace("{operand}", operand)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

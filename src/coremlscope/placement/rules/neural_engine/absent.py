@@ -10,7 +10,7 @@ from coremlscope.ir import DType, TensorType
 from coremlscope.ops import OPS
 from coremlscope.ops.traits import Trait
 from coremlscope.placement.forms import always
-from coremlscope.placement.publications import APPLE_KERNELS, COREML_LLM, GUIDE_OPS, HOLLANCE, M4_PLANS
+from coremlscope.placement.publications import APPLE_KERNELS, COREML_LLM, GUIDE_OPS, M4_PLANS
 from coremlscope.placement.rules.rule import Example, Rule, fp16, int32, tensor
 from coremlscope.placement.verdict import Confidence
 
@@ -41,6 +41,8 @@ _RECURRENT_FIX = (
     " recurrent part in a model of its own on the CPU"
 )
 _SCATTER_FIX = "write with a one-hot mask (x * (1 - mask) + update * mask), with concat, or into a state"
+#: Published for `scatter`. `scatter_along_axis` is an unsupported operation like others.
+_SCATTER_MESSAGE = "{} MIL op is currently only supported on uANE targets (u1-u4)"
 _CONTROL_FIX = "unroll the loop, compute both branches and use select, or split the model there"
 _LIST_FIX = "unroll the loop that fills the list and use stack or concat"
 _POLYNOMIAL = "approximate it by a polynomial, or compute it in the app"
@@ -116,6 +118,7 @@ _TABLE: tuple[_Absent, ...] = (
         fix="unfold with slices, or with a convolution by an identity kernel",
         arguments={**_X, "axis": 1, "size": 4},
         outputs=(fp16(1, 61, 4),),
+        core_ml="MIL converter not implemented.",
     ),
     _Absent(
         op="band_part",
@@ -146,7 +149,7 @@ _TABLE: tuple[_Absent, ...] = (
             fix=_SCATTER_FIX,
             arguments=_SCATTERED,
             outputs=(fp16(1, 64, 8),),
-            core_ml=f"{op} MIL op is currently only supported on uANE targets (u1-u4)",
+            core_ml="" if op == "scatter_along_axis" else _SCATTER_MESSAGE.format(op),
         )
         for op in _all(Trait.SCATTER)
     ),
@@ -228,8 +231,8 @@ _TABLE: tuple[_Absent, ...] = (
         fix="rewrite the layer with operations of Core ML, or split the model around it",
         arguments=_X,
         outputs=(fp16(1, 64),),
-        source=HOLLANCE,
-        confidence="anecdotal",
+        source="Apple's documentation of MLCustomLayer: evaluate on the CPU, encode on the GPU",
+        confidence="documented",
         why="a custom layer has code for the CPU and the GPU only",
     ),
 )

@@ -108,7 +108,9 @@ RULES: tuple[Rule, ...] = (
         ops=("slice_by_index", "slice_by_size"),
         when=_moving_slice,
         message="a slice at a position only known at run time does not run on the Neural Engine: {detail}",
-        core_ml='Op is connected to an invalid live-in "begin": Unsupported tensor data type: int32',
+        core_ml='Op "{operation}" is connected to an invalid live-in "{operand}": Unsupported tensor data'
+        " type: int32",
+        operands=("begin", "end", "size"),
         fix="slice with constants, or multiply by a one-hot mask that is passed in",
         source=M4_PLANS,
         confidence="measured",

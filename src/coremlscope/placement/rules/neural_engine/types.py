@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from coremlscope.devices.unit import NEURAL_ENGINE
-from coremlscope.ir import DType
+from coremlscope.ir import DType, Value
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import BUFFERS, describe, run_time_inputs, run_time_tensors
-from coremlscope.placement.publications import ANEMLL, GUIDE_OPS, M1_PLAN, M4_PLANS, MOBIUS
+from coremlscope.placement.publications import ANEMLL, GUIDE_OPS, M1_PLAN, M4_PLANS, M4_PRO_PLANS, MOBIUS
 from coremlscope.placement.rules.rule import (
     EVERY_OP,
     Example,
@@ -34,6 +34,9 @@ _FP32_FIX = (
 _FP32_SOURCE = f"{M1_PLAN}; {MOBIUS} (M2, macOS 26.5)"
 #: From this version on the compiler accepts fp32 tensors.
 _FP32_TAKEN = (27, 0)
+#: From this version on it accepts fp32 inputs of the model: four plans on M4 Pro, macOS 26.5.1, have their
+#: casts on the Neural Engine. No published plan shows what versions between 14.5 and 26 do.
+_FP32_INPUTS_TAKEN = (26, 0)
 
 
 def _integers(view: OpView, context: RuleContext) -> str:
@@ -54,7 +57,16 @@ def _fp32_result(view: OpView, context: RuleContext) -> bool:
 def _fp32_input(view: OpView, context: RuleContext) -> str:
     if view.op.type in BUFFERS or _makes_fp32(view):
         return ""
+    if context.os.core_ml >= _FP32_INPUTS_TAKEN and view.op.type == "cast" and _reads_input(view, context):
+        return ""
     return describe(run_time_inputs(view), _SINGLE)
+
+
+def _reads_input(view: OpView, context: RuleContext) -> bool:
+    """True where the operation reads an input of the model, not the result of another operation."""
+    (given,) = view.op.inputs["x"]
+    maker = context.producers.get(given.name) if isinstance(given, Value) else None
+    return maker is None or maker.op.type in BUFFERS
 
 
 def _fp32_buffer(view: OpView, context: RuleContext) -> bool:
@@ -139,13 +151,14 @@ RULES: tuple[Rule, ...] = (
         message="the Neural Engine computes in float16: {detail}",
         core_ml="Invalid input tensor format: fp32",
         fix=_FP32_FIX,
-        source=_FP32_SOURCE,
+        source=f"{_FP32_SOURCE}; {M4_PRO_PLANS}",
         confidence="measured",
         scope=Scope(before=_FP32_TAKEN),
         applies_to=(Example("cast", {"x": fp32(1, 64), "dtype": "fp16"}, chip="m1", os="14.5"),),
         negative_examples=(
             Example("relu", {"x": fp16(1, 64)}, chip="m1", os="14.5"),
             Example("relu", {"x": fp32(1, 64)}, chip="m1", os="14.5"),
+            Example("cast", {"x": fp32(1, 64), "dtype": "fp16"}, chip="m4-pro", os="26.5"),
         ),
     ),
     Rule(
@@ -158,7 +171,7 @@ RULES: tuple[Rule, ...] = (
         fix="declare the model's inputs and outputs as np.float16, or pass images with scale and bias",
         source=M1_PLAN,
         confidence="measured",
-        scope=Scope(before=_FP32_TAKEN),
+        scope=Scope(before=_FP32_INPUTS_TAKEN),
         applies_to=(
             Example(
                 "tensor_buffer_to_tensor",
@@ -199,7 +212,8 @@ RULES: tuple[Rule, ...] = (
         ops=("tile",),
         when=lambda view, context: view.type("x").dtype is DType.BOOL,
         effect="fails",
-        message="the Neural Engine's compiler fails on a tile of booleans, and the whole function leaves it",
+        message="the Neural Engine's compiler fails on a tile of booleans: where a plan puts one there, the"
+        " whole function leaves the unit",
         core_ml="In tile operations, tensors x[0] and output must have the same data type",
         fix="add a float16 mask of 0 and -10000 to the scores instead of tiling a boolean one",
         source=f"{MOBIUS} (M2, macOS 26.5)",
