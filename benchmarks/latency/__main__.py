@@ -19,10 +19,10 @@ from benchmarks.latency.intervals import fit_spread
 from benchmarks.latency.priors import PRIORS, REFERENCES
 from benchmarks.latency.report import Result, draw, render
 from benchmarks.latency.validate import choose, hold_out
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
 
 _ROOT = Path(__file__).parents[2]
-_CALIBRATION = _ROOT / "src" / "coremlscope" / "cost" / "data" / "calibration.json"
+_CALIBRATION = _ROOT / "src" / "coremlscope" / "cost" / "latency" / "data" / "calibration.json"
 _PAGE = _ROOT / "docs" / "accuracy.md"
 #: Cost of entering a unit again: a round trip without the preparation of a prediction.
 _SWITCH_S = 0.2e-3
@@ -69,18 +69,24 @@ def _result(unit: ComputeUnit) -> Result:
 def _write(results: dict[ComputeUnit, Result]) -> None:
     table = {
         "about": "Written by `python -m benchmarks.latency calibrate` from benchmarks/latency/data.",
-        "rows": sum(len(result.held) for result in results.values()),
-        "references": REFERENCES,
         "switch_s": _SWITCH_S,
         "convert_Bps": _CONVERT_BPS,
-        "units": {
-            unit: {name: float(f"{getattr(result.whole.parameters, name):.4g}") for name in PRIORS[unit]}
-            for unit, result in results.items()
-        },
         "spreads": {unit: asdict(result.spread) for unit, result in results.items()},
+        "families": {unit: [_family(result)] for unit, result in results.items()},
     }
     _CALIBRATION.parent.mkdir(exist_ok=True)
     _CALIBRATION.write_text(json.dumps(table, indent=2) + "\n")
+
+
+def _family(result: Result) -> dict[str, object]:
+    fitted = result.whole.parameters
+    return {
+        "reference": REFERENCES[result.unit],
+        "first_generation": all_chips()[REFERENCES[result.unit]].neural_engine_generation,
+        "rows": len(result.held),
+        "publications": sorted({h.measurement.publication for h in result.held}),
+        "constants": {name: float(f"{getattr(fitted, name):.4g}") for name in PRIORS[result.unit]},
+    }
 
 
 if __name__ == "__main__":

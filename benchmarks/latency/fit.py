@@ -12,7 +12,8 @@ from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.minimise import minimise
 from benchmarks.latency.priors import PRIORS, REFERENCES, Prior
 from coremlscope.cost.latency.calibration import UnitParameters
-from coremlscope.cost.latency.roofline import scale_of, time_kernels
+from coremlscope.cost.latency.constants import scaled_to
+from coremlscope.cost.latency.roofline import time_kernels
 from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import ComputeUnit, all_chips
 
@@ -65,11 +66,11 @@ class Estimator:
         result = np.zeros(self.count)
         reference = all_chips()[REFERENCES[self.unit]]
         for chip, table, times, begins, places, which in self.groups:
-            scale = scale_of(self.unit, chip, reference, parameters)
-            seconds = time_kernels(table, self.unit, parameters, scale)
+            constants = scaled_to(chip, self.unit, reference, parameters)
+            seconds = time_kernels(table, self.unit, constants)
             kernels = np.add.reduceat(seconds.total * times, begins)
             sums = np.maximum(kernels, np.add.reduceat(seconds.stream * times, begins))
-            result[places] = sums[which] + parameters.dispatch_s * scale.dispatch
+            result[places] = sums[which] + constants.dispatch_s
         return result
 
 

@@ -12,7 +12,8 @@ from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.fit import Estimator, Fitted, fit
 from benchmarks.latency.priors import REFERENCES
 from coremlscope.cost.latency.calibration import UnitParameters
-from coremlscope.cost.latency.roofline import scale_of, time_kernels
+from coremlscope.cost.latency.constants import scaled_to
+from coremlscope.cost.latency.roofline import time_kernels
 from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 
@@ -105,10 +106,10 @@ def unusual_shares(
     reference = all_chips()[REFERENCES[unit]]
     for m in measurements:
         table, times, _ = concatenate([networks[m.network]], m.precision)
-        scale = scale_of(unit, all_chips()[m.chip], reference, parameters)
-        total = time_kernels(table, unit, parameters, scale).total * times
+        constants = scaled_to(all_chips()[m.chip], unit, reference, parameters)
+        total = time_kernels(table, unit, constants).total * times
         plain = table.is_kind("conv", "pointwise", "depthwise", "elementwise", "pool", "reduce")
-        shares.append(float(total[~plain].sum() / (total.sum() + parameters.dispatch_s * scale.dispatch)))
+        shares.append(float(total[~plain].sum() / (total.sum() + constants.dispatch_s)))
     return shares
 
 

@@ -38,9 +38,10 @@ def test_every_measurement_has_a_network_and_a_chip() -> None:
 @pytest.mark.parametrize("unit", [NEURAL_ENGINE, CPU, GPU])
 def test_what_is_shipped_is_what_was_fitted(unit: ComputeUnit) -> None:
     known = load_calibration()
-    assert known.references[unit] == REFERENCES[unit]
+    family = known.families[unit][0]
+    assert family.reference == REFERENCES[unit]
     for name, prior in PRIORS[unit].items():
-        value = getattr(known.units[unit], name)
+        value = getattr(family.constants, name)
         if not prior.spread:
             assert value == pytest.approx(prior.value, rel=1e-3), name
         else:
@@ -54,7 +55,7 @@ def test_what_is_shipped_is_what_was_fitted(unit: ComputeUnit) -> None:
 )
 def test_the_parameters_describe_their_measurements(unit: ComputeUnit, chip: str, median: float) -> None:
     chosen = [m for m in choose(load_measurements(), unit) if m.chip == chip]
-    seconds = Estimator(unit, chosen, load_networks()).seconds(load_calibration().units[unit])
+    seconds = Estimator(unit, chosen, load_networks()).seconds(load_calibration().families[unit][0].constants)
     found = errors([m.ms for m in chosen], list(seconds * 1e3))
     assert found.median < median
     assert found.rank > 0.93
@@ -63,7 +64,7 @@ def test_the_parameters_describe_their_measurements(unit: ComputeUnit, chip: str
 def test_a_fit_finds_the_speed_that_made_the_measurements() -> None:
     networks = load_networks()
     chosen = [m for m in choose(load_measurements(), NEURAL_ENGINE) if m.chip == "a14"][::3]
-    known = load_calibration().units[NEURAL_ENGINE]
+    known = load_calibration().families[NEURAL_ENGINE][0].constants
     truth = replace(known, dispatch_s=known.dispatch_s * 1.2)
     made = Estimator(NEURAL_ENGINE, chosen, networks).seconds(truth) * 1e3
     synthetic = [replace(m, ms=float(ms), rounding=1e-6) for m, ms in zip(chosen, made, strict=True)]

@@ -25,7 +25,7 @@ PHONES = ("a14", "a15", "a16", "a17-pro", "a18", "a19-pro")
 
 def ms(network: str, chip: str, unit: ComputeUnit = NEURAL_ENGINE, precision: str = "fp16") -> float:
     row = replace(ANY, network=network, chip=chip, precision=precision)
-    seconds = Estimator(unit, [row], NETWORKS).seconds(load_calibration().units[unit])
+    seconds = Estimator(unit, [row], NETWORKS).seconds(load_calibration().families[unit][0].constants)
     return float(seconds[0]) * 1e3
 
 

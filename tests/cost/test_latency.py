@@ -9,20 +9,21 @@ import numpy as np
 import pytest
 
 from coremlscope.cost.latency.calibration import Spread, UnitParameters, load_calibration
+from coremlscope.cost.latency.constants import constants_of
 from coremlscope.cost.latency.geometry import Geometry
 from coremlscope.cost.latency.kernels import Kernel
 from coremlscope.cost.latency.kinds import KernelKind
 from coremlscope.cost.latency.model import estimate, spread_of
-from coremlscope.cost.latency.roofline import Scale, scale_of, time_kernels
+from coremlscope.cost.latency.roofline import time_kernels
 from coremlscope.cost.latency.table import KernelTable
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips, find_device
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, Chip, ComputeUnit, all_chips, find_device
 from coremlscope.results.estimate import Estimate
 
 CHIPS = all_chips()
 A14 = find_device("a14")
 #: Round numbers, so that expected times can be computed by hand.
 ROUND = replace(
-    load_calibration().units[NEURAL_ENGINE],
+    load_calibration().families[NEURAL_ENGINE][0].constants,
     kernel_s=0.0,
     dense_FLOPps=1e12,
     pointwise_FLOPps=2e12,
@@ -41,7 +42,7 @@ ROUND = replace(
     reduce_Bps=1e9,
     elementwise_Bps=1e10,
     norm_Bps=1e9,
-    int8_gain=2.0,
+    int8_gain=1.0,
 )
 
 
@@ -66,8 +67,12 @@ def kernel(
     return made
 
 
-def seconds(made: Kernel, scale: Scale = Scale(), unit: ComputeUnit = NEURAL_ENGINE) -> float:  # noqa: B008
-    return float(time_kernels(KernelTable.of([made]), unit, ROUND, scale).total[0])
+def seconds(made: Kernel, unit: ComputeUnit = NEURAL_ENGINE, constants: UnitParameters = ROUND) -> float:
+    return float(time_kernels(KernelTable.of([made]), unit, constants).total[0])
+
+
+def given(unit: ComputeUnit, chip: str) -> UnitParameters:
+    return constants_of(load_calibration(), CHIPS[chip], unit)
 
 
 def test_a_kernel_takes_as_long_as_the_slowest_of_three() -> None:
@@ -102,7 +107,7 @@ def test_functions_gates_and_softmax_are_added() -> None:
 def test_int8_is_faster_where_the_chip_supports_it() -> None:
     made = kernel(macs=10**9, is_int8=True)
     assert seconds(made) == pytest.approx(2e-3)
-    assert seconds(made, Scale(has_int8=True)) == pytest.approx(1e-3)
+    assert seconds(made, constants=replace(ROUND, int8_gain=2.0)) == pytest.approx(1e-3)
 
 
 def test_compressed_weights_help_only_kernels_bound_by_weights() -> None:
@@ -136,15 +141,14 @@ def test_a_normalization_of_maps_reads_them_twice_before_its_elementwise_pass() 
 def test_prefetched_weights_cost_no_time() -> None:
     made = kernel(macs=1, weights=10**6)
     ahead = replace(ROUND, prefetch_bytes=0.5e6)
-    times = time_kernels(KernelTable.of([made]), NEURAL_ENGINE, ahead, Scale())
+    times = time_kernels(KernelTable.of([made]), NEURAL_ENGINE, ahead)
     assert times.total[0] == pytest.approx(1.5e-4)
     assert times.stream[0] == pytest.approx(2e-4)
 
 
 def test_no_network_is_faster_than_the_streaming_of_its_weights() -> None:
-    known = load_calibration()
-    parameters = replace(known.units[NEURAL_ENGINE], prefetch_bytes=1e9)
-    calibration = replace(known, units={**known.units, NEURAL_ENGINE: parameters})
+    parameters = replace(given(NEURAL_ENGINE, "a14"), prefetch_bytes=1e9)
+    calibration = load_calibration().with_own("a14", NEURAL_ENGINE, parameters)
     made = [replace(kernel(macs=1, weights=10**7), ops=["main/0"])]
     found = estimate(made, {"main/0": NEURAL_ENGINE}, A14, calibration=calibration)
     assert found.latency.value > 2e7 / parameters.weights_Bps
@@ -152,16 +156,11 @@ def test_no_network_is_faster_than_the_streaming_of_its_weights() -> None:
 
 
 def test_weight_streaming_scales_with_memory_up_to_a_limit() -> None:
-    known = load_calibration()
-    parameters, reference = known.units[NEURAL_ENGINE], CHIPS["a14"]
-    speed = {
-        name: scale_of(NEURAL_ENGINE, CHIPS[name], reference, parameters)
-        for name in ("a15", "a16", "a19-pro", "m1", "m3-pro")
-    }
-    assert speed["a15"].memory == pytest.approx(1)
-    assert speed["a16"].memory == pytest.approx(51.2 / 34.1)
-    assert speed["m3-pro"].memory == pytest.approx(70e9 / parameters.weights_Bps)
-    assert speed["m1"].weights_Bps == pytest.approx(60.87e9)
+    speed = {name: given(NEURAL_ENGINE, name).weights_Bps for name in ("a14", "a15", "a16", "m1", "m3-pro")}
+    assert speed["a15"] == pytest.approx(speed["a14"])
+    assert speed["a16"] == pytest.approx(51.2 / 34.1 * speed["a14"])
+    assert speed["m3-pro"] == pytest.approx(70e9)
+    assert speed["m1"] == pytest.approx(60.87e9)
 
 
 def test_the_cpu_moves_single_precision_in_full() -> None:
@@ -172,24 +171,21 @@ def test_the_cpu_moves_single_precision_in_full() -> None:
 
 @pytest.mark.parametrize("chip", CHIPS.values(), ids=lambda chip: chip.id)
 @pytest.mark.parametrize("unit", [CPU, GPU, NEURAL_ENGINE])
-def test_every_chip_has_a_scale(chip: object, unit: ComputeUnit) -> None:
+def test_every_chip_has_constants(chip: Chip, unit: ComputeUnit) -> None:
     known = load_calibration()
-    reference = CHIPS[known.references[unit]]
-    scale = scale_of(unit, chip, reference, known.units[unit])  # type: ignore[arg-type]
-    assert 0.2 < scale.speed < 40
-    assert 0.05 < scale.dispatch < 1.5
-    if chip is reference:
-        assert scale.speed == 1
+    family, constants = known.family(chip, unit), given(unit, chip.id)
+    assert 0.2 < constants.dense_FLOPps / family.constants.dense_FLOPps < 40
+    assert 0.05 < constants.dispatch_s / family.constants.dispatch_s < 1.5
+    if chip.id == family.reference:
+        assert constants.dense_FLOPps == family.constants.dense_FLOPps
 
 
 def test_unpublished_numbers_of_a_chip_come_from_its_relatives() -> None:
-    known = load_calibration()
-
     def speed(unit: ComputeUnit, chip: str) -> float:
-        return scale_of(unit, CHIPS[chip], CHIPS[known.references[unit]], known.units[unit]).speed
+        return given(unit, chip).dense_FLOPps
 
     assert CHIPS["m2-ultra"].value(GPU, "fp32_FLOPps") is None
-    progress = known.units[GPU].progress
+    progress = given(GPU, "m2-ultra").progress
     assert speed(GPU, "m2-ultra") / speed(GPU, "m2-max") == pytest.approx(2**progress, rel=1e-3)
     assert CHIPS["m3"].value(CPU, "performance_clock_Hz") is None
     assert speed(CPU, "m3") >= speed(CPU, "m2")
@@ -219,6 +215,7 @@ def on(unit: ComputeUnit, chip: str, kernels: list[Kernel] | None = None) -> Est
 def test_parts_add_up_to_the_whole() -> None:
     found = on(NEURAL_ENGINE, "a14")
     assert sum(found.parts.values()) == pytest.approx(found.latency.value)
+    assert sum(one.total_s for one in found.terms) == pytest.approx(found.latency.value)
     assert sum(found.kernel_s) < found.latency.value
     assert found.latency.low < found.latency.value < found.latency.high
     assert found.latency.origin == "estimated"
@@ -263,9 +260,34 @@ def test_networks_of_about_a_millisecond_hardly_gain_from_a14_to_a15() -> None:
     assert 0.8 < newer.latency.value / older.latency.value < 1
 
 
+def test_every_unit_in_use_has_terms_that_add_up_with_changes_and_conversions() -> None:
+    made = network(3)
+    known = load_calibration()
+    units: dict[str, ComputeUnit] = {"main/0": NEURAL_ENGINE, "main/1": CPU, "main/2": NEURAL_ENGINE}
+    found = estimate(made, units, A14, converted_bytes=10**6)
+    assert [one.unit for one in found.terms] == [CPU, NEURAL_ENGINE]
+    assert [one.launch_s for one in found.terms] == [given(one.unit, "a14").dispatch_s for one in found.terms]
+    whole = sum(one.total_s for one in found.terms) + 1e6 / known.convert_Bps + found.parts["switches"]
+    assert whole == pytest.approx(found.latency.value)
+    assert sum(one.compute_s for one in found.terms) == pytest.approx(found.parts["compute"])
+
+
+def test_constants_of_ones_own_replace_those_of_the_family_on_one_chip() -> None:
+    known = load_calibration()
+    twice = replace(given(NEURAL_ENGINE, "m4"), dispatch_s=1.0)
+    own = known.with_own("m4", NEURAL_ENGINE, twice)
+    made = network()
+    units = {id_: NEURAL_ENGINE for k in made for id_ in k.ops}
+    found = estimate(made, units, find_device("m4"), calibration=own)
+    assert found.latency.value > 1
+    assert found.basis == "calibrated"
+    other = estimate(made, units, find_device("m4-pro"), calibration=own)
+    assert other == on(NEURAL_ENGINE, "m4-pro")
+
+
 def test_an_empty_network_costs_the_dispatch() -> None:
     found = estimate([], {}, find_device("m1"))
-    assert found.latency.value == pytest.approx(load_calibration().units[CPU].dispatch_s)
+    assert found.latency.value == pytest.approx(given(CPU, "m1").dispatch_s)
     assert found.placement == {CPU: 1.0}
 
 
@@ -310,8 +332,11 @@ def test_intervals_follow_the_calibration() -> None:
 
 
 def test_every_parameter_is_a_positive_number() -> None:
-    for parameters in load_calibration().units.values():
+    families = [family for unit in load_calibration().families.values() for family in unit]
+    for family in families:
+        assert family.rows > 0
+        assert family.publications
         for field in fields(UnitParameters):
-            value = getattr(parameters, field.name)
+            value = getattr(family.constants, field.name)
             assert np.isfinite(value)
             assert value > 0, field.name

@@ -6,7 +6,7 @@ import dataclasses
 
 from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
-from coremlscope.results.estimate import Estimate, Kernel
+from coremlscope.results.estimate import Estimate, Kernel, UnitTerms
 from coremlscope.results.plan import FunctionCost, InsertedOp, Plan, Reason, SettingPlan
 from coremlscope.results.profile import Profile
 from tests.support.profiles import small_profile
@@ -87,6 +87,16 @@ def _estimate(device: str, setting: ComputeUnits, conv_s: float, switches: int) 
         parts={"compute": total},
         placement={"cpu": 0.8, "neural_engine": 0.2},
         switches=switches,
+        terms=(
+            UnitTerms(
+                unit="cpu",
+                compute_s=total * 0.9,
+                weights_s=total * 0.1,
+                activations_s=0.0,
+                operations_s=0.0,
+                launch_s=0.0,
+            ),
+        ),
         kernel_s=seconds,
         kernel_unit=(0, 2 if setting == "all" else 0, 0),
         kernel_bound=("compute", "weights", "compute"),

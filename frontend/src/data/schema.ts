@@ -242,6 +242,11 @@ export interface Estimate {
    * be estimated.
    */
   left_out: string[];
+  /**
+   * The terms of each unit in use; with the conversion of inputs and outputs, which `dispatch` includes, and with the changes of the unit
+   * they add up to the latency. Empty in older profiles.
+   */
+  terms: UnitTerms[];
   /** Seconds of each kernel in a prediction, in all iterations of a loop. */
   kernel_s: number[];
   /** The unit of each kernel, an index into `units`. */
@@ -995,6 +1000,22 @@ export interface UnitSamples {
   unit: ComputeUnit;
   /** How many there are. */
   samples: number;
+}
+
+/** What a compute unit contributes to the estimated time of a prediction, in seconds. */
+export interface UnitTerms {
+  /** The unit. */
+  unit: ComputeUnit;
+  /** Arithmetic. */
+  compute_s: number;
+  /** Streaming of weights. */
+  weights_s: number;
+  /** Reading and writing of activations. */
+  activations_s: number;
+  /** Overheads of kernels: starting each, and functions at the end of some. */
+  operations_s: number;
+  /** The fixed overhead of using the unit in a prediction. */
+  launch_s: number;
 }
 
 /** The weights that are stored in one way. */

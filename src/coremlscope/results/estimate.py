@@ -9,7 +9,7 @@ from typing import Literal
 from coremlscope.devices.unit import UNITS, ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
 
-__all__ = ["Bound", "Estimate", "EstimateBasis", "Kernel"]
+__all__ = ["Bound", "Estimate", "EstimateBasis", "Kernel", "UnitTerms"]
 
 #: The bottleneck of a kernel or a prediction.
 Bound = Literal["compute", "weights", "activations", "dispatch", "switches"]
@@ -34,6 +34,35 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnitTerms:
+    """What a compute unit contributes to the estimated time of a prediction, in seconds.
+
+    Where arithmetic, activations and weights of a kernel are handled at the same time, only the slowest
+    counts.
+
+    Attributes:
+        unit: The unit.
+        compute_s: Arithmetic.
+        weights_s: Streaming of weights.
+        activations_s: Reading and writing of activations.
+        operations_s: Overheads of kernels: starting each, and functions at the end of some.
+        launch_s: The fixed overhead of using the unit in a prediction.
+    """
+
+    unit: ComputeUnit
+    compute_s: float
+    weights_s: float
+    activations_s: float
+    operations_s: float
+    launch_s: float
+
+    @property
+    def total_s(self) -> float:
+        """The sum of the terms."""
+        return self.compute_s + self.weights_s + self.activations_s + self.operations_s + self.launch_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """The estimated time of a prediction on a device under one setting. Nothing was measured.
 
@@ -49,6 +78,8 @@ class Estimate:
         basis: Whether the model was fitted to latencies of this chip and unit.
         bound: The bottleneck: the part that takes most of the time.
         parts: Seconds of each part.
+        terms: The terms of each unit in use; with the conversion of inputs and outputs, which `dispatch`
+            includes, and with the changes of the unit they add up to the latency. Empty in older profiles.
         placement: The share of each unit in the time of the kernels, as the plan places them.
         switches: How often the unit changes between kernels.
         left_out: What the estimate does not include, because nothing is known about it: stages of a
@@ -70,6 +101,7 @@ class Estimate:
     placement: Mapping[ComputeUnit, float]
     switches: int
     left_out: tuple[str, ...] = ()
+    terms: tuple[UnitTerms, ...] = ()
     kernel_s: tuple[float, ...] = ()
     kernel_unit: tuple[int, ...] = ()
     kernel_bound: tuple[Bound, ...] = ()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import resources
+from typing import Any
 
+from coremlscope.devices.chip import Chip
 from coremlscope.devices.unit import ComputeUnit
 
-__all__ = ["Calibration", "Spread", "UnitParameters", "load_calibration"]
+__all__ = ["Calibration", "FamilyConstants", "OwnConstants", "Spread", "UnitParameters", "load_calibration"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,24 +115,83 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
-    """The fitted parameters.
+class FamilyConstants:
+    """The constants of a unit on the chips of a family, and what they are based on.
 
     Attributes:
-        units: The parameters of each unit.
-        references: The id of the chip that each unit's parameters are for.
+        reference: The id of the chip that the constants are for; other chips scale them.
+        first_generation: The first Neural Engine generation, by which chips are ordered, of the family.
+        constants: The constants on the reference chip.
+        rows: The number of measurements in the fit.
+        publications: The publications of these measurements.
+    """
+
+    reference: str
+    first_generation: int
+    constants: UnitParameters
+    rows: int
+    publications: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnConstants:
+    """Constants of a unit on one chip that replace those of its family.
+
+    Attributes:
+        constants: The constants on this chip.
+        spread: The uncertainty of estimates with them; None for the unit's.
+        label: Where they come from, for notes on estimates.
+    """
+
+    constants: UnitParameters
+    spread: Spread | None
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The constants of all units, and the uncertainty of estimates with them.
+
+    Attributes:
+        families: The constants of each unit by family, the oldest family first.
         spreads: The uncertainty of each unit's estimates.
         switch_s: The cost of changing the unit.
         convert_Bps: Conversion of inputs and outputs that are not in half precision.
-        rows: The number of measurements in the fit.
+        own: Constants by chip and unit that replace those of the family: a user's calibration.
     """
 
-    units: Mapping[ComputeUnit, UnitParameters]
-    references: Mapping[ComputeUnit, str]
+    families: Mapping[ComputeUnit, tuple[FamilyConstants, ...]]
     spreads: Mapping[ComputeUnit, Spread]
     switch_s: float
     convert_Bps: float  # noqa: N815
-    rows: int
+    own: Mapping[tuple[str, ComputeUnit], OwnConstants] = field(default_factory=dict)
+
+    def family(self, chip: Chip, unit: ComputeUnit) -> FamilyConstants:
+        """Returns the family of a chip; chips before the oldest family belong to it."""
+        families = self.families[unit]
+        generation = chip.neural_engine_generation
+        started = [family for family in families if family.first_generation <= generation]
+        return started[-1] if started else families[0]
+
+    def with_own(
+        self,
+        chip: str,
+        unit: ComputeUnit,
+        constants: UnitParameters,
+        spread: Spread | None = None,
+        label: str = "",
+    ) -> Calibration:
+        """Returns a calibration in which a unit of a chip has constants of its own.
+
+        Args:
+            chip: The chip's id.
+            unit: The compute unit.
+            constants: The constants on this chip.
+            spread: The uncertainty of estimates with them; None for the unit's.
+            label: Where they come from, for notes on estimates.
+        """
+        own = OwnConstants(constants=constants, spread=spread, label=label)
+        return replace(self, own={**self.own, (chip, unit): own})
 
 
 @functools.cache
@@ -140,20 +201,21 @@ def load_calibration() -> Calibration:
     return calibration_of(json.loads(file.read_text(encoding="utf-8")))
 
 
-def calibration_of(table: Mapping[str, object]) -> Calibration:
+def calibration_of(table: Mapping[str, Any]) -> Calibration:
     """The calibration in the content of its file."""
-    data: dict[str, object] = dict(table)
-    units = data["units"]
-    spreads = data["spreads"]
-    references = data["references"]
-    assert isinstance(units, dict)
-    assert isinstance(spreads, dict)
-    assert isinstance(references, dict)
     return Calibration(
-        units={unit: UnitParameters(**values) for unit, values in units.items()},
-        references=references,
-        spreads={unit: Spread(**values) for unit, values in spreads.items()},
-        switch_s=float(str(data["switch_s"])),
-        convert_Bps=float(str(data["convert_Bps"])),
-        rows=int(str(data["rows"])),
+        families={unit: tuple(map(_family, families)) for unit, families in table["families"].items()},
+        spreads={unit: Spread(**values) for unit, values in table["spreads"].items()},
+        switch_s=table["switch_s"],
+        convert_Bps=table["convert_Bps"],
+    )
+
+
+def _family(table: Mapping[str, Any]) -> FamilyConstants:
+    return FamilyConstants(
+        **{
+            **table,
+            "constants": UnitParameters(**table["constants"]),
+            "publications": tuple(table["publications"]),
+        }
     )

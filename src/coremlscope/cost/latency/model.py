@@ -2,7 +2,7 @@
 
 A prediction is a sequence of kernels, each on the unit that the plan assigns. A kernel takes as long as the
 slowest of its arithmetic, its activations and its weights, plus an overhead; see `roofline`. A prediction
-adds the dispatch overhead of each unit that it uses, and the cost of every change of the unit.
+adds the launch of each unit that it uses, and the cost of every change of the unit.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from coremlscope.cost.latency.calibration import Calibration, Spread, load_calibration
+from coremlscope.cost.latency.constants import constants_of
 from coremlscope.cost.latency.kernels import Kernel
-from coremlscope.cost.latency.roofline import KernelTimes, scale_of, time_kernels
+from coremlscope.cost.latency.roofline import KernelTimes, time_kernels
 from coremlscope.cost.latency.table import Floats, KernelTable
-from coremlscope.devices import CPU, UNITS, Chip, ComputeUnit, ComputeUnits, Device, all_chips
+from coremlscope.devices import CPU, UNITS, Chip, ComputeUnit, ComputeUnits, Device
 from coremlscope.figures import Figure
-from coremlscope.results.estimate import Bound, Estimate
+from coremlscope.results.estimate import Bound, Estimate, EstimateBasis, UnitTerms
 
 __all__ = ["estimate", "spread_of"]
 
@@ -54,28 +55,24 @@ def estimate(
     where = [_unit(kernel, units) for kernel in kernels]
     table = KernelTable.of(kernels) if table is None else table
     steps = np.array([kernel.steps for kernel in kernels], dtype=np.float64)
-    total, bounds, parts = _price(table, steps, where, chip, known)
+    total, bounds, terms = _price(table, steps, where, chip, known)
     pairs = itertools.pairwise(zip(where, kernels, strict=True))
     switches = sum(min(a.steps, b.steps) for (here, a), (there, b) in pairs if here != there)
-    used = [unit for unit in UNITS if unit in where] or [CPU]
-    parts["dispatch"] += sum(_dispatch_s(unit, chip, known) for unit in used)
-    parts["dispatch"] += converted_bytes / known.convert_Bps
-    parts["switches"] = switches * known.switch_s
-    placement = _shares(total, where, used)
-    seconds = sum(parts.values())
-    main = max(placement, key=lambda unit: placement[unit])
-    spread = known.spreads[main]
-    sigma = spread_of(spread, chip, _unusual(table, total, seconds), 1 - placement[main])
-    low, high = seconds * math.exp(-spread.below * sigma), seconds * math.exp(spread.above * sigma)
+    conversion_s, switches_s = converted_bytes / known.convert_Bps, switches * known.switch_s
+    seconds = sum(one.total_s for one in terms) + conversion_s + switches_s
+    parts = _parts(terms, conversion_s, switches_s)
+    placement = _shares(total, where, [one.unit for one in terms])
+    low, high = _interval(seconds, placement, chip, _unusual(table, total, seconds), known)
     return Estimate(
         device=device.name,
         chip=chip.id,
         os=str(device.os),
         compute_units=compute_units,
         latency=Figure(seconds, low, high, "estimated"),
-        basis="calibrated" if chip.id in spread.by_chip else "extrapolated",
+        basis=_basis(chip, placement, known),
         bound=max(parts, key=lambda part: parts[part]),
         parts=parts,
+        terms=terms,
         placement=placement,
         switches=switches,
         left_out=left_out,
@@ -83,6 +80,42 @@ def estimate(
         kernel_unit=tuple(UNITS.index(unit) for unit in where),
         kernel_bound=tuple(bounds),
     )
+
+
+def _parts(terms: Sequence[UnitTerms], conversion_s: float, switches_s: float) -> dict[Bound, float]:
+    """Returns the terms of all units by bottleneck."""
+    return {
+        "compute": sum(one.compute_s for one in terms),
+        "weights": sum(one.weights_s for one in terms),
+        "activations": sum(one.activations_s for one in terms),
+        "dispatch": sum(one.operations_s + one.launch_s for one in terms) + conversion_s,
+        "switches": switches_s,
+    }
+
+
+def _main_unit(placement: Mapping[ComputeUnit, float]) -> ComputeUnit:
+    return max(placement, key=lambda unit: placement[unit])
+
+
+def _basis(chip: Chip, placement: Mapping[ComputeUnit, float], known: Calibration) -> EstimateBasis:
+    main = _main_unit(placement)
+    is_known = chip.id in known.spreads[main].by_chip or (chip.id, main) in known.own
+    return "calibrated" if is_known else "extrapolated"
+
+
+def _interval(
+    seconds: float,
+    placement: Mapping[ComputeUnit, float],
+    chip: Chip,
+    unusual: float,
+    known: Calibration,
+) -> tuple[float, float]:
+    """Returns the ends of the 80 % interval, in seconds."""
+    main = _main_unit(placement)
+    own = known.own.get((chip.id, main))
+    spread = known.spreads[main] if own is None or own.spread is None else own.spread
+    sigma = spread_of(spread, chip, unusual, 1 - placement[main])
+    return seconds * math.exp(-spread.below * sigma), seconds * math.exp(spread.above * sigma)
 
 
 def spread_of(spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0) -> float:
@@ -109,39 +142,36 @@ def _unit(kernel: Kernel, units: Mapping[str, ComputeUnit]) -> ComputeUnit:
 
 def _price(
     table: KernelTable, steps: Floats, where: Sequence[ComputeUnit], chip: Chip, known: Calibration
-) -> tuple[Floats, list[Bound], dict[Bound, float]]:
-    """Seconds and bottleneck of all steps of each kernel, and the sums of both."""
+) -> tuple[Floats, list[Bound], tuple[UnitTerms, ...]]:
+    """Returns seconds and bottleneck of all steps of each kernel, and the terms of each unit."""
     total = np.zeros(len(table))
     bounds = np.full(len(table), _BOUNDS.index("activations"))
-    parts: dict[Bound, float] = dict.fromkeys(_BOUNDS, 0.0)
     placed = np.array(where, dtype=object)
-    for unit in dict.fromkeys(where):
-        parameters = known.units[unit]
-        scale = scale_of(unit, chip, all_chips()[known.references[unit]], parameters)
-        times = time_kernels(table, unit, parameters, scale)
-        here = placed == unit
+    terms = []
+    for unit in [unit for unit in UNITS if unit in where] or [CPU]:
+        constants = constants_of(known, chip, unit)
+        times = time_kernels(table, unit, constants)
+        here = placed == unit if len(table) else np.zeros(0, dtype=np.bool_)
         total[here], bounds[here] = times.total[here] * steps[here], _bounds(times)[here]
         # Weights are prefetched, but not faster than the memory bandwidth allows.
-        late = (times.stream[here] - times.total[here]) * steps[here]
-        parts["weights"] += max(float(late.sum()), 0.0)
-    for place, bound in enumerate(_BOUNDS[:3]):
-        parts[bound] += float(total[bounds == place].sum())
-    return total, [_BOUNDS[place] for place in bounds], parts
+        late = float(((times.stream - times.total) * steps)[here].sum())
+        terms.append(
+            UnitTerms(
+                unit=unit,
+                compute_s=float((times.compute * steps)[here].sum()),
+                weights_s=float((times.weights * steps)[here].sum()) + max(late, 0.0),
+                activations_s=float((times.activations * steps)[here].sum()),
+                operations_s=float((times.operations * steps)[here].sum()),
+                launch_s=constants.dispatch_s,
+            )
+        )
+    return total, [_BOUNDS[place] for place in bounds], tuple(terms)
 
 
 def _bounds(times: KernelTimes) -> npt.NDArray[np.int64]:
     """Returns the bottleneck of each kernel, as an index into `_BOUNDS`."""
-    slowest = np.maximum(times.weights, times.activations)
-    memory = np.where(
-        times.weights > times.activations, _BOUNDS.index("weights"), _BOUNDS.index("activations")
-    )
-    return np.where(times.compute >= slowest, _BOUNDS.index("compute"), memory)
-
-
-def _dispatch_s(unit: ComputeUnit, chip: Chip, known: Calibration) -> float:
-    parameters = known.units[unit]
-    scale = scale_of(unit, chip, all_chips()[known.references[unit]], parameters)
-    return parameters.dispatch_s * scale.dispatch
+    terms = np.stack([times.compute, times.weights, times.activations, times.operations])
+    return np.asarray(np.argmax(terms, axis=0), dtype=np.int64)
 
 
 def _shares(
