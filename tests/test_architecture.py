@@ -27,6 +27,20 @@ _RETIRED_WORDS: Mapping[str, int] = {}
 #: Modules whose names differ from that of another module of their folder by a suffix only.
 _SIMILAR_NAMES: Mapping[str, int] = {}
 
+#: Calls that create, replace or rename files outside `writing`. Each writes below a folder that nobody reads
+#: yet, a draft or a temporary one, or renames folders of the cache.
+_OTHER_WRITERS: Mapping[str, int] = {
+    "src/coremlscope/cli/terminal.py": 1,  # the null device
+    "src/coremlscope/dropin/compiled.py": 2,  # copies into a temporary folder
+    "src/coremlscope/engines/onnxruntime.py": 1,  # a link to the null device
+    "src/coremlscope/execution/cache.py": 1,  # an entry that is being removed
+    "src/coremlscope/formats/bundles/trees.py": 2,  # copies into a temporary folder
+    "src/coremlscope/formats/compiled/writing.py": 4,  # copies into a draft
+    "src/coremlscope/formats/mlpackage.py": 1,  # a temporary file without a name
+    "src/coremlscope/measure/coreml/channel.py": 1,  # a pipe to the parent
+    "src/coremlscope/runner/request.py": 2,  # copies into a draft
+}
+
 _ROOT = Path(__file__).resolve().parents[1]
 _PACKAGE = _ROOT / "src" / "coremlscope"
 _MODULES = sorted(_PACKAGE.rglob("*.py"))
@@ -150,3 +164,54 @@ def test_names_in_a_folder_differ_by_more_than_a_suffix() -> None:
         path for path in modules if first.setdefault((path.parent, _SUFFIX.sub("", path.stem)), path) != path
     ]  # the first of two is the one that may stay
     _compare(((path, 1) for path in similar), _SIMILAR_NAMES)
+
+
+#: The beginning and the end of a call that creates, replaces or renames a file; both must match.
+_WRITING = (
+    (r"(.*\.)?open", r".*'(?=\w*[wxa+])[rwxabt+]+'.*"),
+    (r"os\.open", r".*\bO_(WRONLY|RDWR|CREAT).*"),
+    (r"os\.fdopen", r".*'w.*"),
+    (r".*\.(write_text|write_bytes|touch|symlink_to|hardlink_to|tofile|to_csv)", r".*"),
+    (r"os\.(replace|renames?|link|symlink)", r".*"),
+    (r"(?!.*\bbuilder$).*\.(rename|replace)", r"[^,=]+"),  # of text it has two arguments
+    (r"(np|numpy)\.save\w*", r"(?!file\b).*"),  # to a path, not to a stream
+    (r"shutil\.(copy\w*|move)", r".*"),
+)
+
+
+def _writing_calls(path: Path) -> int:
+    """Counts calls that may create, replace or rename a file, and copying functions that are handed on."""
+    found = 0
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            given = ", ".join(map(ast.unparse, [*node.args, *node.keywords]))
+            name = ast.unparse(node.func)
+            found += any(re.fullmatch(f, name) and re.fullmatch(a, given, re.DOTALL) for f, a in _WRITING)
+            found += any(ast.unparse(each) == "shutil.copyfile" for each in node.args)
+    return found
+
+
+def test_the_search_for_writers_finds_them(tmp_path: Path) -> None:
+    writers = (
+        *(
+            "open(path, 'w')",
+            "path.open('xb')",
+            "path.open(mode='r+')",
+            "os.fdopen(3, 'w')",
+        ),
+        *("path.write_text('')", "os.replace(a, b)", "a.rename(b)", "a.replace(b)", "shutil.copy2(a, b)"),
+        *("compile(a, shutil.copyfile)", "os.open(a, os.O_WRONLY)", "np.save(path, 1)"),
+    )
+    readers = (
+        *("open(path)", "path.open('rb')", "'a'.replace('b', 'c')", "replace(x, a=1)", "np.save(file, x)"),
+        *("dataclasses.replace(x, y=1)", "os.fdopen(3, 'rb')", "model.save(path)"),
+    )
+    source = tmp_path / "source.py"
+    for text, expected in [*((text, 1) for text in writers), *((text, 0) for text in readers)]:
+        source.write_text(text)
+        assert _writing_calls(source) == expected, text
+
+
+def test_files_are_written_by_one_module() -> None:
+    modules = [path for path in _MODULES if path != _PACKAGE / "writing.py"]
+    _compare(((path, _writing_calls(path)) for path in modules), _OTHER_WRITERS)

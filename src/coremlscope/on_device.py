@@ -32,6 +32,7 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.runner.phone import PhoneResults, measure_on_phone
 from coremlscope.runner.request import RunnerSettings
+from coremlscope.writing import write_draft
 
 __all__ = ["Route", "measure_on_device"]
 
@@ -195,7 +196,7 @@ def _profile(model: Model, name: str, found: PhoneResults) -> Profile:
     is_known = bool(product_name(found.record.device.identifier))
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
         file = Path(folder) / "results.json"
-        file.write_bytes(found.content)
+        write_draft(file, found.content)
         profile = import_files(
             [file], model, device=None if is_known else found.phone.model or None, name=name
         )

@@ -32,7 +32,7 @@ def _lower(main: ir.Function) -> OnnxProgram:
 
 def _check(program: OnnxProgram, folder: Path) -> None:
     """Validates the graph with ONNX's checker."""
-    program.write_weights(str(folder / WEIGHTS_FILE))
+    program.write_weights(folder / WEIGHTS_FILE)
     onnx.save(program.model, str(folder / "graph.onnx"))
     onnx.checker.check_model(str(folder / "graph.onnx"), full_check=True)
 

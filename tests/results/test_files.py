@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from coremlscope.errors import OutputError, UsageError
-from coremlscope.results import files
-from coremlscope.results.files import write_atomically
+from coremlscope.errors import UsageError
 from coremlscope.results.profile import Profile, read_profiles, write_profiles
 from tests.support.profiles import small_profile
 
@@ -47,40 +44,3 @@ def test_a_profile_that_an_earlier_version_saved(tmp_path: Path) -> None:
     assert all(len(e.kernel_s) == len(profile.kernels) for e in profile.estimates)
     profile.save(tmp_path / "new.json")
     assert Profile.load(tmp_path / "new.json") == profile
-
-
-def test_a_failure_leaves_the_earlier_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "r.txt"
-    write_atomically(path, b"before")
-
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(files.Path, "replace", fail)
-        with pytest.raises(OutputError, match="cannot be written: No space left on device"):
-            write_atomically(path, b"after")
-    assert path.read_bytes() == b"before"
-    assert list(tmp_path.iterdir()) == [path]
-    with pytest.raises(OutputError, match="cannot be written"):
-        write_atomically(tmp_path / "absent" / "r.txt", b"")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs permissions, links and pipes")
-def test_what_a_file_is_stays(tmp_path: Path) -> None:
-    path, link, pipe = tmp_path / "r.txt", tmp_path / "link.txt", tmp_path / "pipe"
-    path.write_bytes(b"before")
-    path.chmod(0o640)
-    link.symlink_to(path)
-    write_atomically(link, b"after")
-    assert (link.is_symlink(), path.read_bytes(), path.stat().st_mode & 0o777) == (True, b"after", 0o640)
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        write_atomically(pipe, b"through")
-        assert os.read(reader, 10) == b"through"
-    finally:
-        os.close(reader)
-    assert pipe.is_fifo()
-    write_atomically("/dev/null", b"gone")
-    assert Path("/dev/null").is_char_device()

@@ -79,7 +79,7 @@ def run_onnx(
     The content of `states`, by name, is replaced by the new one.
     """
     with tempfile.TemporaryDirectory() as folder:
-        program.write_weights(f"{folder}/{WEIGHTS_FILE}")
+        program.write_weights(Path(folder, WEIGHTS_FILE))
         options = ort.SessionOptions()
         options.log_severity_level = 3
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)

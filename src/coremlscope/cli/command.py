@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, cast
 
 from coremlscope.cli.terminal import (
-    check_target,
     has_color,
     print_note,
     print_result,
     terminal_width,
-    write_file,
 )
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.errors import UsageError
 from coremlscope.features.images import RESIZES
 from coremlscope.features.names import nearest
+from coremlscope.writing import check_file, write_file
 
 __all__ = [
     "EVERY",
@@ -30,12 +29,14 @@ __all__ = [
     "add_inputs",
     "add_json",
     "add_model",
+    "add_output",
     "add_precision",
     "add_quiet",
     "add_reports",
     "add_shape",
     "at_least",
     "one_of",
+    "write_output",
     "write_result",
 ]
 
@@ -185,16 +186,16 @@ def _report_path(table: str) -> Callable[[str], Path]:
             render.find_renderer(path, getattr(render, table))
         except UsageError as error:
             raise argparse.ArgumentTypeError(f"{error.message}\n{error.hint}") from None
-        check_target(path)
+        check_file(path)
         return path
 
     return parse
 
 
-def _json_target(text: str) -> str:
+def _target(text: str) -> str:
     """Parses the path of a file that can be written, or `-`."""
     if text != "-":
-        check_target(Path(text))
+        check_file(Path(text))
     return text
 
 
@@ -309,7 +310,7 @@ def add_json(parser: argparse.ArgumentParser, what: str = _WHOLE_RESULT) -> None
     parser.add_argument(
         "--json",
         metavar="FILE",
-        type=_json_target,
+        type=_target,
         help=f"write {what} as JSON to a file, or with - to standard output instead of the tables",
     )
 
@@ -320,6 +321,43 @@ def add_quiet(
 ) -> None:
     """Adds `--quiet`; see `write_result`."""
     parser.add_argument("--quiet", action="store_true", help=what)
+
+
+def add_output(parser: argparse.ArgumentParser, what: str) -> None:
+    """Adds `-o` and `--quiet`; see `write_output`.
+
+    Args:
+        parser: The verb's parser.
+        what: What is written.
+    """
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=_target,
+        default="-",
+        help=f"write the {what} to this file instead of printing it",
+    )
+    add_quiet(parser, "do not print a note on the file that was written")
+
+
+def write_output(arguments: argparse.Namespace, text: str, note: str = "") -> None:
+    """Writes text to the file that `-o` names, or prints it.
+
+    Args:
+        arguments: The parsed arguments, with those of `add_output`.
+        text: The text.
+        note: The end of the note on the file that was written.
+
+    Raises:
+        OutputError: The file, or standard output, cannot be written.
+    """
+    if arguments.output == "-":
+        print_result(text)
+        return
+    write_file(arguments.output, text)
+    if not arguments.quiet:
+        print_note(f"wrote {arguments.output}{note}")
 
 
 def write_result(
@@ -342,7 +380,7 @@ def write_result(
         print_result(as_json())
         return
     if arguments.json:
-        write_file(Path(arguments.json), as_json())
+        write_file(arguments.json, as_json())
         if not quiet:
             print_note(f"wrote {arguments.json}")
     if not quiet:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from coremlscope.cli.command import Command, add_compute_units, add_quiet
-from coremlscope.cli.terminal import check_target, print_note, print_result, write_file
+from coremlscope.cli.command import Command, add_compute_units, add_output, write_output
 
 __all__ = ["COMMAND"]
 
@@ -44,14 +43,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_compute_units(parser, "what Core ML is asked for on a Mac")
     parser.add_argument("--all", action="store_true", help="include operations on which both plans agree")
     parser.add_argument("--names", action="store_true", help="include the author's names of operations")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        help="write the evidence to this file instead of printing it",
-    )
-    add_quiet(parser, "do not print a note on the file that was written")
+    add_output(parser, "evidence")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -59,9 +51,6 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.render.json import render_values
     from coremlscope.render.words import plural
 
-    output: Path | None = arguments.output
-    if output is not None:
-        check_target(output)
     found = api.evidence(
         *arguments.sources,
         model=arguments.model,
@@ -71,15 +60,10 @@ def _run(arguments: argparse.Namespace) -> int:
         has_names=arguments.names,
         has_all=arguments.all,
     )
-    text = render_values(found.to_json())
-    if output is None:
-        print_result(text)
-        return 0
-    write_file(output, text)
-    if not arguments.quiet:
-        rows = plural(sum(len(plan.rows) for plan in found.plans), "row")
-        compared = plural(sum(plan.compared for plan in found.plans), "operation")
-        print_note(f"wrote {output}: {rows}, out of {compared} that were compared")
+    rows = plural(sum(len(plan.rows) for plan in found.plans), "row")
+    compared = plural(sum(plan.compared for plan in found.plans), "operation")
+    note = f": {rows}, out of {compared} that were compared"
+    write_output(arguments, render_values(found.to_json()), note)
     return 0
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from coremlscope.cli.command import Command, add_model, add_quiet, add_shape
 from coremlscope.cli.repetitions import add_function
-from coremlscope.cli.terminal import check_target, print_note
+from coremlscope.cli.terminal import print_note
 from coremlscope.errors import UsageError
 from coremlscope.ir import Pipeline
 from coremlscope.units import format_bytes
+from coremlscope.writing import check_file, check_folder
 
 __all__ = ["COMMAND"]
 
@@ -45,10 +46,12 @@ def _run(arguments: argparse.Namespace) -> int:
     if output.suffix.lower() != ".onnx" and not may_be_folder:
         raise _no_onnx_name(output)
     model = api.read(arguments.model)
-    if not isinstance(model.content, Pipeline):
-        if may_be_folder:
-            raise _no_onnx_name(output)
-        check_target(output)
+    if not may_be_folder:
+        check_file(output)
+    elif isinstance(model.content, Pipeline):
+        check_folder(output)
+    else:
+        raise _no_onnx_name(output)
     files = api.export(model, output, function=arguments.function, shapes=dict(arguments.shape))
     if not arguments.quiet:
         for file in files:

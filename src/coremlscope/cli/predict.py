@@ -22,8 +22,8 @@ from coremlscope.cli.command import (
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.terminal import print_note
-from coremlscope.errors import OutputError
 from coremlscope.findings import Finding
+from coremlscope.writing import check_folder, new_content, open_draft, write_draft
 
 __all__ = ["COMMAND"]
 
@@ -33,6 +33,12 @@ examples:
   coremlscope predict style.mlpackage --input image=photo.jpg --resize scale-fill -o out
   coremlscope predict text.mlpackage --input ids=ids.npy --input length=12 --json -
 """
+
+
+def _folder(text: str) -> Path:
+    """Parses the path of a folder that can be written."""
+    check_folder(Path(text))
+    return Path(text)
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +51,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FOLDER",
-        type=Path,
+        type=_folder,
         help="write each output to a file in this folder: arrays as .npy, images as .png or .tiff, others as"
         " .json",
     )
@@ -96,28 +102,24 @@ def _save(results: dict[str, Any], folder: Path) -> list[Path]:
     """
     import numpy as np
 
-    files: list[Path] = []
+    names: list[str] = []
     stems: set[str] = set()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with new_content(folder, create=True) as draft:
         for name, value in results.items():
             stem = _stem(name, stems)
             stems.add(stem)
             if isinstance(value, np.ndarray):
-                files.append(folder / f"{stem}.npy")
-                np.save(files[-1], value)
+                names.append(f"{stem}.npy")
+                with open_draft(draft / names[-1]) as file:
+                    np.save(file, value)
             elif hasattr(value, "mode"):
-                files.append(folder / f"{stem}{'.tiff' if value.mode == 'F' else '.png'}")
-                value.save(files[-1])
+                names.append(f"{stem}{'.tiff' if value.mode == 'F' else '.png'}")
+                with open_draft(draft / names[-1]) as file:
+                    value.save(file, format=Path(names[-1]).suffix[1:].upper())
             else:
-                files.append(folder / f"{stem}.json")
-                files[-1].write_text(json.dumps(value, ensure_ascii=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise OutputError(
-            f"{folder} cannot be written to: {error.strerror or error}",
-            "check the folder and its permissions",
-        ) from None
-    return files
+                names.append(f"{stem}.json")
+                write_draft(draft / names[-1], json.dumps(value, ensure_ascii=False) + "\n")
+    return [folder / name for name in names]
 
 
 def _stem(name: str, taken: set[str]) -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from coremlscope.cli.command import Command, add_quiet
-from coremlscope.cli.terminal import check_target, print_note, print_result, write_file
+from coremlscope.cli.command import Command, add_output, write_output
 
 __all__ = ["COMMAND"]
 
@@ -22,30 +20,14 @@ examples:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        help="write the schema to this file instead of printing it",
-    )
-    add_quiet(parser, "do not print a note on the file that was written")
+    add_output(parser, "schema")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.render.json import render_values
     from coremlscope.results.schema import json_schema
 
-    output: Path | None = arguments.output
-    if output is not None:
-        check_target(output)
-    text = render_values(json_schema())
-    if output is None:
-        print_result(text)
-        return 0
-    write_file(output, text)
-    if not arguments.quiet:
-        print_note(f"wrote {output}")
+    write_output(arguments, render_values(json_schema()))
     return 0
 
 

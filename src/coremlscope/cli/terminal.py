@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TextIO
 
 from coremlscope.errors import CoremlscopeError, OutputError
@@ -14,13 +13,11 @@ from coremlscope.units import escape_controls
 
 __all__ = [
     "abandon_output",
-    "check_target",
     "has_color",
     "print_error",
     "print_note",
     "print_result",
     "terminal_width",
-    "write_file",
 ]
 
 _NARROWEST = 40
@@ -104,31 +101,3 @@ def _printable(text: str, stream: TextIO) -> str:
     except UnicodeEncodeError:
         return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
     return text
-
-
-def check_target(path: Path) -> None:
-    """Checks in advance that a result can be written.
-
-    Raises:
-        OutputError: The path is a folder, its folder does not exist, or a permission is missing.
-    """
-    folder = path.parent
-    if path.is_dir():
-        raise OutputError(f"{path} cannot be written: it is a folder", "give a file name")
-    if not folder.is_dir():
-        raise OutputError(
-            f"{path} cannot be written: the folder {folder} does not exist", "create the folder first"
-        )
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise OutputError(f"{path} cannot be written: permission denied", "choose another path")
-
-
-def write_file(path: Path, text: str) -> None:
-    """Writes a file in UTF-8; if that fails, an existing file remains unchanged.
-
-    Raises:
-        OutputError: The file cannot be written.
-    """
-    from coremlscope.results.files import write_atomically
-
-    write_atomically(path, text.encode())

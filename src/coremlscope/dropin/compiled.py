@@ -18,6 +18,7 @@ from coremlscope.formats import container
 from coremlscope.formats.compiled.marker import locate_source, write_marker
 from coremlscope.formats.compiled.writing import SUFFIX, compile_into, link_or_copy, write_source
 from coremlscope.formats.mlmodel import resolve_weight_name
+from coremlscope.writing import write_draft
 
 __all__ = ["compile_loaded", "compile_path", "copy_model", "store_bytes"]
 
@@ -98,11 +99,11 @@ def store_bytes(spec: bytes, blobs: Mapping[str, bytes]) -> Path:
     with _new_folder("model") as folder:
         model = folder / _SOURCE / "model.mlmodel"
         model.parent.mkdir()
-        model.write_bytes(spec)
+        write_draft(model, spec)
         for name, content in blobs.items():
             file = model.parent / resolve_weight_name(name)
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
+            write_draft(file, content)
         write_marker(folder, PurePosixPath(_SOURCE, model.name))
     return folder
 

@@ -21,6 +21,7 @@ from coremlscope.engines.node_events import NodeEvents, read_nodes
 from coremlscope.errors import EngineError
 from coremlscope.ir import Array
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
+from coremlscope.writing import write_draft
 
 __all__ = ["OnnxRuntimeEngine"]
 
@@ -53,8 +54,8 @@ class OnnxRuntimeEngine:
         """Writes `graph.onnx` and `weights.bin` into `folder` and loads them; see `Engine.build`."""
         try:
             graph: bytes = program.model.SerializeToString()
-            (folder / GRAPH_FILE).write_bytes(graph)
-            program.write_weights(str(folder / WEIGHTS_FILE))
+            write_draft(folder / GRAPH_FILE, graph)
+            program.write_weights(folder / WEIGHTS_FILE)
         except OSError as error:
             reason = error.strerror or str(error)
             raise EngineError(

@@ -13,6 +13,7 @@ from coremlscope.engines.base import GRAPH_FILE, EngineNode, EngineOptions, Node
 from coremlscope.errors import EngineError
 from coremlscope.ir import Array
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
+from coremlscope.writing import write_draft
 
 __all__ = ["ScriptedClock", "ScriptedEngine", "ScriptedSession"]
 
@@ -63,8 +64,8 @@ class ScriptedEngine:
     def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> ScriptedSession:
         """Writes the program as every engine does; see `Engine.build`."""
         try:
-            (folder / GRAPH_FILE).write_bytes(program.model.SerializeToString())
-            program.write_weights(str(folder / WEIGHTS_FILE))
+            write_draft(folder / GRAPH_FILE, program.model.SerializeToString())
+            program.write_weights(folder / WEIGHTS_FILE)
         except OSError as error:
             raise EngineError(f"cannot write the compiled model into {folder}: {error.strerror}") from error
         self.clock.advance(self.build_s)

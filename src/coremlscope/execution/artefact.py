@@ -15,6 +15,7 @@ from coremlscope.errors import EngineError
 from coremlscope.ir import DType, TensorType
 from coremlscope.ops.program import OnnxProgram, Port, Precision, RangePort, StatePort
 from coremlscope.version import __version__
+from coremlscope.writing import write_draft
 
 __all__ = ["MANIFEST_FILE", "Manifest", "read_artefact", "write_manifest"]
 
@@ -68,7 +69,7 @@ def write_manifest(folder: Path, manifest: Manifest, program: OnnxProgram) -> No
         "folded": sorted(program.folded),
     }
     try:
-        (folder / MANIFEST_FILE).write_text(json.dumps(content), encoding="utf-8")
+        write_draft(folder / MANIFEST_FILE, json.dumps(content))
     except OSError as error:
         raise EngineError(f"cannot write the compiled model into {folder}: {error.strerror}") from error
 

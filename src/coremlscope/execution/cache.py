@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coremlscope.errors import OutputError, UsageError
+from coremlscope.writing import place_folder, write_draft, write_file
 
 __all__ = ["ArtefactCache", "CacheEntry", "default_cache", "key_of_content"]
 
@@ -153,11 +154,9 @@ class ArtefactCache:
         digest = digest_of_file(path)
         # A file that was written just now may be written again without another time of modification.
         if time.time() - status.st_mtime > _SETTLED_S:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, OutputError):
                 known.parent.mkdir(parents=True, exist_ok=True)
-                draft = known.with_name(f".{secrets.token_hex(8)}")
-                draft.write_text(digest, encoding="ascii")
-                draft.replace(known)
+                write_file(known, digest)
         return digest
 
     def find(self, key: str) -> Path | None:
@@ -194,12 +193,11 @@ class ArtefactCache:
         target = self.root / key
         try:
             make(making)
-            (making / _NAME).write_text(name, encoding="utf-8")
+            write_draft(making / _NAME, name)
             try:
-                making.rename(target)
+                place_folder(making, target)
             except OSError as error:
-                if not target.is_dir():
-                    raise OutputError(f"the cache {self.root} cannot be written: {error.strerror}") from error
+                raise OutputError(f"the cache {self.root} cannot be written: {error.strerror}") from error
         finally:
             shutil.rmtree(making, ignore_errors=True)
         self._shrink(keep=target)

@@ -10,11 +10,12 @@ import numpy as np
 import onnx
 from google.protobuf.message import EncodeError
 
-from coremlscope.errors import EngineError, OutputError
+from coremlscope.errors import EngineError
 from coremlscope.execution.lowering import lower_function
 from coremlscope.ir import Model
 from coremlscope.ops.program import OnnxProgram
 from coremlscope.version import __version__
+from coremlscope.writing import new_content, write_draft
 
 __all__ = ["export_onnx"]
 
@@ -66,17 +67,14 @@ def export_onnx(
 def _write(graph: onnx.ModelProto, program: OnnxProgram, path: Path, is_embedded: bool) -> tuple[Path, ...]:
     beside = path.with_name(path.name + ".data")
     try:
-        if is_embedded:
-            _embed(graph, program)
-        else:
-            program.write_weights(str(beside))
-            _refer(graph, beside.name)
-        path.write_bytes(graph.SerializeToString())
-        onnx.checker.check_model(str(path), full_check=True)
-    except OSError as error:
-        raise OutputError(
-            f"{path} cannot be written: {error.strerror or error}", "check the folder and its permissions"
-        ) from None
+        with new_content(path.parent, last=path.name) as draft:
+            if is_embedded:
+                _embed(graph, program)
+            else:
+                program.write_weights(draft / beside.name)
+                _refer(graph, beside.name)
+            write_draft(draft / path.name, graph.SerializeToString())
+            onnx.checker.check_model(str(draft / path.name), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, EncodeError) as error:
         raise EngineError(
             f"ONNX rejects the exported graph: {str(error).strip().splitlines()[0]}",

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.errors import OutputError
 from coremlscope.execution.export import export_onnx
 from coremlscope.execution.pipeline import check_runnable
 from coremlscope.execution.wiring import Stage, Wire, Wiring, bind_stages, in_stage, is_external, wire
 from coremlscope.features import describe_feature
 from coremlscope.ir import External, Feature, Model
 from coremlscope.version import __version__
+from coremlscope.writing import new_content, write_draft
 
 __all__ = ["SCHEMA", "WIRING_FILE", "export_pipeline"]
 
@@ -46,18 +46,8 @@ def export_pipeline(
     """
     wiring = wire(model)
     check_runnable(wiring)
-    files: list[Path] = []
-    described = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for index, bound in enumerate(bind_stages(model, shapes)):
-            name = None
-            if not is_external(bound.stage.model):
-                name = f"{index:02}-{_stem(bound.stage.name)}.onnx"
-                with in_stage(bound.stage):
-                    files += export_onnx(bound.stage.model, folder / name, shapes=bound.shapes)
-            described.append(_describe(bound.stage, name, wiring))
-        files.append(folder / WIRING_FILE)
+    with new_content(folder, last=WIRING_FILE, create=True) as draft:
+        names, described = _export_stages(model, draft, wiring, shapes)
         content = {
             "schema": SCHEMA,
             "coremlscope": __version__,
@@ -65,13 +55,25 @@ def export_pipeline(
             "stages": described,
             "outputs": {name: _source(source, wiring) for name, source in wiring.outputs.items()},
         }
-        text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
-        files[-1].write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(
-            f"{folder} cannot be written: {error.strerror or error}", "check the folder and its permissions"
-        ) from None
-    return tuple(files)
+        write_draft(draft / WIRING_FILE, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    return tuple(folder / name for name in (*names, WIRING_FILE))
+
+
+def _export_stages(
+    model: Model, folder: Path, wiring: Wiring, shapes: Mapping[str, Sequence[int]] | None
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Writes the stages; returns the names of the files and the descriptions of the stages."""
+    names: list[str] = []
+    described = []
+    for index, bound in enumerate(bind_stages(model, shapes)):
+        name = None
+        if not is_external(bound.stage.model):
+            name = f"{index:02}-{_stem(bound.stage.name)}.onnx"
+            with in_stage(bound.stage):
+                files = export_onnx(bound.stage.model, folder / name, shapes=bound.shapes)
+            names += [file.name for file in files]
+        described.append(_describe(bound.stage, name, wiring))
+    return names, described
 
 
 def _stem(name: str) -> str:

@@ -37,6 +37,7 @@ from coremlscope.execution.wiring import (
 from coremlscope.features import FeatureValue, bind_shapes, input_tensors, to_tensors
 from coremlscope.ir import Array, Feature, Model, Pipeline, Shape
 from coremlscope.ops.program import Precision
+from coremlscope.writing import write_draft
 
 __all__ = [
     "PipelineExecutable",
@@ -280,7 +281,7 @@ def check_runnable(wiring: Wiring) -> None:
 def _write_manifest(folder: Path, shapes: Mapping[str, Shape]) -> None:
     try:
         text = json.dumps({name: list(shape) for name, shape in shapes.items()})
-        (folder / _MANIFEST).write_text(text, encoding="utf-8")
+        write_draft(folder / _MANIFEST, text)
     except OSError as error:
         raise OutputError(f"cannot write the compiled model into {folder}: {error.strerror}") from error
 

@@ -13,10 +13,10 @@ from coremlscope import ir
 from coremlscope.errors import OutputError
 from coremlscope.formats.mlmodel import MODEL_PATH, write_spec
 from coremlscope.formats.mlpackage import DATA, MANIFEST
-from coremlscope.formats.new_folder import check_folder, new_folder
 from coremlscope.formats.values import write_immediate, write_type
 from coremlscope.formats.weights import BlobData, BlobWriter
 from coremlscope.schema import Message
+from coremlscope.writing import check_new_folder, new_folder, write_draft
 
 __all__ = ["write_mlpackage"]
 
@@ -51,7 +51,7 @@ def write_mlpackage(model: ir.Model, path: str | os.PathLike[str], *, overwrite:
     target = Path(path)
     _check(model, target, overwrite)
     try:
-        with new_folder(target) as draft:
+        with new_folder(target, overwrite=overwrite) as draft:
             _write(model, draft)
     except ValueError as error:
         raise OutputError(
@@ -62,7 +62,7 @@ def write_mlpackage(model: ir.Model, path: str | os.PathLike[str], *, overwrite:
 def _check(model: ir.Model, target: Path, overwrite: bool) -> None:
     if not isinstance(model.content, ir.Program):
         raise OutputError(f"models of type {model.kind} cannot be written", "only ML Programs can be written")
-    check_folder(
+    check_new_folder(
         target,
         ".mlpackage",
         overwrite=overwrite,
@@ -76,8 +76,8 @@ def _write(model: ir.Model, package: Path) -> None:
     (folder / _WEIGHTS).mkdir(parents=True)
     with _Constants(model, folder / _WEIGHTS) as write_value:
         spec = write_spec(model, write_value)
-    (folder / _SPEC_NAME).write_bytes(spec)
-    (package / MANIFEST).write_text(_manifest(), encoding="utf-8")
+    write_draft(folder / _SPEC_NAME, spec)
+    write_draft(package / MANIFEST, _manifest())
 
 
 def _manifest() -> str:

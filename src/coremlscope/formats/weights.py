@@ -21,6 +21,7 @@ from coremlscope import ir
 from coremlscope.errors import CorruptModelError, MissingWeightsError
 from coremlscope.formats.packing import pack, unpack
 from coremlscope.units import shown
+from coremlscope.writing import open_draft
 
 __all__ = ["ALIGNMENT", "BLOB_TYPES", "BlobData", "BlobWriter", "WeightStorage"]
 
@@ -239,7 +240,7 @@ class BlobWriter:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("wb")
+        self._file = open_draft(path)
         self._file.write(bytes(_HEADER.size))
         self._offsets: dict[tuple[ir.DType, bytes], int] = {}
 

@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 from coremlscope.errors import CorruptModelError
+from coremlscope.writing import write_draft
 
 __all__ = ["unpack_report"]
 
@@ -54,5 +55,5 @@ def unpack_report(archive: Path, folder: Path) -> Path | None:
     # The name in the archive is not a path to write to.
     target = folder / "unpacked" / f"{archive.stem.removesuffix(_SUFFIX)}{_SUFFIX}"
     target.mkdir(parents=True)
-    (target / _REPORT).write_bytes(content)
+    write_draft(target / _REPORT, content)
     return target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from onnx import helper
 
 from coremlscope.ir import TensorType
 from coremlscope.ops.emit import Emitter, NumpyType, Tensor, WeightSlot
+from coremlscope.writing import open_draft
 
 __all__ = [
     "MERGED",
@@ -139,14 +141,14 @@ class OnnxProgram:
     states: tuple[StatePort, ...] = ()
     ranges: RangePort | None = None
 
-    def write_weights(self, path: str) -> None:
+    def write_weights(self, path: Path) -> None:
         """Writes the weight file: each constant read, converted and written in turn.
 
         Raises:
             MissingWeightsError: A constant lies in a file that is absent.
             OSError: The file cannot be written.
         """
-        with open(path, "wb") as file:  # noqa: PTH123
+        with open_draft(path) as file:
             for slot in self.weights:
                 file.seek(slot.offset)
                 array = slot.constant.numpy()

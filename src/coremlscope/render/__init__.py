@@ -26,9 +26,9 @@ from coremlscope.render.terminal.comparison import render_comparison
 from coremlscope.render.terminal.matrix import render_matrix
 from coremlscope.render.terminal.report import render_console
 from coremlscope.render.trace import render_trace
-from coremlscope.results.files import write_atomically
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
+from coremlscope.writing import write_file
 
 __all__ = [
     "COMPARISON_RENDERERS",
@@ -124,7 +124,7 @@ def write_report(result: Result, path: str | os.PathLike[str]) -> None:
     """
     target = Path(path)
     text = find_renderer(target, renderers_of(result)).render(result)
-    write_atomically(target, text.encode("utf-8"))
+    write_file(target, text)
 
 
 def to_dataframe(result: Result) -> Any:

@@ -1,19 +1,17 @@
-"""Reads JSON files; writes files atomically."""
+"""Reads and writes JSON files."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import stat
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from coremlscope.errors import OutputError, UsageError
+from coremlscope.errors import UsageError
+from coremlscope.writing import write_file
 
-__all__ = ["is_saved_profile", "read_json", "write_atomically", "write_json"]
+__all__ = ["is_saved_profile", "read_json", "write_json"]
 
 
 def is_saved_profile(path: str | os.PathLike[str]) -> bool:
@@ -42,46 +40,4 @@ def write_json(path: str | os.PathLike[str], values: Any) -> None:
     Raises:
         OutputError: The file cannot be written.
     """
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")
-
-
-def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a file atomically: if writing fails, an existing file remains unchanged.
-
-    A temporary file in the same folder replaces the target once it is complete. Targets other than regular
-    files, such as pipes, are written directly, and so are files in a folder in which no file can be created.
-
-    Raises:
-        OutputError: The file cannot be written.
-    """
-    target = Path(path)
-    try:
-        if _is_replaceable(target):
-            _replace(target.resolve(), content)
-        else:
-            target.write_bytes(content)
-    except OSError as error:
-        raise OutputError(
-            f"{path} cannot be written: {error.strerror or error}", "check the folder and its permissions"
-        ) from error
-
-
-def _is_replaceable(target: Path) -> bool:
-    if not target.exists():
-        return True
-    places = (target, target.resolve().parent)
-    return target.is_file() and all(os.access(place, os.W_OK) for place in places)
-
-
-def _replace(target: Path, content: bytes) -> None:
-    temporary = target.with_name(f".coremlscope-{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-        if target.exists():
-            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-        temporary.replace(target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+    write_file(path, msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 
-from coremlscope.errors import OutputError, UsageError
+from coremlscope.errors import UsageError
 from coremlscope.ir import Model
 from coremlscope.measure.coreml.devicectl import check_team
 from coremlscope.runner.pbxproj import PROJECT, project_file, scheme_file
 from coremlscope.runner.request import RunnerSettings, write_payload
+from coremlscope.writing import check_folder, new_content, write_draft
 
 __all__ = ["default_bundle_id", "write_runner"]
 
@@ -47,19 +47,15 @@ def write_runner(
     if not _BUNDLE_ID.fullmatch(bundle_id):
         raise UsageError(f"{bundle_id!r} is not the identifier of an app", "write it like com.example.runner")
     _check_folder(folder)
-    id_ = write_payload(folder / "Payload", models, settings)
-    try:
-        names = _write_sources(folder)
-        project = folder / f"{PROJECT}.xcodeproj"
-        schemes = project / "xcshareddata" / "xcschemes"
-        schemes.mkdir(parents=True, exist_ok=True)
-        (project / "project.pbxproj").write_text(project_file(names, bundle_id, team), encoding="utf-8")
-        (schemes / f"{PROJECT}.xcscheme").write_text(scheme_file(), encoding="utf-8")
-        (folder / "Package.swift").write_text(_PACKAGE, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(
-            f"{folder} cannot be written: {error.strerror or error}", "choose another folder"
-        ) from error
+    project = f"{PROJECT}.xcodeproj"
+    with new_content(folder, last=project, create=True) as draft:
+        id_ = write_payload(draft / "Payload", models, settings)
+        names = _write_sources(draft / _SOURCES)
+        write_draft(draft / "Package.swift", _PACKAGE)
+        schemes = draft / project / "xcshareddata" / "xcschemes"
+        schemes.mkdir(parents=True)
+        write_draft(schemes / f"{PROJECT}.xcscheme", scheme_file())
+        write_draft(draft / project / "project.pbxproj", project_file(names, bundle_id, team))
     return id_
 
 
@@ -71,19 +67,18 @@ def default_bundle_id(team: str) -> str:
 def _check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file", "give a folder for the project")
+    check_folder(folder)
     is_ours = (folder / f"{PROJECT}.xcodeproj").is_dir()
     if not is_ours and folder.is_dir() and any(folder.iterdir()):
         raise UsageError(f"the folder {folder} is not empty", "give a new folder for the project")
 
 
-def _write_sources(folder: Path) -> list[str]:
+def _write_sources(target: Path) -> list[str]:
     """Writes the Swift files and returns their names."""
-    target = folder / _SOURCES
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
+    target.mkdir()
     names = []
     for name, content in _sources():
-        (target / name).write_bytes(content)
+        write_draft(target / name, content)
         names.append(name)
     return names
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import secrets
 import shutil
 import tempfile
@@ -23,9 +24,9 @@ from coremlscope.features import dummy_values
 from coremlscope.features.limits import index_limits
 from coremlscope.ir import ArrayFeature, Feature, Function, FunctionDescription, ImageFeature, Model
 from coremlscope.measure.coreml.files import readable_by_core_ml
-from coremlscope.results.files import write_json
 from coremlscope.runner.record import model_name
 from coremlscope.version import __version__
+from coremlscope.writing import write_draft
 
 __all__ = ["EVERY_FUNCTION", "POWER_MODES", "PowerMode", "RunnerSettings", "names_of", "write_payload"]
 
@@ -80,10 +81,10 @@ class RunnerSettings:
 
 
 def write_payload(folder: Path, models: Sequence[Model], settings: RunnerSettings) -> str:
-    """Writes the request and copies the models next to it; what the folder held before is removed.
+    """Writes the request and copies the models next to it.
 
     Args:
-        folder: The folder `Payload`.
+        folder: The folder `Payload`, which does not exist yet.
         models: The models, each from a file.
         settings: What is measured.
 
@@ -101,7 +102,6 @@ def write_payload(folder: Path, models: Sequence[Model], settings: RunnerSetting
     named = list(zip(names_of(models), models, strict=True))
     entries = [_entry(number, name, model, settings) for number, (name, model) in enumerate(named)]
     try:
-        shutil.rmtree(folder, ignore_errors=True)
         for entry, model in zip(entries, models, strict=True):
             _copy(model, folder, entry)
     except OSError as error:
@@ -109,7 +109,7 @@ def write_payload(folder: Path, models: Sequence[Model], settings: RunnerSetting
             f"{folder} cannot be written: {error.strerror or error}", "choose another folder"
         ) from error
     id_ = secrets.token_hex(8)
-    write_json(folder / "request.json", _request(id_, entries, settings))
+    write_draft(folder / "request.json", json.dumps(_request(id_, entries, settings), indent=1))
     return id_
 
 

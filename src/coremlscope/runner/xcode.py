@@ -9,6 +9,7 @@ from pathlib import Path
 from coremlscope.errors import EngineError, MissingDependencyError
 from coremlscope.measure.coreml.failures import Failure, find_failure
 from coremlscope.runner.pbxproj import PROJECT
+from coremlscope.writing import open_draft
 
 __all__ = ["build_app", "require_xcode"]
 
@@ -113,7 +114,7 @@ def build_app(folder: Path, udid: str, *, timeout_s: float = _BUILD_S) -> Path:
         *("-allowProvisioningUpdates", "-allowProvisioningDeviceRegistration", "build"),
     ]
     try:
-        with log.open("wb") as output:
+        with open_draft(log) as output:
             done = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,

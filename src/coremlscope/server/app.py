@@ -21,6 +21,7 @@ from coremlscope.results.encoding import plain
 from coremlscope.server.jobs import Job, JobQueue
 from coremlscope.server.store import Entry, ProfileStore, safe_name
 from coremlscope.server.worker import MODEL_SUFFIXES
+from coremlscope.writing import open_draft
 
 __all__ = ["SCHEMA", "App", "Request", "Response", "State"]
 
@@ -237,7 +238,7 @@ def _options(query: Mapping[str, list[str]]) -> dict[str, object]:
 
 def _receive(body: Readable, length: int, path: Path) -> bool:
     """Writes a body to a file while receiving it; returns False if it is incomplete."""
-    with path.open("wb") as file:
+    with open_draft(path) as file:
         while length:
             chunk = body.read(min(_CHUNK, length))
             if not chunk:

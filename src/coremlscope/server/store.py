@@ -14,9 +14,9 @@ import msgspec
 from coremlscope.errors import CoremlscopeError, OutputError, UsageError
 from coremlscope.figures import Figure
 from coremlscope.importers.profiles import SUFFIXES, read_any
-from coremlscope.results.files import write_atomically
 from coremlscope.results.measurement import Phase
 from coremlscope.results.profile import Profile, to_json
+from coremlscope.writing import create_file
 
 __all__ = ["Entry", "ProfileStore", "safe_name"]
 
@@ -153,27 +153,15 @@ class ProfileStore:
         made = re.sub(r"[-:Z]", "", _made_at(read_any(source))).replace("T", "-")
         stem = "-".join(filter(None, (safe_name(PurePath(model).stem), made)))
         try:
-            content, target = source.read_bytes(), self._claim(stem)
+            content = source.read_bytes()
         except OSError as error:
             raise OutputError(
                 f"the profile cannot be saved in {self.folder}: {error.strerror or error}", "free some space"
             ) from None
-        try:
-            write_atomically(target, content)
-        except OutputError:
-            target.unlink(missing_ok=True)
-            raise
-        return target.stem
-
-    def _claim(self, stem: str) -> Path:
-        """Creates an empty file with a unique name."""
         for number in range(_MOST_ALIKE):
             target = self.folder / f"{stem}{f'-{number}' if number else ''}.json"
-            try:
-                target.touch(exist_ok=False)
-            except FileExistsError:
-                continue
-            return target
+            if create_file(target, content):
+                return target.stem
         raise OutputError(
             f"{self.folder} already contains {_MOST_ALIKE} profiles named {stem}", "delete some of them"
         )

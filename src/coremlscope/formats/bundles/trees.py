@@ -13,6 +13,7 @@ from coremlscope.errors import CorruptModelError
 from coremlscope.formats.archives import check_budget, is_link, zip_errors
 from coremlscope.formats.mlmodel import is_inside
 from coremlscope.units import shown
+from coremlscope.writing import open_draft, write_draft
 
 __all__ = ["FolderTree", "MemoryTree", "Tree", "Wanted", "ZipTree"]
 
@@ -111,7 +112,7 @@ class ZipTree:
         check_budget(self.path, sum(info.file_size for info in chosen.values()), target)
         with zip_errors(self.path), zipfile.ZipFile(self.path) as archive:
             for path, info in chosen.items():
-                with archive.open(info) as member, _place(target, path, inside).open("xb") as file:
+                with archive.open(info) as member, open_draft(_place(target, path, inside)) as file:
                     shutil.copyfileobj(member, file, 2**20)
 
 
@@ -130,7 +131,7 @@ class MemoryTree:
         chosen = {p: c for p, c in self._files.items() if _is_below(p, inside) and wanted(p)}
         check_budget(self.path, sum(map(len, chosen.values())), target)
         for path, content in chosen.items():
-            _place(target, path, inside).write_bytes(content)
+            write_draft(_place(target, path, inside), content)
 
 
 def _is_below(path: PurePosixPath, inside: PurePosixPath) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.formats.mlmodel import is_inside
+from coremlscope.writing import write_draft
 
 __all__ = ["MARKER", "is_own_compiled", "locate_source", "write_marker"]
 
@@ -38,7 +39,7 @@ def write_marker(folder: Path, model: PurePosixPath) -> None:
         model: Path of the source model, relative to `folder`.
     """
     content = {"format": _FORMAT, "version": _VERSION, "model": str(model)}
-    (folder / MARKER).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_draft(folder / MARKER, json.dumps(content, indent=2) + "\n")
 
 
 def locate_source(folder: Path) -> Path:

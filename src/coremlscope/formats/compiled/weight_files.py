@@ -9,6 +9,7 @@ from pathlib import Path
 from coremlscope import ir
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.formats.weights import ALIGNMENT, BlobData, BlobWriter, WeightStorage
+from coremlscope.writing import write_draft
 
 __all__ = ["write_weight_files"]
 
@@ -76,7 +77,7 @@ def _copy_whole(storage: WeightStorage, target: Path, copy: Callable[[Path, Path
     if storage.path is not None:
         copy(storage.path, target)
     else:  # A member of an archive.
-        target.write_bytes(storage.read(0, storage.size or 0, "the file"))
+        write_draft(target, storage.read(0, storage.size or 0, "the file"))
 
 
 def _constants(program: ir.Program) -> Iterator[ir.Constant]:

@@ -29,7 +29,7 @@ from coremlscope.formats.compiled.metadata import METADATA, describe_model
 from coremlscope.formats.compiled.weight_files import write_weight_files
 from coremlscope.formats.description import write_description
 from coremlscope.formats.miltext import print_program
-from coremlscope.formats.new_folder import check_folder, new_folder
+from coremlscope.writing import check_new_folder, new_folder, write_draft
 
 __all__ = ["SUFFIX", "compile_into", "link_or_copy", "write_compiled", "write_source"]
 
@@ -61,14 +61,14 @@ def write_compiled(source: Path, target: Path, *, overwrite: bool = False) -> ir
     model = container.read(source)
     if model.container == "mlmodelc":
         raise UsageError(f"{source} is a compiled model already", "copy the folder instead")
-    check_folder(
+    check_new_folder(
         target,
         SUFFIX,
         overwrite=overwrite,
         what="a compiled model",
         is_replaceable=_is_compiled,
     )
-    with new_folder(target) as draft:
+    with new_folder(target, overwrite=overwrite) as draft:
         compile_into(model, container.on_disk(source), draft, target.stem, shutil.copyfile)
     return model
 
@@ -92,7 +92,7 @@ def compile_into(model: ir.Model, source: Path, folder: Path, name: str, copy: C
     else:
         write_source(source, folder, copy)
     metadata = json.dumps(describe_model(model, name), indent=2, ensure_ascii=False)
-    (folder / METADATA).write_text(metadata + "\n", encoding="utf-8")
+    write_draft(folder / METADATA, metadata + "\n")
 
 
 def link_or_copy(source: Path, target: Path) -> None:
@@ -105,12 +105,12 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 def _write_program(model: ir.Model, program: ir.Program, folder: Path, name: str, copy: Copy) -> None:
     text = print_program(write_weight_files(program, folder, copy)).encode()
-    (folder / PROGRAM_TEXT).write_bytes(text)
+    write_draft(folder / PROGRAM_TEXT, text)
     message = schema.message_class("ModelDescription")()
     write_description(model.description, model.metadata, message)
-    (folder / COREMLDATA).write_bytes(format_program_data(model.spec_version, message))
+    write_draft(folder / COREMLDATA, format_program_data(model.spec_version, message))
     (folder / _ANALYTICS).mkdir()
-    (folder / _ANALYTICS / COREMLDATA).write_bytes(format_analytics(text, name))
+    write_draft(folder / _ANALYTICS / COREMLDATA, format_analytics(text, name))
 
 
 def _is_compiled(folder: Path) -> bool:

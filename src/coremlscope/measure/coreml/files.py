@@ -9,6 +9,7 @@ from coremlscope.errors import EngineError, MissingDependencyError
 from coremlscope.formats import container
 from coremlscope.formats.archives import read_gzip
 from coremlscope.formats.mlmodel import MAX_SPEC_BYTES
+from coremlscope.writing import write_draft
 
 __all__ = ["readable_by_core_ml", "require_coremltools"]
 
@@ -42,6 +43,6 @@ def readable_by_core_ml(source: Path | None, folder: Path) -> Path:
     path = source.expanduser()
     if container.sniff(path) == "gzip":
         target = folder / f"{path.stem.removesuffix('.mlmodel')}.mlmodel"
-        target.write_bytes(read_gzip(path, MAX_SPEC_BYTES))
+        write_draft(target, read_gzip(path, MAX_SPEC_BYTES))
         return target
     return container.on_disk(path)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from coremlscope.errors import EngineError, MissingDependencyError
 from coremlscope.recordings.export import CORE_ML, KINDS, Export, read_export
+from coremlscope.writing import open_draft
 
 __all__ = ["Patience", "Recorder", "Recording", "export_recording", "require_instruments"]
 
@@ -174,7 +175,7 @@ class Recorder:
         arguments += ["--time-limit", f"{self._patience.record_s:.0f}s", "--notify-tracing-started", name]
         notified = _listen_for(name)
         try:
-            with self._log.open("wb") as log:
+            with open_draft(self._log) as log:
                 self._process = subprocess.Popen(
                     [*_XCTRACE, *arguments, *target],
                     stdin=subprocess.DEVNULL,

@@ -32,6 +32,7 @@ from coremlscope.recordings.power import energy_findings, summarize_readings
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 from coremlscope.results.recording import Energy
+from coremlscope.writing import write_draft
 
 __all__ = ["CHILD", "CoreMLMeasurer", "Told", "child_environment", "listen", "place_of", "prepare_request"]
 
@@ -164,7 +165,7 @@ def prepare_request(
         waits=waits,
     )
     file = folder / "request.json"
-    file.write_text(json.dumps(dataclasses.asdict(request)), encoding="utf-8")
+    write_draft(file, json.dumps(dataclasses.asdict(request)))
     return file
 
 

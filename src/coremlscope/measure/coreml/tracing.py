@@ -37,6 +37,7 @@ from coremlscope.measure.coreml.units import effective_units
 from coremlscope.recordings.activity import Summary, summarize_exports
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import Measurement, Runtime, Settings
+from coremlscope.writing import write_draft
 
 __all__ = ["TraceMeasurer", "trace_measurer"]
 
@@ -155,7 +156,7 @@ class _Conductor:
                     self.pid = int(message["waits"])
                     self._show("record")
                     self._recorder.start(self.pid)
-                    (self._folder / GO).touch()
+                    write_draft(self._folder / GO, b"")
                 elif message.get("phase") == "predict":
                     self._show("export")
                     self.recording = self._recorder.stop()

@@ -22,6 +22,7 @@ from coremlscope.ir import (
     ImageFeature,
     SequenceFeature,
 )
+from coremlscope.writing import open_draft, write_draft
 
 __all__ = ["load_values", "save_values"]
 
@@ -59,8 +60,9 @@ def save_values(description: FunctionDescription, values: Mapping[str, Any], fol
             arrays[f"a{index}"] = stored
             stored = f"a{index}"
         others[name] = [kind, stored]
-    np.savez(folder / _ARRAYS, **arrays)
-    (folder / _OTHERS).write_text(json.dumps(others), encoding="utf-8")
+    with open_draft(folder / _ARRAYS) as file:
+        np.savez(file, **arrays)
+    write_draft(folder / _OTHERS, json.dumps(others))
 
 
 def _stored(name: str, type_: FeatureType, value: Any) -> tuple[str, Any]:

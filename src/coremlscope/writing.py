@@ -1,0 +1,435 @@
+"""Writing of files and folders: the only module that creates files.
+
+What a person or another process may read gets its name only when it is complete and on the disk
+(`write_file`, `create_file`, `new_content`, `new_folder`): a draft beside it is written, flushed and renamed.
+After a failure the earlier content is there and no draft is left; of several writers at the same time the
+last one's content stays, whole. What nobody reads yet, in a draft or in a temporary folder, is written as it
+is (`write_draft`, `open_draft`).
+
+A file keeps its permissions and, where the system allows that, its owner; through a symbolic link the file
+that it names is written. Hard links to a file keep the earlier content. Pipes and devices are written
+directly, and so are files that cannot be replaced because nothing can be created beside them.
+
+On Windows a file that another program holds open cannot be replaced. This is tried again for
+a second, since other writers hold it only for a moment. Folders cannot be flushed there, so a power cut right
+after a rename may bring the earlier file back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from coremlscope.errors import OutputError
+
+__all__ = [
+    "check_file",
+    "check_folder",
+    "check_new_folder",
+    "create_file",
+    "new_content",
+    "new_folder",
+    "open_draft",
+    "place_folder",
+    "write_draft",
+    "write_file",
+]
+
+#: How the names of drafts begin.
+_DRAFT = ".coremlscope-"
+_IS_WINDOWS = os.name == "nt"
+#: Attempts to replace a file that another program holds open on Windows, and seconds between them.
+_TRIES, _PAUSE_S = 20, 0.05
+
+
+def write_file(path: str | os.PathLike[str], content: bytes | str) -> None:
+    """Writes a file, which replaces an earlier one when it is complete. Text is written in UTF-8.
+
+    Raises:
+        OutputError: The file cannot be written.
+    """
+    target = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    with _failures(target):
+        if _is_replaceable(target):
+            _write_beside(_final(target), data, _replace)
+        else:
+            write_draft(target, data)
+
+
+def create_file(path: Path, content: bytes) -> bool:
+    """Writes a new file, unless the path exists.
+
+    Returns:
+        False if the path exists.
+
+    Raises:
+        OutputError: The file cannot be written.
+    """
+    with _failures(path):
+        try:
+            _write_beside(path, content, _link)
+        except FileExistsError:
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def new_content(folder: Path, last: str = "", *, create: bool = False) -> Iterator[Path]:
+    """Yields a draft folder, whose files and folders replace those of the same names in `folder` at the end.
+
+    They are replaced one after the other; other files remain. After an error in writing them `folder` is
+    unchanged.
+
+    Args:
+        folder: The folder.
+        last: The name of what refers to the others, which is replaced last; empty for any order.
+        create: Creates the folder if it does not exist.
+
+    Raises:
+        OutputError: A file cannot be written.
+    """
+    is_new = create and not os.path.lexists(folder)
+    draft = folder / _draft_name()
+    with _failures(folder if create else folder / last):
+        try:
+            if create:
+                folder.mkdir(parents=True, exist_ok=True)
+            draft.mkdir()
+            yield draft
+            entries = sorted(draft.iterdir(), key=lambda entry: (entry.name == last, entry.name))
+            _flush_files(draft)
+            for entry in entries:
+                _publish(entry, folder / entry.name)
+            _flush_folder(folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+            if is_new:
+                with contextlib.suppress(OSError):  # It holds files unless there was an error.
+                    folder.rmdir()
+
+
+@contextlib.contextmanager
+def new_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Yields an empty folder next to `target`, which is renamed to `target` at the end.
+
+    After an error nothing is left, and an existing folder remains unchanged. A process that is killed while
+    it replaces a folder may leave the earlier one beside it, under a name that begins with a dot.
+
+    Args:
+        target: The path of the folder.
+        overwrite: Replaces an existing folder.
+
+    Raises:
+        OutputError: The folder exists, or cannot be written.
+    """
+    draft = target.with_name(_draft_name())
+    with _failures(target):
+        try:
+            draft.mkdir()
+            yield draft
+            _flush_files(draft)
+            if overwrite:
+                _replace_folder(draft, target)
+            elif not place_folder(draft, target):
+                raise _exists(target)
+            _flush_folder(target.parent)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def place_folder(draft: Path, target: Path) -> bool:
+    """Gives a complete folder its name, unless the name is taken.
+
+    Returns:
+        False if the name is taken.
+
+    Raises:
+        OSError: The folder cannot be renamed.
+    """
+    if os.path.lexists(target):
+        return False
+    try:
+        draft.rename(target)
+    except OSError:
+        if not os.path.lexists(target):
+            raise
+        return False  # Another writer was faster.
+    return True
+
+
+def write_draft(path: Path, content: bytes | memoryview | str) -> None:
+    """Writes a file that nobody reads yet, in a draft or a temporary folder. Text is written in UTF-8.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    with open_draft(path) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def open_draft(path: Path) -> BinaryIO:
+    """Opens a file that nobody reads yet, in a draft or a temporary folder, for writing.
+
+    Raises:
+        OSError: The file cannot be created.
+    """
+    return path.open("wb")
+
+
+def check_file(path: Path) -> None:
+    """Checks in advance that a file can be written, by creating a draft beside it.
+
+    Raises:
+        OutputError: The path is a folder, its folder does not exist, or nothing can be written there.
+    """
+    with _failures(path):
+        if path.is_dir():
+            raise OutputError(f"{path} cannot be written: it is a folder", "give a file name")
+        if not path.parent.is_dir():
+            raise OutputError(
+                f"{path} cannot be written: the folder {path.parent} does not exist",
+                "create the folder first",
+            )
+        if _is_replaceable(path):
+            _probe(_final(path).parent)
+        elif not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def check_folder(folder: Path) -> None:
+    """Checks in advance that files can be written into a folder, which may not exist yet.
+
+    Raises:
+        OutputError: The path is a file, or nothing can be written there.
+    """
+    with _failures(folder):
+        existing = folder.absolute()
+        while not os.path.lexists(existing):
+            existing = existing.parent
+        if not existing.is_dir():
+            raise OutputError(f"{folder} cannot be written: {existing} is a file", "give another folder")
+        _probe(existing)
+
+
+def check_new_folder(
+    target: Path, suffix: str, *, overwrite: bool, what: str, is_replaceable: Callable[[Path], bool]
+) -> None:
+    """Checks in advance that a folder can be created, or replaced if that is allowed.
+
+    Args:
+        target: The path of the folder.
+        suffix: The suffix that it must have.
+        overwrite: Allows replacing an existing folder of the same kind.
+        what: What the folder is: `a package`.
+        is_replaceable: Checks whether an existing folder is of the same kind.
+
+    Raises:
+        OutputError: The path exists, has another suffix, or nothing can be written beside it.
+    """
+    if target.suffix != suffix:
+        raise OutputError(
+            f"{target} does not end in {suffix}", "add this suffix, by which Core ML identifies such folders"
+        )
+    if not target.parent.is_dir():
+        raise OutputError(f"the folder {target.parent} does not exist", "create the folder first")
+    with _failures(target):
+        _probe(target.parent)
+    if not os.path.lexists(target):
+        return
+    if not overwrite:
+        raise _exists(target)
+    if target.is_symlink() or not is_replaceable(target):
+        raise OutputError(
+            f"{target} already exists and is not {what}", "choose another name, or remove it yourself"
+        )
+
+
+def _exists(target: Path) -> OutputError:
+    return OutputError(
+        f"{target} already exists",
+        "choose another name, or overwrite it: --overwrite, or overwrite=True in Python",
+    )
+
+
+@contextlib.contextmanager
+def _failures(path: Path) -> Iterator[None]:
+    """Converts exceptions of the system to `OutputError`."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror or error}",
+            "check the folder, its permissions and the free space",
+        ) from error
+
+
+def _draft_name() -> str:
+    return f"{_DRAFT}{secrets.token_hex(8)}"
+
+
+def _final(target: Path) -> Path:
+    """Returns the path that a symbolic link names, or the path itself."""
+    return Path(os.path.realpath(target))
+
+
+def _status(target: Path) -> os.stat_result | None:
+    """Returns the status of what a path names, None if it does not exist.
+
+    Raises:
+        OSError: It cannot be reached: a name is too long, links form a circle.
+    """
+    try:
+        return target.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _is_replaceable(target: Path) -> bool:
+    status = _status(target)
+    if status is None:
+        return True
+    places = (target, _final(target).parent)
+    return stat.S_ISREG(status.st_mode) and all(os.access(place, os.W_OK) for place in places)
+
+
+def _probe(folder: Path) -> None:
+    """Creates an empty file in a folder and removes it.
+
+    Raises:
+        OSError: That is not possible.
+    """
+    draft = folder / _draft_name()
+    try:
+        draft.open("xb").close()
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _write_beside(target: Path, content: bytes, place: Callable[[Path, Path], None]) -> None:
+    """Writes a draft beside a file, flushes it and puts it in its place."""
+    draft = target.with_name(_draft_name())
+    try:
+        with draft.open("xb") as file:
+            _keep_access(draft, target)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        place(draft, target)
+        _flush_folder(target.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _keep_access(draft: Path, target: Path) -> None:
+    """Gives a draft the permissions and, where the system allows that, the owner of an existing file."""
+    status = _status(target)
+    if status is None:
+        return
+    if hasattr(os, "chown"):
+        with contextlib.suppress(OSError):
+            os.chown(draft, status.st_uid, status.st_gid)
+    draft.chmod(stat.S_IMODE(status.st_mode))
+
+
+def _publish(draft: Path, target: Path) -> None:
+    """Puts a file or folder of a draft folder in its place."""
+    if draft.is_dir():
+        _replace_folder(draft, target)
+    elif _is_replaceable(target):
+        _keep_access(draft, _final(target))
+        _replace(draft, _final(target))
+    else:
+        shutil.copyfile(draft, target)
+
+
+def _replace(draft: Path, target: Path) -> None:
+    """Renames a draft to the file that it replaces.
+
+    A file that is a mount point of its own, as in containers, or lies on another disk is written directly.
+    """
+    for left in reversed(range(_TRIES)):
+        try:
+            os.replace(draft, target)  # noqa: PTH105 - the tests let this call fail
+            return
+        except PermissionError:
+            if not _IS_WINDOWS or not left:
+                raise
+            time.sleep(_PAUSE_S)
+        except OSError as error:
+            if error.errno not in (errno.EBUSY, errno.EXDEV):
+                raise
+            shutil.copyfile(draft, target)
+            return
+
+
+def _link(draft: Path, target: Path) -> None:
+    """Gives a draft a second name that must be new.
+
+    On disks without hard links the name is claimed by an empty file first.
+
+    Raises:
+        FileExistsError: The name is taken.
+    """
+    try:
+        target.hardlink_to(draft)
+    except FileExistsError:
+        raise
+    except OSError:
+        target.open("xb").close()
+        try:
+            _replace(draft, target)
+        except OSError:
+            target.unlink(missing_ok=True)
+            raise
+
+
+def _replace_folder(draft: Path, target: Path) -> None:
+    """Renames a draft to a folder that may exist, and restores the earlier folder if that fails.
+
+    Other writers may replace the folder between the two renames; the last one wins.
+    """
+    old = draft.with_suffix(".old")
+    while not place_folder(draft, target):
+        shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # Another writer is between its renames.
+            target.rename(old)
+        try:
+            if place_folder(draft, target):
+                break
+        except OSError:
+            with contextlib.suppress(OSError):
+                place_folder(old, target)
+            raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _flush_files(folder: Path) -> None:
+    """Waits until the content of all files below a folder is on the disk."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            _flush(path)
+
+
+def _flush(file: Path) -> None:
+    """Waits until a file's content is on the disk."""
+    descriptor = os.open(file, os.O_RDWR if _IS_WINDOWS else os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Waits until the names in a folder are on the disk, where the system offers that."""
+    with contextlib.suppress(OSError):
+        _flush(folder)
