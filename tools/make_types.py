@@ -20,8 +20,8 @@ from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import docstring_parts
-from coremlscope.server.app import SCHEMA as SERVER
-from coremlscope.server.app import State
+from coremlscope.server.state import SCHEMA as SERVER
+from coremlscope.server.state import State
 
 OUTPUT = Path(__file__).parents[1] / "frontend" / "src" / "data" / "schema.ts"
 

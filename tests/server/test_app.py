@@ -1,4 +1,4 @@
-"""Requests and responses of the local page, without sockets; the store, and the queue of jobs."""
+"""Requests and responses of the local page, without sockets; the queue of jobs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
@@ -22,10 +23,14 @@ from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, Provenance, write_profiles
-from coremlscope.server.app import App, Request, Response
+from coremlscope.server import worker
+from coremlscope.server.app import App
 from coremlscope.server.jobs import Job, JobQueue
+from coremlscope.server.limits import Limits
 from coremlscope.server.store import Entry, ProfileStore, safe_name
+from coremlscope.server.uploads import Uploads
 from tests.support import foreign_files, recorded_files
+from tests.support.asgi import Answer, ask
 from tests.support.profiles import small_profile
 
 _TOKEN = "t0k3n"
@@ -57,35 +62,33 @@ def profile_json() -> str:
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[App]:
-    store = ProfileStore(tmp_path / "profiles")
-    queue = JobQueue(store.add, (sys.executable, "-c", _PROFILER))
-    uploads = tmp_path / "uploads"
-    uploads.mkdir()
-    yield App(store, queue, _TOKEN, hosts=frozenset({"localhost"}), max_upload_bytes=1 << 20, uploads=uploads)
+    yield from _app(tmp_path, (sys.executable, "-I", "-S", "-c", _PROFILER))
+
+
+def _app(folder: Path, command: tuple[str, ...] | None = None) -> Iterator[App]:
+    (folder / "temporary").mkdir()
+    store, uploads = ProfileStore(folder / "profiles"), Uploads(folder / "temporary")
+    queue = JobQueue(store.add, command) if command else JobQueue(store.add)
+    yield App(store, queue, uploads, Limits(upload_bytes=1 << 20))
     queue.close()
-    assert not list(uploads.iterdir())
+    assert [path.name for path in uploads.folder.iterdir()] == [".lock"]
+    uploads.close()
+    assert not list((folder / "temporary").iterdir())
 
 
-def _get(app: App, path: str, method: str = "GET", host: str = "localhost:1") -> Response:
-    return app.answer(Request(method=method, target=path, headers={"host": host}))
+def _get(app: App, path: str, method: str = "GET", host: str = "localhost:1") -> Answer:
+    return ask(app.guarded(_TOKEN, frozenset({"localhost"})), method, path, {"host": host})
 
 
-def _upload(app: App, content: bytes, query: str = "name=m.mlmodel", length: int | None = None) -> Response:
+def _upload(app: App, content: bytes, query: str = "name=m.mlmodel", length: int | None = None) -> Answer:
     size = len(content) if length is None else length
-    headers = {"host": "localhost"}
-    return app.answer(
-        Request(
-            method="POST",
-            target=f"/{_TOKEN}/jobs?{query}",
-            headers=headers,
-            body=io.BytesIO(content),
-            length=size,
-        )
-    )
+    headers = {"host": "localhost", "content-length": str(size)}
+    guarded = app.guarded(_TOKEN, frozenset({"localhost"}))
+    return ask(guarded, "POST", f"/{_TOKEN}/jobs?{query}", headers, content)
 
 
 def _state(app: App) -> dict[str, list[dict[str, object]]]:
-    found: dict[str, list[dict[str, object]]] = json.loads(_get(app, f"/{_TOKEN}/state").content)
+    found: dict[str, list[dict[str, object]]] = _get(app, f"/{_TOKEN}/state").json()
     return found
 
 
@@ -113,7 +116,7 @@ def test_the_page_holds_the_state(app: App) -> None:
     assert response.status == HTTPStatus.OK
     assert b"coremlscope.server/2" in response.content
     assert b"connect-src 'self'" in response.content
-    assert _get(app, f"/{_TOKEN}").location == f"/{_TOKEN}/"
+    assert _get(app, f"/{_TOKEN}").headers["location"] == f"/{_TOKEN}/"
 
 
 def test_a_profile_is_shown(app: App, profile_json: str) -> None:
@@ -162,13 +165,7 @@ def test_an_upload_becomes_a_profile(app: App, profile_json: str) -> None:
 @pytest.fixture
 def importing(tmp_path: Path) -> Iterator[App]:
     """An app whose jobs run as those of the server do."""
-    store = ProfileStore(tmp_path / "profiles")
-    queue = JobQueue(store.add)
-    uploads = tmp_path / "uploads"
-    uploads.mkdir()
-    yield App(store, queue, _TOKEN, hosts=frozenset({"localhost"}), max_upload_bytes=1 << 20, uploads=uploads)
-    queue.close()
-    assert not list(uploads.iterdir())
+    yield from _app(tmp_path)
 
 
 def _zipped(name: str, content: bytes) -> bytes:
@@ -179,26 +176,49 @@ def _zipped(name: str, content: bytes) -> bytes:
     return archive.getvalue()
 
 
-@pytest.mark.parametrize("name", [*foreign_files.FILES, *recorded_files.FILES])
-def test_imported_files_can_be_uploaded(importing: App, tmp_path: Path, name: str) -> None:
+def _foreign(folder: Path, name: str) -> tuple[str, bytes]:
+    """Name and content of a file of another tool as a browser sends it: folders as zip archives."""
     maker = foreign_files if name in foreign_files.FILES else recorded_files
-    path = maker.write(tmp_path, name)
-    content = (path / "report.json" if path.is_dir() else path).read_bytes()
-    sent = f"{path.name}.zip" if path.is_dir() else path.name
+    path = maker.write(folder, name)
     if path.is_dir():
-        content = _zipped(f"{path.name}/report.json", content)
-    response = _upload(importing, content, f"name={sent}&devices=m1&os=14.5")
+        inside = f"{path.name}/report.json"
+        return f"{path.name}.zip", _zipped(inside, (path / "report.json").read_bytes())
+    return path.name, path.read_bytes()
+
+
+def test_imported_files_can_be_uploaded(importing: App, tmp_path: Path) -> None:
+    name, content = _foreign(tmp_path, "small.mlperf/report.json")
+    response = _upload(importing, content, f"name={name}&devices=m1&os=14.5")
     assert response.status == HTTPStatus.ACCEPTED, response.content
     job = _wait(importing, "done")
     (entry,) = _state(importing)["profiles"]
     assert (entry["id"], entry["problem"]) == (job.profile, "")
-    assert _get(importing, f"/{_TOKEN}/profiles/{job.profile}").status == HTTPStatus.OK
 
 
-def test_saved_profiles_can_be_uploaded(importing: App, profile_json: str) -> None:
-    _upload(importing, profile_json.encode(), "name=saved.json")
-    job = _wait(importing, "done")
-    assert importing.store.read(job.profile) == (Profile.from_json(json.loads(profile_json)),)
+@pytest.mark.parametrize("name", [*foreign_files.FILES, *recorded_files.FILES])
+def test_every_imported_file_becomes_a_profile_of_the_page(
+    app: App, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the process of a job does, in this one."""
+    (folder := tmp_path / "job").mkdir()
+    sent, content = _foreign(tmp_path, name)
+    (folder / safe_name(sent)).write_bytes(content)
+    monkeypatch.chdir(folder)
+    assert worker.main([safe_name(sent), "profile.json", '{"devices": ["m1"], "os": "14.5"}']) == 0
+    id_ = app.store.add(folder / "profile.json", sent)
+    (entry,) = _state(app)["profiles"]
+    assert (entry["id"], entry["problem"]) == (id_, "")
+    assert _get(app, f"/{_TOKEN}/profiles/{id_}").status == HTTPStatus.OK
+
+
+def test_a_saved_profile_can_be_uploaded(
+    app: App, tmp_path: Path, profile_json: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "saved.json").write_text(profile_json, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert worker.main(["saved.json", "profile.json", "{}"]) == 0
+    id_ = app.store.add(tmp_path / "profile.json", "saved.json")
+    assert app.store.read(id_) == (Profile.from_json(json.loads(profile_json)),)
 
 
 @pytest.mark.parametrize(
@@ -215,13 +235,20 @@ def test_saved_profiles_can_be_uploaded(importing: App, profile_json: str) -> No
     ],
 )
 def test_damaged_uploads_are_told_in_a_sentence(
-    importing: App, name: str, content: bytes, error: str
+    tmp_path: Path,
+    name: str,
+    content: bytes,
+    error: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _upload(importing, content, f"name={name}")
-    job = _wait(importing, "failed")
-    assert error in job.error
-    assert "Traceback" not in job.error
-    assert str(importing.uploads) not in job.error + job.hint
+    (tmp_path / name).write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    assert worker.main([name, "profile.json", "{}"]) > 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert error in told["error"]
+    assert str(tmp_path) not in told["error"] + told["hint"]
+    assert not (tmp_path / "profile.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -244,7 +271,7 @@ def test_jobs_run_one_at_a_time_and_can_be_cancelled(app: App, profile_json: str
     assert _wait(app, "done").id == 3
     assert [job.status for job in app.queue.jobs()] == ["done", "cancelled", "cancelled"]
     unknown = _get(app, f"/{_TOKEN}/jobs/99", "DELETE")
-    assert (unknown.status, json.loads(unknown.content)["error"]) == (400, "unknown job 99")
+    assert (unknown.status, unknown.json()["error"]) == (400, "unknown job 99")
 
 
 def test_uploads_have_limits(app: App) -> None:
@@ -274,8 +301,7 @@ def test_the_queue_is_finite(app: App) -> None:
 
 
 def _model(app: App, content: str) -> Path:
-    folder = app.uploads / f"job-{len(list(app.uploads.iterdir()))}-{time.monotonic_ns()}"
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(dir=app.uploads.folder))
     (folder / "m.mlmodel").write_text(content)
     return folder / "m.mlmodel"
 

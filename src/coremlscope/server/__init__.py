@@ -1,5 +1,6 @@
 """The local web page over saved profiles, which also profiles uploaded models."""
 
-from coremlscope.server.server import Address, Limits, serve
+from coremlscope.server.limits import Limits
+from coremlscope.server.server import Address, serve
 
 __all__ = ["Address", "Limits", "serve"]

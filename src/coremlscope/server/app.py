@@ -1,260 +1,215 @@
-"""Handles the requests of the local page, without sockets."""
+"""Answers the requests of the local page."""
 
 from __future__ import annotations
 
-import hmac
-import shutil
-import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import contextlib
+from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import Any
 
-import msgspec
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
-from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.errors import CoremlscopeError, OutputError, UsageError
 from coremlscope.importers.profiles import SUFFIXES
 from coremlscope.render.page import build_page, render_html
 from coremlscope.results.encoding import plain
-from coremlscope.server.jobs import Job, JobQueue
-from coremlscope.server.store import Entry, ProfileStore, safe_name
+from coremlscope.server.bodies import (
+    RefusedError,
+    discard_body,
+    json_response,
+    receive_body,
+    refusal,
+    respond,
+)
+from coremlscope.server.guard import Guard
+from coremlscope.server.jobs import JobQueue
+from coremlscope.server.limits import Limits
+from coremlscope.server.state import SCHEMA, State
+from coremlscope.server.store import ProfileStore, safe_name
+from coremlscope.server.uploads import Uploads
 from coremlscope.server.worker import MODEL_SUFFIXES
-from coremlscope.writing import open_draft
 
-__all__ = ["SCHEMA", "App", "Request", "Response", "State"]
+__all__ = ["App"]
 
-#: Name and version of the schema of `State`.
-SCHEMA = "coremlscope.server/2"
-_HTML, _JSON = "text/html; charset=utf-8", "application/json"
-_CHUNK = 1 << 20
-#: Disk space that uploads must leave free, in bytes.
-_SPARE_BYTES = 256 << 20
+_HTML = "text/html; charset=utf-8"
 #: Names of files that can be uploaded: models, and what is imported. Folders are sent as zip archives.
 _SUFFIXES = tuple(sorted({*MODEL_SUFFIXES, *SUFFIXES, ".txt"}))
 
 
-class Readable(Protocol):
-    """A stream of bytes."""
-
-    def read(self, size: int, /) -> bytes:
-        """Reads up to `size` bytes; returns no bytes at the end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """The content of the page.
-
-    Attributes:
-        folder: The folder of the profiles.
-        max_upload_bytes: The largest file that can be uploaded.
-        suffixes: What the names of files that can be uploaded end with.
-        profiles: The saved profiles, newest first.
-        jobs: The waiting, running and completed jobs, newest first.
-    """
-
-    folder: str
-    max_upload_bytes: int
-    suffixes: tuple[str, ...]
-    profiles: tuple[Entry, ...]
-    jobs: tuple[Job, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request.
-
-    Attributes:
-        method: `GET`, `POST`, …
-        target: The path with its query, as sent.
-        headers: By name in lower case.
-        body: The content; it has `length` bytes.
-        length: The length of the content; None if the request does not state it.
-    """
-
-    method: str
-    target: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: Readable | None = None
-    length: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
-    """A response.
-
-    Attributes:
-        status: The status code.
-        content: The body.
-        type: The body's media type.
-        location: The address to redirect to; empty for none.
-        has_read: False if the request's body was not read, so that the connection must be closed.
-    """
-
-    status: HTTPStatus
-    content: bytes = b""
-    type: str = _JSON
-    location: str = ""
-    has_read: bool = True
-
-
 class App:
-    """Answers requests; safe to use from several threads.
+    """Answers requests. Work that takes time runs in a limited number of threads.
 
     Args:
         store: The profiles.
         queue: The models to profile, and the files to import.
-        token: The first part of every address; requests without it are rejected.
-        hosts: Allowed names in the `Host` header; None for any. This prevents other web pages from reaching
-            the server under a name that resolves to this machine.
-        max_upload_bytes: The largest file that can be uploaded.
-        uploads: The folder of uploaded files that are not yet profiled or imported.
+        uploads: Uploaded files that are not yet profiled or imported.
+        limits: Limits of requests.
     """
 
-    def __init__(
-        self,
-        store: ProfileStore,
-        queue: JobQueue,
-        token: str,
-        *,
-        hosts: frozenset[str] | None,
-        max_upload_bytes: int,
-        uploads: Path,
-    ) -> None:
-        self.store, self.queue, self.token, self.hosts = store, queue, token, hosts
-        self.max_upload_bytes, self.uploads = max_upload_bytes, uploads
+    def __init__(self, store: ProfileStore, queue: JobQueue, uploads: Uploads, limits: Limits) -> None:
+        self.store, self.queue, self.uploads, self.limits = store, queue, uploads, limits
 
-    def answer(self, request: Request) -> Response:
-        """Returns the response to a request; errors are also responses."""
-        url = urlsplit(request.target)
-        token, _, path = url.path.lstrip("/").partition("/")
-        if self.hosts is not None and _host_name(request.headers.get("host", "")) not in self.hosts:
-            return _refusal(HTTPStatus.FORBIDDEN, "invalid host name for this server")
-        if not hmac.compare_digest(token.encode(), self.token.encode()):
-            return _refusal(HTTPStatus.NOT_FOUND, "open the address that `coremlscope serve` printed")
-        if not url.path.startswith(f"/{token}/"):
-            return Response(status=HTTPStatus.SEE_OTHER, location=f"/{token}/", has_read=False)
-        parts = [unquote(part) for part in path.split("/")]
-        try:
-            return self._route(request, parts, parse_qs(url.query))
-        except CoremlscopeError as error:
-            return _refusal(HTTPStatus.BAD_REQUEST, error.message, error.hint)
+    def guarded(self, token: str, hosts: frozenset[str] | None) -> ASGIApp:
+        """Returns the application for a server; see `Guard`."""
+        app = Starlette(
+            routes=[
+                Route("/", self._home),
+                Route("/state", self._state),
+                Route("/profiles/{name}", self._profile),
+                Route("/jobs", self._upload, methods=["POST"]),
+                Route("/jobs/{number}", self._cancel, methods=["DELETE"]),
+            ],
+            exception_handlers={
+                CoremlscopeError: _refuse_error,
+                RefusedError: _refuse_request,
+                HTTPException: _refuse_address,
+                Exception: _refuse_failure,
+            },
+            lifespan=self._lifespan,
+        )
+        app.router.redirect_slashes = False
+        return Guard(app, token, hosts, self.limits.requests)
 
-    def _route(self, request: Request, parts: list[str], query: Mapping[str, list[str]]) -> Response:
-        match request.method, *parts:
-            case "GET" | "HEAD", "":
-                return self._home()
-            case "GET" | "HEAD", "state":
-                return self._state()
-            case "GET" | "HEAD", "profiles", name if name.endswith(".json"):
-                return Response(status=HTTPStatus.OK, content=self.store.content(name.removesuffix(".json")))
-            case "GET" | "HEAD", "profiles", name:
-                profiles = self.store.read(name)
-                page = render_html(profiles[0] if len(profiles) == 1 else profiles)
-                return Response(status=HTTPStatus.OK, content=page.encode(), type=_HTML)
-            case "POST", "jobs":
-                return self._upload(request, query)
-            case "DELETE", "jobs", number if number.isdecimal() and len(number) < 10:
-                self.queue.cancel(int(number))
-                return self._state()
-            case "GET" | "HEAD" | "POST" | "DELETE", *_:
-                return _refusal(HTTPStatus.NOT_FOUND, "this address does not exist")
-        return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"the method {request.method[:20]} is not supported")
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        threads = self.limits.requests + self.limits.uploads
+        anyio.to_thread.current_default_thread_limiter().total_tokens = threads
+        yield
 
     def state(self) -> dict[str, Any]:
         """Returns the content of the page as plain JSON values, with the schema's name."""
         state = State(
             folder=str(self.store.folder),
-            max_upload_bytes=self.max_upload_bytes,
+            max_upload_bytes=self.limits.upload_bytes,
             suffixes=_SUFFIXES,
             profiles=tuple(self.store.entries()),
             jobs=tuple(self.queue.jobs()),
         )
         return {"schema": SCHEMA, **plain(state)}
 
-    def _state(self, status: HTTPStatus = HTTPStatus.OK) -> Response:
-        return Response(status=status, content=msgspec.json.encode(self.state()))
+    def _state(self, _: Request) -> Response:
+        return json_response(self.state())
 
-    def _home(self) -> Response:
-        page = build_page(self.state(), "Profiles", connects=True)
-        return Response(status=HTTPStatus.OK, content=page.encode(), type=_HTML)
+    def _home(self, _: Request) -> Response:
+        return respond(build_page(self.state(), "Profiles", connects=True).encode(), _HTML)
 
-    def _upload(self, request: Request, query: Mapping[str, list[str]]) -> Response:
-        if request.length is None or request.body is None:
-            return _refusal(HTTPStatus.LENGTH_REQUIRED, "the length of the file is missing")
-        if request.length > self.max_upload_bytes:
-            most = self.max_upload_bytes >> 20
-            return _refusal(
+    def _profile(self, request: Request) -> Response:
+        name: str = request.path_params["name"]
+        if name.endswith(".json"):
+            return respond(self.store.content(name.removesuffix(".json")), "application/json")
+        profiles = self.store.read(name)
+        return respond(render_html(profiles[0] if len(profiles) == 1 else profiles).encode(), _HTML)
+
+    def _cancel(self, request: Request) -> Response:
+        number: str = request.path_params["number"]
+        if not number.isdecimal() or len(number) > 9:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        self.queue.cancel(int(number))
+        return json_response(self.state())
+
+    async def _upload(self, request: Request) -> Response:
+        try:
+            await self._receive(request, self._upload_size(request))
+        except (CoremlscopeError, RefusedError):
+            await discard_body(request.headers, request.receive)
+            raise
+        return json_response(await run_in_threadpool(self.state), HTTPStatus.ACCEPTED)
+
+    def _upload_size(self, request: Request) -> int:
+        """Returns the size of a file that can be received.
+
+        Raises:
+            RefusedError: It is not stated, or too large; or too many files are being received.
+        """
+        stated = request.headers.get("content-length", "")
+        if not stated.isdecimal():
+            raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "the length of the file is missing")
+        size = int(stated[:20])
+        if size > self.limits.upload_bytes:
+            raise RefusedError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                f"the file has {request.length >> 20} MB, but the limit is {most} MB",
+                f"the file has {size >> 20} MB, but the limit is {self.limits.upload_bytes >> 20} MB",
                 "start the server with a larger --max-upload, or use `coremlscope profile` or `import`",
             )
-        if request.length + _SPARE_BYTES > shutil.disk_usage(self.uploads).free:
-            return _refusal(HTTPStatus.INSUFFICIENT_STORAGE, "the disk is too full for this file")
-        options = _options(query)
-        name = safe_name(query.get("name", [""])[0])
+        if self.uploads.running >= self.limits.uploads:
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "too many files are being uploaded",
+                "wait until one is complete",
+            )
+        return size
+
+    async def _receive(self, request: Request, size: int) -> None:
+        """Receives a file, and queues it."""
+        options = _options(request.query_params)
+        name = safe_name(request.query_params.get("name", ""))
         if not name.lower().endswith(_SUFFIXES):
             raise UsageError(
                 f"{name!r} is not the name of a model or of a file that can be imported",
                 f"upload a .mlmodel, a .mlpackage or .mlperf as a zip, or one of {', '.join(SUFFIXES)}, .txt",
             )
-        folder = Path(tempfile.mkdtemp(dir=self.uploads))
-        is_complete = False
-        try:
-            is_complete = _receive(request.body, request.length, folder / name)
-            if not is_complete:
-                return _refusal(HTTPStatus.BAD_REQUEST, "the upload is incomplete", "upload the file again")
-            self.queue.add(folder / name, options)
-        except CoremlscopeError:
-            is_complete = False
-            raise
-        finally:
-            if not is_complete:
-                shutil.rmtree(folder, ignore_errors=True)
-        return self._state(HTTPStatus.ACCEPTED)
+        self.queue.check_place()
+        with self.uploads.receive(name, size) as upload:
+            async with contextlib.aclosing(receive_body(request.receive, self.limits)) as chunks:
+                async for chunk in chunks:
+                    await run_in_threadpool(upload.write, chunk)
+            if upload.missing:
+                raise RefusedError(HTTPStatus.BAD_REQUEST, "the upload is incomplete", "upload it again")
+            self.queue.add(upload.path, options)
+            upload.keep()
 
 
-def _options(query: Mapping[str, list[str]]) -> dict[str, object]:
+def _options(query: Mapping[str, str]) -> dict[str, object]:
     from coremlscope.devices import SETTINGS, find_device
 
-    iterations = query.get("iterations", ["50"])[0]
+    iterations = query.get("iterations", "50")
     if not iterations.isdecimal() or not 1 <= int(iterations[:9]) <= 100_000:
         raise UsageError(f"invalid number of predictions {iterations[:20]!r}", "give one from 1 to 100000")
-    devices = [name for name in query.get("devices", [""])[0].replace(",", " ").split() if name]
+    devices = [name for name in query.get("devices", "").replace(",", " ").split() if name]
     for device in devices:
         find_device(device)
-    setting = query.get("compute_units", ["all"])[0]
+    setting = query.get("compute_units", "all")
     if setting not in SETTINGS:
         raise UsageError(f"invalid compute units {setting[:20]!r}", f"use one of {', '.join(SETTINGS)}")
     return {
         "iterations": int(iterations),
         "devices": devices,
         "compute_units": setting,
-        "random_weights": query.get("random_weights", [""])[0] == "1",
-        "os": query.get("os", [""])[0][:80],
+        "random_weights": query.get("random_weights") == "1",
+        "os": query.get("os", "")[:80],
     }
 
 
-def _receive(body: Readable, length: int, path: Path) -> bool:
-    """Writes a body to a file while receiving it; returns False if it is incomplete."""
-    with open_draft(path) as file:
-        while length:
-            chunk = body.read(min(_CHUNK, length))
-            if not chunk:
-                return False
-            file.write(chunk)
-            length -= len(chunk)
-    return True
+def _refuse_error(_: Request, error: Exception) -> Response:
+    """Answers a request that failed with an error of coremlscope."""
+    assert isinstance(error, CoremlscopeError)
+    is_full = isinstance(error, OutputError)
+    status = HTTPStatus.INSUFFICIENT_STORAGE if is_full else HTTPStatus.BAD_REQUEST
+    return refusal(status, error.message, error.hint)
 
 
-def _host_name(header: str) -> str:
-    """Returns the name in a `Host` header, without the port."""
-    name, _, port = header.rpartition(":")
-    return (name if name and port.isdecimal() else header).strip("[]").lower()
+def _refuse_request(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RefusedError)
+    return refusal(error.status, error.error, error.hint)
 
 
-def _refusal(status: HTTPStatus, error: str, hint: str = "") -> Response:
-    return Response(
-        status=status, content=msgspec.json.encode({"error": error, "hint": hint}), has_read=False
-    )
+def _refuse_address(request: Request, error: Exception) -> Response:
+    """Answers a request with an unknown address, or with another method than the address has."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        what = f"the method {request.method[:20]} is not supported here"
+    else:
+        what = "this address does not exist"
+    return refusal(error.status_code, what, headers=error.headers)
+
+
+def _refuse_failure(_: Request, error: Exception) -> Response:
+    """Answers a request that failed for a reason that nobody foresaw; the server logs the error."""
+    return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"the server failed ({type(error).__name__})")

@@ -88,16 +88,25 @@ class JobQueue:
             UsageError: Too many jobs are waiting.
         """
         with self._changed:
-            waiting = sum(job.status == "waiting" for job, _ in self._jobs.values())
-            if not self._is_open or waiting >= _MOST_WAITING:
-                raise UsageError(
-                    f"the queue is full: {waiting} models are waiting", "wait until some are done"
-                )
+            self.check_place()
             job = Job(id=next(self._ids), model=model.name, request=request)
             self._jobs[job.id] = job, model
             self._forget_old()
             self._changed.notify_all()
             return job
+
+    def check_place(self) -> None:
+        """Checks that a model can be queued.
+
+        Raises:
+            UsageError: Too many jobs are waiting.
+        """
+        with self._changed:
+            waiting = sum(job.status == "waiting" for job, _ in self._jobs.values())
+            if not self._is_open or waiting >= _MOST_WAITING:
+                raise UsageError(
+                    f"the queue is full: {waiting} models are waiting", "wait until some are done"
+                )
 
     def jobs(self) -> list[Job]:
         """Returns the jobs, newest first, with only the most recent of those that ended."""

@@ -1,33 +1,45 @@
-"""The server: sockets and threads around `App`."""
+"""The server: its sockets, and uvicorn around `App`."""
 
 from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
 import secrets
 import socket
-import socketserver
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import uvicorn
+from starlette.types import ASGIApp
+
 from coremlscope.errors import UsageError
-from coremlscope.server.app import App, Request, Response
+from coremlscope.server.app import App
+from coremlscope.server.connections import limited_connection
 from coremlscope.server.jobs import JobQueue
+from coremlscope.server.limits import Limits
 from coremlscope.server.store import ProfileStore
+from coremlscope.server.uploads import Uploads
 from coremlscope.version import __version__
 
-__all__ = ["Address", "Limits", "serve"]
+__all__ = ["Address", "serve"]
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-#: Maximum number of connections waiting to be accepted, and of requests handled concurrently.
-_BACKLOG, _AT_ONCE = 256, 32
-#: Seconds without a byte after which a connection is closed.
-_SILENCE_S = 30.0
+#: Maximum number of connections waiting to be accepted.
+_BACKLOG = 256
+#: Seconds that responses have to be completed when the server stops.
+_GRACE_S = 2
+_HEADERS = (
+    # One request per connection: nothing that follows a request can be taken for another one.
+    ("Connection", "close"),
+    ("Server", f"coremlscope/{__version__}"),
+    ("Cache-Control", "no-store"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +57,6 @@ class Address:
     is_remote_allowed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of requests.
-
-    Attributes:
-        upload_bytes: Maximum size of an uploaded model.
-    """
-
-    upload_bytes: int = 1 << 30
-
-
 @contextlib.contextmanager
 def serve(folder: Path, address: Address, limits: Limits) -> Iterator[tuple[str, Callable[[], None]]]:
     """Runs the server while the context lasts.
@@ -71,30 +72,21 @@ def serve(folder: Path, address: Address, limits: Limits) -> Iterator[tuple[str,
 
     Raises:
         UsageError: Other machines could connect, which is not allowed; or the address is in use.
-        OutputError: The folder cannot be created.
+        OutputError: A folder cannot be created.
     """
     _check_host(address)
     store = ProfileStore(folder)
     token = secrets.token_urlsafe(16)
-    with tempfile.TemporaryDirectory(prefix="coremlscope-serve-", ignore_cleanup_errors=True) as uploads:
-        queue = JobQueue(store.add)
-        app = App(
-            store,
-            queue,
-            token,
-            hosts=None if address.is_remote_allowed else _LOOPBACK,
-            max_upload_bytes=limits.upload_bytes,
-            uploads=Path(uploads),
-        )
-        try:
-            with _listen(app, address) as server:
-                host = f"[{address.host}]" if ":" in address.host else address.host
-                try:
-                    yield f"http://{host}:{server.server_port}/{token}/", server.answer
-                finally:
-                    server.stop()
-        finally:
-            queue.close()
+    hosts = None if address.is_remote_allowed else _LOOPBACK | {address.host.lower()}
+    with contextlib.ExitStack() as stack:
+        uploads = stack.enter_context(contextlib.closing(Uploads()))
+        queue = stack.enter_context(contextlib.closing(JobQueue(store.add)))
+        listening = stack.enter_context(_listen(address))
+        app = App(store, queue, uploads, limits)
+        server = _Server(app.guarded(token, hosts), listening, limits)
+        stack.callback(server.stop)
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        yield f"http://{host}:{listening.getsockname()[1]}/{token}/", server.answer
 
 
 def _check_host(address: Address) -> None:
@@ -109,9 +101,10 @@ def _check_host(address: Address) -> None:
     )
 
 
-def _listen(app: App, address: Address) -> _Server:
+def _listen(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
-        return _Server(app, address)
+        return socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
     except (OSError, OverflowError) as error:
         what = getattr(error, "strerror", None) or str(error)
         raise UsageError(
@@ -119,95 +112,37 @@ def _listen(app: App, address: Address) -> _Server:
         ) from None
 
 
-class _Server(ThreadingHTTPServer):
-    request_queue_size = _BACKLOG
-    daemon_threads = True
-    # A thread of an abandoned connection must not delay the end of the process.
-    block_on_close = False
-
-    def __init__(self, app: App, address: Address) -> None:
-        self.app = app
-        self.is_answering = False
-        self.slots = threading.BoundedSemaphore(_AT_ONCE)
-        self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-        super().__init__((address.host, address.port), _Handler)
+class _Server:
+    def __init__(self, app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
+        config = uvicorn.Config(
+            app,
+            http=limited_connection(limits),
+            ws="none",
+            loop="asyncio",
+            lifespan="on",
+            log_config=None,
+            log_level=logging.ERROR,  # the terminal shows the address
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            headers=list(_HEADERS),
+            backlog=_BACKLOG,
+            timeout_graceful_shutdown=_GRACE_S,
+            h11_max_incomplete_event_size=limits.head_bytes,
+        )
+        self._server, self._listening = uvicorn.Server(config), listening
+        self._has_ended = threading.Event()
+        self._has_ended.set()
 
     def answer(self) -> None:
-        """Answers requests until `stop`."""
-        self.is_answering = True
-        self.serve_forever(poll_interval=0.1)
+        """Answers requests until `stop`, or until the process is interrupted."""
+        self._has_ended.clear()
+        try:
+            self._server.run(sockets=[self._listening])
+        finally:
+            self._has_ended.set()
 
     def stop(self) -> None:
         """Ends `answer`, which may run in another thread."""
-        if self.is_answering:
-            self.shutdown()
-
-    def server_bind(self) -> None:
-        # The parent asks the name service for the host's full name, which may take seconds.
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = "localhost", int(self.server_address[1])
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Ignores broken connections."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server_version = f"coremlscope/{__version__}"
-    sys_version = ""
-    timeout = _SILENCE_S
-    server: _Server
-
-    def handle_expect_100(self) -> bool:
-        """Rejects a model that is too large before it is uploaded."""
-        length = self._length()
-        if length is not None and length > self.server.app.max_upload_bytes:
-            self._send(self._answer())
-            return False
-        return super().handle_expect_100()
-
-    def do_GET(self) -> None:
-        """Answers the request."""
-        self._send(self._answer())
-
-    do_HEAD = do_POST = do_DELETE = do_PUT = do_OPTIONS = do_PATCH = do_GET  # noqa: N815
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Logs nothing: the terminal shows the address."""
-
-    def _length(self) -> int | None:
-        text = self.headers.get("content-length", "")
-        return int(text) if text.isdecimal() and len(text) < 16 else None
-
-    def _answer(self) -> Response:
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        length = self._length()
-        has_body = length not in (None, 0) or "transfer-encoding" in headers
-        request = Request(
-            method=self.command, target=self.path, headers=headers, body=self.rfile, length=length
-        )
-        if self.command == "POST":  # receiving an upload may take minutes
-            return self.server.app.answer(request)
-        with self.server.slots:
-            response = self.server.app.answer(request)
-        if has_body:
-            self.close_connection = True
-        return response
-
-    def _send(self, response: Response) -> None:
-        if not response.has_read and self.command == "POST":
-            self.close_connection = True
-        self.send_response(response.status)
-        self.send_header("Content-Type", response.type)
-        self.send_header("Content-Length", str(len(response.content)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("X-Frame-Options", "DENY")
-        self.send_header("Referrer-Policy", "no-referrer")
-        if response.location:
-            self.send_header("Location", response.location)
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        if self.command != "HEAD" and response.status != HTTPStatus.NO_CONTENT:
-            self.wfile.write(response.content)
+        self._server.should_exit = True
+        self._has_ended.wait(timeout=2 * _GRACE_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import msgspec
 
 from coremlscope.errors import CoremlscopeError, OutputError, UsageError
 from coremlscope.figures import Figure
-from coremlscope.importers.profiles import SUFFIXES, read_any
+from coremlscope.importers.profiles import SUFFIXES, is_saved, read_any
 from coremlscope.results.measurement import Phase
 from coremlscope.results.profile import Profile, to_json
 from coremlscope.writing import create_file
@@ -92,11 +93,8 @@ class ProfileStore:
                 if path.suffix not in SUFFIXES or path.name.startswith("."):
                     continue
                 id_ = path.name.removesuffix(".json")  # other suffixes distinguish the files
-                try:
-                    state = path.stat()
-                except OSError:
-                    continue  # it was deleted meanwhile
-                version = state.st_mtime_ns, state.st_size
+                if (version := _version(path)) is None:
+                    continue
                 known = self._seen.get(id_)
                 if known is not None and known[0] == version:
                     found[id_] = known
@@ -121,7 +119,7 @@ class ProfileStore:
             UsageError: The id is unknown, or the file is damaged.
         """
         path = self.path(id_)
-        if path.suffix == ".json":
+        if is_saved(path):
             return path.read_bytes()
         return msgspec.json.encode(to_json(read_any(path)[0]))
 
@@ -129,10 +127,13 @@ class ProfileStore:
         """Returns the file of an entry.
 
         Raises:
-            UsageError: The id is unknown.
+            UsageError: The id is unknown, or the file is damaged.
         """
-        if not any(entry.id == id_ for entry in self.entries()):
+        entry = next((entry for entry in self.entries() if entry.id == id_), None)
+        if entry is None:
             raise UsageError(f"unknown profile {id_[:_LONGEST_NAME]!r}", "go back to the list of profiles")
+        if entry.problem:
+            raise UsageError(entry.problem, "go back to the list of profiles")
         own = self.folder / id_
         return own if own.suffix in SUFFIXES and own.exists() else self.folder / f"{id_}.json"
 
@@ -171,6 +172,20 @@ def safe_name(name: str) -> str:
     """Returns a name that is a single path component on every system."""
     cleaned = _UNSAFE.sub("-", PurePath(name.replace("\\", "/")).name).strip(".-")
     return cleaned[-_LONGEST_NAME:] or "model"
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """Returns the time and the size of a file or an Xcode report; None for links and all else.
+
+    A link could show a file of another folder, and a pipe would be read forever.
+    """
+    try:
+        state = path.lstat()
+        if stat.S_ISDIR(state.st_mode):
+            state = (path / "report.json").lstat()
+    except OSError:
+        return None  # deleted meanwhile, or not a report
+    return (state.st_mtime_ns, state.st_size) if stat.S_ISREG(state.st_mode) else None
 
 
 def _describe(path: Path, id_: str) -> Entry:

@@ -1,0 +1,41 @@
+"""A sample of the attacks of `tests/long/test_server_attacks.py`, on a server with short deadlines."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from coremlscope.server import Address, Limits, serve
+from tests.support.attacks import all_attacks, hostile_folder, perform, problems
+
+_LIMITS = Limits(head_s=0.4, window_s=0.4, slowest_Bps=1 << 20, requests=4, uploads=4)
+_PATIENCE_S = 2.0
+#: Each attack with a number that this divides is performed.
+_EVERY = 16
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = hostile_folder(tmp_path_factory.mktemp("server"))
+    with serve(folder, Address(), _LIMITS) as (address, answer):
+        threading.Thread(target=answer, daemon=True).start()
+        yield address
+
+
+def test_attacks_are_answered_or_cut_off(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    attacks = [each for each in all_attacks(url, seconds=1.0)[::_EVERY] if each.kind != "upload"]
+    before = threading.active_count()
+    with caplog.at_level(logging.WARNING), ThreadPoolExecutor(len(attacks)) as pool:
+        outcomes = list(pool.map(lambda attack: perform(attack, url, _PATIENCE_S), attacks))
+    found = [
+        (attack.kind, attack.steps[:1], wrong)
+        for attack, outcome in zip(attacks, outcomes, strict=True)
+        if (wrong := problems(attack, outcome))
+    ]
+    assert not found
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+    assert threading.active_count() <= before + _LIMITS.requests + _LIMITS.uploads

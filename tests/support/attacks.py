@@ -1,0 +1,569 @@
+"""Attacks on the server of the local page, over raw sockets, and what must hold of every answer."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+import re
+import socket
+import struct
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from coremlscope.results.profile import write_profiles
+from tests.support.profiles import small_profile
+
+__all__ = ["SECRET", "Attack", "Outcome", "all_attacks", "hostile_folder", "perform", "problems"]
+
+#: The content of a file beside the folder of profiles.
+SECRET = b"the content of a file that nobody may read"
+_CHUNK, _BIG_BYTES = 1 << 16, 24 << 20
+
+#: What a client does: sends bytes, waits for seconds, or one of the words below.
+Step = bytes | float | str
+#: Ends sending, resets the connection, or leaves what arrives unread for as long as the server keeps it.
+_SHUT, _RESET, _UNREAD = "shut", "reset", "unread"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """One connection of a hostile client.
+
+    Attributes:
+        kind: The family of attacks.
+        steps: What the client does before it reads.
+        statuses: The statuses that an answer may have; 0 for a connection that is closed without one.
+    """
+
+    kind: str
+    steps: tuple[Step, ...]
+    statuses: frozenset[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What an attack led to.
+
+    Attributes:
+        received: Everything that the server sent.
+        took_s: Time from connecting until the server closed the connection.
+        has_ended: False if the server kept the connection open until the client gave up.
+    """
+
+    received: bytes
+    took_s: float
+    has_ended: bool
+
+
+def _split(texts: str) -> list[str]:
+    return texts.split("|")
+
+
+def _split_bytes(texts: bytes) -> list[bytes]:
+    return texts.split(b"|")
+
+
+#: Request lines.
+_LINES = _split_bytes(
+    b"GET|GET |GET  |GET /|GET / HTTP|GET / HTTP/|GET / HTTP/1|GET / HTTP/1.|GET / HTTP/11|"
+    b"GET / HTTP/1.1.1|GET / HTTP/-1.1|GET / HTTP/a.b|GET / http/1.1|GET / HTTPS/1.1|GET  / HTTP/1.1|"
+    b"GET / HTTP/1.1 |GET\t/\tHTTP/1.1| GET / HTTP/1.1|GET / x HTTP/1.1|GET /\x00 HTTP/1.1|"
+    b"GET /\xff HTTP/1.1|G\x00ET / HTTP/1.1|GET /\x0b HTTP/1.1|G@T / HTTP/1.1|"
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03|\x00\x00\x00\x00|\xff\xff\xff\xff|\r\r\r\r|"
+    b"GET / HTTP/1.1\rHost: a|*1\r\n$4\r\nPING|SSH-2.0-OpenSSH_9.9|<?xml version='1.0'?>|{}|"
+    b"GET /\xc3\xa9 HTTP/1.1"
+)
+
+_TARGETS = [
+    *_split_bytes(
+        b"http://[|http://]|http://[::1|//[|/[|//|///|*|localhost:80|?|#|file:///etc/passwd|\\|/%|/%zz|"
+        b"/%00|/%ff%fe|;|/\\..\\..|javascript:alert(1)|/"
+    ),
+    *[b"/" + b"a" * 10000],
+]
+
+_METHODS = _split(
+    "PUT|PATCH|OPTIONS|TRACE|CONNECT|PROPFIND|MKCOL|COPY|MOVE|LOCK|PURGE|BREW|get|Get|post|GETT|"
+    "DELETE|POST|GET"
+)
+
+#: What is not a token; T is the token.
+_TOKENS = (
+    "a Ta T%c3%a9 T%00 %00T T%20 %20T T%0d%0a .T %2e/T ./T x/../T ..%2fT T%2f T%3f T;a T%23 * %25T null"
+    " undefined 0 [] {} %2a %f0%9f%98%80 'or'1'='1"
+)
+
+#: Names that would lead out of the folder of profiles, or to what is not a profile in it.
+_PATHS = _split(
+    "../secret|..%2fsecret|%2e%2e/secret|%2e%2e%2fsecret|..%5csecret|..\\secret|....//secret|"
+    "%252e%252e%252fsecret|..%c0%afsecret|%c0%ae%c0%ae/secret|%c1%9c..%c1%9csecret|..;/secret|"
+    "%2fetc%2fpasswd|//etc/passwd|file:%2f%2f%2fetc%2fpasswd|secret%00|%00secret|~%2fsecret|"
+    "..%ef%bc%8fsecret|..%u2215secret|./../secret|a/../../secret|own%2f..%2f..%2fsecret|"
+    ".%2e%2fsecret|%2e%2e%5csecret|C:%5csecret|..%2f..%2f..%2f..%2f..%2f..%2fetc%2fpasswd|link|pipe|"
+    ".hidden|%2ehidden|keys"
+)
+
+_HOSTS = _split(
+    "evil.example|localhost.evil.example|evil.example:80|localhost@evil.example|127.0.0.1.nip.io|"
+    "localhost:80:80|localhost/|localhost#|localhost?|localhost\\|[|[::1|::1]:x|0|0.0.0.0|127.1|"
+    "2130706433|0x7f.1|localhost.|-|*|localhost,evil.example"
+)
+
+#: Headers about the length of a body of five bytes.
+_LENGTHS = _split_bytes(
+    b"Content-Length: 5\r\nTransfer-Encoding: chunked|"
+    b"Transfer-Encoding: chunked\r\nContent-Length: 5|Content-Length: 5\r\nContent-Length: 5|"
+    b"Content-Length: 5, 5|Content-Length: 5\r\nContent-Length: 0|"
+    b"Content-Length: 0\r\ncontent-length: 99|Content-Length: 5,0|Content-Length: +5|"
+    b"Content-Length: -5|Content-Length: 0x5|Content-Length: 5 5|Content-Length: five|"
+    b"Content-Length:|Content-Length : 5|Content-Length: 5.0|Content-Length: 1e1|"
+    b"Content-Length: 99999999999999999999999999|Content-Length: \xd9\xa5| Content-Length: 5|"
+    b"X: a\r\n Content-Length: 5|Content-Length: 5\x00|Content-Length: \x0b5|Content_Length: 5|"
+    b"Content-Length: 5\rContent-Length: 0|\xffContent-Length: 5|"
+    b"Transfer-Encoding: chunked, identity|Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked|"
+    b"Transfer-Encoding: identity|Transfer-Encoding: xchunked|Transfer-Encoding : chunked|"
+    b"Transfer-Encoding: chunked |Transfer-Encoding: \x0bchunked|Transfer-Encoding:\tchunked|"
+    b"Transfer-Encoding: gzip, chunked|Transfer-Encoding: 'chunked'|TRANSFER-ENCODING: CHUNKED|"
+    b"X: y\nTransfer-Encoding: chunked|Transfer-Encoding: chunked\r\nContent-Length: 0|"
+    b"Transfer-Encoding: chunked; a=b|transfer-encoding: chunked\r\nTE: trailers"
+)
+
+_NAMES = [
+    *_split(
+        "%00|..|../../x|m.exe|m.json.exe|a%0d%0aSet-Cookie:%20x|%2e%2e%2fm.py|m|con|.mlmodel%00.exe|"
+        "%ff%fe|<script>|m.sh|m.mlmodel%2f..%2f..%2fx"
+    ),
+    *["", "x" * 9000],
+]
+
+_OPTIONS = [
+    *_split(
+        "iterations=0|iterations=-1|iterations=1e9|iterations=%D9%A3x|iterations=|devices=nokia|"
+        "devices=%00|devices=..%2f..|compute_units=gpu;rm"
+    ),
+    *["iterations=" + "9" * 5000, "devices=" + "m1," * 3000 + "x", "compute_units=" + "a" * 9000],
+]
+
+
+def hostile_folder(parent: Path) -> Path:
+    """Creates a folder of the profiles `own` and `big` and of files that must not be served."""
+    (folder := parent / "profiles").mkdir()
+    write_profiles(folder / "own.json", [small_profile()])
+    padded = (folder / "own.json").read_bytes() + b" " * _BIG_BYTES  # more than the system keeps for a client
+    (folder / "big.json").write_bytes(padded)
+    (parent / "secret.json").write_bytes(SECRET)
+    (folder / "link.json").symlink_to(parent / "secret.json")
+    (folder / ".hidden.json").write_bytes(SECRET)
+    (folder / "keys.json").write_bytes(b'{"key": "' + SECRET + b'"}')
+    os.mkfifo(folder / "pipe.json")
+    return folder
+
+
+def _expect(*statuses: int) -> frozenset[int]:
+    return frozenset(statuses)
+
+
+_REFUSED = _expect(400, 403, 404, 405)
+_MALFORMED = _expect(0, 400)
+
+
+def all_attacks(url: str, seconds: float, seed: int = 1) -> list[Attack]:
+    """Returns attacks on a server.
+
+    Args:
+        url: The address of its page, which holds the token.
+        seconds: How long slow clients are slow.
+        seed: Of the mutated requests.
+    """
+    base = urlsplit(url).path
+    families: Sequence[Iterable[Attack]] = (
+        _request_lines(base),
+        _methods(base),
+        _tokens(base),
+        _traversals(base),
+        _hosts(base),
+        _framings(base),
+        _heads(base),
+        _uploads(base),
+        _hostile_files(base),
+        _aborted(base),
+        _slow(base, seconds),
+        _mutated(base, random.Random(seed)),
+    )
+    return [attack for family in families for attack in family]
+
+
+def _request(
+    method: str, target: str | bytes, *headers: str | bytes, body: bytes = b"", host: str = "localhost"
+) -> bytes:
+    raw = target if isinstance(target, bytes) else target.encode()
+    lines = [method.encode() + b" " + raw + b" HTTP/1.1"]
+    lines += [b"Host: " + host.encode()] if host else []
+    lines += [header if isinstance(header, bytes) else header.encode() for header in headers]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+def _post(base: str, query: str, body: bytes) -> bytes:
+    return _request("POST", f"{base}jobs?{query}", f"Content-Length: {len(body)}", body=body)
+
+
+def _request_lines(base: str) -> Iterator[Attack]:
+    end = b"\r\nHost: localhost\r\n\r\n"
+    path = base.encode()
+    for line in _LINES:
+        yield Attack(kind="request line", steps=(line + end, _SHUT), statuses=_REFUSED | _MALFORMED)
+    targets = [*_TARGETS, b"http://localhost" + path, b"http://evil.example" + path, b"%2f" + path[1:]]
+    for target in targets:
+        yield Attack(kind="target", steps=(_request("GET", target), _SHUT), statuses=_REFUSED | _MALFORMED)
+    for version in (b"0.9", b"2.0", b"3.0", b"9.9"):
+        line = b"GET " + path + b" HTTP/" + version
+        yield Attack(kind="version", steps=(line + end,), statuses=_expect(0, 200, 400, 505))
+    yield Attack(kind="version", steps=(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",), statuses=_REFUSED | _MALFORMED)
+    yield Attack(kind="version", steps=(b"GET / HTTP/1.0\r\n\r\n",), statuses=_REFUSED)
+
+
+def _methods(base: str) -> Iterator[Attack]:
+    methods = [*_METHODS, "X" * 5000]
+    for method, path in product(methods, ("", "state", "profiles/x", "jobs/1", "jobs")):
+        if (method, path) in {("GET", ""), ("GET", "state"), ("DELETE", "jobs/1"), ("POST", "jobs")}:
+            continue
+        sent = _request(method, base + path, "X-HTTP-Method-Override: DELETE", "X-Method: GET")
+        yield Attack(kind="method", steps=(sent,), statuses=_REFUSED)
+    sent = _request("DELETE", base + "jobs/1", "Content-Length: 3", body=b"abc")
+    yield Attack(kind="method", steps=(sent,), statuses=_REFUSED)
+    for number in ("-1", "1e3", "9" * 12, "9" * 6000, "%00", "1/1", "1%2f2", "٣", "0x1", "1;", ""):
+        sent = _request("DELETE", f"{base}jobs/{quote(number, safe='%/;')}")
+        yield Attack(kind="method", steps=(sent,), statuses=_REFUSED)
+
+
+def _tokens(base: str) -> Iterator[Attack]:
+    token = base.strip("/")
+    wrong = [form.replace("T", token) for form in _TOKENS.split()]
+    wrong += [
+        "",
+        token[:-1],
+        token[1:],
+        token.swapcase(),
+        token[::-1],
+        "A" * len(token),
+        token * 2,
+        "x" * 8000,
+    ]
+    wrong.append("".join(f"%25{ord(char):02x}" for char in token))
+    for name, path in product(wrong, ("/state", "/profiles/secret.json")):
+        yield Attack(kind="token", steps=(_request("GET", f"/{name}{path}"),), statuses=_REFUSED)
+    for header in (f"Cookie: token={token}", f"Authorization: Bearer {token}", f"X-Token: {token}"):
+        yield Attack(kind="token", steps=(_request("GET", "/state", header),), statuses=_REFUSED)
+    sent = _request("POST", "/wrong/jobs?name=m.mlmodel", "Content-Length: 5", body=b"model")
+    yield Attack(kind="token", steps=(sent,), statuses=_REFUSED)
+    sent = _request("DELETE", "/wrong/jobs/1")
+    yield Attack(kind="token", steps=(sent,), statuses=_REFUSED)
+
+
+def _traversals(base: str) -> Iterator[Attack]:
+    for payload, path in product(_PATHS, ("profiles/{}", "profiles/{}.json", "{}", "jobs/{}")):
+        sent = _request("GET", base + path.format(payload))
+        yield Attack(kind="traversal", steps=(sent,), statuses=_REFUSED)
+
+
+def _hosts(base: str) -> Iterator[Attack]:
+    for host in [*_HOSTS, "local host", "a" * 9000]:
+        yield Attack(kind="host", steps=(_request("GET", base, host=host),), statuses=_REFUSED | _MALFORMED)
+    missing = _request("GET", base, host="")
+    yield Attack(kind="host", steps=(missing,), statuses=_expect(400))
+    for second in ("localhost", "evil.example", ""):
+        sent = _request("GET", base, f"Host: {second}")
+        yield Attack(kind="host", steps=(sent,), statuses=_expect(400))
+    for header in ("X-Forwarded-Host: localhost", "Forwarded: host=localhost", "X-Real-IP: 127.0.0.1"):
+        sent = _request("GET", base, header, host="evil.example")
+        yield Attack(kind="host", steps=(sent,), statuses=_expect(403))
+
+
+def _framings(base: str) -> Iterator[Attack]:
+    """Requests whose length can be read in two ways, with a second request inside."""
+    hidden = _request("GET", base + "state")
+    chunked = b"5\r\nmodel\r\n0\r\n\r\n"
+    statuses = _expect(0, 400, 403, 411, 501)  # a folded header belongs to the host before it
+    for given, body in product(_LENGTHS, (chunked, b"")):
+        sent = _request("POST", base + "jobs?name=m.exe", given, body=body + hidden)
+        yield Attack(kind="framing", steps=(sent, _SHUT), statuses=statuses)
+    chunks = [
+        b"-5\r\nmodel",
+        b"0x5\r\nmodel",
+        b"F" * 30 + b"\r\n",
+        b"g\r\n",
+        b"\r\n",
+        b" 5\r\nmodel\r\n",
+        b"5\nmodel\n",
+        b"5;" + b"a" * 100_000 + b"\r\nmodel",
+        b"5\r\nmodelX",
+        b"0\r\n\r\n",
+        b"0\r\nTrailer: " + b"b" * 100_000,
+        b"1\r\na" * 5000,
+    ]
+    for chunk in chunks:
+        sent = _request("POST", base + "jobs?name=m.exe", "Transfer-Encoding: chunked", body=chunk + hidden)
+        yield Attack(kind="framing", steps=(sent, _SHUT), statuses=_expect(0, 400, 411))
+        sent = _request("GET", base + "state", "Transfer-Encoding: chunked", body=chunk + hidden)
+        yield Attack(kind="framing", steps=(sent, _SHUT), statuses=_expect(0, 200, 400))
+    for count in (2, 50):
+        yield Attack(kind="pipeline", steps=(hidden * count, _SHUT), statuses=_expect(200))
+    sent = _request("GET", base + "state", "Content-Length: 3") + hidden
+    yield Attack(kind="pipeline", steps=(sent, _SHUT), statuses=_expect(200))
+
+
+def _heads(base: str) -> Iterator[Attack]:
+    headers = [b"A: " + b"a" * 100_000, b"A: " + b"a" * 2_000_000, b"Cookie: " + b"a=b; " * 50_000]
+    headers += [
+        b"\r\n".join([b"A: b"] * 30_000),
+        b"\r\n".join([b"A: b", b" c"] * 5000),
+        b"a" * 100_000 + b": b",
+    ]
+    headers.append(b"\r\n".join(b"A%d: b" % number for number in range(5000)))
+    for header in headers:
+        yield Attack(kind="head", steps=(_request("GET", base, header),), statuses=_expect(0, 200, 400, 431))
+    odd: list[bytes] = [
+        b": a",
+        b"a",
+        b"A\x00: b",
+        b"A: b\x00",
+        b"A b: c",
+        b"A: \x7f",
+        b"\xc3\xa9: a",
+        b"(): a",
+        b"A:\x08",
+    ]
+    for header in odd:
+        yield Attack(kind="head", steps=(_request("GET", base, header),), statuses=_expect(0, 200, 400))
+    for header in ("Upgrade: h2c", "Upgrade: websocket", "Upgrade: websocket\r\nSec-WebSocket-Key: a"):
+        sent = _request("GET", base + "state", "Connection: Upgrade", header)
+        yield Attack(kind="head", steps=(sent,), statuses=_expect(200, 400))
+    for header in ("Range: bytes=0-0", "Range: bytes=" + "0-0," * 2000, "If-None-Match: *", "Expect: 200-ok"):
+        yield Attack(
+            kind="head", steps=(_request("GET", base + "state", header),), statuses=_expect(200, 400, 417)
+        )
+    yield Attack(kind="head", steps=(b"\r\n" * 100_000, _SHUT), statuses=_MALFORMED)
+
+
+def _zip(*members: tuple[str, bytes]) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as opened:
+        for name, content in members:
+            opened.writestr(name, content)
+    return archive.getvalue()
+
+
+def _link_zip(target: str) -> bytes:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as opened:
+        member = zipfile.ZipInfo("m.mlpackage/Manifest.json")
+        member.external_attr = 0o120777 << 16
+        opened.writestr(member, target)
+    return archive.getvalue()
+
+
+def _uploads(base: str) -> Iterator[Attack]:
+    for name in _NAMES:
+        sent = _post(base, f"name={quote(name, safe='%')}", b"model")
+        yield Attack(kind="upload name", steps=(sent,), statuses=_expect(400))
+    for option in _OPTIONS:
+        sent = _post(base, f"name=m.mlmodel&{option}", b"model")
+        yield Attack(kind="upload option", steps=(sent,), statuses=_expect(400))
+    multipart = _request(
+        "POST",
+        base + "jobs",
+        "Content-Type: multipart/form-data; boundary=" + "b" * 500,
+        "Content-Length: 9",
+        body=b"--b\r\n--b\r",
+    )
+    yield Attack(kind="upload", steps=(multipart,), statuses=_expect(400))
+    for size in (1 << 31, 1 << 40, 10**15):
+        sent = _request("POST", base + "jobs?name=m.zip", f"Content-Length: {size}", "Expect: 100-continue")
+        yield Attack(kind="upload size", steps=(sent,), statuses=_expect(413))
+    yield Attack(
+        kind="upload size", steps=(_request("POST", base + "jobs?name=m.zip"),), statuses=_expect(411)
+    )
+
+
+def _hostile_files(base: str) -> Iterator[Attack]:
+    bomb = _zip(("m.mlpackage/Manifest.json", bytes(64 << 20)))
+    contents = [
+        ("m.zip", bomb),
+        ("m.zip", _zip(*[(f"m.mlpackage/{number}", bytes(1 << 20)) for number in range(100)])),
+        ("m.mlperf.zip", _zip(("m.mlperf/report.json", b"[" * (32 << 20)))),
+        ("m.zip", _zip(("a.zip", bomb))),
+        ("m.zip", _link_zip("../../../../secret.json")),
+        ("m.zip", _link_zip("/etc/passwd")),
+        ("m.zip", bomb[:-100]),
+        ("m.zip", _zip(("../../../evil.mlmodel", b"x"), ("/evil.mlmodel", b"x"))),
+        ("m.zip", b"PK\x05\x06" + bytes(18)),
+        ("m.zip", bomb[:100] + bytes(200) + bomb[300:]),
+        ("m.json", b"[" * 1_000_000),
+        ("m.json", b'{"a":' * 200_000),
+        ("m.json", b'{"schema": "coremlscope.profile/2"}'),
+        ("m.json", b"\xff\xfe{}"),
+        ("m.json", b"1" * 1_000_000),
+        ("m.xml", b'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>'),
+        ("m.plist", b"bplist00" + bytes(40)),
+        (
+            "m.xml",
+            b"<!DOCTYPE a ["
+            + b"".join(b'<!ENTITY x%d "%s">' % (n, b"&x%d;" % (n - 1) * 10) for n in range(1, 9))
+            + b"]><a>&x8;</a>",
+        ),
+        ("m.mlmodel", b"\x0a\xff\xff\xff\xff\x0f"),
+        ("m.mlmodel", random.Random(1).randbytes(100_000)),
+        (
+            "m.mlmodel",
+            b'--b\r\nContent-Disposition: form-data; name="f"; filename="../../x"\r\n\r\nx\r\n--b--',
+        ),
+    ]
+    for name, content in contents:
+        steps = (_post(base, f"name={name}", content),)
+        yield Attack(kind="upload", steps=steps, statuses=_expect(202, 400, 503))  # 400: the queue is full
+
+
+def _aborted(base: str) -> Iterator[Attack]:
+    head = _request("POST", base + "jobs?name=m.mlmodel", "Content-Length: 100000")
+    get = _request("GET", base)
+    for size in (0, 1, 10, 100, 1000, 10_000, 99_999):
+        for end in (_SHUT, _RESET):
+            steps = (head + bytes(size), 0.05, end)
+            yield Attack(kind="aborted upload", steps=steps, statuses=_expect(0, 400))
+    waiting = _request("POST", base + "jobs?name=m.mlmodel", "Content-Length: 100000", "Expect: 100-continue")
+    yield Attack(kind="aborted upload", steps=(waiting, 0.05, _RESET), statuses=_expect(0))
+    for size in (1, 3, len(get) // 2, len(get) - 1, len(get)):
+        statuses = _expect(0, 200) if size == len(get) else _MALFORMED
+        yield Attack(kind="aborted request", steps=(get[:size], _RESET), statuses=_expect(0))
+        yield Attack(kind="aborted request", steps=(get[:size], _SHUT), statuses=statuses)
+
+
+def _drip(sent: bytes, seconds: float, pause_s: float) -> tuple[Step, ...]:
+    count = max(1, int(seconds / pause_s))
+    pieces = [sent[number : number + 1] or b"x" for number in range(count)]
+    return tuple(step for piece in pieces for step in (piece, pause_s))
+
+
+def _slow(base: str, seconds: float) -> Iterator[Attack]:
+    head = _request("POST", base + "jobs?name=m.mlmodel", "Content-Length: 1000000")
+    chunked = _request("POST", base + "jobs?name=m.mlmodel", "Transfer-Encoding: chunked")
+    big = _request("GET", base + "profiles/big.json")
+    body = _expect(0, 400, 408, 503)
+    for pause in (0.05, 0.1, 0.2, 0.4):
+        yield Attack(kind="slow head", steps=_drip(b"", seconds, pause), statuses=_MALFORMED)
+        get = b"GET " + base.encode() + b" HTTP/1.1\r\nHost: localhost\r\n"
+        yield Attack(kind="slow head", steps=_drip(get, seconds, pause), statuses=_MALFORMED)
+        yield Attack(
+            kind="slow head", steps=(get, *_drip(b"A: b\r\n" * 99, seconds, pause)), statuses=_MALFORMED
+        )
+        yield Attack(kind="slow head", steps=_drip(b"\r\n" * 99, seconds, pause), statuses=_MALFORMED)
+        yield Attack(kind="slow body", steps=(head, *_drip(bytes(99), seconds, pause)), statuses=body)
+        steps = (chunked, *_drip(b"1\r\na\r\n" * 99, seconds, pause))
+        yield Attack(kind="slow body", steps=steps, statuses=_expect(0, 411))
+        refused = _request("POST", "/wrong/jobs", "Content-Length: 1000000")
+        steps = (refused, *_drip(bytes(99), seconds, pause))
+        yield Attack(kind="slow body", steps=steps, statuses=_expect(0, 404))
+    for _ in range(5):
+        yield Attack(kind="silent", steps=(seconds,), statuses=_expect(0))
+        yield Attack(kind="silent", steps=(head, seconds), statuses=body)
+        yield Attack(kind="unread", steps=(big, _UNREAD), statuses=_expect(0, 200))
+
+
+def _mutated(base: str, randomness: random.Random) -> Iterator[Attack]:
+    """Requests with bytes changed, removed, repeated or inserted."""
+    valid = [
+        _request("GET", base + "state"),
+        _request("GET", base + "profiles/own.json", "Accept: */*", "Connection: keep-alive"),
+        _post(base, "name=m.exe&iterations=5", b"model"),
+        _request(
+            "POST", base + "jobs?name=m.exe", "Transfer-Encoding: chunked", body=b"5\r\nmodel\r\n0\r\n\r\n"
+        ),
+        _request("DELETE", base + "jobs/99"),
+    ]
+    special = [b"\r\n", b"\n", b"\x00", b"%", b":", b" ", b"\xff", b"/", b"..", b"[", b"\r", b"0"]
+    changes: list[Callable[[bytearray, int], None]] = [
+        lambda sent, at: sent.__setitem__(at, randomness.randrange(256)),
+        lambda sent, at: sent.__delitem__(slice(at, at + randomness.randrange(1, 9))),
+        lambda sent, at: sent.__setitem__(slice(at, at), sent[at : at + randomness.randrange(1, 40)]),
+        lambda sent, at: sent.__setitem__(slice(at, at), randomness.choice(special)),
+    ]
+    for _ in range(150):
+        sent = bytearray(randomness.choice(valid))
+        for _ in range(randomness.randrange(1, 4)):
+            randomness.choice(changes)(sent, randomness.randrange(len(sent)))
+        statuses = _expect(0, 200, 303, 400, 403, 404, 405, 411, 501)
+        yield Attack(kind="mutated", steps=(bytes(sent), _SHUT), statuses=statuses)
+
+
+def perform(attack: Attack, url: str, patience_s: float) -> Outcome:
+    """Performs an attack.
+
+    Args:
+        attack: The attack.
+        url: The address of the page.
+        patience_s: How long to wait for the server to close the connection after the last step.
+    """
+    begun, received, has_ended = time.monotonic(), b"", False
+    parts = urlsplit(url)
+    with socket.socket(socket.AF_INET) as client:
+        if _UNREAD in attack.steps:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        client.settimeout(patience_s)
+        client.connect((parts.hostname, parts.port))
+        with contextlib.suppress(ConnectionError):
+            for step in attack.steps:
+                _take(step, client, patience_s)
+        if _RESET in attack.steps:
+            return Outcome(received=b"", took_s=time.monotonic() - begun, has_ended=True)
+        try:
+            while chunk := client.recv(_CHUNK):
+                received += chunk
+            has_ended = True
+        except TimeoutError:
+            pass
+        except ConnectionError:
+            has_ended = True
+    return Outcome(received=received, took_s=time.monotonic() - begun, has_ended=has_ended)
+
+
+def _take(step: Step, client: socket.socket, patience_s: float) -> None:
+    if isinstance(step, bytes):
+        client.sendall(step)
+    elif step == _SHUT:
+        client.shutdown(socket.SHUT_WR)
+    elif step == _RESET:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    else:
+        time.sleep(patience_s if step == _UNREAD else float(step))
+
+
+_HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Za-z -]*\r\n(?:[A-Za-z-]+: ?[^\r\n]*\r\n)*\r\n")
+_LENGTH = re.compile(rb"\r\ncontent-length: ?(\d+)\r\n", re.IGNORECASE)
+
+
+def problems(attack: Attack, outcome: Outcome) -> list[str]:
+    """Returns what is wrong with the outcome of an attack; nothing if the server withstood it."""
+    found = [] if outcome.has_ended else [f"still open after {outcome.took_s:.1f} s"]
+    received = outcome.received
+    leaks = (SECRET, b"Traceback", b'File "', b"root:x:")
+    found += [f"shows {leak!r}" for leak in leaks if leak in received]
+    status, rest = 0, received.removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
+    if head := _HEAD.match(rest):
+        status, rest = int(head[1]), rest[head.end() :]
+        length = _LENGTH.search(head[0])
+        if length is not None and len(rest) > int(length[1]):
+            found.append(f"a second answer: {rest[int(length[1]) :][:60]!r}")
+        if _UNREAD in attack.steps and length is not None and len(rest) == int(length[1]):
+            found.append("all of it was kept for a client that does not read")
+    elif rest and _UNREAD not in attack.steps:
+        found.append(f"not a response: {rest[:60]!r}")
+    if status not in attack.statuses:
+        found.append(f"status {status}: {rest[:100]!r}")
+    return found
