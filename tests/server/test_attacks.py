@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from coremlscope.server import Address, Limits, serve
+from coremlscope.server.limits import Limits
+from coremlscope.server.server import Address, serve
 from tests.support.attacks import all_attacks, hostile_folder, perform, problems
 
 _LIMITS = Limits(head_s=0.4, window_s=0.4, slowest_Bps=1 << 20, requests=4, uploads=4)

@@ -19,7 +19,8 @@ import pytest
 from coremlscope.errors import UsageError
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.server import Address, Limits, serve
+from coremlscope.server.limits import Limits
+from coremlscope.server.server import Address, serve
 
 
 @pytest.fixture

@@ -60,7 +60,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.server import Address, Limits, serve
+    from coremlscope.server.limits import Limits
+    from coremlscope.server.server import Address, serve
 
     address = Address(host=arguments.host, port=arguments.port, is_remote_allowed=arguments.allow_remote)
     limits = Limits(upload_bytes=arguments.max_upload * _MEGABYTE)
