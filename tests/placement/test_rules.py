@@ -172,7 +172,7 @@ def test_one_failure_takes_the_function_off_the_unit() -> None:
     assert [verdicts[id_]["neural_engine"].supported for id_ in ("main/0", "main/1")] == ["no", "no"]
     (reason,) = verdicts["main/0"]["neural_engine"].reasons
     assert reason.effect == "fails"
-    assert reason.text.startswith("the compiler rejects the whole function because of main/1: ")
+    assert reason.text.startswith("the compiler rejects the whole function because of main/1:0: ")
     assert verdicts["main/0"]["gpu"].supported == "yes"
 
 

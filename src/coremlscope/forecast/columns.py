@@ -52,6 +52,7 @@ def tabulate(
     }
     why = tuple(tuple(reasons.index(r) for v in _verdicts(op) for r in v.reasons) for op in columns)
     advice = tuple(tuple(reasons.index(r) for v in _verdicts(op) for r in v.advice) for op in columns)
+    doubts = tuple(tuple(reasons.index(r) for v in _verdicts(op) for r in v.doubts) for op in columns)
     return Plan(
         device=device.name,
         chip=device.chip.id,
@@ -67,6 +68,7 @@ def tabulate(
         reasons=tuple(reasons.found),
         why=why,
         advice=advice,
+        doubts=doubts,
         settings=tuple(_setting(setting, functions, columns) for setting in settings),
     )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from coremlscope.cost.latency.kernels import Kernel as FusedKernel
 from coremlscope.cost.latency.kernels import fuse
@@ -19,6 +19,7 @@ from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import Stage, is_external, shaped_stages, stage_key, wire
 from coremlscope.findings import Finding
 from coremlscope.forecast.columns import tabulate
+from coremlscope.forecast.what_if import Estimator, describe_what_ifs
 from coremlscope.ir import (
     ArrayFeature,
     DType,
@@ -36,11 +37,13 @@ from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node, program_facts, view_function
 from coremlscope.placement.eligibility import Verdicts, judge
 from coremlscope.placement.half_precision import in_half_precision
+from coremlscope.placement.hypotheses import Replanned, weigh_reasons
 from coremlscope.placement.place import PlacedFunction, place, reached
 from coremlscope.placement.rules import GRAPH_RULES, RULES
 from coremlscope.results.estimate import Estimate, Kernel
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
+from coremlscope.results.what_if import WhatIf
 from coremlscope.units import format_duration
 
 __all__ = ["Forecast", "forecast", "place_functions"]
@@ -122,7 +125,8 @@ def forecast(
         every_function: Plans the other functions as well.
         shapes: Shapes of flexible inputs of the function, instead of the defaults.
         with_estimates: Whether to estimate latencies.
-        with_advice: Whether plans include advice that would make operations faster on their units.
+        with_advice: Whether plans include advice that would make operations faster on their units, and what
+            each reason costs.
 
     Raises:
         UnsupportedModelError: The model has no operations to plan, or its kind cannot be estimated.
@@ -135,21 +139,25 @@ def forecast(
         raise _nothing_known(model)
     unplanned = tuple(_unplanned(stage) for stage, _ in shaped_stages(model, shapes) if _is_other(stage))
     has_network = any(_is_network(one.model) for one in functions)
-    placed: dict[object, dict[str, PlacedFunction]] = {}
+    placed: dict[object, dict[str, _Placed]] = {}
     plans: list[Plan] = []
     estimates: list[Estimate] = []
-    kernels = _Kernels(counted, ops) if with_estimates else None
+    kernels = _Kernels(counted, ops) if with_estimates or (with_advice and counted) else None
     left_out = (*_left_out(model), *_unknown_operations(counted))
     for device in devices:
         key = _planning_key(device)
         if key not in placed:
             placed[key] = {f.key: _place(f, device, settings, with_advice) for f in functions}
         notes = (*unplanned, *_notes_on(device, settings, has_network))
-        plans.append(tabulate(ops, device, placed[key], settings, era(device.os).name, notes))
-        if kernels is not None:
-            main = [placed[key][one.key] for one in counted]
-            estimates.extend(kernels.estimate(device, setting, main, left_out) for setting in settings)
-    if kernels is None:
+        found = {name: one.function for name, one in placed[key].items()}
+        plan = tabulate(ops, device, found, settings, era(device.os).name, notes)
+        main = {one.key: found[one.key] for one in counted}
+        estimators = {} if kernels is None else kernels.estimators(device, settings, main, left_out)
+        usable = {} if kernels is None or kernels.loops else estimators
+        plans.append(_with_what_ifs(plan, ops, placed[key], usable, main))
+        if with_estimates:
+            estimates.extend(estimate({}) for estimate in estimators.values())
+    if kernels is None or not with_estimates:
         return Forecast(tuple(plans))
     if kernels.loops:
         return Forecast(tuple(plans), findings=tuple(_unknown_loops(kernels, estimates)))
@@ -171,7 +179,7 @@ def place_functions(
         InputError: A shape is not allowed.
     """
     functions = _functions(model, None, True, shapes)
-    return {f.key: _place(f, device, settings, with_advice) for f in functions}
+    return {f.key: _place(f, device, settings, with_advice).function for f in functions}
 
 
 def _functions(
@@ -282,7 +290,7 @@ def _planning_key(device: Device) -> object:
 
 def _place(
     function: _Function, device: Device, settings: Sequence[ComputeUnits], with_advice: bool
-) -> PlacedFunction:
+) -> _Placed:
     system = str(device.os)
     if system not in function.graphs:
         # The types of the inputs and outputs of a neural network need no casts.
@@ -301,7 +309,50 @@ def _place(
         return reached(graph, known, pricing, TRANSITION_COSTS, unit)
 
     verdicts = judge(graph, device, facts, with_advice=with_advice, reach=reach)
-    return place(graph, verdicts, pricing, TRANSITION_COSTS, settings)
+    placed = place(graph, verdicts, pricing, TRANSITION_COSTS, settings)
+    if not with_advice:
+        return _Placed(placed)
+    again = {
+        setting: weigh_reasons(graph, verdicts, pricing, TRANSITION_COSTS, placed, setting)
+        for setting in settings
+    }
+    return _Placed(placed, again)
+
+
+def _with_what_ifs(
+    plan: Plan,
+    ops: OpTable,
+    placed: Mapping[str, _Placed],
+    estimators: Mapping[ComputeUnits, Estimator],
+    estimated: Container[str],
+) -> Plan:
+    """Returns a plan with what each reason costs under each setting.
+
+    Args:
+        plan: The plan.
+        ops: The op table.
+        placed: The functions of the plan.
+        estimators: Estimate a prediction, by setting; empty if nothing can be estimated.
+        estimated: The functions that estimates include.
+    """
+    columns = {id_: column for column, id_ in enumerate((*ops.id, *(op.id for op in plan.inserted)))}
+    settings = []
+    for setting in plan.settings:
+        found: list[WhatIf] = []
+        for name, one in placed.items():
+            replanned = one.replanned.get(setting.compute_units, [])
+            estimator = estimators.get(setting.compute_units) if name in estimated else None
+            found += describe_what_ifs(replanned, name, columns, estimator)
+        settings.append(replace(setting, what_ifs=tuple(found)))
+    return replace(plan, settings=tuple(settings))
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A placed function, and by setting its plans as if reasons were gone."""
+
+    function: PlacedFunction
+    replanned: Mapping[ComputeUnits, Sequence[Replanned]] = field(default_factory=dict)
 
 
 class _Kernels:
@@ -331,26 +382,42 @@ class _Kernels:
         """Returns the estimated time of everything outside loops with unknown iterations, in seconds."""
         return estimated.latency.value - sum(self.step_s(loop, estimated) for loop in self.loops)
 
-    def estimate(
+    def estimators(
+        self,
+        device: Device,
+        settings: Sequence[ComputeUnits],
+        placed: Mapping[str, PlacedFunction],
+        left_out: tuple[str, ...],
+    ) -> dict[ComputeUnits, Estimator]:
+        """Returns what estimates a prediction on a device with the placement of the plan, by setting."""
+        return {setting: self._estimator(device, setting, placed, left_out) for setting in settings}
+
+    def _estimator(
         self,
         device: Device,
         setting: ComputeUnits,
-        placed: Iterable[PlacedFunction],
+        placed: Mapping[str, PlacedFunction],
         left_out: tuple[str, ...],
-    ) -> Estimate:
-        """Returns the estimate for a device under a setting, with the placement of the plan."""
+    ) -> Estimator:
         units: dict[str, ComputeUnit] = {
-            op.id: unit for f in placed for op in f.ops if (unit := op.choices[setting].unit) is not None
+            op.id: unit
+            for function in placed.values()
+            for op in function.ops
+            if (unit := op.choices[setting].unit) is not None
         }
-        return estimate(
-            self._fused,
-            units,
-            device,
-            setting,
-            converted_bytes=self._converted,
-            table=self._table,
-            left_out=left_out,
-        )
+
+        def estimate_moved(moved: Mapping[str, ComputeUnit]) -> Estimate:
+            return estimate(
+                self._fused,
+                {**units, **moved},
+                device,
+                setting,
+                converted_bytes=self._converted,
+                table=self._table,
+                left_out=left_out,
+            )
+
+        return estimate_moved
 
 
 def _walk(graph: BoundGraph) -> Iterator[OpView]:

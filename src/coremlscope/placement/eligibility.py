@@ -83,7 +83,7 @@ def judge(
                 GraphContext(device=device, facts=facts, ops=ops, verdicts=verdicts, producers=producers),
                 verdicts,
             )
-    _spread_failures(verdicts, reach)
+    _spread_failures(verdicts, {node.id: node.view.op.name for node in nodes}, reach)
     return verdicts
 
 
@@ -180,7 +180,9 @@ def only_fails(verdict: Verdict) -> bool:
     return bool(verdict.reasons) and all(reason.effect == "fails" for reason in verdict.reasons)
 
 
-def _spread_failures(verdicts: dict[str, dict[ComputeUnit, Verdict]], reach: Reach | None) -> None:
+def _spread_failures(
+    verdicts: dict[str, dict[ComputeUnit, Verdict]], names: Mapping[str, str], reach: Reach | None
+) -> None:
     """Where the compiler rejects one operation it rejects the function: every operation leaves the unit.
 
     The compiler never sees operations that are rejected earlier or planned elsewhere, so these do not cause a
@@ -202,7 +204,7 @@ def _spread_failures(verdicts: dict[str, dict[ComputeUnit, Verdict]], reach: Rea
         culprit, cause = failures[0]
         spread = dataclasses.replace(
             cause,
-            text=f"the compiler rejects the whole function because of {culprit}: {cause.text}",
+            text=f"the compiler rejects the whole function because of {names[culprit]}: {cause.text}",
             effect="fails",
         )
         for by_unit in verdicts.values():

@@ -16,7 +16,17 @@ from coremlscope.placement.eligibility import Verdicts, only_fails
 from coremlscope.placement.search import Route, TransitionCosts, search
 from coremlscope.placement.verdict import Support, Verdict
 
-__all__ = ["Choice", "PlacedFunction", "PlacedOp", "Segment", "place", "reached"]
+__all__ = [
+    "Choice",
+    "PlacedFunction",
+    "PlacedOp",
+    "Pricing",
+    "Segment",
+    "graphs_of",
+    "path_costs",
+    "place",
+    "reached",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +166,7 @@ def place(
     for setting in settings:
         found: list[Segment] = []
         totals[setting] = 0.0
-        for one in _graphs(graph):
+        for one in graphs_of(graph):
             routed = _route(one, verdicts, prices, transition_costs, setting)
             for node, choice in zip(one.nodes, routed.choices, strict=True):
                 choices[node.id][setting] = choice
@@ -197,16 +207,16 @@ def reached(
     }
     prices = {node.id: pricing(node) for node in graph.walk()}
     found: set[str] = set()
-    for one in _graphs(graph):
+    for one in graphs_of(graph):
         routed = _route(one, tried, prices, transition_costs, _EAGER[unit])
         pairs = zip(one.nodes, routed.choices, strict=True)
         found.update(node.id for node, choice in pairs if choice.unit == unit)
     return frozenset(found)
 
 
-def _graphs(graph: CoreMLGraph) -> list[CoreMLGraph]:
+def graphs_of(graph: CoreMLGraph) -> list[CoreMLGraph]:
     """The graph and all nested ones; each has a path of its own."""
-    return [graph, *(inner for node in graph.nodes for block in node.blocks for inner in _graphs(block))]
+    return [graph, *(inner for node in graph.nodes for block in node.blocks for inner in graphs_of(block))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +224,25 @@ class _Routed:
     choices: list[Choice]
     segments: list[Segment]
     total_ms: float
+
+
+def path_costs(
+    graph: CoreMLGraph,
+    verdicts: Verdicts,
+    prices: Mapping[str, Mapping[Backend, PlannedCost]],
+    setting: ComputeUnits,
+) -> list[Mapping[Backend, float]]:
+    """The costs of a graph's operations on the backends that may run them; without those that follow others.
+
+    An operation that no unit is known to run must not cut the path in two: it passes where the CPU would, for
+    nothing.
+    """
+    return [
+        {backend: prices[node.id][backend].ms for backend in _allowed(verdicts[node.id], setting)}
+        or dict.fromkeys(BACKENDS_OF["cpu"], 0.0)
+        for node in graph.nodes
+        if not node.follows
+    ]
 
 
 def _route(
@@ -226,13 +255,7 @@ def _route(
     """One graph's cheapest path under one setting."""
     nodes = [node for node in graph.nodes if not node.follows]
     allowed = [_allowed(verdicts[node.id], setting) for node in nodes]
-    # An operation that no unit is known to run must not cut the path in two: it passes where the CPU would,
-    # for nothing.
-    costs = [
-        {backend: prices[node.id][backend].ms for backend in backends}
-        or dict.fromkeys(BACKENDS_OF["cpu"], 0.0)
-        for node, backends in zip(nodes, allowed, strict=True)
-    ]
+    costs = path_costs(graph, verdicts, prices, setting)
     route = search(costs, transition_costs)
     backends = [b if known else None for b, known in zip(route.backends, allowed, strict=True)]
     chosen = iter(zip(backends, _detours(route, allowed), strict=True))

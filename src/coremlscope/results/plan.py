@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
+from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.figures import Origin
 from coremlscope.results.operations import OpTable
+from coremlscope.results.what_if import WhatIf
 from coremlscope.units import format_duration
 
 __all__ = [
     "COST_RULE",
+    "COST_SOURCE",
     "Confidence",
     "Effect",
     "FunctionCost",
@@ -47,13 +49,9 @@ Effect = Literal["runs", "confirms", "rejects", "fails", "advises"]
 
 #: The rule id of reasons due to costs: another unit could run it, but the plan would cost more.
 COST_RULE = "plan-cost"
+COST_SOURCE = "Core ML's cost model, as published plans show it"
 
 _SUPPORT: Mapping[int, Support] = {1: "yes", 0: "no", -1: "unknown"}
-_UNIT_WORDS: dict[ComputeUnit, str] = {
-    "cpu": "the CPU",
-    "gpu": "the GPU",
-    "neural_engine": "the Neural Engine",
-}
 #: Costs in milliseconds that differ by less are equal up to rounding.
 _TIE_MS = 1e-9
 
@@ -130,6 +128,8 @@ class SettingPlan:
             None if it already runs there or cannot run there.
         weight: The share of each operation in the cost of its graph as reported by Core ML; empty if it
             follows from the costs.
+        what_ifs: What each reason costs, by function; the largest planned saving first. Empty for plans of
+            Core ML, and where it was not asked for.
     """
 
     compute_units: ComputeUnits
@@ -137,6 +137,7 @@ class SettingPlan:
     backend: tuple[int, ...]
     detour_ms: Mapping[ComputeUnit, tuple[float | None, ...]] = field(default_factory=dict)
     weight: tuple[float | None, ...] = ()
+    what_ifs: tuple[WhatIf, ...] = ()
 
     @property
     def total_ms(self) -> float:
@@ -174,6 +175,8 @@ class Plan:
         reasons: The distinct reasons.
         why: Per operation: indices of the reasons why it cannot run on units.
         advice: Per operation: indices of advice that would make it faster on its unit.
+        doubts: Per operation: indices of rules known by anecdote only that would take it from a unit. Plans
+            do not apply them. Empty in older profiles.
         settings: All settings that were planned, the requested one first.
         origin: `planned`.
     """
@@ -194,6 +197,7 @@ class Plan:
     reasons: tuple[Reason, ...] = ()
     why: tuple[tuple[int, ...], ...] = ()
     advice: tuple[tuple[int, ...], ...] = ()
+    doubts: tuple[tuple[int, ...], ...] = ()
     settings: tuple[SettingPlan, ...]
     origin: Origin = "planned"
 
@@ -428,12 +432,14 @@ def segments(ops: tuple[PlannedOp, ...]) -> list[tuple[str | None, tuple[Planned
 
 def _cost_reason(unit: ComputeUnit, there_ms: float, here_ms: float, more_ms: float) -> Reason:
     there, here = format_duration(there_ms / 1e3), format_duration(here_ms / 1e3)
-    both = f"{_UNIT_WORDS[unit]} can run it, planned at {there} against {here} where it is"
     if more_ms < _TIE_MS:
-        text = f"{both}: with launches and switches the whole plan would cost the same"
+        rest = "the whole plan would cost the same"
     else:
-        more = format_duration(more_ms / 1e3)
-        text = f"{both}: with launches and switches the whole plan would cost {more} more"
-    fix = "" if unit == "cpu" else "put more work that this unit supports next to it, so that the launch pays"
-    source = "Core ML's cost model, as published plans show it"
-    return Reason(unit=unit, rule=COST_RULE, text=text, fix=fix, source=source)
+        rest = f"the whole plan would cost {format_duration(more_ms / 1e3)} more, launches included"
+    if there_ms < here_ms - _TIE_MS:
+        text = f"{UNIT_WORDS[unit]} can run it, planned at {there} against {here} where it is, but {rest}"
+    elif there_ms < here_ms + _TIE_MS:
+        text = f"{UNIT_WORDS[unit]} can run it at the same planned cost; {rest}"
+    else:
+        text = f"{UNIT_WORDS[unit]} can run it, but costs more: planned at {there} against {here} where it is"
+    return Reason(unit=unit, rule=COST_RULE, text=text, source=COST_SOURCE)

@@ -38,6 +38,7 @@ def _first(context: GraphContext, detail: str) -> Mapping[str, str]:
 def _runs_elsewhere(context: GraphContext) -> Mapping[str, str]:
     """Operations with a mask from an operation that the unit does not run."""
     makers = {value.name: id_ for id_, view in context.ops for value in view.op.outputs}
+    names = {id_: view.op.name for id_, view in context.ops}
     lost = {id_ for id_, by_unit in context.verdicts.items() if by_unit[NEURAL_ENGINE].supported != "yes"}
     rejected = {
         id_
@@ -51,7 +52,7 @@ def _runs_elsewhere(context: GraphContext) -> Mapping[str, str]:
                 is_mask = isinstance(bound.type, TensorType) and bound.type.dtype is DType.BOOL
                 maker = makers.get(argument.name) if isinstance(argument, Value) else None
                 if is_mask and bound.constant is None and maker in lost and id_ not in rejected:
-                    hits[id_] = f"{name} comes from {maker}"
+                    hits[id_] = f"{name} comes from {names[maker]}"
                     lost.add(id_)
     return hits
 

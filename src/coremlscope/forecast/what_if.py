@@ -1,0 +1,144 @@
+"""What each reason of a plan costs, planned and estimated, in words and numbers."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from coremlscope.devices import UNITS, ComputeUnit
+from coremlscope.devices.unit import UNIT_WORDS
+from coremlscope.figures import Figure
+from coremlscope.placement.hypotheses import Replanned
+from coremlscope.results.estimate import Bound, Estimate
+from coremlscope.results.plan import COST_RULE, COST_SOURCE
+from coremlscope.results.what_if import WhatIf, describe_saving
+from coremlscope.units import format_duration
+
+__all__ = ["Estimator", "describe_what_ifs", "estimate_saving"]
+
+#: Estimates a prediction with operations moved to other units.
+Estimator = Callable[[Mapping[str, ComputeUnit]], Estimate]
+
+#: Parts of an estimate that do not belong to a kernel.
+_TRANSITIONS: tuple[Bound, ...] = ("dispatch", "switches")
+
+
+def describe_what_ifs(
+    replanned: Sequence[Replanned],
+    function: str,
+    columns: Mapping[str, int],
+    estimator: Estimator | None = None,
+) -> list[WhatIf]:
+    """Describes a function's plans under hypotheses.
+
+    Args:
+        replanned: The plans.
+        function: The function.
+        columns: The columns of the operations in the plan, by id.
+        estimator: Estimates a prediction; None where the function is not estimated.
+    """
+    now = None if estimator is None else estimator({})
+    found = []
+    for one in replanned:
+        saved = None
+        if estimator is not None and now is not None and one.moved:
+            saved = estimate_saving(now, estimator(one.moved))
+        shown = [reason for id_, reason in one.reasons.items() if id_ in columns]
+        reason = next(iter(shown), None)
+        found.append(
+            WhatIf(
+                hypothesis=one.hypothesis,
+                unit=one.unit,
+                function=function,
+                rule=reason.rule if reason else COST_RULE if one.hypothesis == "moved" else "",
+                reason=reason.text if reason else _reason(one),
+                fix=reason.fix if reason else "",
+                confidence=reason.confidence if reason else "measured",
+                source=reason.source if reason else COST_SOURCE,
+                varies=len({reason.text for reason in shown}) > 1,
+                ops=tuple(columns[id_] for id_ in one.ops if id_ in columns),
+                moved=Counter(one.moved.values()),
+                planned_ms=one.total_ms,
+                saved_ms=one.saved_ms,
+                switches=one.switches,
+                saved_s=saved,
+                effect=_effect(one, replanned, saved),
+            )
+        )
+    return found
+
+
+def estimate_saving(before: Estimate, after: Estimate) -> Figure:
+    """Estimates the time that a prediction takes less, with an 80 % interval.
+
+    Kernels that stay where they are cancel out. The errors of the others are taken to be independent before
+    and after, because they are those of two units.
+    """
+    kernels = zip(before.kernel_s, after.kernel_s, before.kernel_unit, after.kernel_unit, strict=True)
+    pairs = [(a, b) for a, b, here, there in kernels if here != there]
+    spent = [sum(a for a, _ in pairs), sum(b for _, b in pairs)]
+    fewer = sum(before.parts.get(part, 0.0) - after.parts.get(part, 0.0) for part in _TRANSITIONS)
+    spent[0 if fewer > 0 else 1] += abs(fewer)
+    value = before.latency.value - after.latency.value
+    (below, above), (below_after, above_after) = map(_widths, (before.latency, after.latency))
+    low = math.hypot(spent[0] * below, spent[1] * above_after)
+    high = math.hypot(spent[0] * above, spent[1] * below_after)
+    return Figure(value, value - low, value + high, "estimated")
+
+
+def _widths(latency: Figure) -> tuple[float, float]:
+    """How far the interval reaches below and above, as shares of the value."""
+    return 1 - latency.low / latency.value, latency.high / latency.value - 1
+
+
+def _reason(one: Replanned) -> str:
+    unit = UNIT_WORDS[one.unit]
+    if one.hypothesis == "without all":
+        return f"all rules that keep operations from {unit}, together"
+    gain = format_duration(one.gain_ms / 1e3)
+    return (
+        f"{unit} can run these, planned at {gain} less by themselves, but launches and changes of unit cost"
+        " more than that"
+    )
+
+
+def _effect(one: Replanned, others: Sequence[Replanned], saved: Figure | None) -> str:
+    """What the hypothesis changes, in a sentence."""
+    saving = describe_saving(one.saved_ms, one.total_ms, saved)
+    moves = _describe_moves(one.moved, " moves" if len(one.moved) == 1 else " move")
+    match one.hypothesis:
+        case "doubt":
+            rejects = all(reason.effect in ("rejects", "fails") for reason in one.reasons.values())
+            holds = "if it holds (anecdotal)" if rejects else "if that does not hold (anecdotal)"
+            moves = _describe_moves(one.moved, "")
+            return f"would move {moves} {holds}: {saving}" if moves else f"would move nothing {holds}"
+        case "moved":
+            return f"moving them: {saving}{_carried(one, others)}"
+        case _ if moves:
+            return f"without {'them' if one.hypothesis == 'without all' else 'it'} {moves}: {saving}"
+        case _ if one.free:
+            return "without it nothing moves: launches and changes of unit would cost more than that saves"
+        case _:
+            return "without it nothing moves: other rules keep the same operations from this unit"
+
+
+def _describe_moves(moved: Mapping[str, ComputeUnit], verb: str) -> str:
+    """`71 operations move to the Neural Engine and 3 to the CPU`."""
+    counts = Counter(moved.values())
+    found: list[str] = []
+    for unit in sorted(counts, key=lambda unit: (-counts[unit], UNITS.index(unit))):
+        noun = "" if found else f" operation{'s' if counts[unit] > 1 else ''}{verb}"
+        found.append(f"{counts[unit]}{noun} to {UNIT_WORDS[unit]}")
+    return " and ".join(found)
+
+
+def _carried(one: Replanned, others: Sequence[Replanned]) -> str:
+    """Which rule, if gone, takes most of these operations along."""
+    best, rule = 0, ""
+    for other in others:
+        if other.hypothesis == "without" and other.unit == one.unit:
+            along = sum(other.moved.get(id_) == one.unit for id_ in one.ops)
+            if along > best:
+                best, rule = along, next(iter(other.reasons.values())).rule
+    return f"; {best} of them move as well without {rule}" if best else ""
