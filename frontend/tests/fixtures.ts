@@ -14,6 +14,7 @@ import type {
   ProfileForm,
   Reason,
   SettingPlan,
+  WhatIf,
 } from "../src/data/schema";
 
 /** The profile of the golden payload: four operations in two groups, a plan and estimates for one device. */
@@ -99,6 +100,7 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
     placement: {},
     switches: 0,
     left_out: [],
+    terms: [],
     kernel_s: [],
     kernel_unit: [],
     kernel_bound: [],
@@ -110,7 +112,30 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
 /** A plan under one setting; `total` is the planned cost of its one function in milliseconds. */
 export function settingPlan(changes: Partial<SettingPlan> = {}, total = 0): SettingPlan {
   const functions = { main: { total_ms: total, switches: 0 } };
-  return { compute_units: "all", functions, backend: [], detour_ms: {}, weight: [], ...changes };
+  return { compute_units: "all", functions, backend: [], detour_ms: {}, weight: [], what_ifs: [], ...changes };
+}
+
+/** A plan made again without a rule that keeps no operation from the Neural Engine. */
+export function whatIf(changes: Partial<WhatIf> = {}): WhatIf {
+  return {
+    hypothesis: "without",
+    unit: "neural_engine",
+    function: "main",
+    rule: "rule",
+    reason: "some reason",
+    fix: "",
+    confidence: "measured",
+    source: "",
+    varies: false,
+    ops: [],
+    moved: {},
+    planned_ms: 0,
+    saved_ms: 0,
+    switches: 0,
+    saved_s: null,
+    effect: "",
+    ...changes,
+  };
 }
 
 /** The backends of `plan`, by their index. */
@@ -141,6 +166,7 @@ export function plan(columns: number, changes: Partial<Plan> = {}): Plan {
     reasons: [],
     why: none,
     advice: none,
+    doubts: [],
     settings: [settingPlan({ backend: filled(BACKEND.ane) })],
     ...changes,
   };

@@ -61,7 +61,7 @@ def test_planned_figures_never_look_measured() -> None:
 def test_reasons_are_grouped() -> None:
     profile = small_plan()
     view = profile.plans[0].view(profile.ops)
-    groups = group_reasons(view, view.functions()["main"])
+    groups = group_reasons(view, "main", view.functions()["main"])
     assert [(group.reason.rule, len(group.ops)) for group in groups] == [("gpu-odd", 2), ("ne-int32", 2)]
 
 

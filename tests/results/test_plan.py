@@ -85,10 +85,13 @@ def test_costs_are_reasons_where_another_unit_could_run_it() -> None:
     (reason,) = view(plan).reasons(conv)
     assert (reason.rule, reason.unit, reason.fix) == (COST_RULE, "cpu", "")
     assert reason.text == (
-        "the CPU can run it, planned at 4.00 ms against 250 µs where it is: with launches and switches the"
-        " whole plan would cost 750 µs more"
+        "the CPU can run it, but costs more: planned at 4.00 ms against 250 µs where it is"
     )
     assert view(plan).reasons(clip) == []
     tie = with_detours(cpu=(None, None, 0.0, None, None, None, None))
     (same,) = view(tie).reasons(next(op for op in view(tie).ops if op.type == "conv"))
     assert same.text.endswith("would cost the same")
+    equal = dataclasses.replace(tie, cost_ms={**tie.cost_ms, "ane": tie.cost_ms["bnns"]})
+    (same,) = view(equal).reasons(next(op for op in view(equal).ops if op.type == "conv"))
+    assert same.text == "the CPU can run it, at the same planned cost: the whole plan would cost the same"
+    assert same.fix == ""

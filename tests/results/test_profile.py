@@ -60,6 +60,11 @@ def inserted(**changes: Any) -> Profile:
     return plan(inserted=(dataclasses.replace(op, **changes),))
 
 
+def what_if(**changes: object) -> Profile:
+    first = BASE.plans[0].settings[0].what_ifs[0]
+    return setting(what_ifs=(dataclasses.replace(first, **changes),))
+
+
 def inputs(*rows: int) -> Profile:
     table = BASE.ops
     return dataclasses.replace(BASE, ops=dataclasses.replace(table, inputs=(rows, *table.inputs[1:])))
@@ -93,6 +98,9 @@ WRONG: list[tuple[str, Callable[[], Profile]]] = [
     ("bases of the plan for M1 contain an index", lambda: plan(cost_basis={"ane": SEVEN})),
     ("reasons of the plan for M1 contain an index", lambda: plan(why=((1,), *((),) * 6))),
     ("reasons of the plan for M1 contain an index", lambda: plan(advice=((-1,), *((),) * 6))),
+    ("column of the plan for M1", lambda: plan(doubts=((),) * 8)),
+    ("reasons of the plan for M1 contain an index", lambda: plan(doubts=((1,), *((),) * 6))),
+    ("what-ifs of the plan for M1 contain an index", lambda: what_if(ops=(7,))),
     ("inserted operations of the plan for M1 contain an index", lambda: inserted(before=7)),
     ("kernels contain an index", lambda: kernel(6)),
     ("estimate for M1 does not match the kernels", lambda: estimate(kernel_s=(1.0,))),

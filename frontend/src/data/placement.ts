@@ -96,6 +96,11 @@ export class Placement {
     return this.reasons(column).filter((reason) => chosen === null || rank(reason.unit) < rank(chosen));
   }
 
+  /** Rules known by anecdote only that would take it from a unit; the plan does not apply them. */
+  doubts(column: number): Reason[] {
+    return (this.plan.doubts[column] ?? []).map((index) => this.plan.reasons[index]).filter((one) => !!one);
+  }
+
   /** What would make it faster where it runs. */
   advice(column: number): Reason[] {
     return (this.plan.advice[column] ?? []).map((index) => this.plan.reasons[index]).filter((one) => !!one);
@@ -108,10 +113,14 @@ export class Placement {
         .map(([backend]) => this.plan.cost_ms[backend]?.[column] ?? Infinity),
     );
     const here = this.costMs(column) ?? 0;
-    const both = `the ${UNIT_NAMES[unit]} can run it, planned at ${duration(there / 1e3)} against ${duration(here / 1e3)} where it is`;
-    const rest = moreMs < TIE_MS ? "the whole plan would cost the same" : `the whole plan would cost ${duration(moreMs / 1e3)} more`;
-    const fix = unit === "cpu" ? "" : "put more work that this unit supports next to it, so that the launch pays";
-    return { unit, rule: COST_RULE, text: `${both}: with launches and switches ${rest}`, fix };
+    const isEqual = Math.abs(there - here) < TIE_MS;
+    const costs = isEqual ? "at the same planned cost" : `planned at ${duration(there / 1e3)} against ${duration(here / 1e3)} where it is`;
+    const able = `the ${UNIT_NAMES[unit]} can run it`;
+    const more = `the whole plan would cost ${duration(moreMs / 1e3)} more, changes of unit included`;
+    let text = `${able}, ${costs}, but ${more}`;
+    if (moreMs < TIE_MS) text = `${able}, ${costs}: the whole plan would cost the same`;
+    else if (there > here + TIE_MS) text = `${able}, but costs more: ${costs}`;
+    return { unit, rule: COST_RULE, text, fix: "" };
   }
 }
 

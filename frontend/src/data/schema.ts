@@ -15,6 +15,8 @@ export type Effect = "advises" | "confirms" | "fails" | "rejects" | "runs";
 
 export type EstimateBasis = "calibrated" | "extrapolated";
 
+export type Hypothesis = "doubt" | "moved" | "without" | "without all";
+
 export type JobStatus = "cancelled" | "done" | "failed" | "running" | "waiting";
 
 export type Origin = "declared" | "estimated" | "measured" | "planned";
@@ -664,6 +666,11 @@ export interface Plan {
   why: number[][];
   /** Per operation: indices of advice that would make it faster on its unit. */
   advice: number[][];
+  /**
+   * Per operation: indices of rules known by anecdote only that would take it from a unit. Plans do not apply them. Empty in older
+   * profiles.
+   */
+  doubts: number[][];
   /** `planned`. */
   origin: Origin;
 }
@@ -834,6 +841,8 @@ export interface SettingPlan {
   detour_ms: Partial<Record<ComputeUnit, (number | null)[]>>;
   /** The share of each operation in the cost of its graph as reported by Core ML; empty if it follows from the costs. */
   weight: (number | null)[];
+  /** What each reason costs, by function; the largest planned saving first. Empty for plans of Core ML, and where it was not asked for. */
+  what_ifs: WhatIf[];
 }
 
 /** The requested settings of a measurement. */
@@ -1030,6 +1039,44 @@ export interface WeightGroup {
   parameters: number;
   /** Bytes in the file, scales and tables included. */
   nbytes: number;
+}
+
+/** The plan again under a hypothesis about operations that are not on the fastest unit. */
+export interface WhatIf {
+  /** What is assumed. */
+  hypothesis: Hypothesis;
+  /** The unit from which the operations are kept; for doubts the one that they run on. */
+  unit: ComputeUnit;
+  /** The function. */
+  function: string;
+  /** The rule's id; `plan-cost` for operations that launches keep from the unit; empty for all rules. */
+  rule: string;
+  /** The reason, with the numbers of the first operation. */
+  reason: string;
+  /** The operations that the reason concerns, as columns of the plan. */
+  ops: number[];
+  /** How many operations move to each unit; those that only follow others included. */
+  moved: Partial<Record<ComputeUnit, number>>;
+  /** The planned cost of the function, launches and changes of unit included. */
+  planned_ms: number;
+  /** How much less that is than the plan; negative where it is more. */
+  saved_ms: number;
+  /** Number of changes of unit. */
+  switches: number;
+  /** How to avoid it; may be empty. */
+  fix: string;
+  /** How the rule is known. */
+  confidence: Confidence;
+  /** The source of the rule. */
+  source: string;
+  /** true where the reasons of other operations have other numbers. */
+  varies: boolean;
+  /**
+   * The estimated time that a prediction takes less, in seconds, with an 80 % interval; null where nothing moves or no time is estimated.
+   */
+  saved_s: Figure | null;
+  /** All of this as a sentence. */
+  effect: string;
 }
 
 /** The declared work of one prediction at the bound shapes; derived from the file, not measured. */

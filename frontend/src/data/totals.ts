@@ -1,6 +1,6 @@
 import type { Placement } from "./placement";
 import type { Rows } from "./rows";
-import type { ComputeUnit, Reason } from "./schema";
+import type { ComputeUnit, Reason, WhatIf } from "./schema";
 
 /** The operations and the cost that a plan assigns to a unit. */
 export interface UnitShare {
@@ -63,34 +63,55 @@ export function byType(
   return [...totals.values()].sort((a, b) => b.costMs - a.costMs || b.flops - a.flops || b.ops - a.ops);
 }
 
-/** A rule that keeps operations from a unit, and their planned cost where they run. */
+/** A reason that keeps operations from a unit, and what the plan would be without it. */
 export interface Obstacle {
-  reason: Reason;
-  /** Ids of the operations, in the program's order. */
+  /** What is assumed; null in plans of Core ML, which are not made again. */
+  hypothesis: WhatIf["hypothesis"] | null;
+  reason: Pick<Reason, "unit" | "rule" | "text" | "fix" | "confidence">;
+  /** The function, where the plan has several; else empty. */
+  function: string;
+  /** Ids of the operations, in the program's order; those of the file first. */
   ids: string[];
+  /** Planned cost of the operations where they run. */
   costMs: number;
-  /** Its share of the planned cost of all operations. */
-  share: number;
+  /** What the plan would be without the reason, in a sentence; empty where it was not made again. */
+  effect: string;
 }
 
-/** The rules that keep operations from allowed units, costliest first; one entry per unit, rule and remedy. */
+/** What keeps operations from allowed units: the largest planned saving first, or in plans of Core ML the costliest. */
 export function obstacles(placement: Placement, rows: Rows): Obstacle[] {
+  return placement.setting.what_ifs.length > 0 ? planned(placement, rows) : grouped(placement, rows);
+}
+
+function planned(placement: Placement, rows: Rows): Obstacle[] {
+  const byColumn = new Map(rows.all.filter((row) => row.column >= 0).map((row) => [row.column, row]));
+  const isSingle = Object.keys(placement.setting.functions).length < 2;
+  return placement.setting.what_ifs.map((one) => {
+    const found = one.ops.map((column) => byColumn.get(column)).filter((row) => !!row);
+    return {
+      hypothesis: one.hypothesis,
+      reason: { unit: one.unit, rule: one.rule, text: one.reason, fix: one.fix, confidence: one.confidence },
+      function: isSingle ? "" : one.function,
+      ids: [...found.filter((row) => row.kind === "op"), ...found.filter((row) => row.kind !== "op")].map((row) => row.id),
+      costMs: one.ops.reduce((sum, column) => sum + (placement.costMs(column) ?? 0), 0),
+      effect: one.effect,
+    };
+  });
+}
+
+/** Rules of a plan that was not made again; one entry per unit, rule and remedy. */
+function grouped(placement: Placement, rows: Rows): Obstacle[] {
   const found = new Map<string, Obstacle>();
-  let total = 0;
   for (const row of rows.all) {
     if (row.column < 0) continue;
-    const cost = placement.costMs(row.column) ?? 0;
-    total += cost;
     for (const reason of placement.rules(row.column)) {
       const key = `${reason.unit} ${reason.rule} ${reason.fix}`;
-      const obstacle = found.get(key) ?? { reason, ids: [], costMs: 0, share: 0 };
+      const obstacle = found.get(key) ?? { hypothesis: null, reason, function: "", ids: [], costMs: 0, effect: "" };
       found.set(key, obstacle);
       if (obstacle.ids.at(-1) === row.id) continue;
       obstacle.ids.push(row.id);
-      obstacle.costMs += cost;
+      obstacle.costMs += placement.costMs(row.column) ?? 0;
     }
   }
-  const all = [...found.values()];
-  for (const one of all) one.share = total ? one.costMs / total : 0;
-  return all.sort((a, b) => b.costMs - a.costMs || b.ids.length - a.ids.length);
+  return [...found.values()].sort((a, b) => b.costMs - a.costMs || b.ids.length - a.ids.length);
 }

@@ -2,7 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { Remark } from "../data/profile";
 import { type Obstacle, obstacles } from "../data/totals";
 import { SETTING_NAMES, SEVERITY_WORDS, UNIT_NAMES } from "../data/words";
-import { duration, plural, share } from "../format";
+import { duration, plural } from "../format";
 import { useReport } from "../report";
 import { CopyButton } from "../ui/copy";
 import { OriginTag } from "../ui/origin";
@@ -10,7 +10,7 @@ import { Section } from "../ui/section";
 
 const LISTED = 6;
 
-/** Findings, and the rules that keep operations from faster units with the cost at stake. */
+/** Findings, and the reasons that keep operations from faster units with the plan as it would be without them. */
 export function Findings() {
   const { remarks, measurements, placement, rows } = useReport();
   const found = useMemo(() => (placement ? obstacles(placement, rows) : []), [placement, rows]);
@@ -36,12 +36,15 @@ export function Findings() {
         <>
           <h3 class="findings-title">
             What keeps operations from faster units on {placement.plan.device}, {SETTING_NAMES[placement.name]}{" "}
-            <OriginTag origin="planned" />
+            <OriginTag origin="planned" /> {found.some((one) => one.effect) && <OriginTag origin="estimated" />}
           </h3>
           {found.length === 0 && <p class="dim">No rule keeps an operation from a unit that the setting allows.</p>}
           <ul class="findings">
             {(isOpen ? found : found.slice(0, LISTED)).map((one) => (
-              <ObstacleItem key={`${one.reason.unit} ${one.reason.rule} ${one.reason.fix}`} obstacle={one} />
+              <ObstacleItem
+                key={`${one.hypothesis} ${one.function} ${one.reason.unit} ${one.reason.rule} ${one.reason.fix}`}
+                obstacle={one}
+              />
             ))}
           </ul>
           {found.length > LISTED && (
@@ -56,19 +59,23 @@ export function Findings() {
 }
 
 function ObstacleItem(props: { obstacle: Obstacle }) {
-  const { reason, ids, costMs } = props.obstacle;
+  const { hypothesis, reason, ids, costMs, effect } = props.obstacle;
+  const isDoubt = hypothesis === "doubt";
   return (
-    <li class="finding">
-      <span class="severity">{UNIT_NAMES[reason.unit]}</span>
+    <li class={isDoubt ? "finding finding-info" : "finding"}>
+      <span class="severity">{isDoubt ? "In doubt" : UNIT_NAMES[reason.unit]}</span>
       <div>
         {reason.text}
+        {effect && <div>{effect}</div>}
         {reason.fix && <div class="fix">→ {reason.fix}</div>}
         <div class="dim">
-          {plural(ids.length, "operation")}, planned at {duration(costMs / 1e3)} where {ids.length === 1 ? "it runs" : "they run"} now (
-          {share(props.obstacle.share)} of all): no change there can save more.{" "}
-          <span class="faint">
-            Rule {reason.rule}, known by: {reason.confidence}
-          </span>
+          {props.obstacle.function && `${props.obstacle.function}: `}
+          {plural(ids.length, "operation")}, planned at {duration(costMs / 1e3)} where {ids.length === 1 ? "it runs" : "they run"} now.{" "}
+          {hypothesis !== "moved" && hypothesis !== "without all" && (
+            <span class="faint">
+              Rule {reason.rule}, known by: {reason.confidence}
+            </span>
+          )}
         </div>
         <Operations ids={ids} />
       </div>
@@ -102,7 +109,7 @@ function toText(remarks: readonly Remark[], found: Obstacle[]): string {
   const first = remarks.map(({ finding: one }) => `${one.severity}: ${one.text}${one.hint ? ` → ${one.hint}` : ""}`);
   const second = found.map(
     (one) =>
-      `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")}, planned ${duration(one.costMs / 1e3)})`,
+      `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.effect ? `; ${one.effect}` : ""}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")}, planned ${duration(one.costMs / 1e3)})`,
   );
   return [...first, ...second].join("\n");
 }

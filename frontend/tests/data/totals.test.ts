@@ -14,6 +14,7 @@ import {
   reason,
   settingPlan,
   times,
+  whatIf,
 } from "../fixtures";
 
 describe("unitShares", () => {
@@ -87,10 +88,28 @@ describe("obstacles", () => {
       settings: [settingPlan({ backend: [BACKEND.mps, BACKEND.bnns, BACKEND.mps] })],
     });
     const found = obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan));
-    expect(found.map(({ reason: { rule, fix }, ids, costMs, share }) => [rule, fix, ids, costMs, share])).toEqual([
-      ["b", "", ["main/0", "main/1"], 6, 0.75],
-      ["a", "", ["main/0"], 2, 0.25],
-      ["a", "other remedy", ["main/2"], 2, 0.25],
+    expect(found.map(({ reason: { rule, fix }, ids, costMs, effect }) => [rule, fix, ids, costMs, effect])).toEqual([
+      ["b", "", ["main/0", "main/1"], 6, ""],
+      ["a", "", ["main/0"], 2, ""],
+      ["a", "other remedy", ["main/2"], 2, ""],
+    ]);
+  });
+
+  it("takes them from the plans that were made again, with operations of the file first", () => {
+    const what_ifs = [
+      whatIf({ rule: "a", ops: [3, 0, 1], effect: "planned 2 ms less" }),
+      whatIf({ hypothesis: "doubt", rule: "b", ops: [2], effect: "would move 1 operation" }),
+    ];
+    const devicePlan = plan(4, {
+      inserted: [inserted("main/input", 0)],
+      reasons: [reason("c")],
+      why: [[0], [], [], []],
+      settings: [settingPlan({ backend: [BACKEND.mps, BACKEND.bnns, BACKEND.ane, BACKEND.bnns], what_ifs })],
+    });
+    const found = obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan));
+    expect(found).toMatchObject([
+      { hypothesis: "without", ids: ["main/0", "main/1", "main/input"], costMs: 10, effect: "planned 2 ms less", function: "" },
+      { hypothesis: "doubt", ids: ["main/2"], costMs: 1, effect: "would move 1 operation" },
     ]);
   });
 
@@ -103,14 +122,14 @@ describe("obstacles", () => {
     expect(obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan))).toMatchObject([{ ids: ["main/0"], costMs: 2 }]);
   });
 
-  it("has no share where nothing costs anything", () => {
+  it("costs nothing where no cost is known", () => {
     const devicePlan = plan(3, {
       reasons: [reason("a")],
       why: [[0], [], []],
       cost_ms: {},
       settings: [settingPlan({ backend: [BACKEND.mps, BACKEND.mps, BACKEND.mps] })],
     });
-    expect(obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan))).toMatchObject([{ costMs: 0, share: 0 }]);
+    expect(obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan))).toMatchObject([{ costMs: 0 }]);
   });
 
   it("finds none without rules", () => expect(obstacles(placementOf(table, plan(3)), buildRows(table, null, plan(3)))).toEqual([]));

@@ -68,7 +68,7 @@ def tabulate(
         reasons=tuple(reasons.found),
         why=why,
         advice=advice,
-        doubts=doubts,
+        doubts=doubts if any(doubts) else (),
         settings=tuple(_setting(setting, functions, columns) for setting in settings),
     )
 

@@ -11,6 +11,7 @@ Operations of the file keep their ids; inserted ones get the id of the value tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ from coremlscope.placement.rules.rule import ProgramFacts
 
 __all__ = ["CoreMLGraph", "Node", "program_facts", "view_function"]
 
+#: What exporters call the keys and values that a decoder keeps.
+_CACHE = re.compile(r"past|present|(^|_)kv|(key|value)s?_?(cache|states?)|cache_?(k|v|key|value)")
 #: Core ML 9 (iOS 26, macOS 26) and later list the conversion of outputs in their plans; 14.5 does not.
 _LISTS_OUTPUTS = (26, 0)
 
@@ -223,4 +226,11 @@ def program_facts(model: Model, bound: BoundFunction, description: FunctionDescr
         flexible_inputs=flexible,
         weights_bytes=sum(file.size or 0 for file in model.weight_files),
         states=states,
+        decodes=states > 0 or _has_cache(description),
     )
+
+
+def _has_cache(description: FunctionDescription) -> bool:
+    """True where inputs and outputs are named as the caches of a decoder are."""
+    sides = (description.inputs, description.outputs)
+    return all(any(_CACHE.search(feature.name.lower()) for feature in side) for side in sides)

@@ -9,6 +9,7 @@ from coremlscope.devices.unit import SETTINGS
 from coremlscope.render.json import render_values
 from coremlscope.results.plan import Plan, PlannedOp, PlanView, Reason, segments, unit_costs_ms, unit_counts
 from coremlscope.results.profile import Profile
+from coremlscope.results.what_if import WhatIf
 
 __all__ = ["SCHEMA", "plan_to_json", "render_plan_json"]
 
@@ -79,6 +80,9 @@ class _Function:
                 for backend, ops in segments(self._sides[0])
             ],
             **self._others(self._totals),
+            "what_ifs": [
+                self._what_if(one) for one in self._views[0].setting.what_ifs if one.function == self._name
+            ],
             "operations": [self._operation(index) for index in range(len(self._sides[0]))],
         }
 
@@ -99,6 +103,27 @@ class _Function:
             "cost_ms": unit_costs_ms(ops, view.compute_units),
         }
 
+    def _what_if(self, one: WhatIf) -> dict[str, Any]:
+        saved = one.saved_s
+        return {
+            "hypothesis": one.hypothesis,
+            "unit": one.unit,
+            "rule": one.rule,
+            "reason": one.reason,
+            "effect": one.effect,
+            "fix": one.fix,
+            "confidence": one.confidence,
+            "source": one.source,
+            "operations": [op.id for op in self._views[0].at(one.ops)],
+            "moved": dict(one.moved),
+            "planned_ms": one.planned_ms,
+            "planned_saving_ms": one.saved_ms,
+            "estimated_saving_ms": None
+            if saved is None
+            else {"value": saved.value * 1e3, "low": saved.low * 1e3, "high": saved.high * 1e3},
+            "switches": one.switches,
+        }
+
     def _operation(self, index: int) -> dict[str, Any]:
         op = self._sides[0][index]
         return {
@@ -115,6 +140,7 @@ class _Function:
             **self._others(lambda place: _choice(self._sides[place][index])),
             "reasons": [_reason(reason) for reason in self._views[0].reasons(op)],
             "advice": [_reason(reason) for reason in op.advice],
+            "doubts": [_reason(reason) for reason in op.doubts],
         }
 
 

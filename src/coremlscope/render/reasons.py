@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from coremlscope.devices.unit import CPU, SETTINGS, ComputeUnit
 from coremlscope.results.plan import COST_RULE, PlannedOp, PlanView, Reason
+from coremlscope.results.what_if import Hypothesis, WhatIf
 
-__all__ = ["ReasonGroup", "group_advice", "group_reasons", "unknown_ops"]
+__all__ = ["ReasonGroup", "group_advice", "group_reasons", "group_what_ifs", "unknown_ops"]
 
 _Members = list[tuple[PlannedOp, Reason]]
 
@@ -23,6 +24,7 @@ class ReasonGroup:
         ops: The operations.
         varies: True where the reasons of the others have other numbers.
         planned_ms: What they cost by the plan, where they run now.
+        effect: What the plan would be without the reason, in a sentence; empty where that is not known.
     """
 
     unit: ComputeUnit
@@ -30,17 +32,63 @@ class ReasonGroup:
     ops: tuple[PlannedOp, ...]
     varies: bool
     planned_ms: float
+    effect: str = ""
+
+    @property
+    def example(self) -> str:
+        """The name of an operation: of the file, if there is one."""
+        return next((op.name for op in self.ops if not op.inserted), "")
 
 
-def group_reasons(view: PlanView, ops: Sequence[PlannedOp]) -> list[ReasonGroup]:
-    """Why operations are not on the accelerators that the setting allows, costliest groups first.
-
-    That the CPU could run an operation which an accelerator runs is left out: nobody asks why it does not.
+def group_what_ifs(view: PlanView, function: str, *hypotheses: Hypothesis) -> list[ReasonGroup]:
+    """The reasons of a function under some hypotheses, the largest planned saving first.
 
     Args:
         view: The plan under one setting.
-        ops: The operations of one of its functions.
+        function: The function.
+        hypotheses: Which hypotheses are wanted.
     """
+    return [
+        _group_of(view, one)
+        for one in view.setting.what_ifs
+        if one.function == function and one.hypothesis in hypotheses
+    ]
+
+
+def _group_of(view: PlanView, one: WhatIf) -> ReasonGroup:
+    ops = view.at(one.ops)
+    reason = Reason(
+        unit=one.unit,
+        rule=one.rule,
+        text=one.reason,
+        fix=one.fix,
+        confidence=one.confidence,
+        source=one.source,
+    )
+    return ReasonGroup(
+        unit=one.unit,
+        reason=reason,
+        ops=ops,
+        varies=one.varies,
+        planned_ms=sum(op.planned_ms or 0.0 for op in ops),
+        effect=one.effect,
+    )
+
+
+def group_reasons(view: PlanView, function: str, ops: Sequence[PlannedOp]) -> list[ReasonGroup]:
+    """Why operations are not on the accelerators that the setting allows.
+
+    The largest planned saving comes first; in plans of Core ML, for which that is not known, the costliest
+    group. That the CPU could run an operation which an accelerator runs is left out: nobody asks why it does
+    not.
+
+    Args:
+        view: The plan under one setting.
+        function: One of its functions.
+        ops: The operations of the function.
+    """
+    if view.setting.what_ifs:
+        return group_what_ifs(view, function, "without", "moved")
     found: dict[tuple[ComputeUnit, str], _Members] = {}
     for op in ops:
         for reason in view.reasons(op):

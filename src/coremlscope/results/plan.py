@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -12,7 +12,7 @@ from typing import Literal
 from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.figures import Origin
 from coremlscope.results.operations import OpTable
-from coremlscope.results.what_if import WhatIf
+from coremlscope.results.what_if import Confidence, WhatIf
 from coremlscope.units import format_duration
 
 __all__ = [
@@ -35,9 +35,6 @@ __all__ = [
 
 #: Whether a unit can run an operation; `unknown` where no rule covers it.
 Support = Literal["yes", "no", "unknown"]
-
-#: How a rule is known.
-Confidence = Literal["measured", "documented", "static analysis", "anecdotal"]
 
 #: The effect of a rule on the operations to which it applies:
 #: `runs`      the unit runs this kind of operation, unless a rule rejects the form;
@@ -248,6 +245,7 @@ class PlannedOp:
             plan that runs it there.
         why: Reasons why it cannot run on units.
         advice: Advice that would make it faster on its unit.
+        doubts: Rules known by anecdote only that would take it from a unit.
     """
 
     id: str
@@ -269,6 +267,7 @@ class PlannedOp:
     detour_ms: Mapping[ComputeUnit, float]
     why: tuple[Reason, ...]
     advice: tuple[Reason, ...]
+    doubts: tuple[Reason, ...]
 
 
 class PlanView:
@@ -304,6 +303,15 @@ class PlanView:
         for op in self.ops:
             found.setdefault(op.function, []).append(op)
         return {name: tuple(ops) for name, ops in found.items() if ops}
+
+    def at(self, columns: Iterable[int]) -> tuple[PlannedOp, ...]:
+        """Returns the operations of some columns of the plan."""
+        ids = (*self._table.id, *(op.id for op in self.plan.inserted))
+        return tuple(self._by_id[ids[column]] for column in columns if ids[column] in self._by_id)
+
+    @cached_property
+    def _by_id(self) -> dict[str, PlannedOp]:
+        return {op.id: op for op in self.ops}
 
     def reasons(self, op: PlannedOp) -> list[Reason]:
         """Returns why an operation does not run on units that the setting allows but that were not chosen."""
@@ -401,6 +409,7 @@ class PlanView:
             detour_ms={u: ms for u, c in self.setting.detour_ms.items() if (ms := c[column]) is not None},
             why=tuple(plan.reasons[i] for i in plan.why[column]) if plan.why else (),
             advice=tuple(plan.reasons[i] for i in plan.advice[column]) if plan.advice else (),
+            doubts=tuple(plan.reasons[i] for i in plan.doubts[column]) if plan.doubts else (),
         )
 
 
@@ -432,14 +441,14 @@ def segments(ops: tuple[PlannedOp, ...]) -> list[tuple[str | None, tuple[Planned
 
 def _cost_reason(unit: ComputeUnit, there_ms: float, here_ms: float, more_ms: float) -> Reason:
     there, here = format_duration(there_ms / 1e3), format_duration(here_ms / 1e3)
+    costs = f"planned at {there} against {here} where it is"
+    if abs(there_ms - here_ms) < _TIE_MS:
+        costs = "at the same planned cost"
+    more = f"the whole plan would cost {format_duration(more_ms / 1e3)} more, changes of unit included"
     if more_ms < _TIE_MS:
-        rest = "the whole plan would cost the same"
+        text = f"{UNIT_WORDS[unit]} can run it, {costs}: the whole plan would cost the same"
+    elif there_ms > here_ms + _TIE_MS:
+        text = f"{UNIT_WORDS[unit]} can run it, but costs more: {costs}"
     else:
-        rest = f"the whole plan would cost {format_duration(more_ms / 1e3)} more, launches included"
-    if there_ms < here_ms - _TIE_MS:
-        text = f"{UNIT_WORDS[unit]} can run it, planned at {there} against {here} where it is, but {rest}"
-    elif there_ms < here_ms + _TIE_MS:
-        text = f"{UNIT_WORDS[unit]} can run it at the same planned cost; {rest}"
-    else:
-        text = f"{UNIT_WORDS[unit]} can run it, but costs more: planned at {there} against {here} where it is"
+        text = f"{UNIT_WORDS[unit]} can run it, {costs}, but {more}"
     return Reason(unit=unit, rule=COST_RULE, text=text, source=COST_SOURCE)

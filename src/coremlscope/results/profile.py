@@ -236,7 +236,7 @@ def _check_plan(plan: Plan, rows: int) -> None:
         raise ValueError(f"{where} lacks settings or the costs of a backend")
     count = rows + len(plan.inserted)
     needed = [*plan.supported.values(), *plan.cost_ms.values(), *(s.backend for s in plan.settings)]
-    optional: list[Sequence[object]] = [plan.why, plan.advice, *plan.cost_basis.values()]
+    optional: list[Sequence[object]] = [plan.why, plan.advice, plan.doubts, *plan.cost_basis.values()]
     optional += [column for s in plan.settings for column in (s.weight, *s.detour_ms.values())]
     if any(len(c) != count for c in needed) or any(len(c) not in (0, count) for c in optional):
         raise ValueError(f"a column of {where} does not match the operations")
@@ -244,9 +244,11 @@ def _check_plan(plan: Plan, rows: int) -> None:
         raise ValueError(f"{where} has invalid support values; valid: 1, 0, -1, None")
     for setting in plan.settings:
         _check_rows(f"backends of {where}", setting.backend, len(plan.backends), least=-1)
+        held = (column for one in setting.what_ifs for column in one.ops)
+        _check_rows(f"what-ifs of {where}", held, count)
     for basis in plan.cost_basis.values():
         _check_rows(f"bases of {where}", basis, len(plan.bases), least=-1)
-    reasons = (index for indices in (*plan.why, *plan.advice) for index in indices)
+    reasons = (index for indices in (*plan.why, *plan.advice, *plan.doubts) for index in indices)
     _check_rows(f"reasons of {where}", reasons, len(plan.reasons))
     _check_rows(f"inserted operations of {where}", (op.before for op in plan.inserted), rows + 1)
 

@@ -10,7 +10,10 @@ from coremlscope.devices.unit import ComputeUnit
 from coremlscope.figures import Figure
 from coremlscope.units import format_duration
 
-__all__ = ["Hypothesis", "WhatIf", "describe_saving"]
+__all__ = ["Confidence", "Hypothesis", "WhatIf", "describe_saving"]
+
+#: How a rule is known.
+Confidence = Literal["measured", "documented", "static analysis", "anecdotal"]
 
 #: Under what hypothesis the plan was made again:
 #: `without`      the rule does not keep operations from the unit;
@@ -54,7 +57,7 @@ class WhatIf:
     rule: str
     reason: str
     fix: str = ""
-    confidence: str = "measured"
+    confidence: Confidence = "measured"
     source: str = ""
     varies: bool = False
     ops: tuple[int, ...]

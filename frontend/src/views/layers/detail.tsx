@@ -57,6 +57,7 @@ export function Detail(props: { row: Row; onClose: () => void }) {
           </ul>
           <Reasons title="Why not elsewhere" reasons={placement.reasons(row.column)} />
           <Reasons title="What would help" reasons={placement.advice(row.column)} />
+          <Reasons title="In doubt: known by anecdote, not applied" reasons={placement.doubts(row.column)} />
         </>
       )}
     </aside>

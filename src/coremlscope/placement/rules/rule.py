@@ -135,6 +135,7 @@ class ProgramFacts:
         flexible_inputs: How each flexible input is declared: `enumerated`, `range` or `unbounded`.
         weights_bytes: Bytes of the weights in the file.
         states: How many states the function has.
+        decodes: True for a step of a decoder: it has a state, or takes and returns a cache.
     """
 
     opset: int = 8
@@ -142,6 +143,7 @@ class ProgramFacts:
     flexible_inputs: Mapping[str, str] = field(default_factory=dict)
     weights_bytes: int = 0
     states: int = 0
+    decodes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from coremlscope.render.agreement import (
     agreement_name,
     disagreement_rows,
 )
+from coremlscope.render.reasons import ReasonGroup, group_what_ifs
 from coremlscope.render.recording import (
     ENERGY_TITLES,
     RECORDING_TITLES,
@@ -59,7 +60,7 @@ from coremlscope.render.words import (
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.model import FunctionSummary, ModelSummary, StageSummary
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import Plan, PlannedOp
+from coremlscope.results.plan import COST_RULE, Plan, PlannedOp
 from coremlscope.results.profile import Profile
 from coremlscope.units import (
     escape_controls,
@@ -201,6 +202,7 @@ def _profile(profile: Profile) -> list[str]:
         *_predictions(profile),
         *_estimates(profile),
         *_plans(profile),
+        *_reasons(profile),
         *_agreements(profile),
         *_findings(profile),
         *(block for measurement in profile.measurements for block in _measurement(profile, measurement)),
@@ -305,6 +307,33 @@ def _plans(profile: Profile) -> Iterator[str]:
             yield "\n".join(f"- {cell(note)}" for note in plan.notes)
         title = f"Operations on {plan.device} under {views[0].compute_units} (planned by {plan.planner})"
         yield details(title, _planned(plan, views[0].ops))
+
+
+def _reasons(profile: Profile) -> Iterator[str]:
+    """Yields what keeps operations from faster units and what each reason costs, collapsed."""
+    for plan in profile.plans:
+        for setting in plan.settings:
+            view = plan.view(profile.ops, setting)
+            names = view.functions()
+            lines = [
+                _reason_line(group, name if len(names) > 1 else "")
+                for name in names
+                for group in group_what_ifs(view, name, "without", "without all", "moved", "doubt")
+            ]
+            if lines:
+                where = f"{plan.device}, {plan.os}, under {setting.compute_units}"
+                title = f"What keeps operations from faster units on {where} (planned and estimated)"
+                yield details(title, "\n".join(lines))
+
+
+def _reason_line(group: ReasonGroup, function: str) -> str:
+    reason = group.reason
+    where = ", ".join(filter(None, [unit_name(group.unit), function]))
+    names = f" (such as {code(group.example)})" if group.example else ""
+    known = f" [{reason.rule}, {reason.confidence}]" if reason.rule and reason.rule != COST_RULE else ""
+    text = f"- **{cell(where)}**, {plural(len(group.ops), 'operation')}: {cell(reason.text)}{names}{known}"
+    lines = [text, f"  - {cell(group.effect)}"]
+    return "\n".join([*lines, f"  - fix: {cell(reason.fix)}"] if reason.fix else lines)
 
 
 def _agreements(profile: Profile) -> Iterator[str]:

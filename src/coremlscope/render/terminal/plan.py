@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from coremlscope.devices import all_chips
 from coremlscope.devices.unit import GPU, NEURAL_ENGINE, SETTINGS, UNITS, ComputeUnit
-from coremlscope.render.reasons import ReasonGroup, group_advice, group_reasons, unknown_ops
+from coremlscope.render.reasons import ReasonGroup, group_advice, group_reasons, group_what_ifs, unknown_ops
 from coremlscope.render.terminal.findings import show_findings
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import (
@@ -166,7 +166,7 @@ def _show_function(
         screen.heading("Settings side by side", "operations on each unit, planned")
         _show_setting_rows(screen, setting_rows(views, name))
     _show_ops(screen, view, ops, list_ops)
-    _show_reasons(screen, view, ops)
+    _show_reasons(screen, view, name, ops)
 
 
 def _show_units(screen: Screen, view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> None:
@@ -260,18 +260,27 @@ def _ms(cost: float | None) -> str:
     return format_duration(cost / 1e3) if cost else "0"
 
 
-def _show_reasons(screen: Screen, view: PlanView, ops: Sequence[PlannedOp]) -> None:
-    groups = group_reasons(view, ops)
+def _show_reasons(screen: Screen, view: PlanView, name: str, ops: Sequence[PlannedOp]) -> None:
+    groups = group_reasons(view, name, ops)
     for unit in (NEURAL_ENGINE, GPU):
         of_unit = [group for group in groups if group.unit == unit]
         if not of_unit:
             continue
         held = {op.id for group in of_unit for op in group.ops}
-        screen.heading(f"Why not the {UNIT_NAMES[unit]}", plural(len(held), "operation"))
+        again = "; planned again without each reason" if view.setting.what_ifs else ""
+        screen.heading(f"Why not the {UNIT_NAMES[unit]}", f"{plural(len(held), 'operation')}{again}")
         for group in of_unit[:_LISTED_GROUPS]:
             _show_group(screen, group)
         if len(of_unit) > _LISTED_GROUPS:
             screen.line(f"and {plural(len(of_unit) - _LISTED_GROUPS, 'more reason')}", "dim", indent=2)
+        for group in group_what_ifs(view, name, "without all"):
+            if group.unit == unit:
+                screen.line(f"{group.reason.text}: {group.effect}", indent=2)
+    doubts = group_what_ifs(view, name, "doubt")
+    if doubts:
+        screen.heading("In doubt", "known by anecdote only; the plan does not rely on it")
+        for group in doubts:
+            _show_group(screen, group)
     advice = group_advice(ops)
     if advice:
         screen.heading("Remarks", "without effect on the plan")
@@ -285,11 +294,12 @@ def _show_reasons(screen: Screen, view: PlanView, ops: Sequence[PlannedOp]) -> N
 
 def _show_group(screen: Screen, group: ReasonGroup) -> None:
     reason = group.reason
-    first = group.ops[0].name
-    others = "; the numbers of others differ" if group.varies else ""
-    where = f" (such as {first}{others})" if len(group.ops) > 1 else f" ({first})"
+    names = [f"such as {group.example}" if len(group.ops) > 1 else group.example] if group.example else []
+    names += ["the numbers of others differ"] if group.varies else []
+    where = f" ({'; '.join(names)})" if names else ""
     text = f"{plural(len(group.ops), 'op')}: {reason.text}{where}"
     hints = [f"fix: {reason.fix}"] if reason.fix else []
     if reason.rule != COST_RULE:
         hints.append(f"{reason.rule}, {reason.confidence}")
-    screen.bullet("•", text, "; ".join(hints))
+    lines = [f"→ {group.effect}"] if group.effect else []
+    screen.bullet("•", text, "\n".join([*lines, *filter(None, ["; ".join(hints)])]))

@@ -83,14 +83,14 @@ class Screen:
         self._indented(Text(escape_controls(text, keep="\n"), style=style), indent)
 
     def bullet(self, mark: str, text: str, hint: str = "", style: str = "") -> None:
-        """Prints an indented paragraph after a mark, and a hint below it."""
+        """Prints an indented paragraph after a mark, and below it a hint, which may have several lines."""
         from rich.table import Table
         from rich.text import Text
 
         grid = Table.grid(padding=(0, 1))
         grid.add_row(Text(mark, style=style), Text(escape_controls(text)))
-        if hint:
-            grid.add_row("", Text(escape_controls(hint), style=_QUIET))
+        for line in hint.splitlines():
+            grid.add_row("", Text(escape_controls(line), style=_QUIET))
         self._indented(grid, 2)
 
     def cells(self, texts: Sequence[str], indent: int = 2) -> None:

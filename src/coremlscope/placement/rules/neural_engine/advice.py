@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from coremlscope.devices.unit import NEURAL_ENGINE
-from coremlscope.ir import Constant, Immediate
+from coremlscope.ir import Constant, Immediate, Value
+from coremlscope.ops import OPS, traits_of
+from coremlscope.ops.spec import work_of
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import always, extents, join_words, kernel, run_time_tensors
 from coremlscope.placement.publications import (
@@ -20,7 +23,16 @@ from coremlscope.placement.publications import (
     GUIDE_PITFALLS,
     M4_PLANS,
 )
-from coremlscope.placement.rules.rule import EVERY_OP, Example, Rule, RuleContext, Scope, fp16, weight
+from coremlscope.placement.rules.rule import (
+    EVERY_OP,
+    Example,
+    ProgramFacts,
+    Rule,
+    RuleContext,
+    Scope,
+    fp16,
+    weight,
+)
 
 __all__ = ["RULES"]
 
@@ -28,11 +40,18 @@ _X = fp16(1, 64, 32, 32)
 _on_m1 = partial(Example, chip="m1", os="14.5")
 #: The largest operand that fits the unit's own memory (published as 2 MB).
 _WORKING_SET = 2 * 2**20
+#: The memory's bandwidth in Core ML's plans, and the unit's speed with operands that fit: `ane-guide`, 21.
+_MEMORY_BPS, _FLOPPS = 68 * 2.0**30, 12e12
+#: What waiting for memory must cost, in seconds, to be worth a remark.
+_NOTICED_S = 50e-6
+_PRODUCTS = Trait.CONVOLUTION | Trait.LINEAR | Trait.MATRIX_PRODUCT
 #: The last axis of a tensor in memory is padded to this many bytes.
 _ROW_BYTES = 64
 #: Constants up to this size are searched for infinities.
 _SMALL = 4096
 _NATIVE_FACTORS = (2, 3)
+_SINGLE_ROWS = "sbryngelson/ane-guide, chapter 11"
+_DECODER = ProgramFacts(decodes=True)
 _CORES_OF_M1 = 4
 
 
@@ -48,14 +67,24 @@ def _size(view: OpView) -> str:
     return f"the kernel is {'x'.join(map(str, kernel(view)))}"
 
 
+def _cuts_patches(view: OpView) -> bool:
+    """True for a convolution whose windows do not overlap: the embedding of patches."""
+    sizes = list(kernel(view))
+    return max(sizes) > 1 and view.integers("strides", [1] * len(sizes)) == sizes
+
+
 def _slow_width(view: OpView, context: RuleContext) -> str:
-    return _size(view) if 9 <= kernel(view)[-1] <= 15 else ""
+    return _size(view) if 9 <= kernel(view)[-1] <= 15 and not _cuts_patches(view) else ""
 
 
 def _slow_to_compile(view: OpView, context: RuleContext) -> str:
-    return (
-        _size(view) if len(kernel(view)) == 2 and min(kernel(view)) >= 13 and max(kernel(view)) <= 16 else ""
-    )
+    sizes = kernel(view)
+    is_large = len(sizes) == 2 and min(sizes) >= 13 and max(sizes) <= 16
+    return _size(view) if is_large and not _cuts_patches(view) else ""
+
+
+def _large_patches(view: OpView, context: RuleContext) -> str:
+    return _size(view) if max(kernel(view)) >= 9 and _cuts_patches(view) else ""
 
 
 def _rest(number: int) -> int:
@@ -68,7 +97,10 @@ def _rest(number: int) -> int:
 
 def _odd_stride(view: OpView, context: RuleContext) -> str:
     strides = view.integers("strides", [1])
-    return f"the strides are {'x'.join(map(str, strides))}" if any(_rest(s) > 1 for s in strides) else ""
+    has_own_rule = view.op.type == "conv" and _large_patches(view, context)
+    if has_own_rule or all(_rest(stride) <= 1 for stride in strides):
+        return ""
+    return f"the strides are {'x'.join(map(str, strides))}"
 
 
 def _odd_pool_stride(view: OpView, context: RuleContext) -> str:
@@ -86,11 +118,33 @@ def _moving_weight(view: OpView, context: RuleContext) -> bool:
 
 
 def _large_operand(view: OpView, context: RuleContext) -> str:
+    """Only where moving the operands takes noticeably longer than computing with them."""
+    converts = Trait.CONVERSION in traits_of(view.op.type)
+    if context.inserted or converts or _is_fused(view, context) or _waiting_s(view) < _NOTICED_S:
+        return ""
     found = [(type_.nbytes or 0, name, type_) for name, type_ in run_time_tensors(view)]
     size, name, type_ = max(found, key=lambda item: item[0], default=(0, "", None))
     if type_ is None or size <= _WORKING_SET:
         return ""
     return f"{name} is {extents(type_)}, {size / 2**20:.1f} MiB"
+
+
+def _is_fused(view: OpView, context: RuleContext) -> bool:
+    """True for an activation of a product's result, which is applied before the result is stored."""
+    given = view.op.inputs.get("x", ())
+    maker = context.producers.get(given[0].name) if given and isinstance(given[0], Value) else None
+    is_product = maker is not None and bool(_PRODUCTS & traits_of(maker.op.type))
+    return is_product and Trait.ACTIVATION in traits_of(view.op.type)
+
+
+def _waiting_s(view: OpView) -> float:
+    """How much longer it takes to move an operation's tensors than to compute, in seconds."""
+    spec = OPS.get(view.op.type)
+    work = work_of(spec, view) if spec is not None else None
+    if work is None:
+        return 0.0
+    moved = work.read_bytes + work.written_bytes + work.weight_bytes
+    return moved / _MEMORY_BPS - work.flops / _FLOPPS
 
 
 def _thin_rows(view: OpView, context: RuleContext) -> str:
@@ -164,7 +218,10 @@ RULES: tuple[Rule, ...] = (
         source=f"{M4_PLANS}; {APPLE_MODELS}",
         confidence="measured",
         applies_to=(Example("conv", _conv(64, 64, 9, 9)),),
-        negative_examples=(Example("conv", _conv(64, 64, 9, 3)),),
+        negative_examples=(
+            Example("conv", _conv(64, 64, 9, 3)),
+            Example("conv", _conv(64, 64, 14, 14, strides=[14, 14])),
+        ),
     ),
     _advice(
         id="ne-slow-compile-kernel",
@@ -172,11 +229,27 @@ RULES: tuple[Rule, ...] = (
         when=_slow_to_compile,
         message="square kernels of 13 to 16 take seconds to minutes to compile (16x16: 212 s and 11.7 GB):"
         " {detail}",
-        fix="use two smaller kernels",
+        fix="use two smaller kernels (k1 + k2 - 1 = the old size)",
         source=M4_PLANS,
         confidence="measured",
         applies_to=(Example("conv", _conv(64, 64, 16, 16)),),
         negative_examples=(Example("conv", _conv(64, 64, 12, 12)),),
+    ),
+    _advice(
+        id="ne-slow-patches",
+        ops=("conv",),
+        when=_large_patches,
+        message="an embedding of patches as a convolution with a large kernel is computed in several passes,"
+        " and is slow to compile: {detail}",
+        fix="keep it if it takes a small part of the time; otherwise cut the patches with reshape and"
+        " transpose, and use linear with the same weights",
+        source=f"{M4_PLANS}; {APPLE_MODELS}",
+        confidence="measured",
+        applies_to=(Example("conv", _conv(64, 64, 14, 14, strides=[14, 14])),),
+        negative_examples=(
+            Example("conv", _conv(64, 64, 14, 14)),
+            Example("conv", _conv(64, 64, 4, 4, strides=[4, 4])),
+        ),
     ),
     _advice(
         id="ne-slow-kernel-above-7",
@@ -256,12 +329,19 @@ RULES: tuple[Rule, ...] = (
         id="ne-slow-large-operand",
         ops=EVERY_OP,
         when=_large_operand,
-        message="operands above 2 MiB do not fit the Neural Engine's memory and stream from DRAM: {detail}",
+        message="operands above 2 MiB do not fit the Neural Engine's memory, and moving them takes longer"
+        " than computing: {detail}",
         fix="work in chunks, split attention by heads, or reduce resolution earlier",
         source=GUIDE_LIMITS,
         confidence="measured",
-        applies_to=(Example("relu", {"x": fp16(1, 64, 256, 256)}),),
-        negative_examples=(Example("relu", {"x": _X}),),
+        applies_to=(
+            Example("relu", {"x": fp16(1, 64, 256, 256)}),
+            Example("softmax", {"x": fp16(1, 6, 1500, 1500), "axis": -1}),
+        ),
+        negative_examples=(
+            Example("relu", {"x": _X}),
+            Example("linear", {"x": fp16(1, 1500, 384), "weight": weight(1536, 384)}),
+        ),
     ),
     _advice(
         id="ne-slow-thin-rows",
@@ -312,13 +392,31 @@ RULES: tuple[Rule, ...] = (
     _advice(
         id="ne-slow-single-row",
         ops=("matmul", "linear"),
-        when=_single_row,
-        message="products with a single row are limited by memory (about 6 GFLOP/s on M1)",
-        fix="compute several tokens at once, or leave decoding to the GPU",
-        source="sbryngelson/ane-guide, chapter 11",
+        when=lambda view, context: not context.facts.decodes and _single_row(view, context),
+        message="products with a single row are limited by reading their weights (about 6 GFLOP/s on M1)",
+        fix="palettize these weights, or compute several rows at once",
+        source=_SINGLE_ROWS,
         confidence="measured",
         applies_to=(Example("linear", {"x": fp16(1, 64), "weight": weight(64, 64)}),),
-        negative_examples=(Example("linear", {"x": fp16(8, 64), "weight": weight(64, 64)}),),
+        negative_examples=(
+            Example("linear", {"x": fp16(8, 64), "weight": weight(64, 64)}),
+            Example("linear", {"x": fp16(1, 64), "weight": weight(64, 64)}, facts=_DECODER),
+        ),
+    ),
+    _advice(
+        id="ne-slow-decoding",
+        ops=("matmul", "linear"),
+        when=lambda view, context: context.facts.decodes and _single_row(view, context),
+        message="a decoder's products with a single row are limited by reading their weights (about 6 GFLOP/s"
+        " on M1)",
+        fix="palettize the weights, compute several tokens at once, or leave decoding to the GPU",
+        source=_SINGLE_ROWS,
+        confidence="measured",
+        applies_to=(Example("linear", {"x": fp16(1, 64), "weight": weight(64, 64)}, facts=_DECODER),),
+        negative_examples=(
+            Example("linear", {"x": fp16(1, 64), "weight": weight(64, 64)}),
+            Example("linear", {"x": fp16(8, 64), "weight": weight(64, 64)}, facts=_DECODER),
+        ),
     ),
     _advice(
         id="ne-slow-attention",

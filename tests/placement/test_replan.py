@@ -1,0 +1,52 @@
+"""Planning again under many hypotheses agrees with a search under each of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from coremlscope.placement.backend import BACKENDS
+from coremlscope.placement.replan import replan
+from coremlscope.placement.search import TransitionCosts, search
+
+TRANSITIONS = TransitionCosts({"ane": 0.125, "mps_graph": 0.1}, 0.125, {"ane": 0.125})
+
+
+def _random_costs(seed: int, count: int) -> list[dict[str, float]]:
+    drawn = random.Random(seed)
+    costs = []
+    for _ in range(count):
+        runs = [backend for backend in BACKENDS if backend == "bnns" or drawn.random() < 0.8]
+        costs.append({backend: drawn.random() * 0.1 for backend in runs})
+    return costs
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_hypothesis_has_the_cost_of_its_own_search(seed: int) -> None:
+    costs = _random_costs(seed, 60)
+    drawn = random.Random(seed)
+    changes = [
+        {index: {**costs[index], "ane": 0.001} for index in drawn.sample(range(60), size)}
+        for size in (0, 1, 5, 30)
+    ]
+    changes.append({3: {"classic_cpu": 4.0}})
+    planned = search(costs, TRANSITIONS)
+    for changed, (path, total) in zip(
+        changes, replan(costs, changes, planned.backends, TRANSITIONS), strict=True
+    ):
+        alone = search([changed.get(index, known) for index, known in enumerate(costs)], TRANSITIONS)
+        assert total == pytest.approx(alone.total_ms, abs=1e-9)
+        assert path == alone.backends
+
+
+def test_without_a_change_nothing_moves_though_paths_cost_the_same() -> None:
+    costs = [dict.fromkeys(BACKENDS, 1.0)] * 4
+    for chosen in (("bnns",) * 4, ("classic_cpu",) * 4):
+        ((path, total),) = replan(costs, [{}], chosen, TRANSITIONS)
+        assert (path, total) == (chosen, 4.0)
+
+
+def test_without_operations_or_hypotheses() -> None:
+    assert replan([], [{}], [], TRANSITIONS) == [((), 0.0)]
+    assert replan([{"bnns": 1.0}], [], ["bnns"], TRANSITIONS) == []
