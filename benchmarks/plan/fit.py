@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 from benchmarks.plan.edgetpu import network
 from benchmarks.plan.published import read_dump
-from coremlscope.cost.planned.rates import era
-from coremlscope.devices import macos
+from coremlscope.cost.planned.rates import rate_table
+from coremlscope.devices import find_device
 from coremlscope.execution.binding import bind_model
 from coremlscope.ops.view import OpView
 from coremlscope.placement.backend import BACKENDS, Backend
@@ -150,14 +150,15 @@ def report() -> str:
             errors = sorted(_errors(seen, backend, predict))
             cells += [statistics.median(errors), errors[math.ceil(0.9 * len(errors)) - 1]]
         lines.append(f"  {backend:12} {cells[0]:14.1%} {cells[1]:8.1%} {cells[2]:24.1%} {cells[3]:8.1%}")
-    used = era(macos(14, 5)).convolution
     leaves = derive(seen)
+    rates = rate_table(find_device("m1", "14.5")).rates
+    used = [rates[f"convolution, {name}"] for name in ("sparse", "medium", "dense")]
     for leaf, border in zip(leaves, _borders(leaves), strict=True):
-        rates = ", ".join(f"{backend} {leaf.rates[backend] / 1e9:.6g}" for backend in BACKENDS)
+        listed = ", ".join(f"{backend} {leaf.rates[backend] / 1e9:.6g}" for backend in BACKENDS)
         span = f"{leaf.least:.4g} to {leaf.most:.4g} operations a byte (border {border:.4g})"
-        lines.append(f"  {span}: {rates} GFLOP/s")
+        lines.append(f"  {span}: {listed} GFLOP/s")
     same = len(leaves) == len(used) and all(
-        abs(known.rates[backend] * 1e9 - leaf.rates[backend]) <= _SAME * leaf.rates[backend]
+        abs(known[backend].value * 1e9 - leaf.rates[backend]) <= _SAME * leaf.rates[backend]
         for leaf, known in zip(leaves, used, strict=True)
         for backend in BACKENDS
     )

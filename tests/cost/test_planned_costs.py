@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from coremlscope.cost.planned.prices import price
-from coremlscope.devices import macos
+from coremlscope.cost.planned.rates import rate_table
+from coremlscope.devices import find_device
 from coremlscope.ir import DType
 from coremlscope.placement.rules.rule import Example, boolean, example_view, fp16, fp32, int32, tensor, weight
 
-M1, M4 = macos(14, 5), macos(27)
+M1, M4 = rate_table(find_device("m1", "14.5")), rate_table(find_device("m4", "27"))
 MAP = fp16(1, 64, 32, 32)
 BACKENDS = ("ane", "bnns", "classic_cpu", "mps_graph")
 

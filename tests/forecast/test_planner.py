@@ -136,10 +136,10 @@ def test_devices_that_place_alike_keep_their_own_names() -> None:
     assert [(e.device, e.os) for e in found.estimates] == [(p.device, p.os) for p in found.plans]
 
 
-def test_large_gpus_are_remarked_on() -> None:
-    assert "GPU" in plan(program("main"), "m5-max", "all", None).plan.notes[0]
-    assert plan(program("main"), "m5-max", "cpu_and_ne", None).plan.notes == ()
-    assert plan(program("main"), "m1", "all").plan.notes == ()
+def test_plans_name_the_chips_of_their_rates() -> None:
+    model = program("main")
+    assert plan(model, "m4-pro", "all", None).plan.cost_model.startswith("rates of M4 Pro, macOS 26.5.1; ")
+    assert plan(model, "m5-max", "all", None).plan.cost_model.startswith("rates transferred from M4")
 
 
 @pytest.mark.corpus

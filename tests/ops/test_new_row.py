@@ -9,6 +9,7 @@ import pytest
 
 from coremlscope.cost.latency.kernels import fuse
 from coremlscope.cost.planned.prices import price
+from coremlscope.cost.planned.rates import rate_table
 from coremlscope.devices import UNITS, find_device
 from coremlscope.ir import DType
 from coremlscope.lower import lower
@@ -84,7 +85,7 @@ def test_a_new_activation_is_planned(add_row) -> None:
     add_row(Trait.ACTIVATION)
     bound = _function()
     assert _verdicts(bound) == dict.fromkeys(UNITS, "yes")
-    prices = price(bound.graph.ops[-1], _DEVICE.os)
+    prices = price(bound.graph.ops[-1], rate_table(_DEVICE))
     moved = 2 * 8 * 16 * 16 * 2
     assert prices["ane"].ms == pytest.approx(moved / (68 * 2**30) * 1e3)
     assert {known.basis for known in prices.values()} == {"assumed"}
@@ -139,7 +140,7 @@ def test_traits_decide_about_kernels_and_placement(
 
 def test_control_flow_is_free_by_its_trait(add_row) -> None:
     add_row(Trait.CONTROL_FLOW)
-    assert {known.ms for known in price(_function().graph.ops[-1], _DEVICE.os).values()} == {0.0}
+    assert {known.ms for known in price(_function().graph.ops[-1], rate_table(_DEVICE)).values()} == {0.0}
 
 
 def test_without_a_row_nothing_is_known() -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from coremlscope.placement.backend import BACKENDS
-from coremlscope.placement.search import TransitionCosts, search
+from coremlscope.placement.search import TIE_MS, Bounds, TransitionCosts, search, search_path
 
 TRANSITION_COSTS = TransitionCosts({"ane": 0.125, "mps_graph": 0.125}, 0.125, {"ane": 0.125})
 
@@ -65,20 +65,43 @@ def test_of_two_equal_paths_the_later_backend_wins() -> None:
     assert search([{"mps_graph": 1.0, "bnns": 1.0}], TransitionCosts()).backends == ("bnns",)
 
 
-def test_ties_are_decided_by_the_last_bit() -> None:
-    """Four convolutions with relu around one operation, on an M4: the last relu may go either way."""
+def test_a_tie_at_the_end_stays_with_its_neighbour() -> None:
+    """Four convolutions with relu around one operation, on an M4: the last relu may go either way.
+
+    The running sums of both paths differ by the last bit, one way or the other by the bytes of the operation.
+    """
     conv = {"ane": 0.0046742807655237523, "bnns": 0.10006388175261005, "classic_cpu": 0.11509533067856016}
     relu = dict.fromkeys(("ane", "bnns", "classic_cpu"), 0.0026214400000000001)
-
-    def network(nbytes: int) -> list[dict[str, float]]:
+    for nbytes in range(262144, 262164, 2):
         slow = nbytes / 60.845367296e9 * 1e3
         op = {"ane": nbytes / (68 * 2**30) * 1e3, "bnns": slow, "classic_cpu": slow}
-        return [conv, relu, conv, relu, op, conv, relu, conv, relu]
+        costs = [conv, relu, conv, relu, op, conv, relu, conv, relu]
+        route = search(costs, TRANSITION_COSTS)
+        assert route.backends == ("ane",) * 9
+        assert route.best_ms[-1]["classic_cpu"] == pytest.approx(route.total_ms, abs=TIE_MS)
 
-    absolute = search(network(262144), TRANSITION_COSTS).backends
-    inverse = search(network(262146), TRANSITION_COSTS).backends
-    assert absolute == ("ane",) * 9
-    assert inverse == (*("ane",) * 8, "classic_cpu")
+
+def test_a_tie_between_two_backends_goes_with_the_following_operation() -> None:
+    """As in the plan of ResNet-50 on an M4 Pro: an addition on the GPU, relu, convolutions around both."""
+    conv = {"mps_graph": 9.0, "ane": 1.0}
+    addition = {"mps_graph": 1.0, "ane": 2.0}
+    tie = {"mps_graph": 0.1, "ane": 0.1}
+    transitions = TransitionCosts({"ane": 0.125, "mps_graph": 0.125}, 0.125)
+    route = search([conv, addition, tie, conv], transitions)
+    assert route.backends == ("ane", "mps_graph", "ane", "ane")
+    assert search([conv, tie, addition, conv], transitions).backends == (
+        "ane",
+        "mps_graph",
+        "mps_graph",
+        "ane",
+    )
+    assert search_path([conv, addition, tie, conv], transitions) == route.backends
+
+
+def test_costs_can_favour_a_unit_within_their_bounds() -> None:
+    costs = TransitionCosts({"ane": 0.125, "mps_graph": 0.2}, 0.125, {}, {"mps_graph": Bounds(0.1, 0.4)})
+    assert costs.favouring("gpu").launch_ms == {"ane": 0.125, "mps_graph": 0.1}
+    assert costs.favouring("neural_engine").launch_ms == {"ane": 0.125, "mps_graph": 0.4}
 
 
 def test_an_operation_without_a_backend_is_an_error() -> None:

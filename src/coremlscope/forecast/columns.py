@@ -35,7 +35,7 @@ def tabulate(
     device: The device for which they were placed.
             functions: By their names in the plan.
             settings: The settings that were planned, the requested one first.
-    cost_model: The published plans from which the costs were recovered.
+    cost_model: Where the rates behind the costs come from.
     notes: Further remarks.
     """
     placed = {op.id: op for function in functions.values() for op in function.ops}

@@ -11,9 +11,9 @@ from coremlscope.cost.latency.kernels import Kernel as FusedKernel
 from coremlscope.cost.latency.kernels import fuse
 from coremlscope.cost.latency.model import estimate
 from coremlscope.cost.latency.table import KernelTable
-from coremlscope.cost.planned.prices import TRANSITION_COSTS, PlannedCosts, price
-from coremlscope.cost.planned.rates import era
-from coremlscope.devices import GPU, ComputeUnit, ComputeUnits, Device
+from coremlscope.cost.planned.prices import PlannedCosts, price
+from coremlscope.cost.planned.rates import rate_table
+from coremlscope.devices import ComputeUnit, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import Stage, is_external, shaped_stages, stage_key, wire
@@ -51,15 +51,9 @@ __all__ = ["Forecast", "forecast", "place_functions"]
 _PIXEL_BYTES = 4
 #: Devices and settings for which the step of a loop is listed.
 _LISTED = 3
-#: The GPU's costs are published for an M1, which has at most eight cores; later base chips have ten.
-_PUBLISHED_GPU_CORES = 10
 _NETWORK = (
     "Core ML reports where the layers of a neural network run, but not their costs: these are the costs of"
     " the same operations of an fp16 program"
-)
-_LARGE_GPU = (
-    "with all units, published plans of chips with larger GPUs (M4 Pro, M5 Max) use the GPU more than this:"
-    " their GPU costs are not published; cpu_and_ne is not affected"
 )
 
 
@@ -89,7 +83,6 @@ class _Function:
         key: Its name in plans: `main`, `model1/main`.
         is_main: Whether estimates include it: the requested function of the model, the default one of a
             stage.
-        prices: Planned costs by operation and rates.
         graphs: The function in the form that Core ML plans, by system.
     """
 
@@ -98,7 +91,6 @@ class _Function:
     bound: BoundFunction
     description: FunctionDescription
     is_main: bool
-    prices: dict[tuple[str, str], PlannedCosts] = field(default_factory=dict)
     graphs: dict[str, CoreMLGraph] = field(default_factory=dict)
 
 
@@ -148,9 +140,9 @@ def forecast(
         key = _planning_key(device)
         if key not in placed:
             placed[key] = {f.key: _place(f, device, settings, with_advice) for f in functions}
-        notes = (*unplanned, *_notes_on(device, settings, has_network))
+        notes = (*unplanned, _NETWORK) if has_network else unplanned
         found = {name: one.function for name, one in placed[key].items()}
-        plan = tabulate(ops, device, found, settings, era(device.os).name, notes)
+        plan = tabulate(ops, device, found, settings, rate_table(device).name, notes)
         main = {one.key: found[one.key] for one in counted}
         estimators = {} if kernels is None else kernels.estimators(device, settings, main, left_out)
         usable = {} if kernels is None or kernels.loops else estimators
@@ -231,14 +223,6 @@ def _unplanned(stage: Stage) -> str:
     return f"{stage.name} is a model of the kind {stage.model.kind}, which Core ML runs on the CPU"
 
 
-def _notes_on(device: Device, settings: Sequence[ComputeUnits], has_network: bool) -> Iterator[str]:
-    cores = device.chip.value(GPU, "cores") or 0
-    if has_network:
-        yield _NETWORK
-    if "all" in settings and cores > _PUBLISHED_GPU_CORES:
-        yield _LARGE_GPU
-
-
 def _nothing_known(model: Model) -> UnsupportedModelError:
     names = ", ".join(_left_out(model))
     return UnsupportedModelError(
@@ -282,10 +266,10 @@ def _unknown_loops(kernels: _Kernels, estimates: Sequence[Estimate]) -> Iterator
 
 
 def _planning_key(device: Device) -> object:
-    """Returns a key that is equal for devices with equal plans: the same rules apply to them."""
+    """Returns a key that is equal for devices with equal plans: the same rules and rates apply to them."""
     scopes = [*(rule.scope for rule in RULES), *(rule.scope for rule in GRAPH_RULES)]
     held = tuple(scope.holds(device.chip, device.os) for scope in scopes)
-    return held, device.chip.neural_engine_generation, device.os
+    return held, device.chip.id, device.os
 
 
 def _place(
@@ -299,21 +283,23 @@ def _place(
     graph = function.graphs[system]
     facts = program_facts(function.model, function.bound, function.description)
 
+    rates = rate_table(device)
+    prices: dict[str, PlannedCosts] = {}
+
     def pricing(node: Node) -> PlannedCosts:
-        key = node.id, era(device.os).name
-        if key not in function.prices:
-            function.prices[key] = price(node.view, device.os)
-        return function.prices[key]
+        if node.id not in prices:
+            prices[node.id] = price(node.view, rates)
+        return prices[node.id]
 
     def reach(unit: ComputeUnit, known: Verdicts) -> frozenset[str]:
-        return reached(graph, known, pricing, TRANSITION_COSTS, unit)
+        return reached(graph, known, pricing, rates.transition_costs, unit)
 
     verdicts = judge(graph, device, facts, with_advice=with_advice, reach=reach)
-    placed = place(graph, verdicts, pricing, TRANSITION_COSTS, settings)
+    placed = place(graph, verdicts, pricing, rates.transition_costs, settings)
     if not with_advice:
         return _Placed(placed)
     again = {
-        setting: weigh_reasons(graph, verdicts, pricing, TRANSITION_COSTS, placed, setting)
+        setting: weigh_reasons(graph, verdicts, pricing, rates.transition_costs, placed, setting)
         for setting in settings
     }
     return _Placed(placed, again)

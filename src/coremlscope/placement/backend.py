@@ -31,8 +31,9 @@ BACKENDS_OF: dict[ComputeUnit, tuple[Backend, ...]] = {
 #: `Apple`      reported by Core ML itself;
 #: `recovered`  the formula reproduces published costs to all digits;
 #: `fitted`     the formula fits published costs with few digits, or a single one;
+#: `transferred` published for another chip or system, times a physical ratio;
 #: `assumed`    nothing is published about this operation on this backend: the formula of its kind.
-CostBasis = Literal["Apple", "recovered", "fitted", "assumed"]
+CostBasis = Literal["Apple", "recovered", "fitted", "transferred", "assumed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,20 @@ class PlannedCost:
         ms: Milliseconds.
         basis: How it is known.
         is_complete: False where a shape is not known, so that the cost is a lower bound.
+        bounds_ms: The ends of its interval; None for the cost itself.
     """
 
     ms: float
     basis: CostBasis
     is_complete: bool = True
+    bounds_ms: tuple[float, float] | None = None
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval in milliseconds."""
+        return self.ms if self.bounds_ms is None else self.bounds_ms[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval in milliseconds."""
+        return self.ms if self.bounds_ms is None else self.bounds_ms[1]

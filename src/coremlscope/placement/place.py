@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import Literal
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts, only_fails
-from coremlscope.placement.search import Route, TransitionCosts, search
+from coremlscope.placement.search import TIE_MS, Route, TransitionCosts, search, search_path
 from coremlscope.placement.verdict import Support, Verdict
 
 __all__ = [
     "Choice",
+    "Doubt",
     "PlacedFunction",
     "PlacedOp",
     "Pricing",
@@ -27,6 +29,9 @@ __all__ = [
     "place",
     "reached",
 ]
+
+#: Why an operation may go to another unit.
+Doubt = Literal["tie", "rates"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +43,14 @@ class Choice:
         weight: Its planned cost over the sum of its graph's, as MLComputePlan gives it.
         detour_ms: For each unit that could run it but was not chosen: how much more the cheapest plan costs
             that runs it there.
+        open: The other units where it may go as well, and why: `tie` if the plan costs the same there,
+            `rates` if it goes there within the intervals of the costs.
     """
 
     backend: Backend | None
     weight: float
     detour_ms: Mapping[ComputeUnit, float]
+    open: Mapping[ComputeUnit, Doubt] = field(default_factory=dict)
 
     @property
     def unit(self) -> ComputeUnit | None:
@@ -258,24 +266,78 @@ def _route(
     costs = path_costs(graph, verdicts, prices, setting)
     route = search(costs, transition_costs)
     backends = [b if known else None for b, known in zip(route.backends, allowed, strict=True)]
-    chosen = iter(zip(backends, _detours(route, allowed), strict=True))
-    last: Backend | None = None
-    placed: list[tuple[Backend | None, Mapping[ComputeUnit, float]]] = []
+    detours = _detours(route, allowed)
+    known_prices = [prices[node.id] for node in nodes]
+    doubts = _doubts(
+        route, allowed, detours, _extremes(known_prices, allowed, costs, transition_costs, setting)
+    )
+    chosen = iter(zip(backends, detours, doubts, strict=True))
+    placed: list[tuple[Backend | None, Mapping[ComputeUnit, float], Mapping[ComputeUnit, Doubt]]] = []
     for node in graph.nodes:
-        backend, detour = (last, {}) if node.follows else next(chosen)
-        placed.append((backend, detour))
-        last = backend
+        placed.append((placed[-1][0] if placed else None, {}, {}) if node.follows else next(chosen))
     spent = [
         0.0 if backend is None else prices[node.id][backend].ms
-        for node, (backend, _) in zip(graph.nodes, placed, strict=True)
+        for node, (backend, *_) in zip(graph.nodes, placed, strict=True)
     ]
     total = sum(spent)
     choices = [
-        Choice(backend, ms / total if total else 0.0, detour)
-        for (backend, detour), ms in zip(placed, spent, strict=True)
+        Choice(backend, ms / total if total else 0.0, detour, doubt)
+        for (backend, detour, doubt), ms in zip(placed, spent, strict=True)
     ]
     ids = [node.id for node in graph.nodes]
-    return _Routed(choices, _segments(ids, [backend for backend, _ in placed], spent), route.total_ms)
+    return _Routed(choices, _segments(ids, [backend for backend, *_ in placed], spent), route.total_ms)
+
+
+def _extremes(
+    prices: Sequence[Mapping[Backend, PlannedCost]],
+    allowed: Sequence[tuple[Backend, ...]],
+    costs: Sequence[Mapping[Backend, float]],
+    transition_costs: TransitionCosts,
+    setting: ComputeUnits,
+) -> list[tuple[Backend, ...]]:
+    """Returns the cheapest path for each unit at the costs within their intervals that favour it most.
+
+    All costs on the unit are at their lower ends and all others at their upper ends: uncertain rates of one
+    unit are wrong together, as they come from the same chip by the same ratio.
+    """
+    is_exact = all(
+        known[backend].low == known[backend].high
+        for known, backends in zip(prices, allowed, strict=True)
+        for backend in backends
+    )
+    launches = {
+        UNIT_OF[backend]
+        for backend, known in transition_costs.launch_bounds.items()
+        if known.low < known.high
+    }
+    if is_exact and not launches & set(SETTINGS[setting]):
+        return []
+    found = []
+    for unit in SETTINGS[setting]:
+        favouring = [
+            {b: known[b].low if UNIT_OF[b] == unit else known[b].high for b in backends} or dict(cost)
+            for known, backends, cost in zip(prices, allowed, costs, strict=True)
+        ]
+        found.append(search_path(favouring, transition_costs.favouring(unit)))
+    return found
+
+
+def _doubts(
+    route: Route,
+    allowed: Sequence[tuple[Backend, ...]],
+    detours: Sequence[Mapping[ComputeUnit, float]],
+    extremes: Sequence[tuple[Backend, ...]],
+) -> list[dict[ComputeUnit, Doubt]]:
+    """For each operation: the other units where it may go as well, and why."""
+    found = []
+    for index, (chosen, backends) in enumerate(zip(route.backends, allowed, strict=True)):
+        doubts: dict[ComputeUnit, Doubt] = {}
+        if backends:
+            others = {UNIT_OF[path[index]] for path in extremes} - {UNIT_OF[chosen]}
+            doubts |= dict.fromkeys(sorted(others), "rates")
+            doubts |= {unit: "tie" for unit, more in detours[index].items() if more < TIE_MS}
+        found.append(doubts)
+    return found
 
 
 def _allowed(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> tuple[Backend, ...]:

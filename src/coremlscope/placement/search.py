@@ -5,9 +5,13 @@ the list in order. Entering the Neural Engine or the GPU costs a launch, changin
 and ending on the Neural Engine has a cost of its own. All of this was derived from published plans.
 
 Many plans are ties: the last `relu` may cost exactly the same on the Neural Engine, after its network, as on
-the CPU. Published plans show both, decided by the last bit. They are reproduced where the cost of consecutive
-operations is the difference of two running sums from the end, in double precision and milliseconds. So costs
-are summed in this way here.
+the CPU. In Core ML the last bit decides. Here costs within `TIE_MS` are equal, and one of the equal paths is
+chosen by rules, so that the choice does not depend on rounding:
+
+1. the fewest changes of backend: an operation at the end of the list stays on the backend of its neighbour;
+2. changes as early as possible: an operation between two backends goes to that of the following one, as in
+   published plans (the `relu` after an addition on the GPU goes to the Neural Engine with the convolution);
+3. the later backend in the order of `BACKENDS`.
 """
 
 from __future__ import annotations
@@ -16,9 +20,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from coremlscope.placement.backend import BACKENDS, Backend
+from coremlscope.devices.unit import ComputeUnit
+from coremlscope.placement.backend import BACKENDS, UNIT_OF, Backend
 
-__all__ = ["Route", "TransitionCosts", "search"]
+__all__ = ["TIE_MS", "Bounds", "Route", "TransitionCosts", "search", "search_path"]
+
+#: Costs of paths that differ by less, in milliseconds, are equal up to rounding.
+TIE_MS = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The interval of a cost in milliseconds."""
+
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +45,20 @@ class TransitionCosts:
         launch_ms: The cost of entering a backend.
         switch_ms: The cost of every change of backend.
         finish_ms: The cost of ending on a backend.
+        launch_bounds: The intervals of costs of entering that are not known exactly.
     """
 
     launch_ms: Mapping[Backend, float] = field(default_factory=dict)
     switch_ms: float = 0.0
     finish_ms: Mapping[Backend, float] = field(default_factory=dict)
+    launch_bounds: Mapping[Backend, Bounds] = field(default_factory=dict)
+
+    def favouring(self, unit: ComputeUnit) -> TransitionCosts:
+        """Returns the costs within the intervals that are best for one unit and worst for the others."""
+        launch = dict(self.launch_ms)
+        for backend, bounds in self.launch_bounds.items():
+            launch[backend] = bounds.low if UNIT_OF[backend] == unit else bounds.high
+        return TransitionCosts(launch, self.switch_ms, self.finish_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +77,12 @@ class Route:
     best_ms: tuple[Mapping[Backend, float], ...]
 
 
+#: The cheapest path up to an operation: its cost in milliseconds and its number of changes of backend.
+_Reached = tuple[float, int]
+
+
 def search(costs: Sequence[Mapping[Backend, float]], transition_costs: TransitionCosts) -> Route:
-    """The cheapest path through a list of operations.
+    """Finds the cheapest path through a list of operations.
 
     Args:
         costs: For each operation, its cost on every backend that may run it, in milliseconds.
@@ -64,95 +93,93 @@ def search(costs: Sequence[Mapping[Backend, float]], transition_costs: Transitio
     """
     if not costs:
         return Route((), 0.0, ())
-    steps = _steps(transition_costs)
-    forward, came_from = _forward(costs, transition_costs, steps)
-    backward = _backward(costs, transition_costs, steps)
-    last = _ordered(costs[-1])[0]
-    total = math.inf
-    for backend in _ordered(costs[-1]):
-        end = forward[-1][backend] + transition_costs.finish_ms.get(backend, 0.0)
-        if end <= total:
-            total, last = end, backend
-    path = [last]
-    for before in reversed(came_from):
-        path.append(before[path[-1]])
+    reached, path, total = _forward(costs, transition_costs)
+    backward = _backward(costs, transition_costs)
     best = tuple(
-        {backend: ahead[backend] + behind[backend] for backend in ahead}
-        for ahead, behind in zip(forward, backward, strict=True)
+        {backend: ahead + behind[backend] for backend, (ahead, _) in forward.items()}
+        for forward, behind in zip(reached, backward, strict=True)
     )
-    return Route(tuple(reversed(path)), total, best)
+    return Route(path, total, best)
+
+
+def search_path(
+    costs: Sequence[Mapping[Backend, float]], transition_costs: TransitionCosts
+) -> tuple[Backend, ...]:
+    """Finds the backends of the cheapest path only; as `search`."""
+    return _forward(costs, transition_costs)[1] if costs else ()
 
 
 def _ordered(costs: Mapping[Backend, float]) -> list[Backend]:
     """The backends in the order in which a later one wins a tie."""
-    ordered = [backend for backend in BACKENDS if backend in costs]
+    ordered: list[Backend] = [backend for backend in BACKENDS if backend in costs]
     if not ordered:
         raise ValueError("an operation has no backend")
     return ordered
 
 
-def _steps(transition_costs: TransitionCosts) -> dict[tuple[Backend, Backend], float]:
-    return {
-        (a, b): 0.0 if a == b else transition_costs.switch_ms + transition_costs.launch_ms.get(b, 0.0)
-        for a in BACKENDS
-        for b in BACKENDS
-    }
-
-
-def _running_sums(costs: Sequence[Mapping[Backend, float]]) -> dict[Backend, list[float]]:
-    """By backend: for each operation, the cost there of it and all after it; one more entry for the end."""
-    sums = {}
-    for backend in BACKENDS:
-        total, running = 0.0, [0.0]
-        for cost in reversed(costs):
-            total += cost.get(backend, 0.0)
-            running.append(total)
-        running.reverse()
-        sums[backend] = running
-    return sums
+def _preferred(reached: Mapping[Backend, _Reached], without: Backend | None = None) -> Backend | None:
+    """The backend with the cheapest path; of equal ones that with fewest changes, then the later one."""
+    chosen: Backend | None = None
+    least, fewest = math.inf, 0
+    for backend, (cost, changes) in reached.items():
+        if backend == without or cost > least + TIE_MS:
+            continue
+        if cost < least - TIE_MS or changes <= fewest:
+            chosen, least, fewest = backend, min(cost, least), changes
+    return chosen
 
 
 def _forward(
-    costs: Sequence[Mapping[Backend, float]],
-    transition_costs: TransitionCosts,
-    steps: Mapping[tuple[Backend, Backend], float],
-) -> tuple[list[dict[Backend, float]], list[dict[Backend, Backend]]]:
-    """For each operation and backend: the cheapest path up to and including it, and the previous backend.
-
-    A path is stored as the cost before its last run of operations on one backend, and the first of that run.
-    """
-    sums = _running_sums(costs)
-    rows = {b: (transition_costs.launch_ms.get(b, 0.0), 0) for b in _ordered(costs[0])}
-    reached = [{b: spent + (sums[b][0] - sums[b][1]) for b, (spent, _) in rows.items()}]
-    came_from = []
-    for index, cost in enumerate(costs[1:], start=1):
-        before = reached[-1]
-        now: dict[Backend, float] = {}
-        origin: dict[Backend, Backend] = {}
-        following: dict[Backend, tuple[float, int]] = {}
+    costs: Sequence[Mapping[Backend, float]], transition_costs: TransitionCosts
+) -> tuple[list[dict[Backend, _Reached]], tuple[Backend, ...], float]:
+    """For each operation and backend the cheapest path up to and including it; then the whole path's."""
+    launch, switch, finish = (
+        transition_costs.launch_ms,
+        transition_costs.switch_ms,
+        transition_costs.finish_ms,
+    )
+    entry = {backend: switch + launch.get(backend, 0.0) for backend in BACKENDS}
+    now = {b: (launch.get(b, 0.0) + costs[0][b], 0) for b in _ordered(costs[0])}
+    reached, origins = [now], []
+    for cost in costs[1:]:
+        before, now, origin = now, {}, {}
+        first = _preferred(before)
+        second = _preferred(before, first)
         for b in _ordered(cost):
-            running = sums[b]
-            ahead = running[index + 1]
-            for a in before:
-                spent, first = rows[a] if a == b else (before[a] + steps[a, b], index)
-                way = spent + (running[first] - ahead)
-                if b not in now or way <= now[b]:
-                    now[b], origin[b], following[b] = way, a, (spent, first)
-        rows = following
+            a = second if b == first else first
+            stay = before.get(b)
+            if a is not None:
+                moved, changes = before[a][0] + entry[b], before[a][1] + 1
+                # Of equal paths, that which stays changes earlier.
+                if (
+                    stay is None
+                    or moved < stay[0] - TIE_MS
+                    or (moved <= stay[0] + TIE_MS and changes < stay[1])
+                ):
+                    now[b], origin[b] = (moved + cost[b], changes), a
+                    continue
+            assert stay is not None
+            now[b], origin[b] = (stay[0] + cost[b], stay[1]), b
         reached.append(now)
-        came_from.append(origin)
-    return reached, came_from
+        origins.append(origin)
+    ends = {b: (cost + finish.get(b, 0.0), changes) for b, (cost, changes) in now.items()}
+    last = _preferred(ends)
+    assert last is not None
+    path = [last]
+    for origin in reversed(origins):
+        path.append(origin[path[-1]])
+    return reached, tuple(reversed(path)), ends[last][0]
 
 
 def _backward(
-    costs: Sequence[Mapping[Backend, float]],
-    transition_costs: TransitionCosts,
-    steps: Mapping[tuple[Backend, Backend], float],
+    costs: Sequence[Mapping[Backend, float]], transition_costs: TransitionCosts
 ) -> list[dict[Backend, float]]:
     """For each operation and backend: the cheapest path from after it to the end."""
-    ahead = [{b: transition_costs.finish_ms.get(b, 0.0) for b in _ordered(costs[-1])}]
+    entry = {b: transition_costs.switch_ms + transition_costs.launch_ms.get(b, 0.0) for b in BACKENDS}
+    ahead = [{b: transition_costs.finish_ms.get(b, 0.0) for b in costs[-1]}]
     for here, after in zip(reversed(costs[:-1]), reversed(costs[1:]), strict=True):
         rest = {b: after[b] + spent for b, spent in ahead[-1].items()}
-        ahead.append({a: min(steps[a, b] + way for b, way in rest.items()) for a in _ordered(here)})
+        move = min(entry[b] + way for b, way in rest.items())
+        ahead.append({a: min(rest.get(a, math.inf), move) for a in here})
     ahead.reverse()
     return ahead

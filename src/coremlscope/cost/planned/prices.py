@@ -1,14 +1,9 @@
 """Core ML's own cost of an operation on each backend, which determines the placement.
 
-These are figures of a *plan*: crude, far from real run times, and the same on every chip. They are derived
-from published plans, which give them with all digits:
-
-* M1, macOS 14.5: a MobilenetEdgeTPU, 119 operations on four backends (freedomtan/coreml_modelc_profling);
-* M4, macOS 27.0.1: single operations, without the GPU (751K/Apple-Neural-Engine-Microarchitecture-Study-M6).
-
-Most operations are priced by the bytes that they move. Convolutions, `linear`, `add` and `transpose` have a
-decision tree whose leaves are rates in single precision. Every price is a count divided by such a rate, which
-shows what is counted: a bias counts, constant arguments count.
+These are figures of a *plan*: crude and far from real run times. Most operations are priced by the bytes that
+they move. Convolutions, `linear`, `add` and `transpose` have a decision tree whose leaves are rates. Every
+price is a count divided by such a rate, which shows what is counted: a bias counts, constant arguments count.
+This module holds what is counted and which leaf it has; the rates are those of a chip and a system (`rates`).
 
 Each cost states its basis; see `CostBasis`.
 """
@@ -16,62 +11,40 @@ Each cost states its basis; see `CostBasis`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import get_args
 
-from coremlscope.cost.planned.rates import (
-    ACCELERATOR_BPS,
-    BNNS_SPEEDUP,
-    CLASSIC_GOPPS,
-    CPU_BPS,
-    RELU_BPS,
-    Era,
-    Leaf,
-    Rates,
-    cpu_rates,
-    era,
-)
-from coremlscope.devices.release import OSRelease
+from coremlscope.cost.planned.rates import Rate, RateTable
 from coremlscope.ir import DType, ListType, StateType, TensorType, ValueType
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
-from coremlscope.placement.backend import BACKENDS, Backend, CostBasis, PlannedCost
-from coremlscope.placement.search import TransitionCosts
+from coremlscope.placement.backend import BACKENDS_OF, Backend, CostBasis, PlannedCost
 
-__all__ = ["TRANSITION_COSTS", "PlannedCosts", "price"]
-
-#: The costs of launching, switching and ending in the plans of the M4. The GPU's launch is not published: the
-#: plan of the M1, which never enters the GPU, implies more than 0.0212 ms; the Neural Engine's is used.
-TRANSITION_COSTS = TransitionCosts(
-    launch_ms={"ane": 0.125, "mps_graph": 0.125},
-    switch_ms=0.125,
-    finish_ms={"ane": 0.125},
-)
-
+__all__ = ["PlannedCosts", "price"]
 
 PlannedCosts = dict[Backend, PlannedCost]
-Formula = Callable[[OpView, Era], PlannedCosts]
+Formula = Callable[[OpView, RateTable], PlannedCosts]
 
 
-def price(view: OpView, os: OSRelease) -> PlannedCosts:
+def price(view: OpView, rates: RateTable) -> PlannedCosts:
     """Returns the cost of an operation on every backend, whether or not it runs there.
 
     Args:
         view: The operation, as Core ML plans it.
-        os: The system.
+        rates: The rates of the chip and system.
     """
     formula = _formula(view.op.type)
     try:
-        prices = formula(view, era(os))
+        prices = formula(view, rates)
     except (CannotInfer, CannotLower, ArithmeticError, LookupError, TypeError, ValueError):
         # What a formula counts is only known at run time, or has another form in a damaged file: the bytes
         # moved are the best estimate.
-        prices = _assumed(view, era(os))
+        prices = _assumed(view, rates)
     if all(_size(value)[2] for value in _values(view)):
         return prices
-    return {
-        backend: PlannedCost(known.ms, known.basis, is_complete=False) for backend, known in prices.items()
-    }
+    return {backend: replace(known, is_complete=False) for backend, known in prices.items()}
 
 
 # Counts
@@ -128,207 +101,271 @@ def _output_elements(view: OpView) -> int:
 # From counts to costs
 
 
-def _at(count: float, rates: Rates, basis: CostBasis, gpu: CostBasis | None = None) -> PlannedCosts:
-    """A count divided by rates; `gpu` is the basis for the GPU where that differs.
+#: Bases of costs, best first: a cost is known as well as the worse of its formula and its rate.
+_BASES: tuple[CostBasis, ...] = get_args(CostBasis)
 
-    This order of operations reproduces every published figure to the last bit.
+
+def _cost(count: float, rate: Rate, basis: CostBasis | None = None) -> PlannedCost:
+    """A count divided by a rate, which reproduces published figures to the last bit in this order.
+
+    Args:
+        count: Operations, elements or bytes.
+        rate: Their number per second.
+        basis: How the formula is known, where that is less than the rate.
     """
-    return {
-        backend: PlannedCost(count * 1e-9 / rate * 1e3, gpu if gpu and backend == "mps_graph" else basis)
-        for backend, rate in rates.items()
-    }
+    work = count * 1e-9
+    known = rate.basis if basis is None else max(rate.basis, basis, key=_BASES.index)
+    if rate.is_common:
+        return PlannedCost(work / rate.value * 1e3, known)
+    return PlannedCost(
+        work / rate.value * 1e3, known, bounds_ms=(work / rate.high * 1e3, work / rate.low * 1e3)
+    )
 
 
-def _bandwidth(count: int, basis: CostBasis = "recovered") -> PlannedCosts:
-    """Bytes divided by the bandwidths."""
-    accelerator = PlannedCost(count / ACCELERATOR_BPS * 1e3, basis)
-    cpu = PlannedCost(count / CPU_BPS * 1e3, basis)
-    return {"ane": accelerator, "mps_graph": accelerator, "bnns": cpu, "classic_cpu": cpu}
+def _at(count: float, rates: RateTable, name: str, basis: CostBasis | None = None) -> PlannedCosts:
+    """A count divided by the rates of a class."""
+    return {backend: _cost(count, rate, basis) for backend, rate in rates.rates[name].items()}
 
 
-def _roofline(count: int, operations: int, basis: CostBasis = "recovered") -> PlannedCosts:
+def _roofline(count: int, operations: int, rates: RateTable, basis: CostBasis | None = None) -> PlannedCosts:
     """Bytes divided by the bandwidths; on the CPU at least the time of the operations."""
-    prices = _bandwidth(count, basis)
-    for backend, rate in cpu_rates(CLASSIC_GOPPS).items():
-        computing = operations * 1e-9 / rate * 1e3
-        prices[backend] = PlannedCost(max(prices[backend].ms, computing), basis)
+    prices = _at(count, rates, "bytes", basis)
+    for backend in BACKENDS_OF["cpu"]:
+        computing = _cost(operations, rates.rates["matmul"][backend], basis)
+        if computing.ms > prices[backend].ms:
+            prices[backend] = computing
     return prices
 
 
-def _assumed(view: OpView, _: Era) -> PlannedCosts:
-    return _bandwidth(_moved_bytes(view), "assumed")
+def _assumed(view: OpView, rates: RateTable) -> PlannedCosts:
+    return _at(_moved_bytes(view), rates, "bytes", "assumed")
 
 
-def _moving(view: OpView, _: Era) -> PlannedCosts:
-    return _bandwidth(_moved_bytes(view))
+def _moving(view: OpView, rates: RateTable) -> PlannedCosts:
+    return _at(_moved_bytes(view), rates, "bytes")
 
 
-def _slicing(view: OpView, _: Era) -> PlannedCosts:
+def _slicing(view: OpView, rates: RateTable) -> PlannedCosts:
     """Masks that the file omits count: Core ML's compiler adds them, one byte per dimension."""
     masks = sum(not view.has(name) for name in ("begin_mask", "end_mask", "squeeze_mask"))
-    return _bandwidth(_moved_bytes(view) + masks * (view.type("x").rank or 0))
+    return _at(_moved_bytes(view) + masks * (view.type("x").rank or 0), rates, "bytes")
 
 
-def _moving_fitted(view: OpView, _: Era) -> PlannedCosts:
+def _moving_fitted(view: OpView, rates: RateTable) -> PlannedCosts:
     """Published for the Neural Engine with three digits, which the bandwidth gives; for no other backend."""
-    prices = _bandwidth(_moved_bytes(view), "assumed")
-    return prices | {"ane": PlannedCost(prices["ane"].ms, "fitted")}
+    count = _moved_bytes(view)
+    return _at(count, rates, "bytes", "assumed") | {
+        "ane": _cost(count, rates.rates["bytes"]["ane"], "fitted")
+    }
 
 
-def _relu(view: OpView, _: Era) -> PlannedCosts:
-    count = _tensor_bytes(view)
-    return dict.fromkeys(BACKENDS, PlannedCost(count / RELU_BPS * 1e3, "recovered"))
+def _splitting(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Counts the input and one result only, as in plans of an M1 Max."""
+    results = [_size(value.type)[1] for value in view.outputs]
+    return _at(_input_bytes(view) + max(results, default=0), rates, "bytes")
 
 
-def _entrance(view: OpView, era_: Era) -> PlannedCosts:
-    return _bandwidth(_output_bytes(view) if era_.prices_inputs else 0)
+def _relu(view: OpView, rates: RateTable) -> PlannedCosts:
+    return _at(_tensor_bytes(view), rates, "relu")
 
 
-def _free(view: OpView, _: Era) -> PlannedCosts:
-    return _bandwidth(0, "assumed")
+def _entrance(view: OpView, rates: RateTable) -> PlannedCosts:
+    return _at(_output_bytes(view) if rates.prices_inputs else 0, rates, "bytes")
 
 
-def _gpu_basis(era_: Era) -> CostBasis:
-    """The GPU's rates are published for macOS 14.5, which prices inputs; for others they are assumed."""
-    return "recovered" if era_.prices_inputs else "assumed"
+def _free(view: OpView, rates: RateTable) -> PlannedCosts:
+    return _at(0, rates, "bytes", "assumed")
 
 
-def _leaf(leaves: Sequence[Leaf], operations: int, count: int) -> Leaf:
-    """The leaf for a number of operations per byte."""
-    density = operations / max(count, 1)
-    return next(leaf for leaf in leaves if density <= leaf.up_to)
+def _between(
+    count: float, rates: RateTable, names: tuple[str, str], size: float, border: tuple[float, float]
+) -> PlannedCosts:
+    """A count divided by the rate of one of two leaves, chosen by a size.
+
+    Args:
+        count: Operations or elements.
+        rates: The rates.
+        names: The classes below and above the border.
+        size: What the leaves are chosen by.
+        border: The nearest published sizes on either side: between them both leaves are possible, their
+            geometric mean decides, and the interval of the cost spans both.
+    """
+    low, high = border
+    chosen, other = names if size <= math.sqrt(low * high) else reversed(names)
+    prices = _at(count, rates, chosen)
+    if not low < size < high:
+        return prices
+    return {
+        backend: _spanning(price_, one)
+        for (backend, price_), one in zip(prices.items(), _at(count, rates, other).values(), strict=True)
+    }
 
 
-def _convolution(view: OpView, era_: Era) -> PlannedCosts:
+def _spanning(chosen: PlannedCost, other: PlannedCost) -> PlannedCost:
+    """A cost with an interval that includes that of another one."""
+    return replace(chosen, bounds_ms=(min(chosen.low, other.low), max(chosen.high, other.high)))
+
+
+def _convolution(view: OpView, rates: RateTable) -> PlannedCosts:
     weight = view.static_shape("weight")
     outputs = math.prod(d or 1 for d in view.output_type().shape or ())
-    operations = 2 * outputs * math.prod(weight[1:]) + (outputs if view.has("bias") else 0)
-    gpu = _gpu_basis(era_)
+    products = math.prod(weight[1:])
+    operations = 2 * outputs * products + (outputs if view.has("bias") else 0)
     if max(view.integers("dilations", [1])) > 1:
-        return _at(operations, era_.dilated, "fitted", "assumed")
+        return _at(operations, rates, "convolution, dilated")
     count = _tensor_bytes(view) + _size(view.bound("weight").type)[1]
     if view.has("bias"):
         count += _size(view.bound("bias").type)[1]
-    leaf = _leaf(era_.convolution, operations, count)
-    return _at(operations, leaf.rates, "recovered", gpu)
+    density, borders = operations / max(count, 1), rates.borders
+    if density <= borders.sparse[1]:
+        classes = "convolution, sparse", "convolution, medium"
+        return _between(operations, rates, classes, density, borders.sparse)
+    border = borders.long if products >= borders.products else borders.dense
+    classes = "convolution, medium", "convolution, dense"
+    return _between(operations, rates, classes, density, border)
 
 
-def _transposed_convolution(view: OpView, era_: Era) -> PlannedCosts:
-    weight = view.static_shape("weight")
-    operations = 2 * math.prod(view.static_shape("x")) * math.prod(weight[1:])
-    return _at(operations, era_.transposed, "assumed") | {
-        "ane": PlannedCost(operations * 1e-9 / era_.transposed["ane"] * 1e3, "fitted")
-    }
+#: The class of a transposed convolution by the rank of its input.
+_TRANSPOSED = {
+    3: "convolution, transposed in one dimension",
+    5: "convolution, transposed in three dimensions",
+}
 
 
-def _linear(view: OpView, era_: Era) -> PlannedCosts:
-    weight = view.static_shape("weight")
+def _transposed_convolution(view: OpView, rates: RateTable) -> PlannedCosts:
+    weight, shape = view.static_shape("weight"), view.static_shape("x")
+    operations = 2 * math.prod(shape) * math.prod(weight[1:])
+    return _at(operations, rates, _TRANSPOSED.get(len(shape), "convolution, transposed"))
+
+
+#: The borders between leaves of `linear`, in elements of the result: the nearest published results on either
+#: side, 128×128 and 128×512 (M4), 769×384 (M1 Max) and 128×3072 (M4 Max).
+_LINEAR_MEDIUM, _LINEAR_LARGE = (16_384, 65_536), (295_296, 393_216)
+
+
+def _linear(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Counts a square matrix of the input's width, whatever the width of the result: 2 · rows · in².
+
+    In plans of an M1 Max 384→384, 384→1152 and 384→1536 cost the same per operation so counted, and 1536→384
+    costs 16 times 384→384; on M4, M4 Pro and M4 Max the rates so counted are those of the M1 Max.
+    """
+    width, elements = view.static_shape("weight")[1], _output_elements(view)
     rows = math.prod(view.static_shape("x")[:-1])
-    operations = 2 * rows * math.prod(weight) + (2 * weight[0] if view.has("bias") else 0)
-    leaf = _leaf(era_.linear, operations, _moved_bytes(view))
-    is_published = leaf is era_.linear[-1] and not era_.prices_inputs
-    return _at(operations, leaf.rates, "recovered" if is_published else "fitted", "assumed")
+    operations = 2 * rows * width**2 + (view.static_shape("weight")[0] if view.has("bias") else 0)
+    if elements < _LINEAR_MEDIUM[1]:
+        return _between(operations, rates, ("linear, small", "linear, medium"), elements, _LINEAR_MEDIUM)
+    return _between(operations, rates, ("linear, medium", "linear, large"), elements, _LINEAR_LARGE)
 
 
-def _matmul(view: OpView, era_: Era) -> PlannedCosts:
+def _matmul(view: OpView, rates: RateTable) -> PlannedCosts:
     shape = view.static_shape("x")
     inner = shape[-2] if view.flag("transpose_x", False) and len(shape) > 1 else shape[-1]
     operations = 2 * inner * _output_elements(view)
-    prices = _roofline(
-        _size(view.bound("x").type)[1] + _size(view.bound("y").type)[1] + _output_bytes(view), operations
-    )
-    densest = era_.convolution[-1].rates
+    count = _size(view.bound("x").type)[1] + _size(view.bound("y").type)[1] + _output_bytes(view)
+    prices = _roofline(count, operations, rates)
     for backend in ("ane", "mps_graph"):
-        computing = operations * 1e-9 / densest[backend] * 1e3
-        if computing > prices[backend].ms:
-            prices[backend] = PlannedCost(computing, "assumed")
+        computing = _cost(operations, rates.rates["matmul"][backend], "assumed")
+        if computing.ms > prices[backend].ms:
+            prices[backend] = computing
     return prices
 
 
-def _addition(view: OpView, era_: Era) -> PlannedCosts:
-    return _at(_input_elements(view), era_.addition, "recovered", _gpu_basis(era_))
+#: Operations per second and byte moved up to which published attention costs the bytes on the CPU: 8 heads of
+#: 128×64 on an M4.
+_ATTENTION = 64.0
 
 
-def _subtraction(view: OpView, era_: Era) -> PlannedCosts:
-    return _at(_input_elements(view), era_.addition, "assumed")
+def _attention(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Bytes divided by the bandwidths; on the CPU the products as well, where they outweigh the bytes.
+
+    The published attention (128 positions) costs the bytes, at 64 operations per byte. One of 2,048 positions
+    is planned on the Neural Engine, so that it must cost the CPU more than its bytes.
+    """
+    query, key = view.static_shape("query"), view.static_shape("key")
+    operations = 4 * math.prod(query) * key[-2]
+    count = _moved_bytes(view)
+    prices = _at(count, rates, "bytes")
+    if operations > _ATTENTION * count:
+        for backend in BACKENDS_OF["cpu"]:
+            bytes_cost = prices[backend]
+            factor = operations / (_ATTENTION * count)
+            prices[backend] = PlannedCost(
+                bytes_cost.ms * factor, "assumed", bounds_ms=(bytes_cost.ms, bytes_cost.ms * factor)
+            )
+    return prices
 
 
-#: Elements of all arguments per nanosecond: exact for the CPU and the GPU; 6.10 µs for 131,072 elements were
-#: published for the Neural Engine.
-_MULTIPLICATION: Rates = {"ane": 21.487, "mps_graph": 10.0, **cpu_rates(5.0)}
+def _addition(view: OpView, rates: RateTable) -> PlannedCosts:
+    return _at(_input_elements(view), rates, "add")
 
 
-def _multiplication(view: OpView, _: Era) -> PlannedCosts:
-    prices = _at(_input_elements(view), _MULTIPLICATION, "recovered")
-    return prices | {"ane": PlannedCost(prices["ane"].ms, "fitted")}
+def _subtraction(view: OpView, rates: RateTable) -> PlannedCosts:
+    return _at(_input_elements(view), rates, "add", "fitted")
 
 
-def _transposition(view: OpView, era_: Era) -> PlannedCosts:
-    basis: CostBasis = "recovered" if era_.prices_inputs else "fitted"
-    return _at(_input_elements(view), era_.transposition, basis, _gpu_basis(era_))
+def _multiplication(view: OpView, rates: RateTable) -> PlannedCosts:
+    return _at(_input_elements(view), rates, "mul")
 
 
-#: Elements of the concatenated tensors per nanosecond.
-_CONCATENATION: Rates = {"ane": 50.0, "mps_graph": 50.0, **cpu_rates(5.0)}
+#: The border between leaves of `transpose` in elements: those of an M4 and of an M4 Max.
+_TRANSPOSE_LARGE = (65_540, 131_072)
 
 
-def _concatenation(view: OpView, _: Era) -> PlannedCosts:
-    return _at(_output_elements(view), _CONCATENATION, "recovered", "assumed")
+def _transposition(view: OpView, rates: RateTable) -> PlannedCosts:
+    elements = _input_elements(view)
+    return _between(elements, rates, ("transpose, small", "transpose, large"), elements, _TRANSPOSE_LARGE)
 
 
-#: Elements of the table and all other arguments per nanosecond.
-_GATHERING = cpu_rates(10.0)
+def _concatenation(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Counts the elements of the concatenated tensors."""
+    return _at(_output_elements(view), rates, "concat")
 
 
-def _gathering(view: OpView, _: Era) -> PlannedCosts:
-    return _bandwidth(_moved_bytes(view), "assumed") | _at(_input_elements(view), _GATHERING, "recovered")
+def _gathering(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Counts the elements of the table and of all other arguments."""
+    moved = _at(_moved_bytes(view), rates, "bytes", "assumed")
+    return _at(_input_elements(view), rates, "gather") | {"ane": moved["ane"]}
 
 
 #: Operations per element on the CPU for `gelu` in mode EXACT.
 _GELU_OPERATIONS = 78
 
 
-def _gelu(view: OpView, _: Era) -> PlannedCosts:
+def _gelu(view: OpView, rates: RateTable) -> PlannedCosts:
     exact = view.text("mode", "EXACT") == "EXACT"
-    return _roofline(
-        _moved_bytes(view), _GELU_OPERATIONS * _output_elements(view), "recovered" if exact else "assumed"
-    )
+    operations = _GELU_OPERATIONS * _output_elements(view)
+    return _roofline(_moved_bytes(view), operations, rates, None if exact else "assumed")
 
 
-def _pooling(view: OpView, _: Era) -> PlannedCosts:
+def _pooling(view: OpView, rates: RateTable) -> PlannedCosts:
     """Each window position counts as one operation per element, and as four bytes."""
     window = math.prod(view.integers("kernel_sizes"))
-    return _roofline(_tensor_bytes(view) + 4 * window, window * _output_elements(view))
+    return _roofline(_tensor_bytes(view) + 4 * window, window * _output_elements(view), rates)
 
 
-#: Elements of the result per nanosecond: 3.31 µs on the Neural Engine and 499.64 µs on BNNS for 262,144.
-_BILINEAR: Rates = {
-    "ane": 79.2,
-    "mps_graph": 79.2,
-    **cpu_rates(262144 / 499.64e3 / BNNS_SPEEDUP),
-}
+def _bilinear(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Twice the size in both directions has a rate of its own; other factors cost bytes."""
+    before, after = view.static_shape("x")[-2:], view.output_type().shape or ()
+    if tuple(after[-2:]) == tuple(2 * extent for extent in before):
+        return _at(_output_elements(view), rates, "bilinear, twice")
+    name = "bilinear, other" if view.op.type == "upsample_bilinear" else "bytes"
+    return _at(_moved_bytes(view), rates, name)
 
 
-def _bilinear(view: OpView, _: Era) -> PlannedCosts:
-    return _at(_output_elements(view), _BILINEAR, "fitted", "assumed")
-
-
-#: Multiplications per nanosecond of the only published recurrent layer: 548 ms for an LSTM with 16 steps.
-_RECURRENT = 16 * 256 * 128 / 0.54843507929840905 * 1e-9
-
-
-def _recurrence(view: OpView, _: Era) -> PlannedCosts:
+def _recurrence(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Counts the multiplications of the weights with each step."""
     steps = view.static_shape("x")[0]
     products = sum(math.prod(view.static_shape(name)) for name in view.inputs if name.startswith("weight_"))
     basis: CostBasis = "fitted" if view.op.type == "lstm" else "assumed"
-    moved = _bandwidth(_moved_bytes(view), "assumed")
-    return moved | _at(steps * products, cpu_rates(_RECURRENT), basis)
+    moved = _at(_moved_bytes(view), rates, "bytes", "assumed")
+    priced = _at(steps * products, rates, "recurrence", basis)
+    return moved | {backend: priced[backend] for backend in BACKENDS_OF["cpu"]}
 
 
 #: Operations priced by bytes moved: published with all digits for at least one backend.
 _RECOVERED_AS_MOVING = """
     cast clip crop_resize cumsum equal expand_dims greater greater_equal layer_norm less less_equal
-    not_equal random_normal reduce_argmax reduce_argmin reduce_mean reshape scaled_dot_product_attention
+    not_equal random_normal reduce_argmax reduce_argmin reduce_mean reshape
     scatter select slice_by_size softmax squeeze
 """
 #: Operations whose cost on the Neural Engine, published with three digits, is that of the bytes moved.
@@ -355,7 +392,9 @@ _FORMULAS: Mapping[str, Formula] = {
     "mul": _multiplication,
     "relu": _relu,
     "resize_bilinear": _bilinear,
+    "scaled_dot_product_attention": _attention,
     "slice_by_index": _slicing,
+    "split": _splitting,
     "sub": _subtraction,
     "tensor_buffer_to_tensor": _entrance,
     "tensor_to_tensor_buffer": _free,

@@ -1,158 +1,295 @@
-"""The published rates behind Core ML's planned costs: leaves of its decision trees, and its bandwidths.
+"""The rates behind Core ML's planned costs on one chip and system: published, or transferred from others.
 
-The two systems with published plans have different leaves; their bandwidths agree. The number of operations
-per byte selects the leaf. The published figures of the M1 are at 1.0 … 10.8, 20.0 … 93.5 and 154 … 240
-operations per byte; the borders between them are geometric means. `benchmarks/plan` derives all rates again
-and compares.
+A rate belongs to a class of operations and a backend. Core ML has a decision tree for each class with other
+leaves on every chip. What is published for the chip itself is used as it is. What is not is transferred from
+the nearest published chip by the physical ratio that the published chips follow (`_law`), and its interval
+spans what all of them would give.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
+from coremlscope.cost.planned.publications import Borders, Publication, Published, publications
+from coremlscope.devices.chip import Chip, Device
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
+from coremlscope.placement.backend import BACKENDS, UNIT_OF, Backend, CostBasis
+from coremlscope.placement.search import Bounds, TransitionCosts
 
-from coremlscope.devices.release import OSRelease
-from coremlscope.placement.backend import Backend
+__all__ = ["CLASSES", "Rate", "RateTable", "rate_table"]
 
-__all__ = [
-    "ACCELERATOR_BPS",
-    "BNNS_SPEEDUP",
-    "CLASSIC_GOPPS",
-    "CPU_BPS",
-    "RELU_BPS",
-    "Era",
-    "Leaf",
-    "Rates",
-    "cpu_rates",
-    "era",
-]
+#: The classes of operations, and what their rates count.
+CLASSES: Mapping[str, str] = {
+    "bytes": "bytes",
+    "relu": "bytes",
+    "convolution, sparse": "operations",
+    "convolution, medium": "operations",
+    "convolution, dense": "operations",
+    "convolution, dilated": "operations",
+    "convolution, transposed": "operations",
+    "convolution, transposed in one dimension": "operations",
+    "convolution, transposed in three dimensions": "operations",
+    "linear, small": "operations",
+    "linear, medium": "operations",
+    "linear, large": "operations",
+    "matmul": "operations",
+    "add": "elements",
+    "mul": "elements",
+    "transpose, small": "elements",
+    "transpose, large": "elements",
+    "concat": "elements",
+    "gather": "elements",
+    "bilinear, twice": "elements",
+    "bilinear, other": "bytes",
+    "recurrence": "operations",
+}
 
-#: Operations (or elements) per nanosecond, by backend: the trees hold GFLOP/s.
-Rates = Mapping[Backend, float]
+#: The class whose rate is used where no chip has one of a class on a backend.
+_SUBSTITUTES: Mapping[str, str] = {
+    "convolution, dilated": "convolution, dense",
+    "convolution, transposed": "convolution, dense",
+    "convolution, transposed in one dimension": "convolution, transposed",
+    "convolution, transposed in three dimensions": "convolution, transposed",
+    "linear, small": "convolution, sparse",
+    "linear, medium": "convolution, medium",
+    "linear, large": "linear, medium",
+    "matmul": "convolution, dense",
+    "mul": "add",
+    "transpose, large": "transpose, small",
+    "concat": "mul",
+    "gather": "bytes",
+    "bilinear, twice": "bytes",
+    "bilinear, other": "bytes",
+    "recurrence": "bytes",
+}
 
-#: Bandwidth assumed for the Neural Engine and the GPU, in bytes per second: 68 GiB/s.
-ACCELERATOR_BPS = 68 * 2.0**30
-#: Bandwidth assumed for both CPU backends, in bytes per second.
-CPU_BPS = 60.845367296e9
-#: `relu` has a bandwidth of its own, the same everywhere.
-RELU_BPS = 100e9
-#: Operations per nanosecond of the older CPU backend.
-CLASSIC_GOPPS = 656.0
-#: Speed of BNNS relative to the older CPU backend, for arithmetic, not for bytes moved.
-BNNS_SPEEDUP = 1.1502184867858887
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A leaf of a decision tree.
-
-    Attributes:
-        up_to: The largest number of operations per byte for which it holds.
-        rates: Operations per nanosecond.
-    """
-
-    up_to: float
-    rates: Rates
+#: The relation between all accelerators' and the CPU's bandwidths is the same in all publications: the
+#: uncertainty of these rates is common to all units and does not move operations between them.
+_COMMON = ("bytes", "relu")
+#: The factor of the interval of a rate that is transferred from a single publication: rates per core of the
+#: published GPUs differ by up to this.
+_SINGLE = 1.25
+#: The first version of Core ML whose plans differ: inputs are free from here on.
+_CHANGE = (26, 0)
+#: Changing the backend costs as much as ending on the Neural Engine (M4: 440 of 482 plans exactly) or on the
+#: GPU (M4 Pro: ending there would save SigLIP 0.066 and ResNet-50 0.002 ms, and neither does).
+_SWITCH_MS = 0.125
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Era:
-    """The rates in the plans of one system.
+class Rate:
+    """A rate of a class of operations on a backend.
 
     Attributes:
-        name: The chip and the system whose plans were published.
-        convolution: Leaves of convolutions, by operations per byte.
-        dilated: Rates of dilated convolutions.
-        transposed: Rates of transposed convolutions.
-        linear: Leaves of `linear`, by operations per byte.
-        addition: Elements of all arguments per nanosecond, for `add`.
-        transposition: Elements of all arguments per nanosecond, for `transpose`.
+        value: 10⁹ operations, elements or bytes per second.
+        low: The lower end of its interval.
+        high: The upper end of its interval.
+        basis: How it is known; see `CostBasis`.
+        publication: The chip and system of the plans that it comes from.
+        law: The physical ratio by which it was transferred from another chip; empty if it was not.
+        note: How it follows from the publication; may be empty.
+        is_common: Whether its uncertainty is common to all units, so that it moves no operation between them.
+    """
+
+    value: float
+    low: float
+    high: float
+    basis: CostBasis
+    publication: str
+    law: str = ""
+    note: str = ""
+    is_common: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateTable:
+    """The rates of one chip and system.
+
+    Attributes:
+        chip: The chip's name.
+        os: The system.
+        rates: By class of operations and backend.
+        borders: Between the leaves of convolutions, those of the nearest chip.
+        transition_costs: The costs of launching, switching and ending.
         prices_inputs: Whether the conversion of inputs is priced; otherwise it costs nothing.
+        name: Where the rates come from, in words.
     """
 
-    name: str
-    convolution: tuple[Leaf, ...]
-    dilated: Rates
-    transposed: Rates
-    linear: tuple[Leaf, ...]
-    addition: Rates
-    transposition: Rates
+    chip: str
+    os: str
+    rates: Mapping[str, Mapping[Backend, Rate]]
+    borders: Borders
+    transition_costs: TransitionCosts
     prices_inputs: bool
+    name: str
 
 
-def cpu_rates(classic: float) -> dict[Backend, float]:
-    """The rates of both CPU backends from that of the older one, in single precision as in Core ML."""
-    return {"bnns": float(np.float32(classic * BNNS_SPEEDUP)), "classic_cpu": classic}
+def rate_table(device: Device) -> RateTable:
+    """Returns the rates for a device: its own where they are published, otherwise transferred ones."""
+    ranked = _ranked(device)
+    rates = {
+        name: {backend: _rate(device, ranked, name, backend) for backend in BACKENDS} for name in CLASSES
+    }
+    return RateTable(
+        chip=device.chip.name,
+        os=str(device.os),
+        rates=rates,
+        borders=next(one.borders for one in ranked if one.borders is not None),
+        transition_costs=_transition_costs(device, ranked),
+        prices_inputs=device.os.core_ml < _CHANGE,
+        name=_describe(device, ranked, rates),
+    )
 
 
-def _rates(ane: float, bnns: float, classic_cpu: float, mps_graph: float) -> Rates:
-    """Rates in the order of the published plans."""
-    return {"ane": ane, "bnns": bnns, "classic_cpu": classic_cpu, "mps_graph": mps_graph}
+def _ranked(device: Device) -> list[Publication]:
+    """Returns the publications, the nearest chip first, then the nearest system."""
+
+    def distance(one: Publication) -> tuple[bool, bool, int, bool, float, float]:
+        cores = _cores(one.chip, "mps_graph")
+        return (
+            one.chip.id != device.chip.id,
+            one.chip.family != device.chip.family,
+            abs(one.chip.neural_engine_generation - device.chip.neural_engine_generation),
+            (one.os.core_ml < _CHANGE) != (device.os.core_ml < _CHANGE),
+            round(abs(math.log(cores / _cores(device.chip, "mps_graph"))), 6),
+            -cores,
+        )
+
+    return sorted(publications(), key=distance)
 
 
-#: sqrt(10.82 · 19.97) and sqrt(93.45 · 154.39); see the module.
-_FEW, _MANY = 14.7, 120.1
-_ALL = float("inf")
-
-#: The GPU's leaves, published for the M1 only.
-_GPU_FEW, _GPU_SOME, _GPU_MANY = 114.07001495361328, 737.8605346679688, 1572.246337890625
-
-#: Published for one shape, at 73 operations per byte. Four `linear` in sequence at 64 operations per byte,
-#: and two at 43, go to the Neural Engine. So below 64 they cost the CPU at least six times as much as this
-#: leaf gives; the convolutions' lowest leaf is consistent with all of these plans.
-_LINEAR = (
-    Leaf(68.3, _rates(471.180908203125, 27.08521270751953, 23.54788589477539, _GPU_FEW)),
-    Leaf(_ALL, _rates(10581.5791015625, 335.5166015625, 291.6981506347656, _GPU_SOME)),
-)
-
-#: On the later system a convolution at 31 operations per byte has the middle leaf, and one at 70.7 must have
-#: the highest: two of them at the end of a graph stay on the CPU (`pixel_shuffle` in context).
-_MANY_LATER = 46.8
-
-_MACOS_14 = Era(
-    name="M1, macOS 14.5",
-    convolution=(
-        Leaf(_FEW, _rates(436.7751770019531, 31.374584197998047, 27.27706527709961, _GPU_FEW)),
-        Leaf(_MANY, _rates(5980.8818359375, 298.10491943359375, 259.17242431640625, _GPU_SOME)),
-        Leaf(_ALL, _rates(11582.1572265625, 729.201904296875, 633.9681396484375, _GPU_MANY)),
-    ),
-    # Not published for this system; those of the other one.
-    dilated=_rates(28706.0, 754.4927368164062, 655.9559936523438, _GPU_MANY),
-    transposed=_rates(3804.0, 729.201904296875, 633.9681396484375, _GPU_MANY),
-    linear=_LINEAR,
-    addition=_rates(16.474746704101562, 7.27761697769165, 6.327160358428955, 10.207612037658691),
-    transposition=_rates(15.510704040527344, 14.583409309387207, 12.678816795349121, 17.69293785095215),
-    prices_inputs=True,
-)
-
-_MACOS_27 = Era(
-    name="M4, macOS 27.0.1",
-    convolution=(
-        Leaf(_FEW, _rates(471.180908203125, 27.08521270751953, 23.54788589477539, _GPU_FEW)),
-        Leaf(_MANY_LATER, _rates(7160.830078125, 388.0614318847656, 337.380615234375, _GPU_SOME)),
-        Leaf(_ALL, _rates(16151.6767578125, 754.4927368164062, 655.9559936523438, _GPU_MANY)),
-    ),
-    # Three digits are published: 2.63 µs for 75.5 MFLOP, 8.82 and 19.85 µs for 33.6 and 75.5 MFLOP.
-    dilated=_rates(28706.0, 754.4927368164062, 655.9559936523438, _GPU_MANY),
-    transposed=_rates(3804.0, 754.4927368164062, 655.9559936523438, _GPU_MANY),
-    linear=_LINEAR,
-    addition=_rates(17.990264892578125, 10.56109619140625, 9.181818008422852, 10.207612037658691),
-    # Three digits: 3.81 and 3.00 µs for 65,540 elements; the fourth is chosen to reproduce a tie of a
-    # published plan.
-    transposition=_rates(17.2025, 21.847, 21.847 / BNNS_SPEEDUP, 17.69293785095215),
-    prices_inputs=False,
-)
-
-#: From this version of Core ML on, the later figures are used. Nothing is published for versions between.
-_CHANGE = (26, 0)
+def _is_own(device: Device, one: Publication) -> bool:
+    """Whether plans of the chip itself were published for this system or one like it."""
+    same_side = (one.os.core_ml < _CHANGE) == (device.os.core_ml < _CHANGE)
+    return one.chip.id == device.chip.id and same_side
 
 
-def era(os: OSRelease) -> Era:
-    """The rates for a system: those of the published system on the same side of version 26.
+def _rate(device: Device, ranked: list[Publication], name: str, backend: Backend) -> Rate:
+    known = [(one, one.rates[name][backend]) for one in ranked if backend in one.rates.get(name, {})]
+    if not known:
+        other = _rate(device, ranked, _SUBSTITUTES[name], backend)
+        return Rate(
+            value=other.value,
+            low=other.low / _SINGLE,
+            high=other.high * _SINGLE,
+            basis="assumed",
+            publication=other.publication,
+            law=other.law,
+            note=f"the rate of: {_SUBSTITUTES[name]}",
+        )
+    nearest, published = known[0]
+    if _is_own(device, nearest):
+        return Rate(
+            value=published.value,
+            low=published.low,
+            high=published.high,
+            basis=published.basis,
+            publication=nearest.name,
+            note=published.note,
+        )
+    return _transferred(device, name, backend, known)
 
-    The leaves changed between macOS 14.5 on an M1 and macOS 27 on an M4, while the bandwidths stayed those of
-    an M1. So the rates are assumed to depend on the system, not on the chip.
+
+def _transferred(
+    device: Device, name: str, backend: Backend, known: list[tuple[Publication, Published]]
+) -> Rate:
+    """The rate of the nearest chip times the physical ratio; the interval spans those of all chips."""
+    law = _law(name, backend)
+    ratios = [_strength(device.chip, law, backend) / _strength(one.chip, law, backend) for one, _ in known]
+    nearest, published = known[0]
+    value = published.value * ratios[0]
+    low = min(published.low * ratio for (_, published), ratio in zip(known, ratios, strict=True))
+    high = max(published.high * ratio for (_, published), ratio in zip(known, ratios, strict=True))
+    if len(known) == 1 and nearest.chip.id != device.chip.id:
+        low, high = low / _SINGLE, high * _SINGLE
+    return Rate(
+        value=value,
+        low=low,
+        high=high,
+        basis="transferred",
+        publication=nearest.name,
+        law=_LAWS[law] if nearest.chip.id != device.chip.id else "another system of the same chip",
+        note=published.note,
+        is_common=name in _COMMON,
+    )
+
+
+#: The physical ratios, in words.
+_LAWS: Mapping[str, str] = {
+    "": "equal rates",
+    "cores": "number of cores",
+    "matrix": "number of cores and their speed in matrix products",
+}
+#: Classes whose rates are those of arithmetic units. All others are the same on chips of any size.
+_ARITHMETIC = ("convolution", "linear", "matmul")
+
+
+def _law(name: str, backend: Backend) -> str:
+    """Returns the physical ratio that a class follows.
+
+    The rates of convolutions grow with the cores of GPU (197, 171 and 159 GFLOP/s per core of M1, M1 Max and
+    M4 Max) and CPU (729 and 1,440 with 4 and 8 performance cores), those of `add` and `mul` with the cores of
+    the GPU (1.28, 1.41, 1.40 and 1.26 per core of M1, M1 Max, M4 Pro and M4 Max). Bandwidths, `concat` and
+    `transpose` do not grow from 20 to 40 cores.
     """
-    return _MACOS_27 if os.core_ml >= _CHANGE else _MACOS_14
+    unit = UNIT_OF[backend]
+    if name.startswith(_ARITHMETIC):
+        return "matrix" if unit == GPU else "cores"
+    return "cores" if unit == GPU and name in ("add", "mul", "bilinear, twice") else ""
+
+
+def _strength(chip: Chip, law: str, backend: Backend) -> float:
+    if not law:
+        return 1.0
+    speedup = chip.value(GPU, "matrix_speedup") or 1.0
+    return _cores(chip, backend) * (speedup if law == "matrix" else 1.0)
+
+
+def _cores(chip: Chip, backend: Backend) -> float:
+    unit = UNIT_OF[backend]
+    name = "performance_cores" if unit == CPU else "cores"
+    usual = {CPU: 4.0, GPU: 8.0, NEURAL_ENGINE: 16.0}[unit]
+    return chip.value(unit, name) or usual
+
+
+def _transition_costs(device: Device, ranked: list[Publication]) -> TransitionCosts:
+    """The costs of launching a backend are those of the nearest chip; the bounds span those of all others."""
+    launch: dict[Backend, float] = {}
+    bounds: dict[Backend, Bounds] = {}
+    for backend in BACKENDS:
+        known = [(one, one.launch_ms[backend]) for one in ranked if backend in one.launch_ms]
+        if not known:
+            continue
+        nearest, published = known[0]
+        launch[backend] = published.value
+        spread = [published] if _is_own(device, nearest) else [cost for _, cost in known]
+        bounds[backend] = Bounds(min(cost.low for cost in spread), max(cost.high for cost in spread))
+    return TransitionCosts(
+        launch_ms=launch,
+        switch_ms=_SWITCH_MS,
+        finish_ms={"ane": _SWITCH_MS, "mps_graph": _SWITCH_MS},
+        launch_bounds=bounds,
+    )
+
+
+def _describe(device: Device, ranked: list[Publication], rates: Mapping[str, Mapping[Backend, Rate]]) -> str:
+    """Returns where the rates come from: `rates of M4 Pro, macOS 26.5.1; others transferred from M4, …`."""
+    own = [one.name for one in ranked if _is_own(device, one)]
+    others = dict.fromkeys(_transferred_from(rates))
+    names = ", ".join(others)
+    if not own:
+        return f"rates transferred from {names}"
+    return f"rates of {' and '.join(own)}" + (f"; others transferred from {names}" if names else "")
+
+
+def _transferred_from(rates: Mapping[str, Mapping[Backend, Rate]]) -> Iterator[str]:
+    """The chips of transferred rates, those with the most rates first."""
+    found: dict[str, int] = {}
+    for of_class in rates.values():
+        for rate in of_class.values():
+            if rate.law:
+                chip = rate.publication.partition(",")[0]
+                found[chip] = found.get(chip, 0) + 1
+    yield from sorted(found, key=lambda chip: -found[chip])

@@ -95,10 +95,11 @@ def show_plan(screen: Screen, profile: Profile, plan: Plan, *, list_ops: bool = 
 
 
 def describe_planner(plan: Plan) -> str:
-    """Who planned: `planned by Core ML's cost model, as of M1, macOS 14.5`."""
+    """Who planned: `planned by Core ML's cost model, rates of M1, macOS 14.5`."""
     if plan.planner == "Core ML":
         return "planned by Core ML itself"
-    return f"planned by Core ML's cost model, as of {plan.cost_model}"
+    rates = plan.cost_model if plan.cost_model.startswith("rates ") else f"as of {plan.cost_model}"
+    return f"planned by Core ML's cost model, {rates}"
 
 
 def _device_name(plan: Plan) -> str:

@@ -1,0 +1,151 @@
+"""Reads the published rates behind Core ML's planned costs from `published/*.toml`, one file a system."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from coremlscope.devices.catalog import find_device
+from coremlscope.devices.chip import Chip
+from coremlscope.devices.release import OSRelease
+from coremlscope.placement.backend import BACKENDS, Backend, CostBasis
+
+__all__ = ["BNNS_SPEEDUP", "Borders", "Publication", "Published", "publications"]
+
+#: Speed of BNNS relative to the older CPU backend, for arithmetic, not for bytes moved: the ratio of all
+#: published pairs.
+BNNS_SPEEDUP = 1.1502184867858887
+
+#: How a rate with some number of digits is known, and its relative uncertainty.
+_DIGITS: Mapping[str, tuple[CostBasis, float]] = {
+    "all": ("recovered", 0.0),
+    "five": ("recovered", 1e-5),
+    "four": ("recovered", 1e-4),
+    "three": ("fitted", 5e-3),
+    "two": ("fitted", 3e-2),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A published number and its bounds.
+
+    Attributes:
+        value: A rate in 10⁹ per second, or a cost in milliseconds.
+        low: The smallest value that the publication allows.
+        high: The largest value that the publication allows.
+        basis: `recovered` or `fitted`; see `CostBasis`.
+        note: How it follows from the publication; may be empty.
+    """
+
+    value: float
+    low: float
+    high: float
+    basis: CostBasis
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Borders:
+    """The borders between the leaves of convolutions, in operations per byte of two published convolutions.
+
+    Attributes:
+        sparse: Between the sparse and the medium leaf.
+        dense: Between the medium and the dense leaf.
+        long: The latter for convolutions with many products per result.
+        products: The least number of products for `long`.
+    """
+
+    sparse: tuple[float, float]
+    dense: tuple[float, float]
+    long: tuple[float, float]
+    products: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """The rates in the published plans of one system.
+
+    Attributes:
+        chip: The chip.
+        os: The system.
+        name: Chip and system with all digits: `M4, macOS 27.0.1`.
+        source: The publication.
+        url: Its address.
+        rates: By class of operations and backend.
+        launch_ms: The cost of entering a backend.
+        borders: Between leaves of convolutions; None where too few are published.
+    """
+
+    chip: Chip
+    os: OSRelease
+    name: str
+    source: str
+    url: str
+    rates: Mapping[str, Mapping[Backend, Published]]
+    launch_ms: Mapping[Backend, Published] = field(default_factory=dict)
+    borders: Borders | None = None
+
+
+@functools.cache
+def publications() -> tuple[Publication, ...]:
+    """Returns all publications, by file name."""
+    folder = resources.files("coremlscope.cost.planned") / "published"
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda f: f.name)
+    return tuple(_publication(tomllib.loads(file.read_text(encoding="utf-8"))) for file in files)
+
+
+def _publication(table: Mapping[str, Any]) -> Publication:
+    device = find_device(table["chip"], table["os"])
+    digits = table["digits"]
+    return Publication(
+        chip=device.chip,
+        os=device.os,
+        name=f"{device.chip.name}, {table['os']}",
+        source=table["source"],
+        url=table["url"],
+        rates={name: dict(_cpu(dict(_numbers(rates, digits)))) for name, rates in table["rates"].items()},
+        launch_ms=dict(_numbers(table.get("launch_ms", {}), digits)),
+        borders=_borders(table["borders"]) if "borders" in table else None,
+    )
+
+
+def _borders(table: Mapping[str, Any]) -> Borders:
+    dense = tuple(table["dense"])
+    return Borders(
+        sparse=tuple(table["sparse"]),
+        dense=dense,
+        long=tuple(table.get("long", dense)),
+        products=table.get("products", float("inf")),
+    )
+
+
+def _numbers(table: Mapping[str, Any], digits: str) -> Iterator[tuple[Backend, Published]]:
+    basis, doubt = _DIGITS[table.get("digits", digits)]
+    for backend in BACKENDS:
+        if backend in table:
+            value = float(table[backend])
+            low = table.get("low", {}).get(backend, value * (1 - doubt))
+            high = table.get("high", {}).get(backend, value * (1 + doubt))
+            note = table.get("note", "")
+            yield backend, Published(value=value, low=low, high=high, basis=basis, note=note)
+
+
+def _cpu(rates: dict[Backend, Published]) -> Iterator[tuple[Backend, Published]]:
+    """Adds the rate of one CPU backend where only the other is published, in single precision."""
+    yield from rates.items()
+    if "classic_cpu" in rates and "bnns" not in rates:
+        yield "bnns", _scaled(rates["classic_cpu"], BNNS_SPEEDUP)
+    if "bnns" in rates and "classic_cpu" not in rates:
+        yield "classic_cpu", _scaled(rates["bnns"], 1 / BNNS_SPEEDUP)
+
+
+def _scaled(one: Published, factor: float) -> Published:
+    value, low, high = (float(np.float32(number * factor)) for number in (one.value, one.low, one.high))
+    return Published(value=value, low=min(low, value), high=max(high, value), basis=one.basis, note=one.note)

@@ -1,0 +1,87 @@
+"""Published rates, and their transfer to other chips."""
+
+from __future__ import annotations
+
+import pytest
+
+from coremlscope.cost.planned.publications import BNNS_SPEEDUP, publications
+from coremlscope.cost.planned.rates import CLASSES, Rate, rate_table
+from coremlscope.devices import all_chips, find_device
+from coremlscope.placement.backend import BACKENDS, Backend
+
+
+def rate(chip: str, name: str, backend: Backend, os: str | None = None) -> Rate:
+    return rate_table(find_device(chip, os)).rates[name][backend]
+
+
+@pytest.mark.parametrize("one", publications(), ids=lambda one: one.name)
+def test_every_published_rate_has_a_source_a_class_and_bounds(one) -> None:
+    assert one.source
+    assert one.url.startswith("https://")
+    assert set(one.rates) <= set(CLASSES)
+    assert one.name.startswith(one.chip.name)
+    for of_class in one.rates.values():
+        assert of_class
+        assert set(of_class) <= set(BACKENDS)
+        for known in of_class.values():
+            assert 0 < known.low <= known.value <= known.high
+            assert known.high / known.low < 2
+
+
+@pytest.mark.parametrize("chip", all_chips())
+def test_every_chip_has_every_rate(chip: str) -> None:
+    table = rate_table(find_device(chip))
+    for name in CLASSES:
+        for backend in BACKENDS:
+            known = table.rates[name][backend]
+            assert 0 < known.low <= known.value <= known.high
+            assert known.publication
+    assert table.transition_costs.launch_ms["ane"] == 0.125
+
+
+def test_rates_of_a_published_chip_are_its_own() -> None:
+    own = rate("m4-pro", "convolution, dense", "ane")
+    assert (own.value, own.basis, own.publication, own.law) == (
+        6870.994,
+        "recovered",
+        "M4 Pro, macOS 26.5.1",
+        "",
+    )
+    assert rate("m4", "convolution, dense", "ane").value == 16151.6767578125
+    assert rate("m1-max", "bytes", "ane").value == pytest.approx(57 * 2**30 / 1e9)
+    assert rate("m1", "bytes", "ane", "14.5").value == pytest.approx(68 * 2**30 / 1e9)
+
+
+def test_rates_of_the_gpu_are_transferred_by_cores() -> None:
+    m4 = rate("m4", "add", "mps_graph")
+    assert m4.value == pytest.approx(28.0 * 10 / 20)
+    assert (m4.basis, m4.publication, m4.law) == ("transferred", "M4 Pro, macOS 26.5.1", "number of cores")
+    # All published GPUs lie within the interval.
+    for chip, per_core in (("m1", 10.207612 / 8), ("m1-max", 45 / 32), ("m4-max", 50.25 / 40)):
+        assert m4.low <= per_core * 10 <= m4.high, chip
+
+
+def test_matrix_units_of_later_gpus_count() -> None:
+    assert rate("m5-max", "convolution, dense", "mps_graph").value == pytest.approx(4 * 6342.0)
+    assert rate("m5-max", "add", "mps_graph").value == 50.25
+
+
+def test_rates_of_another_system_of_the_chip_are_not_its_own() -> None:
+    later = rate("m1", "convolution, dense", "ane", "27")
+    assert (later.value, later.basis) == (11582.1572265625, "transferred")
+    assert later.low < 11582 < later.high
+
+
+def test_both_backends_of_the_cpu_differ_by_one_factor() -> None:
+    for one in publications():
+        for name, of_class in one.rates.items():
+            if "bnns" in of_class and CLASSES[name] != "bytes":
+                ratio = of_class["bnns"].value / of_class["classic_cpu"].value
+                assert ratio == pytest.approx(BNNS_SPEEDUP, rel=1e-6), name
+
+
+def test_plans_say_where_their_rates_come_from() -> None:
+    assert rate_table(find_device("m4-pro")).name.startswith(
+        "rates of M4 Pro, macOS 26.5.1; others transferred"
+    )
+    assert rate_table(find_device("m2")).name.startswith("rates transferred from M1")
