@@ -39,6 +39,8 @@ _OTHER_WRITERS: Mapping[str, int] = {
     "src/coremlscope/formats/mlpackage.py": 1,  # a temporary file without a name
     "src/coremlscope/measure/coreml/channel.py": 1,  # a pipe to the parent
     "src/coremlscope/runner/request.py": 2,  # copies into a draft
+    # A ring is a memory mapping, and its log must survive the process at every moment.
+    "src/coremlscope/tracing/ring.py": 2,
 }
 
 _ROOT = Path(__file__).resolve().parents[1]

@@ -34,12 +34,15 @@ if TYPE_CHECKING:
     from coremlscope.on_device import measure_on_device
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.profile import Profile
+    from coremlscope.results.trace import Trace
+    from coremlscope.tracing.session import record
 
 __all__ = [
     "Comparison",
     "CoremlscopeError",
     "ModelSummary",
     "Profile",
+    "Trace",
     "__version__",
     "compare",
     "compile",
@@ -58,6 +61,7 @@ __all__ = [
     "profile",
     "profile_power_modes",
     "read",
+    "record",
     "uninstall",
 ]
 
@@ -66,6 +70,7 @@ _MODULES = {
     "CoremlscopeError": "errors",
     "ModelSummary": "results.model",
     "Profile": "results.profile",
+    "Trace": "results.trace",
     "compare": "api",
     "compile": "api",
     "estimate": "api",
@@ -83,6 +88,7 @@ _MODULES = {
     "profile": "api",
     "profile_power_modes": "api",
     "read": "api",
+    "record": "tracing.session",
     "uninstall": "dropin",
 }
 

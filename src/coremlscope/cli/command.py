@@ -275,7 +275,9 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
 def add_reports(
     parser: argparse.ArgumentParser,
     formats: str,
-    table: Literal["RENDERERS", "SUMMARY_RENDERERS", "COMPARISON_RENDERERS", "MATRIX_RENDERERS"],
+    table: Literal[
+        "RENDERERS", "SUMMARY_RENDERERS", "COMPARISON_RENDERERS", "MATRIX_RENDERERS", "TRACE_RENDERERS"
+    ],
     *,
     json: str = _WHOLE_RESULT,
 ) -> None:

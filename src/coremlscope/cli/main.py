@@ -27,6 +27,7 @@ from coremlscope.cli import (
     runner,
     schema,
     serve,
+    trace,
 )
 from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.terminal import abandon_output, print_error, print_note
@@ -48,6 +49,7 @@ COMMANDS: tuple[Command, ...] = (
     rules.COMMAND,
     ops.COMMAND,
     run.COMMAND,
+    trace.COMMAND,
     plan.COMMAND,
     estimate.COMMAND,
     devices.COMMAND,

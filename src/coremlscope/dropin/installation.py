@@ -22,11 +22,12 @@ import importlib.machinery
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
 
 from coremlscope.dropin.packages import checked, is_checked, unchecked
 from coremlscope.errors import MissingDependencyError
+from coremlscope.module_hooks import after_import
 
 __all__ = ["install", "is_installed", "uninstall"]
 
@@ -62,6 +63,7 @@ def install(device: str | None = None, os: str | None = None) -> None:
         MissingDependencyError: coremltools is not installed.
         UsageError: The device is unknown, or the system version does not run on it.
     """
+    global _stop_patching
     if device is not None:
         from coremlscope.dropin.plan import choose_device
 
@@ -73,6 +75,7 @@ def install(device: str | None = None, os: str | None = None) -> None:
             "coremltools is not installed", "install it with `pip install coremlscope[coreml]`"
         )
     sys.meta_path.insert(0, _HOOK)
+    _stop_patching = after_import(_CHECKING, _patch)
     if _PACKAGE in sys.modules:
         importlib.import_module(_NATIVE)
     for module in _loaded_modules():
@@ -82,9 +85,13 @@ def install(device: str | None = None, os: str | None = None) -> None:
 
 def uninstall() -> None:
     """Restores coremltools. Loaded models keep working."""
+    global _stop_patching
     if not is_installed():
         return
     sys.meta_path.remove(_HOOK)
+    if _stop_patching is not None:
+        _stop_patching()
+        _stop_patching = None
     sys.modules.pop(_NATIVE, None)
     for module in _loaded_modules():
         _restore(module)
@@ -208,40 +215,17 @@ class _NativeLoader(importlib.abc.Loader):
         """Does nothing: `create_module` returns a complete module."""
 
 
-class _PatchingLoader(importlib.abc.Loader):
-    """Loads a module with its own loader and patches it."""
-
-    def __init__(self, loader: importlib.abc.Loader) -> None:
-        self._loader = loader
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        if is_installed():
-            _patch(module)
-
-
 class _Hook(importlib.abc.MetaPathFinder):
-    """Finds the replacement module, and the modules to patch before others import from them."""
+    """Finds the replacement module."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname == _NATIVE:
-            return importlib.machinery.ModuleSpec(_NATIVE, _NativeLoader(), origin="coremlscope")
-        if fullname not in _CHECKING:
+        if fullname != _NATIVE:
             return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(fullname, path, target)
-            if spec is not None and spec.loader is not None:
-                spec.loader = _PatchingLoader(spec.loader)
-                return spec
-        return None
+        return importlib.machinery.ModuleSpec(_NATIVE, _NativeLoader(), origin="coremlscope")
 
 
 _HOOK = _Hook()
+#: Stops patching modules that are imported; None while nothing is installed.
+_stop_patching: Callable[[], None] | None = None

@@ -21,13 +21,19 @@ from coremlscope.render.markdown.comparison import render_markdown_comparison
 from coremlscope.render.markdown.matrix import render_markdown_matrix
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.notebook import comparison_card, matrix_card, model_card, profile_card
-from coremlscope.render.page import render_html, render_html_comparison
+from coremlscope.render.page import render_html, render_html_comparison, render_html_trace
+from coremlscope.render.program.card import trace_card
+from coremlscope.render.program.csv import render_program_csv, total_columns
+from coremlscope.render.program.markdown import render_program_markdown
+from coremlscope.render.program.perfetto import render_program_perfetto
+from coremlscope.render.program.terminal import render_program
 from coremlscope.render.terminal.comparison import render_comparison
 from coremlscope.render.terminal.matrix import render_matrix
 from coremlscope.render.terminal.report import render_console
 from coremlscope.render.trace import render_trace
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
+from coremlscope.results.trace import Trace
 from coremlscope.writing import write_file
 
 __all__ = [
@@ -35,6 +41,7 @@ __all__ = [
     "MATRIX_RENDERERS",
     "RENDERERS",
     "SUMMARY_RENDERERS",
+    "TRACE_RENDERERS",
     "Renderer",
     "find_renderer",
     "notebook_card",
@@ -42,6 +49,7 @@ __all__ = [
     "render_console",
     "render_json",
     "render_matrix",
+    "render_program",
     "renderers_of",
     "to_dataframe",
     "write_report",
@@ -105,6 +113,16 @@ MATRIX_RENDERERS: tuple[Renderer[Sequence[Profile]], ...] = (
     Renderer(".txt", "the tables of the console", render_matrix),
 )
 
+#: Formats of recorded programs; a suffix precedes shorter suffixes with which it ends.
+TRACE_RENDERERS: tuple[Renderer[Trace], ...] = (
+    Renderer(".trace.json", "a trace for Perfetto (ui.perfetto.dev)", render_program_perfetto),
+    Renderer(".html", "one self-contained page, to view and to send", render_html_trace),
+    Renderer(".json", "the whole recording, for programs", render_json),
+    Renderer(".md", "Markdown, for a pull request", render_program_markdown),
+    Renderer(".csv", "one row a kind of event, for spreadsheets", render_program_csv),
+    Renderer(".txt", "the tables of the console", render_program),
+)
+
 
 def renderers_of(result: Result) -> Sequence[Renderer[Any]]:
     """Returns the formats of a result."""
@@ -112,6 +130,8 @@ def renderers_of(result: Result) -> Sequence[Renderer[Any]]:
         return RENDERERS
     if isinstance(result, ModelSummary):
         return SUMMARY_RENDERERS
+    if isinstance(result, Trace):
+        return TRACE_RENDERERS
     return COMPARISON_RENDERERS if isinstance(result, Comparison) else MATRIX_RENDERERS
 
 
@@ -130,8 +150,8 @@ def write_report(result: Result, path: str | os.PathLike[str]) -> None:
 def to_dataframe(result: Result) -> Any:
     """Converts a result to a pandas DataFrame.
 
-    The rows are operations of a profile or a model, operations whose times are compared, or the figures of
-    several profiles.
+    The rows are operations of a profile or a model, operations whose times are compared, the totals of a
+    recorded program, or the figures of several profiles.
 
     Raises:
         MissingDependencyError: pandas is not installed.
@@ -140,6 +160,8 @@ def to_dataframe(result: Result) -> Any:
         return data_frame(op_columns(result))
     if isinstance(result, ModelSummary):
         return data_frame(listed_columns(result))
+    if isinstance(result, Trace):
+        return data_frame(total_columns(result))
     columns = change_columns(result) if isinstance(result, Comparison) else figure_columns(result)
     return data_frame(columns)
 
@@ -150,6 +172,8 @@ def notebook_card(result: Result) -> str:
         return profile_card(result)
     if isinstance(result, ModelSummary):
         return model_card(result)
+    if isinstance(result, Trace):
+        return trace_card(result)
     return comparison_card(result) if isinstance(result, Comparison) else matrix_card(result)
 
 

@@ -12,21 +12,22 @@ from coremlscope.render.words import compact_type
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 
-__all__ = ["render_csv", "render_figures_csv"]
+__all__ = ["render_columns", "render_csv", "render_figures_csv"]
 
 
 def render_csv(subject: Profile | ModelSummary) -> str:
     """Renders the operations, one row each, with a header; unknown values are empty."""
     columns = listed_columns(subject) if isinstance(subject, ModelSummary) else op_columns(subject)
-    return _text({**columns, "results": [compact_type(types or "") for types in columns["results"]]})
+    return render_columns({**columns, "results": [compact_type(types or "") for types in columns["results"]]})
 
 
 def render_figures_csv(profiles: Sequence[Profile]) -> str:
     """Renders the measured, planned and estimated times of a prediction of each model, one row per figure."""
-    return _text(figure_columns(profiles))
+    return render_columns(figure_columns(profiles))
 
 
-def _text(columns: Mapping[str, Sequence[Any]]) -> str:
+def render_columns(columns: Mapping[str, Sequence[Any]]) -> str:
+    """Renders columns of equal length under their names."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)

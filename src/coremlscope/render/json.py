@@ -10,16 +10,17 @@ from typing import Any
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, to_json
+from coremlscope.results.trace import Trace
 
 __all__ = ["Result", "plain", "render_json", "render_values", "to_values"]
 
 #: Results that can be rendered.
-Result = Profile | ModelSummary | Comparison | Sequence[Profile]
+Result = Profile | ModelSummary | Comparison | Trace | Sequence[Profile]
 
 
 def to_values(subject: Result) -> dict[str, Any]:
     """Converts a result to plain JSON values, with the schema's name."""
-    return subject.to_json() if isinstance(subject, Comparison) else to_json(subject)
+    return subject.to_json() if isinstance(subject, (Comparison, Trace)) else to_json(subject)
 
 
 def render_json(subject: Result) -> str:

@@ -20,10 +20,11 @@ from coremlscope.render.json import Result, plain, to_values
 from coremlscope.render.words import model_name, plural
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
+from coremlscope.results.trace import Trace
 from coremlscope.units import escape_controls
 from coremlscope.version import __version__
 
-__all__ = ["build_page", "render_html", "render_html_comparison", "to_page_values"]
+__all__ = ["build_page", "render_html", "render_html_comparison", "render_html_trace", "to_page_values"]
 
 #: Characters that could end the script element or start a comment, and two that old scripts do not allow.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
@@ -60,6 +61,11 @@ def render_html(subject: Profile | ModelSummary | Sequence[Profile]) -> str:
     else:
         title = plural(len(subject), "model")
     return build_page(to_page_values(subject), title)
+
+
+def render_html_trace(trace: Trace) -> str:
+    """A recorded program as a page."""
+    return build_page(trace.to_json(), " ".join(trace.command) or "Recorded program")
 
 
 def render_html_comparison(comparison: Comparison) -> str:

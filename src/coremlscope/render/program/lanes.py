@@ -1,0 +1,93 @@
+"""Lanes of a recorded program as lines of characters: how busy each stretch of time was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from coremlscope.results.aggregate import group_models
+from coremlscope.results.events import EVENT_KINDS, KIND_CODES, LANES, Lane
+from coremlscope.results.trace import Events, Trace
+
+__all__ = ["TextLane", "text_lanes"]
+
+#: From idle to busy.
+_SHADES = " ░▒▓█"
+#: Kinds that a lane shows by their first letter.
+_LETTERS = {KIND_CODES["load"]: "L", KIND_CODES["compile"]: "C"}
+_TITLES: dict[Lane, str] = {"activity": "Activity", "data": "Data", "compute": "Compute"}
+
+
+@dataclass(frozen=True, slots=True)
+class TextLane:
+    """A lane of one model.
+
+    Attributes:
+        lane: The lane's name; empty after its first model.
+        model: The model's name; empty for events without a model.
+        line: A character for each stretch of time.
+    """
+
+    lane: str
+    model: str
+    line: str
+
+
+def text_lanes(trace: Trace, columns: int) -> Iterator[TextLane]:
+    """Draws the lanes, each with a line for every model.
+
+    Args:
+        trace: The trace.
+        columns: The number of stretches into which the time from the first event to the end is divided.
+    """
+    names, groups = group_models(trace)
+    events = trace.events
+    if not len(events):
+        return
+    span = (int(events.start_ns.min()), max(trace.duration_ns, int(events.end_ns.max())))
+    lane_of = np.array([LANES.index(kind.lane) for kind in EVENT_KINDS])[events.kind]
+    group_of = np.where(events.model >= 0, groups[events.model] if len(groups) else -1, -1)
+    for position, lane in enumerate(LANES):
+        title = _TITLES[lane]
+        for group in np.unique(group_of[lane_of == position]).tolist():
+            chosen = events.where((lane_of == position) & (group_of == group) & (events.duration_ns > 0))
+            if len(chosen):
+                yield TextLane(title, names[group] if group >= 0 else "", _draw(chosen, span, columns))
+                title = ""
+
+
+def _draw(events: Events, span_ns: tuple[int, int], columns: int) -> str:
+    first, last = span_ns
+    edges = np.linspace(first, max(last, first + 1), columns + 1)
+    # Threads overlap, so that a stretch can be more than busy.
+    shares = np.minimum(_busy(events, edges), 1.0)
+    shades = np.ceil(shares * (len(_SHADES) - 1)).astype(int)
+    line = [_SHADES[shade] for shade in shades]
+    for code, letter in _LETTERS.items():
+        chosen = events.where(events.kind == code)
+        if len(chosen):
+            for column in np.flatnonzero(_busy(chosen, edges) >= np.maximum(shares / 2, 1e-3)).tolist():
+                line[column] = letter
+    return "".join(line)
+
+
+def _busy(events: Events, edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The share of each stretch that events cover; nested ones are counted once."""
+    top = events.where(events.depth == events.depth.min()) if len(events) else events
+    starts, ends = np.sort(top.start_ns), np.sort(top.end_ns)
+    # The covered time before an edge is the time since all starts before it, less that since all ends.
+    since_start = _time_since(starts, edges)
+    since_end = _time_since(ends, edges)
+    covered: npt.NDArray[np.float64] = np.diff(since_start - since_end) / np.diff(edges)
+    return covered
+
+
+def _time_since(moments: npt.NDArray[np.int64], edges: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """For each edge, the sum of the times from the moments before it."""
+    sums = np.concatenate([[0.0], np.cumsum(moments, dtype=np.float64)])
+    before = np.searchsorted(moments, edges)
+    result: npt.NDArray[np.float64] = before * edges - sums[before]
+    return result

@@ -1,0 +1,43 @@
+"""A recorded program as Markdown."""
+
+from __future__ import annotations
+
+from coremlscope.render.markdown.report import cell, table
+from coremlscope.render.program.terminal import place_of, summary_pairs
+from coremlscope.results.aggregate import aggregate
+from coremlscope.results.trace import Trace
+from coremlscope.units import format_duration
+
+__all__ = ["render_program_markdown"]
+
+
+def render_program_markdown(trace: Trace) -> str:
+    """Renders a recorded program as Markdown: facts, mistakes, totals."""
+    blocks = [
+        f"## {cell(' '.join(trace.command) or 'Recorded program')}, {format_duration(trace.duration_s)}"
+    ]
+    blocks.append("\n".join(f"- {label}: {cell(value)}" for label, value in summary_pairs(trace) if value))
+    blocks.append("### Mistakes" if trace.mistakes else "### No mistakes found")
+    for mistake in trace.mistakes:
+        place = place_of(trace, mistake)
+        saving = f" Saves about {format_duration(mistake.gain_s)} here." if mistake.gain_s else ""
+        where = f" ({cell(place)})" if place else ""
+        blocks.append(
+            f"- **{cell(mistake.title)}**{where}. {cell(mistake.evidence)} {cell(mistake.fix)}{saving}"
+        )
+    rows = [
+        (
+            row.model or "–",
+            row.kind,
+            f"{row.count:,}",
+            *(
+                format_duration(value)
+                for value in (row.total_s, row.mean_s, row.median_s, row.p99_s, row.max_s)
+            ),
+        )
+        for row in aggregate(trace)
+    ]
+    if rows:
+        titles = ("model", "event", "count>", "total>", "mean>", "median>", "p99>", "max>")
+        blocks += ["### Totals", table(titles, rows)]
+    return "\n\n".join(blocks) + "\n"

@@ -1,0 +1,122 @@
+"""Aggregation of a trace's events: counts, times and percentiles by model and kind, for any span of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from coremlscope.results.events import EVENT_KINDS, FAILED, Lane
+from coremlscope.results.trace import Events, Trace
+
+__all__ = ["Aggregate", "Order", "aggregate", "group_models"]
+
+#: How rows are sorted: by total time, number, longest event, or name.
+Order = Literal["total", "count", "max", "name"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """All events of one kind and model.
+
+    Attributes:
+        model: The model's name; empty for events without a model.
+        kind: The name of the kind of event.
+        lane: Its lane.
+        count: How many there are.
+        failed: How many of them raised an error.
+        total_s: The sum of their durations, in seconds; those of several threads overlap.
+        mean_s: The mean duration.
+        min_s: The shortest.
+        median_s: The median.
+        p95_s: The 95th percentile.
+        p99_s: The 99th percentile.
+        max_s: The longest.
+        bytes: The sum of their bytes.
+    """
+
+    model: str
+    kind: str
+    lane: Lane
+    count: int
+    failed: int
+    total_s: float
+    mean_s: float
+    min_s: float
+    median_s: float
+    p95_s: float
+    p99_s: float
+    max_s: float
+    bytes: int
+
+
+def group_models(trace: Trace) -> tuple[tuple[str, ...], np.ndarray]:
+    """Groups loads of the same model.
+
+    Returns:
+        The names of the groups, different from each other, and the group of each of `trace.models`.
+    """
+    keys: dict[tuple[str, str], int] = {}
+    groups = [keys.setdefault((m.key or m.name, m.function), len(keys)) for m in trace.models]
+    names: list[str] = []
+    for index in range(len(keys)):
+        model = trace.models[groups.index(index)]
+        name = f"{model.name}:{model.function}" if model.function else model.name
+        names.append(f"{name} ({index + 1})" if name in names else name)
+    return tuple(names), np.array(groups, np.int64)
+
+
+def aggregate(
+    trace: Trace,
+    start_s: float | None = None,
+    end_s: float | None = None,
+    *,
+    order: Order = "total",
+) -> tuple[Aggregate, ...]:
+    """Aggregates events by model and kind. Loads of the same model count as one model.
+
+    Args:
+        trace: The trace.
+        start_s: Leaves out events that ended before, in seconds from the start of the trace.
+        end_s: Leaves out events that started later.
+        order: How the rows are sorted.
+    """
+    events = trace.events
+    if start_s is not None or end_s is not None:
+        events = events.between(start_s or 0.0, trace.duration_s if end_s is None else end_s)
+    rows = list(_rows(trace, events))
+    if order == "name":
+        return tuple(sorted(rows, key=lambda row: (row.model, row.kind)))
+    fields = {"total": "total_s", "count": "count", "max": "max_s"}
+    return tuple(sorted(rows, key=lambda row: -getattr(row, fields[order])))
+
+
+def _rows(trace: Trace, events: Events) -> Iterator[Aggregate]:
+    names, groups = group_models(trace)
+    if not len(events):
+        return
+    of_event = np.where(events.model >= 0, groups[events.model] if len(groups) else -1, -1)
+    combined = (of_event + 1) * len(EVENT_KINDS) + events.kind
+    order = np.argsort(combined, kind="stable")
+    keys, starts = np.unique(combined[order], return_index=True)
+    for key, indices in zip(keys.tolist(), np.split(order, starts[1:]), strict=True):
+        group, kind = divmod(key, len(EVENT_KINDS))
+        seconds = events.duration_ns[indices] / 1e9
+        median, p95, p99 = (float(value) for value in np.percentile(seconds, (50, 95, 99)))
+        yield Aggregate(
+            model=names[group - 1] if group else "",
+            kind=EVENT_KINDS[kind].name,
+            lane=EVENT_KINDS[kind].lane,
+            count=len(indices),
+            failed=int(((events.flags[indices] & FAILED) > 0).sum()),
+            total_s=float(seconds.sum()),
+            mean_s=float(seconds.mean()),
+            min_s=float(seconds.min()),
+            median_s=median,
+            p95_s=p95,
+            p99_s=p99,
+            max_s=float(seconds.max()),
+            bytes=int(events.bytes[indices].sum()),
+        )

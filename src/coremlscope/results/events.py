@@ -1,0 +1,70 @@
+"""The kinds of events of a recorded program, and their flags.
+
+A recorder imports them in every process that it records, so this module imports nothing that takes time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = [
+    "COPIED",
+    "EVENT_KINDS",
+    "FAILED",
+    "IN_EVENT_LOOP",
+    "KIND_CODES",
+    "LANES",
+    "NOT_CONTIGUOUS",
+    "ON_MAIN_THREAD",
+    "SHARES_BASE",
+    "EventKind",
+    "Lane",
+]
+
+Lane = Literal["activity", "data", "compute"]
+LANES: Final[tuple[Lane, ...]] = ("activity", "data", "compute")
+
+#: Flags of events. FAILED: the call raised. NOT_CONTIGUOUS: an input is not contiguous in memory.
+#: IN_EVENT_LOOP: the thread runs an asyncio loop. COPIED: a conversion made a copy.
+#: SHARES_BASE: the first input is a part of a larger array.
+FAILED, NOT_CONTIGUOUS, IN_EVENT_LOOP, ON_MAIN_THREAD, COPIED, SHARES_BASE = (1 << bit for bit in range(6))
+
+
+@dataclass(frozen=True, slots=True)
+class EventKind:
+    """A kind of event.
+
+    Attributes:
+        name: Its name: `predict`.
+        lane: The lane that shows it.
+        doc: One sentence that explains it.
+    """
+
+    name: str
+    lane: Lane
+    doc: str
+
+
+#: The kinds of events. The code of an event is its position; new kinds are added at the end.
+EVENT_KINDS: Final[tuple[EventKind, ...]] = (
+    EventKind("compile", "activity", "A model was compiled to a `.mlmodelc` folder."),
+    EventKind("load", "activity", "A model was loaded; Core ML also compiles packages and networks then."),
+    EventKind("predict", "activity", "One call that predicts, for one input or a batch."),
+    EventKind("new state", "activity", "A state for a stateful model was created."),
+    EventKind("unload", "activity", "A loaded model was released."),
+    EventKind("check inputs", "data", "Names and kinds of the inputs were checked."),
+    EventKind("convert input", "data", "A value became the array that the model reads."),
+    EventKind("convert output", "data", "A result became the value that the program gets."),
+    EventKind("resize image", "data", "The program resized an image."),
+    EventKind("convert image", "data", "The program converted an image to another mode."),
+    EventKind(
+        "prepare engine", "compute", "The engine built the session that runs a model for one set of shapes."
+    ),
+    EventKind("run", "compute", "The engine ran the model."),
+    EventKind("operation", "compute", "The engine ran one operation."),
+    EventKind("unit busy", "compute", "A compute unit was busy, by Instruments."),
+)
+
+#: The code of each kind by name.
+KIND_CODES: Final = {kind.name: code for code, kind in enumerate(EVENT_KINDS)}

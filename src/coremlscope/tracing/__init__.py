@@ -1,0 +1,1 @@
+"""Recording what running programs do with Core ML, and finding mistakes in the recordings."""

@@ -1,0 +1,145 @@
+"""The file in which a process keeps its events: a ring of fixed-size records, and a log of strings.
+
+Both survive the process: records are written through a shared memory mapping and strings by unbuffered
+appends, so that the system keeps them when the process is killed. When the ring is full, new events replace
+the oldest ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import mmap
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+from coremlscope.errors import OutputError
+
+__all__ = ["CAPACITY", "HEADER", "MAGIC", "RECORD_SIZE", "Ring", "strings_file"]
+
+#: Events that a process keeps by default: 64 MiB, of which only used pages take space.
+CAPACITY = 1 << 20
+#: The most strings of a process; what exceeds them refers to `OTHER`.
+_MOST_STRINGS = 1 << 16
+#: The text of strings beyond that limit.
+_OTHER = "…"
+MAGIC = b"coremlscope ring 1\0\0\0\0\0\0"
+#: The header: magic, capacity, time spent on recording in nanoseconds, events that were replaced.
+HEADER = struct.Struct("<24sQQ24x")
+_OVERHEAD_OFFSET = 32
+#: Numbers of events and models wrap.
+_WRAP, _MOST = 0xFFFFFFFF, 0xFFFF
+#: The overhead is stored with every 64th event.
+_STORE_OFTEN = 63
+_RECORD = struct.Struct("<QQqqIIIIIHBB")
+RECORD_SIZE = _RECORD.size
+
+
+class Ring:
+    """Writes the events of this process. Safe to use from several threads.
+
+    Args:
+        path: The file to create; its strings go to `strings_file(path)`.
+        capacity: The number of events that it keeps.
+
+    Attributes:
+        overhead: The time that recording took, in nanoseconds.
+
+    Raises:
+        OutputError: The files cannot be created.
+    """
+
+    def __init__(self, path: Path, capacity: int = CAPACITY) -> None:
+        try:
+            with path.open("w+b") as file:
+                file.truncate(HEADER.size + capacity * RECORD_SIZE)
+                self._map = mmap.mmap(file.fileno(), 0)
+            self._log = os.open(
+                strings_file(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC, 0o600
+            )
+        except OSError as error:
+            raise OutputError(
+                f"the recording cannot be written to {path.parent}: {error.strerror or error}",
+                "free some disk space, or choose another folder with TMPDIR",
+            ) from error
+        HEADER.pack_into(self._map, 0, MAGIC, capacity, 0)
+        self._capacity = capacity
+        self._count = itertools.count(1)
+        self._strings: dict[str, int] = {}
+        self.overhead = 0
+
+    def write(
+        self,
+        start: int,
+        duration: int,
+        kind: int,
+        flags: int,
+        model: int = 0,
+        places: tuple[int, int, int, int] = (0, 0, 0, 0),
+        size: int = 0,
+        address: int = 0,
+    ) -> None:
+        """Writes an event.
+
+        Args:
+            start: When it began, in nanoseconds of `time.perf_counter_ns`.
+            duration: In nanoseconds.
+            kind: The code of its kind.
+            flags: Bits of `results.events`.
+            model: The number of the model.
+            places: The numbers of the strings for the thread, the task, the line and the detail.
+            size: Bytes.
+            address: The address of an array.
+        """
+        number = next(self._count)
+        offset = HEADER.size + (number - 1) % self._capacity * RECORD_SIZE
+        _RECORD.pack_into(
+            self._map,
+            offset,
+            start,
+            duration,
+            size,
+            address,
+            number & _WRAP,
+            *places,
+            model & _MOST,
+            kind,
+            flags,
+        )
+        if not number & _STORE_OFTEN:
+            self.store_overhead()
+
+    def number(self, text: str) -> int:
+        """Returns the number of a string, which is stored when it is first used; 0 is the empty string."""
+        found = self._strings.get(text)
+        if found is not None:
+            return found
+        if not text:
+            return 0
+        if len(self._strings) >= _MOST_STRINGS:
+            text = _OTHER
+            if text in self._strings:
+                return self._strings[text]
+        number = self._strings[text] = len(self._strings) + 1
+        self.log({"string": number, "text": text})
+        return number
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Appends a row to the log: a string, a model, or a fact about the process."""
+        os.write(self._log, json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+
+    def store_overhead(self) -> None:
+        """Stores `overhead` in the file."""
+        struct.pack_into("<Q", self._map, _OVERHEAD_OFFSET, self.overhead)
+
+    def close(self) -> None:
+        """Closes the files. Nothing can be written afterwards."""
+        self._map.close()
+        os.close(self._log)
+
+
+def strings_file(path: Path) -> Path:
+    """The log that belongs to a ring."""
+    return path.with_suffix(".jsonl")

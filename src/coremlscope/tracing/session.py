@@ -1,0 +1,178 @@
+"""Recordings from their start to a trace: of this process, or of a program that is started for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import weakref
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Self
+
+from coremlscope.errors import UsageError
+from coremlscope.results.trace import Trace
+from coremlscope.tracing.child import DROPIN_VARIABLE
+from coremlscope.tracing.collect import read_recording
+from coremlscope.tracing.mistakes import find_mistakes
+from coremlscope.tracing.recorder import CAPACITY_VARIABLE, FOLDER_VARIABLE, STARTUP_FOLDER, Recorder
+from coremlscope.tracing.ring import CAPACITY
+
+__all__ = ["RecordedProgram", "Recording", "record"]
+
+
+class Recording:
+    """Records this process, and the children that it starts meanwhile; use it in a `with` statement.
+
+    Args:
+        fps: Frames per second that the program should reach.
+        capacity: The number of events that each process keeps; older ones are replaced.
+        children: Whether children are recorded.
+    """
+
+    def __init__(self, *, fps: float | None = None, capacity: int = CAPACITY, children: bool = True) -> None:
+        self._fps = fps
+        self._folder = _temporary_folder()
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._recorder = Recorder(self._folder, capacity, children=children)
+
+    def start(self) -> Self:
+        """Begins to record.
+
+        Raises:
+            UsageError: This process is being recorded already.
+            OutputError: There is no space for the recording.
+        """
+        from coremlscope.dropin import is_installed
+
+        if is_installed():
+            os.environ[DROPIN_VARIABLE] = "1"
+        self._recorder.start()
+        return self
+
+    def stop(self) -> None:
+        """Stops recording; stopping again has no effect."""
+        os.environ.pop(DROPIN_VARIABLE, None)
+        self._recorder.stop()
+
+    @property
+    def trace(self) -> Trace:
+        """What was recorded so far, with its mistakes."""
+        return find_mistakes(read_recording(self._folder, command=sys.argv, fps=self._fps))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the trace as JSON; `Trace.load` reads it.
+
+        Raises:
+            OutputError: The file cannot be written.
+        """
+        self.trace.save(path)
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Writes a report; the suffix selects the format, see `Trace.write`."""
+        self.trace.write(path)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def record(*, fps: float | None = None, capacity: int = CAPACITY, children: bool = True) -> Recording:
+    """Records what this process does with Core ML, coremltools, coremlscope and ONNX Runtime.
+
+    ```python
+    with coremlscope.record() as recording:
+        model = ct.models.MLModel("net.mlpackage")
+        model.predict({"x": x})
+    recording.trace.write("run.html")
+    ```
+
+    Args:
+        fps: Frames per second that the program should reach; later ones are counted.
+        capacity: The number of events that each process keeps; older ones are replaced.
+        children: Whether processes that this one starts are recorded too.
+    """
+    return Recording(fps=fps, capacity=capacity, children=children)
+
+
+class RecordedProgram:
+    """A program that runs and is recorded.
+
+    Args:
+        command: Its command line: a Python script with its arguments, or another program.
+        fps: Frames per second that it should reach.
+        capacity: The number of events that each process keeps.
+
+    Raises:
+        UsageError: The program cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], *, fps: float | None = None, capacity: int = CAPACITY) -> None:
+        self._command = tuple(command)
+        self._fps = fps
+        self._folder = _temporary_folder()
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        program = list(command)
+        if Path(program[0]).suffix == ".py":
+            if not Path(program[0]).is_file():
+                raise UsageError(f"the script {program[0]} does not exist", "check the path")
+            program.insert(0, sys.executable)
+        path = os.pathsep.join(filter(None, [STARTUP_FOLDER, os.environ.get("PYTHONPATH", "")]))
+        environment = {
+            **os.environ,
+            "PYTHONPATH": path,
+            FOLDER_VARIABLE: str(self._folder),
+            CAPACITY_VARIABLE: str(capacity),
+            DROPIN_VARIABLE: "1",
+        }
+        try:
+            self._process = subprocess.Popen(program, env=environment)
+        except OSError as error:
+            raise UsageError(
+                f"{program[0]} cannot be started: {error.strerror or error}",
+                "name a Python script, or a program on the PATH",
+            ) from error
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the program still runs."""
+        return self._process.poll() is None
+
+    def wait(self, timeout_s: float | None = None) -> int | None:
+        """Waits until the program ends; Ctrl-C reaches it too, and it decides what to do.
+
+        Returns:
+            Its exit code, 128 plus the signal that ended it, or None if it still runs after `timeout_s`.
+        """
+        while True:
+            try:
+                code = self._process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                return None
+            except KeyboardInterrupt:
+                continue
+            return code if code >= 0 else 128 - code
+
+    def stop(self) -> None:
+        """Ends the program as Ctrl-C would."""
+        if self.is_running:
+            self._process.send_signal(signal.SIGINT)
+
+    @property
+    def trace(self) -> Trace:
+        """What was recorded so far, with its mistakes.
+
+        Raises:
+            UsageError: Nothing was recorded.
+        """
+        return find_mistakes(read_recording(self._folder, command=self._command, fps=self._fps))
+
+
+def _temporary_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="coremlscope-trace-"))

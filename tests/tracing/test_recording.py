@@ -1,0 +1,262 @@
+"""Recording: children, threads, full rings, killed programs, damaged files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coremlscope
+from coremlscope.cli.main import main
+from coremlscope.errors import UsageError
+from coremlscope.module_hooks import after_import
+from coremlscope.render import render_program
+from coremlscope.results.aggregate import aggregate
+from coremlscope.results.trace import Trace
+from coremlscope.tracing.recorder import Recorder, is_recording
+from coremlscope.tracing.session import RecordedProgram
+
+_MODEL = """
+import numpy as np, coremlscope
+x = np.ones((1, 4, 16, 16), np.float32)
+model = coremlscope.open({path!r})
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path, models: Path) -> Path:
+    """A program that predicts with a model."""
+    return _script(tmp_path, models, "for _ in range(5): model.predict({'x': x})")
+
+
+def _script(folder: Path, models: Path, body: str) -> Path:
+    path = folder / "program.py"
+    path.write_text(
+        _MODEL.format(path=str(models / "net.mlpackage")) + textwrap.dedent(body), encoding="utf-8"
+    )
+    return path
+
+
+def test_a_call_has_its_thread_line_model_and_inputs(models: Path) -> None:
+    with coremlscope.record() as recording, coremlscope.open(models / "net.mlpackage") as model:
+        model.predict({"x": np.ones((1, 4, 16, 16), np.float32)})
+    trace = recording.trace
+    predicted = trace.events.of("predict")
+    assert len(predicted) == 1
+    site = trace.sites[predicted.site[0]]
+    assert Path(site.file) == Path(__file__)
+    assert site.function == "test_a_call_has_its_thread_line_model_and_inputs"
+    assert trace.threads[predicted.thread[0]] == "MainThread"
+    assert trace.models[predicted.model[0]].name == "net"
+    assert trace.details[predicted.detail[0]] == "x float32[1,4,16,16]"
+    assert predicted.bytes[0] == 4 * 16 * 16 * 4
+    inner = trace.events.of("convert input", "run", "convert output")
+    assert len(inner) == 3
+    assert set(inner.depth) == {1}
+    assert set(inner.model) == {predicted.model[0]}
+    assert (inner.start_ns >= predicted.start_ns[0]).all()
+    assert (inner.end_ns <= predicted.end_ns[0]).all()
+
+
+def test_functions_are_restored_and_a_second_recording_is_refused() -> None:
+    import onnxruntime
+
+    before = onnxruntime.InferenceSession.__init__, onnxruntime.InferenceSession.run
+    with coremlscope.record():
+        assert is_recording()
+        assert onnxruntime.InferenceSession.__init__ is not before[0]
+        with pytest.raises(UsageError, match="recorded already"):
+            coremlscope.record().start()
+    assert (onnxruntime.InferenceSession.__init__, onnxruntime.InferenceSession.run) == before
+    assert not is_recording()
+    assert "COREMLSCOPE_TRACE" not in os.environ
+
+
+def test_a_session_of_onnx_runtime_is_a_model_of_its_own(models: Path, tmp_path: Path) -> None:
+    import onnxruntime
+
+    coremlscope.export(models / "net.mlpackage", tmp_path / "net.onnx")
+    with coremlscope.record() as recording:
+        session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"))
+        for _ in range(3):
+            session.run(None, {"x": np.ones((1, 4, 16, 16), np.float32)})
+    trace = recording.trace
+    assert [(m.name, m.runtime) for m in trace.models] == [("net", "ONNX Runtime")]
+    assert [(row.model, row.kind, row.count) for row in aggregate(trace, order="count")] == [
+        ("net", "predict", 3),
+        ("net", "load", 1),
+    ]
+
+
+def test_a_failed_prediction_is_an_event_and_its_error_reaches_the_program(models: Path) -> None:
+    model = coremlscope.open(models / "net.mlpackage")
+    with coremlscope.record() as recording, pytest.raises(coremlscope.CoremlscopeError):
+        model.predict({"y": 1})
+    model.close()
+    assert [(row.kind, row.failed) for row in aggregate(recording.trace) if row.kind == "predict"] == [
+        ("predict", 1)
+    ]
+
+
+def test_a_full_ring_keeps_the_newest_events_and_says_so(models: Path) -> None:
+    with coremlscope.record(capacity=50) as recording, coremlscope.open(models / "net.mlpackage") as model:
+        for _ in range(40):
+            model.predict({"x": np.ones((1, 4, 16, 16), np.float32)})
+    trace = recording.trace
+    assert len(trace.events) == 50
+    assert trace.lost > 100
+    assert trace.events.end_ns.max() == trace.events.of("predict").end_ns.max()
+    assert "older ones were replaced" in render_program(trace)
+
+
+def test_a_span_of_time_recomputes_the_totals(models: Path) -> None:
+    with coremlscope.record() as recording, coremlscope.open(models / "net.mlpackage") as model:
+        for _ in range(6):
+            model.predict({"x": np.ones((1, 4, 16, 16), np.float32)})
+    trace = recording.trace
+    third = trace.events.of("predict").where(np.array([2]))
+    start_s, end_s = third.start_ns[0] / 1e9, third.end_ns[0] / 1e9
+    rows = {row.kind: row for row in aggregate(trace, start_s, end_s)}
+    assert rows["predict"].count == 1
+    assert rows["predict"].total_s == pytest.approx(end_s - start_s)
+    assert "load" not in rows
+
+
+def test_children_are_merged_into_one_trace(tmp_path: Path, models: Path) -> None:
+    body = """
+    import os, subprocess, sys
+    if len(sys.argv) == 1:
+        subprocess.run([sys.executable, __file__, "child"], check=True)
+        if os.fork() == 0:
+            model.predict({'x': x})
+            os._exit(0)
+        os.wait()
+    model.predict({'x': x})
+    """
+    program = RecordedProgram([str(_script(tmp_path, models, body))])
+    assert program.wait() == 0
+    trace = program.trace
+    assert len(trace.processes) == 3
+    assert sorted(np.bincount(trace.events.of("predict").process).tolist()) == [1, 1, 1]
+    pids = {process.pid for process in trace.processes}
+    assert [process.parent in pids for process in trace.processes] == [False, True, True]
+
+
+def test_a_killed_program_keeps_what_it_recorded(tmp_path: Path, models: Path) -> None:
+    marker = tmp_path / "calls"
+    body = f"""
+    import pathlib
+    for number in range(100_000):
+        model.predict({{'x': x}})
+        pathlib.Path({str(marker)!r}).write_text(str(number + 1))
+    """
+    program = RecordedProgram([str(_script(tmp_path, models, body))])
+    until = time.monotonic() + 60
+    while not (marker.exists() and (marker.read_text() or "0") > "2") and time.monotonic() < until:
+        time.sleep(0.02)
+    program._process.send_signal(signal.SIGKILL)
+    assert program.wait() == 128 + signal.SIGKILL
+    made = int(marker.read_text() or 0)
+    trace = program.trace
+    assert len(trace.events.of("predict")) >= made > 2
+    assert not trace.processes[0].ended
+
+
+def test_the_verb_reports_mistakes_and_returns_the_programs_code(
+    script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    script.write_text(script.read_text() + "\nraise SystemExit(7)\n", encoding="utf-8")
+    reports = [
+        tmp_path / f"run{suffix}" for suffix in (".json", ".trace.json", ".md", ".csv", ".html", ".txt")
+    ]
+    assert main(["trace", *(f"-o{path}" for path in reports), str(script)]) == 7
+    shown = capsys.readouterr().out
+    assert "Lanes" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(path.stat().st_size for path in reports)
+    slices = [e for e in json.loads(reports[1].read_text())["traceEvents"] if e["ph"] == "X"]
+    trace = Trace.load(reports[0])
+    assert len(slices) == len(trace.events) > 5
+    assert main(["trace", str(reports[0]), "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["command"][0] == str(script)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["/nowhere/program.py"], "does not exist"),
+        (["/nowhere/program"], "cannot be started"),
+        (["run.json", "--unknown"], "no option"),
+    ],
+)
+def test_what_cannot_be_started_is_one_sentence(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_a_program_that_records_nothing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "/bin/true"]) == 2
+    assert "recorded nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data | {"schema": "other"},
+        lambda data: data | {"events": {}},
+        lambda data: data | {"events": data["events"] | {"kind": "|u1:AAAA"}},
+        lambda data: data | {"events": data["events"] | {"site": data["events"]["detail"][:-9]}},
+        lambda data: data | {"sites": []},
+        lambda data: data | {"models": 3},
+    ],
+)
+def test_a_damaged_recording_is_one_sentence(change: object, models: Path, tmp_path: Path) -> None:
+    with coremlscope.record() as recording, coremlscope.open(models / "net.mlpackage") as model:
+        model.predict({"x": np.ones((1, 4, 16, 16), np.float32)})
+    data = json.loads(json.dumps(recording.trace.to_json()))
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(change(data)), encoding="utf-8")  # type: ignore[operator]
+    with pytest.raises(UsageError, match=r"recording"):
+        Trace.load(path)
+
+
+def test_two_waiting_functions_see_an_import_and_can_be_cancelled(tmp_path: Path) -> None:
+    (tmp_path / "just_imported.py").write_text("value = 1\n", encoding="utf-8")
+    seen: list[str] = []
+    program = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from coremlscope.module_hooks import after_import
+first = after_import(["just_imported"], lambda module: print("first", module.value))
+second = after_import(["just_imported"], lambda module: print("second", module.value))
+first()
+import just_imported
+assert just_imported.__spec__.loader is just_imported.__loader__
+second()
+assert not any("coremlscope" in type(finder).__module__ for finder in sys.meta_path)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "second 1\n"
+    assert not seen
+    cancel = after_import(["never"], lambda _: None)
+    cancel()
+    cancel()
+
+
+def test_a_recorder_needs_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(coremlscope.CoremlscopeError, match="cannot be written"):
+        Recorder(tmp_path / "absent").start()
+    assert not is_recording()
