@@ -40,6 +40,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _own_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the user's own measurements out of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COREMLSCOPE_DATA", str(tmp_path_factory.mktemp("data")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _same_runtime_on_a_mac() -> Iterator[None]:
     """On a Mac, measures with the embedded engine where a test names none, and holds Core ML to the CPU.
 

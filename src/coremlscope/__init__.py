@@ -13,6 +13,7 @@ from coremlscope.version import __version__
 
 if TYPE_CHECKING:
     from coremlscope.api import (
+        calibrate,
         compare,
         compile,
         estimate,
@@ -44,6 +45,7 @@ __all__ = [
     "Profile",
     "Trace",
     "__version__",
+    "calibrate",
     "compare",
     "compile",
     "estimate",
@@ -71,6 +73,7 @@ _MODULES = {
     "ModelSummary": "results.model",
     "Profile": "results.profile",
     "Trace": "results.trace",
+    "calibrate": "api",
     "compare": "api",
     "compile": "api",
     "estimate": "api",

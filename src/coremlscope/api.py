@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from coremlscope.forecast.planner import Forecast
     from coremlscope.measure.contract import Measurer, Progress, Subject
     from coremlscope.results.bundle import BundleSummary
+    from coremlscope.results.calibration import CalibrationReport
     from coremlscope.results.evidence import Evidence, OpForm
     from coremlscope.results.measurement import Precision, Settings
     from coremlscope.results.model import ModelSummary
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Source",
+    "calibrate",
     "compare",
     "compile",
     "estimate",
@@ -310,9 +312,11 @@ def _forecast_or_say_why(
 ) -> tuple[Forecast | None, list[Finding]]:
     """Plans and estimates under every setting, the requested one first; a failure becomes a finding."""
     from coremlscope.forecast.planner import forecast
+    from coremlscope.own_measurements.report import use_own
 
     if not devices:
         return None, []
+    own, findings = use_own()
     units = sorted(SETTINGS, key=lambda setting: setting != settings.compute_units)
     try:
         found = forecast(
@@ -322,11 +326,12 @@ def _forecast_or_say_why(
             units,
             function=settings.function or None,
             shapes=settings.shapes,
+            own=own,
         )
     except UnsupportedModelError as error:
         text = f"No plan and no estimate: {error.message}."
         return None, [Finding(id="not-estimated", severity="info", text=text, hint=error.hint)]
-    return found, []
+    return found, list(findings)
 
 
 def plan(
@@ -378,6 +383,8 @@ def estimate(
     compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    explain: bool = False,
+    calibrated: bool = True,
 ) -> Profile:
     """Estimates the time of a prediction on devices, with an interval.
 
@@ -389,6 +396,8 @@ def estimate(
             `every` for all four.
         function: The function; None for the default one.
         shapes: Shapes of flexible inputs, instead of the defaults.
+        explain: Adds the published latencies that are nearest to each estimate.
+        calibrated: Uses your own measurements of the devices, see `calibrate`.
 
     Returns:
         A profile with an estimate for every device and setting, in that order, and the plans on which they
@@ -400,17 +409,59 @@ def estimate(
         UsageError: A device, setting or function is unknown.
     """
     from coremlscope.assemble import assemble
+    from coremlscope.cost.latency.own import NOTHING_OWN
     from coremlscope.describe.model import describe_model
     from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
     from coremlscope.forecast.planner import forecast
+    from coremlscope.own_measurements.report import use_own
 
     model, chosen, settings = read(source), _devices(devices, os), _settings(compute_units)
     given, shapes = shapes or {}, choose_lengths(model, function, shapes or {})
     summary = describe_model(model, shapes, function=function, list_ops=True)
+    own, findings = use_own() if calibrated else (NOTHING_OWN, ())
     found = forecast(
-        model, summary.ops, chosen, settings, function=function, shapes=shapes, with_advice=False
+        model,
+        summary.ops,
+        chosen,
+        settings,
+        function=function,
+        shapes=shapes,
+        with_advice=False,
+        with_evidence=explain,
+        own=own,
     )
-    return assemble(summary, forecast=found, findings=length_findings(given, shapes))
+    return assemble(summary, forecast=found, findings=[*length_findings(given, shapes), *findings])
+
+
+def calibrate(
+    *files: str | os.PathLike[str],
+    model: Source | None = None,
+    device: str | None = None,
+    os: str | None = None,
+) -> CalibrationReport:
+    """Adds your own measurements of devices, which refine all later estimates for their chips.
+
+    They are kept in the user's data folder. Without files nothing is added.
+
+    Args:
+        *files: Saved profiles with measurements of Core ML, files that `import_files` reads, tables (.csv)
+            with the columns model, chip, unit and milliseconds, and exported measurements.
+        model: The model of the files that do not name theirs.
+        device: The device or chip of files that do not say.
+        os: Its system: `macOS 14.5`.
+
+    Returns:
+        All measurements, the factor of each unit of a chip, and what was skipped.
+
+    Raises:
+        UsageError: A file cannot be read or is damaged, or nothing in the files can be used.
+        ModelError: The model cannot be read, or a file is damaged.
+        OutputError: The measurements cannot be kept.
+    """
+    from coremlscope.own_measurements.report import add_files, show
+
+    known = None if model is None else read(model)
+    return add_files([Path(file) for file in files], known, device, os) if files else show()
 
 
 def compare(
@@ -590,8 +641,12 @@ def _forecast_subject(
     subject: Subject, devices: Sequence[Device], settings: Sequence[ComputeUnits]
 ) -> Forecast:
     from coremlscope.forecast.planner import forecast
+    from coremlscope.own_measurements.report import use_own
 
-    return forecast(subject.model, subject.ops, devices, settings, shapes=subject.shapes, with_advice=False)
+    own, _ = use_own()
+    return forecast(
+        subject.model, subject.ops, devices, settings, shapes=subject.shapes, with_advice=False, own=own
+    )
 
 
 def open(

@@ -6,7 +6,8 @@ import dataclasses
 
 from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
-from coremlscope.results.estimate import Estimate, Kernel, UnitTerms
+from coremlscope.results.calibration import OwnCalibration
+from coremlscope.results.estimate import Estimate, Kernel, NearRow, UnitTerms
 from coremlscope.results.plan import FunctionCost, InsertedOp, Plan, Reason, SettingPlan
 from coremlscope.results.profile import Profile
 from coremlscope.results.what_if import WhatIf
@@ -118,6 +119,23 @@ def _estimate(device: str, setting: ComputeUnits, conv_s: float, switches: int) 
                 activations_s=0.0,
                 operations_s=0.0,
                 launch_s=0.0,
+            ),
+        ),
+        own=None
+        if setting == "all"
+        else OwnCalibration(measurements=12, models=5, factors={"cpu": 1.25, "neural_engine": 0.75}),
+        near=(
+            NearRow(
+                network="small-8",
+                family="small",
+                publication="somebody",
+                url="https://example.com/small",
+                chip="m1",
+                unit="cpu",
+                precision="fp16",
+                measured_s=total,
+                estimated_s=total * 1.25,
+                distance=0.25,
             ),
         ),
         kernel_s=seconds,

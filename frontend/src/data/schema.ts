@@ -249,6 +249,10 @@ export interface Estimate {
    * they add up to the latency. Empty in older profiles.
    */
   terms: UnitTerms[];
+  /** Which of the user's own measurements it uses; null if it uses published ones alone. */
+  own: OwnCalibration | null;
+  /** Published latencies of like networks on like chips, nearest first; empty unless asked for. */
+  near: NearRow[];
   /** Seconds of each kernel in a prediction, in all iterations of a loop. */
   kernel_s: number[];
   /** The unit of each kernel, an index into `units`. */
@@ -558,6 +562,30 @@ export interface NativeTimes {
   origin: Origin;
 }
 
+/** A published latency of a like network on a like chip, beside our estimate of it. */
+export interface NearRow {
+  /** The network and the size of its input. */
+  network: string;
+  /** Its family of architectures. */
+  family: string;
+  /** Who measured it. */
+  publication: string;
+  /** The chip's id. */
+  chip: string;
+  /** The compute unit that ran it. */
+  unit: ComputeUnit;
+  /** `fp16`, `w8`, `pal4`, `sparse75`, `w8a8`, `fp32`. */
+  precision: string;
+  /** The published latency, in seconds. */
+  measured_s: number;
+  /** Our estimate, in seconds; the row may be among those that the model was fitted to. */
+  estimated_s: number;
+  /** How far its structure is from that of the estimate: 0 for equal ones, 1 for ones that have little in common. */
+  distance: number;
+  /** Where it was published; may be empty. */
+  url: string;
+}
+
 /** The relation between the times of groups and of predictions. All times are medians, in seconds. */
 export interface NodeTiming {
   /** Number of profiled runs. */
@@ -611,6 +639,16 @@ export interface OpTable {
   inputs: (number[] | null)[];
   /** Bytes of all tensors that are alive while it runs, by their declared types; see `describe.dataflow.Flow`. */
   live_bytes: (number | null)[];
+}
+
+/** How a user's own measurements changed an estimate. */
+export interface OwnCalibration {
+  /** Number of measurements in use, of the chip and the units of the estimate. */
+  measurements: number;
+  /** Number of different models among them. */
+  models: number;
+  /** By unit: measured relative to estimated times, shrunk towards 1. */
+  factors: Partial<Record<ComputeUnit, number>>;
 }
 
 /** A benchmarked phase and its samples. */

@@ -18,7 +18,7 @@ __all__ = ["COMMAND"]
 _EPILOG = """\
 Estimates come from a model of the chips that was fitted to published latencies; see
 docs/accuracy.md for their errors. The interval contains 80 % of the cases. `*` marks chips without
-published latencies.
+published latencies, `†` those that your own measurements refine (`coremlscope calibrate`).
 
 A report (-o) contains the profile: the model, its operations, the estimates and the plans on
 which they are based. For several models it contains a list of profiles, which .trace.json does
@@ -27,6 +27,7 @@ not support.
 
 examples:
   coremlscope estimate model.mlpackage --device iphone-13
+  coremlscope estimate model.mlpackage --device m1 --compute-units cpu_and_ne --explain
   coremlscope estimate a.mlpackage b.mlpackage --device iphone-12,m1,a17-pro -o estimates.html
   coremlscope estimate model.mlpackage --device every --compute-units every --json - | jq '.[0].latency_ms'
 """
@@ -47,6 +48,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_compute_units(parser)
     add_function(parser, "to estimate")
     add_shape(parser)
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="show what each estimate is made of, and the published latencies that are nearest to it",
+    )
+    parser.add_argument(
+        "--no-calibration",
+        action="store_true",
+        help="use published latencies alone, not your own measurements (see `coremlscope calibrate`)",
+    )
     add_reports(
         parser,
         ".html, .json, .md, .csv, .txt or .trace.json",
@@ -71,13 +82,17 @@ def _run(arguments: argparse.Namespace) -> int:
             compute_units=arguments.compute_units,
             function=arguments.function,
             shapes=dict(arguments.shape),
+            explain=arguments.explain,
+            calibrated=not arguments.no_calibration,
         )
         for path in arguments.models
     ]
     write_reports(
         tuple(profiles) if is_list else profiles[0],
         arguments,
-        lambda width, color: render_estimates(profiles, width=width, color=color),
+        lambda width, color: render_estimates(
+            profiles, width=width, color=color, explained=arguments.explain
+        ),
         lambda: render_estimates_json(profiles),
     )
     return 0

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import coremlscope
 from coremlscope.cli import (
     cache,
+    calibrate,
     compare,
     compile,
     devices,
@@ -52,6 +53,7 @@ COMMANDS: tuple[Command, ...] = (
     trace.COMMAND,
     plan.COMMAND,
     estimate.COMMAND,
+    calibrate.COMMAND,
     devices.COMMAND,
     doctor.COMMAND,
     evidence.COMMAND,

@@ -8,7 +8,6 @@ import os
 import re
 import secrets
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coremlscope.errors import OutputError, UsageError
+from coremlscope.folders import cache_folder
 from coremlscope.writing import place_folder, write_draft, write_file
 
 __all__ = ["ArtefactCache", "CacheEntry", "default_cache", "key_of_content"]
@@ -80,15 +80,7 @@ def default_cache() -> ArtefactCache:
 
 def _default_root() -> Path:
     chosen = os.environ.get(_ROOT_VARIABLE)
-    if chosen:
-        return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "coremlscope" / "compiled"
+    return Path(chosen).expanduser() if chosen else cache_folder() / "compiled"
 
 
 def _default_limit() -> int:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from coremlscope.cost.latency.evidence import find_nearest
 from coremlscope.cost.latency.kernels import Kernel as FusedKernel
 from coremlscope.cost.latency.kernels import fuse
 from coremlscope.cost.latency.model import estimate
+from coremlscope.cost.latency.own import NOTHING_OWN, Own
+from coremlscope.cost.latency.recorded import record
+from coremlscope.cost.latency.structure import structure_of
 from coremlscope.cost.latency.table import KernelTable
 from coremlscope.cost.planned.prices import PlannedCosts, price
 from coremlscope.cost.planned.rates import rate_table
-from coremlscope.devices import ComputeUnit, ComputeUnits, Device
+from coremlscope.devices import ComputeUnit, ComputeUnits, Device, all_chips
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import Stage, is_external, shaped_stages, stage_key, wire
@@ -40,13 +46,14 @@ from coremlscope.placement.half_precision import in_half_precision
 from coremlscope.placement.hypotheses import Replanned, weigh_reasons
 from coremlscope.placement.place import PlacedFunction, place, reached
 from coremlscope.placement.rules import GRAPH_RULES, RULES
+from coremlscope.results.calibration import KernelColumns
 from coremlscope.results.estimate import Estimate, Kernel
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
 from coremlscope.results.what_if import WhatIf
 from coremlscope.units import format_duration
 
-__all__ = ["Forecast", "forecast", "place_functions"]
+__all__ = ["Forecast", "forecast", "place_functions", "record_prediction"]
 
 _PIXEL_BYTES = 4
 #: Devices and settings for which the step of a loop is listed.
@@ -105,6 +112,8 @@ def forecast(
     shapes: Mapping[str, Sequence[int]] | None = None,
     with_estimates: bool = True,
     with_advice: bool = True,
+    with_evidence: bool = False,
+    own: Own = NOTHING_OWN,
 ) -> Forecast:
     """Plans a model, and estimates the latency of a prediction, for every device and setting.
 
@@ -119,6 +128,8 @@ def forecast(
         with_estimates: Whether to estimate latencies.
         with_advice: Whether plans include advice that would make operations faster on their units, and what
             each reason costs.
+        with_evidence: Whether estimates include the published latencies that are nearest to them.
+        own: A user's own measurements, which refine estimates.
 
     Raises:
         UnsupportedModelError: The model has no operations to plan, or its kind cannot be estimated.
@@ -134,7 +145,7 @@ def forecast(
     placed: dict[object, dict[str, _Placed]] = {}
     plans: list[Plan] = []
     estimates: list[Estimate] = []
-    kernels = _Kernels(counted, ops) if with_estimates or (with_advice and counted) else None
+    kernels = _Kernels(counted, ops, own) if with_estimates or (with_advice and counted) else None
     left_out = (*_left_out(model), *_unknown_operations(counted))
     for device in devices:
         key = _planning_key(device)
@@ -148,7 +159,8 @@ def forecast(
         usable = {} if kernels is None or kernels.loops else estimators
         plans.append(_with_what_ifs(plan, ops, placed[key], usable, main))
         if with_estimates:
-            estimates.extend(estimate({}) for estimate in estimators.values())
+            planned = [estimate({}) for estimate in estimators.values()]
+            estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
     if kernels is None or not with_estimates:
         return Forecast(tuple(plans))
     if kernels.loops:
@@ -172,6 +184,40 @@ def place_functions(
     """
     functions = _functions(model, None, True, shapes)
     return {f.key: _place(f, device, settings, with_advice).function for f in functions}
+
+
+def record_prediction(
+    model: Model,
+    device: Device,
+    setting: ComputeUnits,
+    *,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> KernelColumns:
+    """Returns what the estimate of a prediction is computed from, as numbers.
+
+    Raises:
+        UnsupportedModelError: The model cannot be estimated as a whole: it has parts that nothing is known
+            of, or loops whose number of iterations is not known.
+        InputError: A shape is not allowed.
+        UsageError: The model has no such function.
+    """
+    counted = [one for one in _functions(model, function, False, shapes) if one.is_main]
+    left_out = (*_left_out(model), *_unknown_operations(counted))
+    if left_out or not counted:
+        why = ", ".join(left_out) or "there are no operations"
+        raise UnsupportedModelError(
+            f"a prediction cannot be estimated as a whole: {why}",
+            "only models that are estimated completely can calibrate estimates",
+        )
+    kernels = _Kernels(counted, OpTable(), NOTHING_OWN)
+    if kernels.loops:
+        raise UnsupportedModelError(
+            "the number of iterations of a loop depends on values of a prediction",
+            "only models that are estimated completely can calibrate estimates",
+        )
+    placed = [_place(one, device, (setting,), with_advice=False).function for one in counted]
+    return kernels.record(setting, placed)
 
 
 def _functions(
@@ -344,7 +390,8 @@ class _Placed:
 class _Kernels:
     """The kernels of some functions, and estimates of them."""
 
-    def __init__(self, functions: Sequence[_Function], ops: OpTable) -> None:
+    def __init__(self, functions: Sequence[_Function], ops: OpTable, own: Own) -> None:
+        self._own = own
         self._fused: list[FusedKernel] = [kernel for f in functions for kernel in fuse(f.bound.graph)]
         self._table = KernelTable.of(self._fused)
         edges = (*functions[0].description.inputs, *functions[-1].description.outputs)
@@ -385,25 +432,38 @@ class _Kernels:
         placed: Mapping[str, PlacedFunction],
         left_out: tuple[str, ...],
     ) -> Estimator:
-        units: dict[str, ComputeUnit] = {
-            op.id: unit
-            for function in placed.values()
-            for op in function.ops
-            if (unit := op.choices[setting].unit) is not None
-        }
+        units = _units(setting, placed.values())
 
         def estimate_moved(moved: Mapping[str, ComputeUnit]) -> Estimate:
-            return estimate(
+            found = estimate(
                 self._fused,
                 {**units, **moved},
                 device,
                 setting,
                 converted_bytes=self._converted,
+                calibration=self._own.calibration,
                 table=self._table,
                 left_out=left_out,
             )
+            return replace(found, own=self._own.label(found))
 
         return estimate_moved
+
+    def with_evidence(self, found: Estimate) -> Estimate:
+        """Returns an estimate with the published latencies of the unit that does most of its work."""
+        times = np.array([kernel.steps for kernel in self._fused], dtype=np.float64)
+        unit = max(found.placement, key=lambda unit: found.placement[unit])
+        near = find_nearest(structure_of(self._table, times), unit, all_chips()[found.chip])
+        return replace(found, near=near)
+
+    def record(self, setting: ComputeUnits, placed: Iterable[PlacedFunction]) -> KernelColumns:
+        """Returns the numbers from which an estimate is computed."""
+        return record(self._fused, _units(setting, placed), self._converted)
+
+
+def _units(setting: ComputeUnits, placed: Iterable[PlacedFunction]) -> dict[str, ComputeUnit]:
+    """Returns the unit of each operation by id, as planned."""
+    return {op.id: unit for f in placed for op in f.ops if (unit := op.choices[setting].unit) is not None}
 
 
 def _walk(graph: BoundGraph) -> Iterator[OpView]:

@@ -8,8 +8,9 @@ from typing import Literal
 
 from coremlscope.devices.unit import UNITS, ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
+from coremlscope.results.calibration import OwnCalibration
 
-__all__ = ["Bound", "Estimate", "EstimateBasis", "Kernel", "UnitTerms"]
+__all__ = ["Bound", "Estimate", "EstimateBasis", "Kernel", "NearRow", "UnitTerms"]
 
 #: The bottleneck of a kernel or a prediction.
 Bound = Literal["compute", "weights", "activations", "dispatch", "switches"]
@@ -63,6 +64,36 @@ class UnitTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NearRow:
+    """A published latency of a like network on a like chip, beside our estimate of it.
+
+    Attributes:
+        network: The network and the size of its input.
+        family: Its family of architectures.
+        publication: Who measured it.
+        url: Where it was published; may be empty.
+        chip: The chip's id.
+        unit: The compute unit that ran it.
+        precision: `fp16`, `w8`, `pal4`, `sparse75`, `w8a8`, `fp32`.
+        measured_s: The published latency, in seconds.
+        estimated_s: Our estimate, in seconds; the row may be among those that the model was fitted to.
+        distance: How far its structure is from that of the estimate: 0 for equal ones, 1 for ones that have
+            little in common.
+    """
+
+    network: str
+    family: str
+    publication: str
+    url: str = ""
+    chip: str
+    unit: ComputeUnit
+    precision: str
+    measured_s: float
+    estimated_s: float
+    distance: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """The estimated time of a prediction on a device under one setting. Nothing was measured.
 
@@ -84,6 +115,8 @@ class Estimate:
         switches: How often the unit changes between kernels.
         left_out: What the estimate does not include, because nothing is known about it: stages of a
             pipeline, and the number of operations that cannot be estimated.
+        own: Which of the user's own measurements it uses; None if it uses published ones alone.
+        near: Published latencies of like networks on like chips, nearest first; empty unless asked for.
         kernel_s: Seconds of each kernel in a prediction, in all iterations of a loop.
         kernel_unit: The unit of each kernel, an index into `units`.
         kernel_bound: The bottleneck of each kernel.
@@ -102,6 +135,8 @@ class Estimate:
     switches: int
     left_out: tuple[str, ...] = ()
     terms: tuple[UnitTerms, ...] = ()
+    own: OwnCalibration | None = None
+    near: tuple[NearRow, ...] = ()
     kernel_s: tuple[float, ...] = ()
     kernel_unit: tuple[int, ...] = ()
     kernel_bound: tuple[Bound, ...] = ()

@@ -141,11 +141,14 @@ class OwnConstants:
         constants: The constants on this chip.
         spread: The uncertainty of estimates with them; None for the unit's.
         label: Where they come from, for notes on estimates.
+        slower: The factor of what belongs to no unit, where this one does most of the work: changes of the
+            unit, and the conversion of inputs and outputs.
     """
 
     constants: UnitParameters
     spread: Spread | None
     label: str
+    slower: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +183,7 @@ class Calibration:
         constants: UnitParameters,
         spread: Spread | None = None,
         label: str = "",
+        slower: float = 1.0,
     ) -> Calibration:
         """Returns a calibration in which a unit of a chip has constants of its own.
 
@@ -189,8 +193,9 @@ class Calibration:
             constants: The constants on this chip.
             spread: The uncertainty of estimates with them; None for the unit's.
             label: Where they come from, for notes on estimates.
+            slower: The factor of what belongs to no unit; see `OwnConstants`.
         """
-        own = OwnConstants(constants=constants, spread=spread, label=label)
+        own = OwnConstants(constants=constants, spread=spread, label=label, slower=slower)
         return replace(self, own={**self.own, (chip, unit): own})
 
 

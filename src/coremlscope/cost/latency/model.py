@@ -58,10 +58,13 @@ def estimate(
     total, bounds, terms = _price(table, steps, where, chip, known)
     pairs = itertools.pairwise(zip(where, kernels, strict=True))
     switches = sum(min(a.steps, b.steps) for (here, a), (there, b) in pairs if here != there)
-    conversion_s, switches_s = converted_bytes / known.convert_Bps, switches * known.switch_s
+    placement = _shares(total, where, [one.unit for one in terms])
+    own = known.own.get((chip.id, _main_unit(placement)))
+    slower = 1.0 if own is None else own.slower
+    conversion_s = slower * converted_bytes / known.convert_Bps
+    switches_s = slower * switches * known.switch_s
     seconds = sum(one.total_s for one in terms) + conversion_s + switches_s
     parts = _parts(terms, conversion_s, switches_s)
-    placement = _shares(total, where, [one.unit for one in terms])
     low, high = _interval(seconds, placement, chip, _unusual(table, total, seconds), known)
     return Estimate(
         device=device.name,

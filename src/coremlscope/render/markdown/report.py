@@ -21,7 +21,7 @@ from coremlscope.render.recording import (
     recording_lines,
     recording_rows,
 )
-from coremlscope.render.terminal.estimates import latency_rows, listed_estimates
+from coremlscope.render.terminal.estimates import calibrated_on, latency_rows, listed_estimates, mark_of
 from coremlscope.render.terminal.plan import describe_planner, setting_rows
 from coremlscope.render.timing import (
     STAGE_TITLES,
@@ -291,7 +291,8 @@ def _estimates(profile: Profile) -> list[str]:
     return [
         "### On Apple devices (estimated from published latencies, not measured)",
         table(titles, rows),
-        *(["\\* extrapolated"] if any(e.basis == "extrapolated" for e in estimates) else []),
+        *(["\\* extrapolated"] if any(mark_of(e) == "*" for e in estimates) else []),
+        *dict.fromkeys(f"† {calibrated_on(e)}" for e in estimates if e.own),
         *([f"without {cell(', '.join(left_out))}: unknown"] if left_out else []),
     ]
 

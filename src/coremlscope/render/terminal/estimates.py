@@ -6,20 +6,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.render.json import render_values
+from coremlscope.render.terminal.explanation import show_explanations
 from coremlscope.render.terminal.findings import show_findings
 from coremlscope.render.terminal.screen import Column, Screen
-from coremlscope.render.words import SHORT_UNIT_NAMES, model_name, plural
-from coremlscope.results.estimate import Estimate
+from coremlscope.render.words import SHORT_UNIT_NAMES, UNIT_NAMES, model_name, plural
+from coremlscope.results.encoding import plain
+from coremlscope.results.estimate import Estimate, UnitTerms
 from coremlscope.results.profile import Profile
 from coremlscope.units import format_duration, format_rate, format_share
 
 __all__ = [
+    "calibrated_on",
     "estimates_to_json",
     "interval_ms",
     "latency_rows",
     "listed_estimates",
+    "mark_of",
+    "milliseconds",
     "render_estimates",
     "render_estimates_json",
     "show_device_latencies",
@@ -37,11 +43,21 @@ _COLUMNS = (
     Column("runs on", most=24),
     Column("waits for", most=11, style="cyan"),
 )
+_IS_OWN, _IS_EXTRAPOLATED = "†", "*"
 _EXTRAPOLATED = "* extrapolated from the chip's specification: no latencies of it went into the model"
 
 
-def render_estimates(profiles: Sequence[Profile], *, width: int = 100, color: bool = False) -> str:
-    """Estimates as tables: models × devices × settings, then the costliest kernels of a single one."""
+def render_estimates(
+    profiles: Sequence[Profile], *, width: int = 100, color: bool = False, explained: bool = False
+) -> str:
+    """Estimates as tables: models × devices × settings, then the costliest kernels of a single one.
+
+    Args:
+        profiles: The profiles.
+        width: The width of the terminal in characters.
+        color: Uses colours.
+        explained: Shows what each estimate is made of instead of kernels.
+    """
     screen = Screen(width, color)
     models = dict.fromkeys(profile.model.path for profile in profiles)
     name = f"  {model_name(next(iter(models), ''))}" if len(models) == 1 else ""
@@ -60,18 +76,21 @@ def render_estimates(profiles: Sequence[Profile], *, width: int = 100, color: bo
     kept = [column for column in columns if column.title not in dull]
     if results:
         screen.table(kept, [tuple(row[column.title] for column in kept) for row in cells])
-    if any(estimate.basis == "extrapolated" for _, estimate in results):
-        screen.line(_EXTRAPOLATED, "dim", indent=2)
+    _show_marks(screen, [estimate for _, estimate in results])
     for text in dict.fromkeys(_left_out(profile, estimate) for profile, estimate in results):
         if text:
             screen.line(text, "yellow", indent=2)
     note = "estimated from published latencies, not measured; assumes that nothing else runs on the device"
     screen.line(note if results else "no estimate", "dim", indent=2)
-    if len(results) == 1:
+    if explained:
+        show_explanations(screen, (estimate for _, estimate in results))
+    elif len(results) == 1:
         _show_kernels(screen, *results[0])
     show_findings(screen, dict.fromkeys(finding for profile in profiles for finding in profile.findings))
     screen.line()
-    screen.line("more: --compute-units every, --json -; `coremlscope plan MODEL --device NAME`", "dim")
+    screen.line(
+        "more: --explain, --compute-units every, --json -; `coremlscope plan MODEL --device NAME`", "dim"
+    )
     return screen.text
 
 
@@ -139,16 +158,40 @@ def _kernel_row(profile: Profile, e: Estimate, index: int) -> tuple[str, ...]:
     )
 
 
+def _show_marks(screen: Screen, estimates: Sequence[Estimate]) -> None:
+    """Explains the marks of estimates."""
+    if any(mark_of(e) == _IS_EXTRAPOLATED for e in estimates):
+        screen.line(_EXTRAPOLATED, "dim", indent=2)
+    for text in dict.fromkeys(f"{_IS_OWN} {calibrated_on(e)}" for e in estimates if e.own):
+        screen.line(text, "dim", indent=2)
+
+
+def mark_of(e: Estimate) -> str:
+    """The mark of an estimate: `†` if the user's own measurements refine it, `*` if its chip has none."""
+    if e.own is not None:
+        return _IS_OWN
+    return _IS_EXTRAPOLATED if e.basis == "extrapolated" else ""
+
+
+def calibrated_on(e: Estimate) -> str:
+    """Which of the user's measurements an estimate uses; empty if it uses none."""
+    if e.own is None:
+        return ""
+    units = " and ".join(UNIT_NAMES[unit] for unit in e.own.factors)
+    number = plural(e.own.measurements, "measurement")
+    return f"calibrated on your {number} of {all_chips()[e.chip].name}: {units}"
+
+
 def _value(e: Estimate) -> str:
-    return f"{_ms(e.latency.value)} ms{'' if e.basis == 'calibrated' else '*':1}"
+    return f"{milliseconds(e.latency.value)} ms{mark_of(e):1}"
 
 
 def interval_ms(e: Estimate) -> str:
     """The interval of an estimate, in milliseconds."""
-    return f"{_ms(e.latency.low)} – {_ms(e.latency.high)}"
+    return f"{milliseconds(e.latency.low)} – {milliseconds(e.latency.high)}"
 
 
-def _ms(seconds: float) -> str:
+def milliseconds(seconds: float) -> str:
     """Milliseconds with three digits: the unit in which latencies of networks are given."""
     ms = seconds * 1e3
     return f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}" if ms < 0.1 else f"{ms:.2f}" if ms < 10 else f"{ms:.1f}"
@@ -180,8 +223,7 @@ def show_device_latencies(screen: Screen, profile: Profile) -> None:
         pairs = zip(latency_rows(estimates), estimates, strict=True)
         rows = [(row[0], e.compute_units, *row[1:]) for row, e in pairs]
     screen.table(columns, rows)
-    if any(e.basis == "extrapolated" for e in estimates):
-        screen.line(_EXTRAPOLATED, "dim", indent=2)
+    _show_marks(screen, estimates)
     if estimates[0].left_out:
         screen.line(f"without {', '.join(estimates[0].left_out)}: unknown", "yellow", indent=2)
 
@@ -216,14 +258,25 @@ def _to_json(profile: Profile, e: Estimate) -> dict[str, Any]:
         "compute_units": e.compute_units,
         "origin": e.latency.origin,
         "basis": e.basis,
+        "own_measurements": None if e.own is None else plain(e.own),
         "latency_ms": ends,
         "frames_per_second": e.per_second,
         "bound": e.bound,
         "parts_ms": {name: seconds * 1e3 for name, seconds in e.parts.items()},
         "placement": dict(e.placement),
         "switches": e.switches,
+        "terms_ms": [_terms_to_json(terms) for terms in e.terms],
         "left_out": list(e.left_out),
         "kernels": [_kernel_to_json(profile, e, index) for index in _costliest(profile, e)],
+        "near": [plain(row) for row in e.near],
+    }
+
+
+def _terms_to_json(terms: UnitTerms) -> dict[str, Any]:
+    """The terms of a unit in milliseconds: `launch`, `compute`, …."""
+    return {
+        name.removesuffix("_s"): value * 1e3 if name.endswith("_s") else value
+        for name, value in plain(terms).items()
     }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from coremlscope.comparison.profiles import label_subjects
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.render.terminal.estimates import interval_ms
+from coremlscope.render.terminal.estimates import calibrated_on, interval_ms, mark_of
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.timing import disclaimer
 from coremlscope.render.words import FINDING_MARKS, by_severity, plural, systems
@@ -184,7 +184,7 @@ def _plans_of(profile: Profile, device: str, os: str) -> dict[str, SettingPlan]:
 def _estimated(estimate: Estimate | None) -> str:
     if estimate is None:
         return "–"
-    return format_duration(estimate.latency.value) + ("*" if estimate.basis == "extrapolated" else "")
+    return format_duration(estimate.latency.value) + mark_of(estimate)
 
 
 def _within(estimate: Estimate | None) -> str:
@@ -208,9 +208,9 @@ def device_remarks(profiles: Sequence[Profile]) -> list[str]:
             "planned: Core ML's own cost model, which only ranks the units, so nothing takes that long"
         )
     found = ["; ".join(remarks)] if remarks else []
-    if any(estimate.basis == "extrapolated" for estimate in estimates):
+    if any(mark_of(estimate) == "*" for estimate in estimates):
         found.append("* no latencies of this chip went into the estimate")
-    return found
+    return found + list(dict.fromkeys(f"† {calibrated_on(one)}" for one in estimates if one.own))
 
 
 def failures(profiles: Sequence[Profile]) -> list[tuple[str, str]]:

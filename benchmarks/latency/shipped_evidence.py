@@ -1,0 +1,58 @@
+"""Writes the published latencies that the package ships, beside our estimates of them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.latency.dataset import Measurement, Network, in_precision, load_measurements, load_networks
+from benchmarks.latency.extract import MEASUREMENTS
+from coremlscope.cost.latency.calibration import load_calibration
+from coremlscope.cost.latency.constants import constants_of
+from coremlscope.cost.latency.evidence import Published, write_evidence
+from coremlscope.cost.latency.roofline import time_kernels
+from coremlscope.cost.latency.structure import structure_of
+from coremlscope.devices import all_chips
+
+EVIDENCE = Path(__file__).parents[2] / "src" / "coremlscope" / "cost" / "latency" / "data" / "evidence.csv.gz"
+
+
+def published() -> Iterator[Published]:
+    """Yields every measurement with the structure of its network and our estimate."""
+    networks, urls = load_networks(), _urls()
+    for m in load_measurements():
+        yield _row(m, networks[m.network], urls.get(m.row, ""))
+
+
+def write() -> int:
+    """Writes the file, and returns the number of its rows."""
+    rows = list(published())
+    EVIDENCE.write_bytes(write_evidence(rows))
+    return len(rows)
+
+
+def _row(m: Measurement, network: Network, url: str) -> Published:
+    table = in_precision(network.table, m.precision)
+    constants = constants_of(load_calibration(), all_chips()[m.chip], m.unit)
+    times = time_kernels(table, m.unit, constants)
+    kernels = float((times.total * network.times).sum())
+    seconds = max(kernels, float((times.stream * network.times).sum())) + constants.dispatch_s
+    return Published(
+        network=m.network,
+        family=m.family,
+        publication=m.publication,
+        url=url,
+        chip=m.chip,
+        unit=m.unit,
+        precision=m.precision,
+        measured_ms=m.ms,
+        estimated_ms=seconds * 1e3,
+        structure=structure_of(table, network.times),
+    )
+
+
+def _urls() -> dict[str, str]:
+    """The address of each row; files whose repository is not known have none."""
+    with MEASUREMENTS.open(newline="") as file:
+        return {row["row"]: row["url"] for row in csv.DictReader(file) if row["url"].startswith("http")}

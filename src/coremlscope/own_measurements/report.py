@@ -1,0 +1,140 @@
+"""Adding, removing and using the user's own measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from coremlscope.cost.latency.own import NOTHING_OWN, Own, calibrate
+from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.findings import Finding
+from coremlscope.ir import Model
+from coremlscope.own_measurements.adding import Gathered, gather
+from coremlscope.own_measurements.measured import read_measured
+from coremlscope.own_measurements.store import CalibrationStore, default_store, read_calibrations
+from coremlscope.results.calibration import CALIBRATION, CalibrationReport, Calibrations
+from coremlscope.version import __version__
+
+__all__ = ["add_files", "export", "remove", "show", "use_own"]
+
+_ALL = "all"
+
+
+def use_own() -> tuple[Own, tuple[Finding, ...]]:
+    """Returns the constants with the user's own measurements, and a finding if they cannot be read."""
+    try:
+        measurements = default_store().read()
+    except CoremlscopeError as error:
+        finding = Finding(
+            id="own-measurements-not-used",
+            severity="warning",
+            text=f"Estimates do not use your own measurements: {error.message}.",
+            hint=error.hint,
+        )
+        return NOTHING_OWN, (finding,)
+    return (calibrate(measurements), ()) if measurements else (NOTHING_OWN, ())
+
+
+def add_files(
+    paths: Sequence[Path], model: Model | None, device: str | None, system: str | None
+) -> CalibrationReport:
+    """Adds the measured predictions of files.
+
+    Args:
+        paths: Saved profiles, files that are imported, tables, and exported measurements.
+        model: The model of all files that do not name theirs.
+        device: The device of files that do not say.
+        system: Its system.
+
+    Raises:
+        UsageError: A file cannot be read or is damaged, or nothing in the files can be used.
+        CorruptModelError: A file is damaged.
+        OutputError: The measurements cannot be kept.
+    """
+    found = [_gather(path, model, device, system) for path in paths]
+    measurements = [one for gathered in found for one in gathered.measurements]
+    skipped = tuple(one for gathered in found for one in gathered.skipped)
+    if not measurements:
+        first = skipped[0]
+        more = f"; {len(skipped) - 1} more cannot be used either" if len(skipped) > 1 else ""
+        raise UsageError(f"{first.where} {first.reason}{more}", "see `coremlscope calibrate --help`")
+    store = default_store()
+    added = store.add(measurements)
+    return replace(
+        _report(store), added=added, known=len({one.id for one in measurements}) - len(added), skipped=skipped
+    )
+
+
+def _gather(path: Path, model: Model | None, device: str | None, system: str | None) -> Gathered:
+    if _is_exported(path):
+        return Gathered(read_calibrations(path).measurements, ())
+    return gather(read_measured(path, model, device, system), model)
+
+
+def _is_exported(path: Path) -> bool:
+    """Whether a file was written by `export`, by its first bytes."""
+    if path.suffix.lower() != ".json":
+        return False
+    try:
+        with path.open("rb") as file:
+            return CALIBRATION.encode() in file.read(200)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}", "check the path") from None
+
+
+def show() -> CalibrationReport:
+    """Returns all measurements and what they say.
+
+    Raises:
+        UsageError: The file that holds them is damaged.
+    """
+    return _report(default_store())
+
+
+def remove(names: Sequence[str]) -> CalibrationReport:
+    """Removes measurements.
+
+    Args:
+        names: Their ids, or ids of chips, or `all`, which also removes a damaged file.
+
+    Raises:
+        UsageError: There is no such measurement.
+        OutputError: The file that holds them cannot be written.
+    """
+    store = default_store()
+    if _ALL in names:
+        try:
+            count = len(store.read())
+        except UsageError:
+            count = 0
+        store.clear()
+        return replace(_report(store), removed=count)
+    kept = store.read()
+    for name in names:
+        if not any(name in (one.id, one.chip) for one in kept):
+            raise UsageError(f"there is no measurement {name!r}", "`coremlscope calibrate` lists them")
+    count = store.remove(one.id for one in kept if {one.id, one.chip} & set(names))
+    return replace(_report(store), removed=count)
+
+
+def export(*, has_names: bool = False) -> Calibrations:
+    """Returns all measurements in the form in which others can add them.
+
+    Args:
+        has_names: Includes the names of models and files.
+
+    Raises:
+        UsageError: There are none, or the file that holds them is damaged.
+    """
+    measurements = default_store().read()
+    if not measurements:
+        raise UsageError("there are no measurements to export", "add some: `coremlscope calibrate FILE`")
+    if not has_names:
+        measurements = tuple(replace(one, model="", source="", tool="") for one in measurements)
+    return Calibrations(version=__version__, measurements=measurements)
+
+
+def _report(store: CalibrationStore) -> CalibrationReport:
+    own = calibrate(store.read())
+    return CalibrationReport(path=str(store.path), corrections=own.corrections, stale=own.stale)

@@ -1,0 +1,100 @@
+"""What estimates are made of, and the published latencies that are nearest to them, for the console."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from coremlscope.devices.catalog import all_chips
+from coremlscope.render.terminal.screen import Column, Screen
+from coremlscope.render.words import UNIT_NAMES
+from coremlscope.results.estimate import Estimate, NearRow
+from coremlscope.units import format_duration, format_share
+
+__all__ = ["show_explanations"]
+
+_TERMS = (
+    Column("term", style="cyan"),
+    Column("estimate", is_number=True),
+    Column("share", is_number=True),
+    Column("what it is"),
+)
+#: The terms of a unit, in the order in which they are listed, with what they are.
+_MEANINGS = {
+    "launch_s": ("launch", "fixed cost of using the unit in a prediction"),
+    "compute_s": ("arithmetic", "kernels that wait for it"),
+    "weights_s": ("weights", "kernels that wait for them to be read from memory"),
+    "activations_s": ("activations", "kernels that wait for inputs and results"),
+    "operations_s": ("operations", "starting each kernel, and functions at the end of some"),
+}
+_NEAR = (
+    Column("published", most=34, style="cyan"),
+    Column("by", most=24),
+    Column("chip"),
+    Column("weights", most=9),
+    Column("structure"),
+    Column("measured", is_number=True),
+    Column("ours", is_number=True),
+    Column("ours / measured", is_number=True),
+)
+#: Structures up to this distance are called the same, or alike.
+_SAME, _ALIKE = 0.05, 0.5
+
+
+def show_explanations(screen: Screen, estimates: Iterable[Estimate]) -> None:
+    """Prints the terms of each estimate, and what stands nearest to it."""
+    for e in estimates:
+        screen.heading(f"What the estimate is made of: {e.device}, {e.compute_units}", _uses(e))
+        screen.table(_TERMS, list(_terms(e)))
+        if e.near:
+            screen.heading("Published latencies that are nearest", _spread(e.near))
+            screen.table(_NEAR, [_near(row) for row in e.near])
+            for url in dict.fromkeys(row.url for row in e.near if row.url):
+                screen.line(url, "dim", indent=2)
+        else:
+            screen.line("no published latencies of this unit", "dim", indent=2)
+
+
+def _uses(e: Estimate) -> str:
+    if e.own is None:
+        return "from published latencies alone"
+    factors = ", ".join(f"{UNIT_NAMES[unit]} × {factor:.2f}" for unit, factor in e.own.factors.items())
+    return f"with your measurements: {factors}"
+
+
+def _terms(e: Estimate) -> Iterator[tuple[str, str, str, str]]:
+    whole, listed = e.latency.value, 0.0
+    for terms in e.terms:
+        for name, (title, meaning) in _MEANINGS.items():
+            seconds = getattr(terms, name)
+            listed += seconds
+            if seconds:
+                yield (f"{UNIT_NAMES[terms.unit]}: {title}", *_cells(seconds, whole), meaning)
+    switches = e.parts.get("switches", 0.0)
+    if switches:
+        yield ("changes of the unit", *_cells(switches, whole), f"{e.switches} in a prediction")
+    rest = whole - listed - switches
+    if rest > whole * 1e-6:
+        yield ("conversion", *_cells(rest, whole), "inputs and outputs to and from half precision")
+
+
+def _cells(seconds: float, whole: float) -> tuple[str, str]:
+    return format_duration(seconds), format_share(seconds / whole)
+
+
+def _spread(rows: Iterable[NearRow]) -> str:
+    ratios = sorted(row.estimated_s / row.measured_s for row in rows)
+    return f"ours are {ratios[0]:.2f} to {ratios[-1]:.2f} × the measured ones"
+
+
+def _near(row: NearRow) -> tuple[str, ...]:
+    alike = "same" if row.distance <= _SAME else "alike" if row.distance <= _ALIKE else "unlike"
+    return (
+        row.network,
+        row.publication,
+        all_chips()[row.chip].name,
+        row.precision,
+        f"{alike} ({row.distance:.2f})",
+        format_duration(row.measured_s),
+        format_duration(row.estimated_s),
+        f"{row.estimated_s / row.measured_s:.2f}",
+    )
