@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export TQDM_DISABLE := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile test check frontend browser long conformance bench-speed bench-latency bench-plan docs lock clean
+.PHONY: help profile example test check frontend browser long conformance bench-speed bench-latency bench-plan docs lock clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -26,6 +26,11 @@ help: ## list the targets
 
 profile: $(VENV)/.runtime $(filter $(EXAMPLE),$(MODEL)) ## profile MODEL=path (default: a sample); ARGS="…" for more options
 	@$(VENV)/bin/coremlscope profile "$(MODEL)" $(ARGS)
+
+example: $(VENV)/.dev ## record a program with mistakes, and its mended twin (examples/)
+	@$(VENV)/bin/python examples/style_transfer/network.py $(OUT)
+	@$(VENV)/bin/coremlscope trace -o $(OUT)/slow.html examples/style_transfer/slow.py $(OUT)
+	@$(VENV)/bin/coremlscope trace -o $(OUT)/fast.html examples/style_transfer/fast.py $(OUT)
 
 test: $(VENV)/.dev ## run the tests, one process per core; ARGS="-n0 --pdb tests/ops -k conv" for some in one process
 	$(VENV)/bin/python -m pytest -q $(PARALLEL) $(ARGS)

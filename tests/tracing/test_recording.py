@@ -18,7 +18,7 @@ import coremlscope
 from coremlscope.cli.main import main
 from coremlscope.errors import UsageError
 from coremlscope.module_hooks import after_import
-from coremlscope.render import render_program
+from coremlscope.render import render_now, render_program
 from coremlscope.results.aggregate import aggregate
 from coremlscope.results.trace import Trace
 from coremlscope.tracing.recorder import Recorder, is_recording
@@ -188,6 +188,29 @@ def test_the_verb_reports_mistakes_and_returns_the_programs_code(
     assert len(slices) == len(trace.events) > 5
     assert main(["trace", str(reports[0]), "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out)["command"][0] == str(script)
+
+
+def test_a_running_program_is_shown_with_its_rates_lanes_mistakes_and_output(models: Path) -> None:
+    with coremlscope.record() as recording, coremlscope.open(models / "net.mlpackage") as model:
+        for _ in range(6):
+            model.predict({"x": np.ones((1, 4, 16, 16), np.float32)})
+    trace = recording.trace
+    now_s = float(trace.events.end_ns.max()) / 1e9
+    shown = render_now(trace, now_s=now_s, window_s=2.0, output=["said by the program"], width=80)
+    length_s = min(now_s, 2.0)
+    assert f"{6 / length_s:.1f}" in shown
+    assert "Activity" in shown
+    assert "said by the program" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    later = render_now(trace, now_s=now_s + 60, window_s=2.0, width=80)
+    assert "no events" in later
+
+
+def test_top_without_a_terminal_shows_the_report_at_the_end(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["top", str(script)]) == 0
+    assert "Totals" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from coremlscope.cli import (
     runner,
     schema,
     serve,
+    top,
     trace,
 )
 from coremlscope.cli.command import Command, Parser
@@ -51,6 +52,7 @@ COMMANDS: tuple[Command, ...] = (
     ops.COMMAND,
     run.COMMAND,
     trace.COMMAND,
+    top.COMMAND,
     plan.COMMAND,
     estimate.COMMAND,
     calibrate.COMMAND,

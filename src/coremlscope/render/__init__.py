@@ -25,6 +25,7 @@ from coremlscope.render.page import render_html, render_html_comparison, render_
 from coremlscope.render.program.card import trace_card
 from coremlscope.render.program.csv import render_program_csv, total_columns
 from coremlscope.render.program.markdown import render_program_markdown
+from coremlscope.render.program.now import render_now
 from coremlscope.render.program.perfetto import render_program_perfetto
 from coremlscope.render.program.terminal import render_program
 from coremlscope.render.terminal.comparison import render_comparison
@@ -49,6 +50,7 @@ __all__ = [
     "render_console",
     "render_json",
     "render_matrix",
+    "render_now",
     "render_program",
     "renderers_of",
     "to_dataframe",

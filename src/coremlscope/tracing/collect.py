@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -21,7 +22,7 @@ from coremlscope.results.trace import Events, Site, Trace, TracedModel, TracedPr
 from coremlscope.tracing.ring import HEADER, MAGIC, RECORD_SIZE, strings_file
 from coremlscope.version import __version__
 
-__all__ = ["read_recording"]
+__all__ = ["read_origin_ns", "read_recording"]
 
 #: A record of a ring. `number` counts events from 1; 0 marks a record that was never written.
 _RECORD = np.dtype(
@@ -100,12 +101,7 @@ def read_recording(folder: Path, *, command: Sequence[str] = (), fps: float | No
     """
     processes = [_read_process(path) for path in sorted(folder.glob("*.ring"))]
     processes = sorted((p for p in processes if p.head), key=lambda process: int(process.head["at"]))
-    if not processes:
-        raise UsageError(
-            "the program recorded nothing",
-            "it must be a Python program, in an environment in which coremlscope is installed",
-        )
-    origin = int(processes[0].head["at"])
+    origin = read_origin_ns(folder)
     tables, columns = _Tables(), []
     models: list[TracedModel] = []
     for index, process in enumerate(processes):
@@ -135,6 +131,24 @@ def read_recording(folder: Path, *, command: Sequence[str] = (), fps: float | No
         details=tables.details.values,
         fps=fps,
     )
+
+
+def read_origin_ns(folder: Path) -> int:
+    """Returns when the first process began to record, on the clock `time.perf_counter_ns`.
+
+    Raises:
+        UsageError: Nothing was recorded.
+    """
+    heads = []
+    for path in folder.glob("*.jsonl"):
+        with path.open(encoding="utf-8") as file, contextlib.suppress(ValueError, KeyError):
+            heads.append(int(json.loads(file.readline())["at"]))
+    if not heads:
+        raise UsageError(
+            "the program recorded nothing",
+            "it must be a Python program, in an environment in which coremlscope is installed",
+        )
+    return min(heads)
 
 
 def _read_process(path: Path) -> _Process:

@@ -334,7 +334,8 @@ def _given_dtypes(view: _View, events: Events, names: Sequence[str]) -> dict[str
 
 def _share(spent: float, events: Events) -> str:
     total = float(events.duration_ns.sum())
-    return f"{100 * spent / total:.0f} %" if total else "0 %"
+    share = spent / total if total else 0.0
+    return "less than 1 %" if share < 0.01 else f"{100 * share:.0f} %"
 
 
 def _full_width_interface(view: _View) -> Iterator[Mistake]:

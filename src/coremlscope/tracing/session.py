@@ -8,16 +8,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import weakref
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 from coremlscope.errors import UsageError
 from coremlscope.results.trace import Trace
 from coremlscope.tracing.child import DROPIN_VARIABLE
-from coremlscope.tracing.collect import read_recording
+from coremlscope.tracing.collect import read_origin_ns, read_recording
 from coremlscope.tracing.mistakes import find_mistakes
 from coremlscope.tracing.recorder import CAPACITY_VARIABLE, FOLDER_VARIABLE, STARTUP_FOLDER, Recorder
 from coremlscope.tracing.ring import CAPACITY
@@ -108,12 +109,20 @@ class RecordedProgram:
         command: Its command line: a Python script with its arguments, or another program.
         fps: Frames per second that it should reach.
         capacity: The number of events that each process keeps.
+        output: The file that gets what the program prints; None for the terminal.
 
     Raises:
         UsageError: The program cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], *, fps: float | None = None, capacity: int = CAPACITY) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        fps: float | None = None,
+        capacity: int = CAPACITY,
+        output: IO[str] | None = None,
+    ) -> None:
         self._command = tuple(command)
         self._fps = fps
         self._folder = _temporary_folder()
@@ -132,7 +141,7 @@ class RecordedProgram:
             DROPIN_VARIABLE: "1",
         }
         try:
-            self._process = subprocess.Popen(program, env=environment)
+            self._process = subprocess.Popen(program, env=environment, stdout=output, stderr=output)
         except OSError as error:
             raise UsageError(
                 f"{program[0]} cannot be started: {error.strerror or error}",
@@ -143,6 +152,15 @@ class RecordedProgram:
     def is_running(self) -> bool:
         """Whether the program still runs."""
         return self._process.poll() is None
+
+    @property
+    def elapsed_s(self) -> float:
+        """The time since recording began, in seconds.
+
+        Raises:
+            UsageError: Nothing was recorded so far.
+        """
+        return (time.perf_counter_ns() - read_origin_ns(self._folder)) / 1e9
 
     def wait(self, timeout_s: float | None = None) -> int | None:
         """Waits until the program ends; Ctrl-C reaches it too, and it decides what to do.
