@@ -16,6 +16,8 @@ LOCK    := --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-ind
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # coremltools' progress bars.
 export TQDM_DISABLE := 1
+# ONNX Runtime's telemetry, where tests and benchmarks import it themselves.
+export ORT_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help profile example test check frontend browser long conformance bench-speed bench-latency bench-plan docs lock clean

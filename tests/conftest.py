@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+# Tests import ONNX Runtime themselves; without this it would write telemetry files.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
 
 def pytest_collection_finish() -> None:
     """Exempts all imported modules from garbage collection.

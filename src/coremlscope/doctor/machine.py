@@ -18,6 +18,7 @@ from typing import Literal
 
 from coremlscope.devices import find_device
 from coremlscope.engines.host import processor_name
+from coremlscope.engines.telemetry import forbid_telemetry
 from coremlscope.errors import UsageError
 from coremlscope.units import escape_controls, format_bytes
 from coremlscope.version import __version__
@@ -217,6 +218,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _check_engine(host: Host) -> Iterator[Check]:
+    forbid_telemetry()
     version, problem = host.version("onnxruntime"), host.try_python(_ENGINE)
     if problem:
         text = f"{version or 'not installed'}: {problem}"

@@ -18,6 +18,7 @@ from typing import Any
 from coremlscope.engines.base import GRAPH_FILE, EngineOptions, NodeProfile
 from coremlscope.engines.host import logical_processors
 from coremlscope.engines.node_events import NodeEvents, read_nodes
+from coremlscope.engines.telemetry import forbid_telemetry
 from coremlscope.errors import EngineError
 from coremlscope.ir import Array
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
@@ -144,11 +145,19 @@ def _return_memory() -> None:
             trim(0)
 
 
-def _session_options(folder: Path, options: EngineOptions) -> Any:
+@functools.cache
+def _library() -> Any:
+    """Imports ONNX Runtime, without telemetry, even where a script has imported it before."""
+    forbid_telemetry()
     import onnxruntime
 
+    onnxruntime.disable_telemetry_events()
     onnxruntime.set_default_logger_severity(_FATAL_ONLY)
-    settings = onnxruntime.SessionOptions()
+    return onnxruntime
+
+
+def _session_options(folder: Path, options: EngineOptions) -> Any:
+    settings = _library().SessionOptions()
     settings.log_severity_level = _FATAL_ONLY
     settings.intra_op_num_threads = options.thread_count
     if options.thread_count > logical_processors():
@@ -173,10 +182,8 @@ def _save_structure(settings: Any, scratch: Path) -> None:
 
 
 def _create(graph: bytes, settings: Any) -> Any:
-    import onnxruntime
-
     with _failures("load the model"):
-        return onnxruntime.InferenceSession(graph, settings, providers=["CPUExecutionProvider"])
+        return _library().InferenceSession(graph, settings, providers=["CPUExecutionProvider"])
 
 
 def _run(session: Any, outputs: list[str], feeds: Mapping[str, Array]) -> list[Array]:

@@ -1,0 +1,130 @@
+"""What every verb writes and which sockets it opens, by strace, in an empty home."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+import pytest
+
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
+from tests.support.private_home import Home, private_home
+
+#: The program itself is the process that is started, and strace ends after it.
+_STRACE = ["strace", "-D", "-f", "-s", "256", "-e", "trace=network,openat,open,creat"]
+_VERBS = (
+    ("profile", "m.mlpackage", "--iterations", "3", "--device", "m1", "-o", "p.html", "-o", "p.json"),
+    ("predict", "m.mlpackage", "--input", "image=i.npy", "-o", "outputs"),
+    ("export", "m.mlpackage", "m.onnx"),
+    ("compile", "m.mlpackage"),
+    ("inspect", "m.mlpackage", "-o", "m.md"),
+    ("estimate", "m.mlpackage", "--device", "every"),
+    ("plan", "m.mlpackage", "--device", "m1"),
+    ("matrix", "m.mlpackage", "--iterations", "2"),
+    ("doctor",),
+    ("runner", "app", "m.mlpackage"),
+)
+_CREATED = re.compile(r"\bopen(?:at)?\([^\"]*\"([^\"]*)\", [^)]*\bO_(?:WRONLY|RDWR|CREAT)[^)]*\) = \d")
+_INTERNET = re.compile(r"\b(\w+)\(.*sa_family=AF_INET6?, .*(?:inet_addr\(|inet_pton\(AF_INET6, )\"([^\"]+)\"")
+_LOOPBACK = {"127.0.0.1", "::1"}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    import numpy as np
+
+    works = shutil.which("strace") and not subprocess.run(["strace", "true"], capture_output=True).returncode
+    if not works:
+        pytest.skip("strace is not installed or may not trace")
+    home = private_home(tmp_path_factory.mktemp("user"))
+    write_mlpackage(sample_model(size=32, width=0.25, classes=2), home.work / "m.mlpackage")
+    np.save(home.work / "i.npy", np.zeros((1, 3, 32, 32), np.uint8))
+    return home
+
+
+def _command(home: Home, arguments: Sequence[str], log: Path) -> list[str]:
+    variables = [f"{name}={value}" for name, value in home.variables.items()]
+    python = [sys.executable, "-B", "-m", "coremlscope"]
+    return ["env", "-i", *variables, *_STRACE, "-o", str(log), *python, *arguments]
+
+
+def _whole(log: Path) -> str:
+    """Reads a trace when strace has ended."""
+    for _ in range(300):
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if text.rstrip().endswith("+++"):  # how it tells the end of the last process
+            return text
+        time.sleep(0.1)
+    raise AssertionError("strace did not end")
+
+
+def _check(home: Home, log: Path, *, is_server: bool = False) -> None:
+    text = _whole(log)
+    created = {home.work / name for name in _CREATED.findall(text)}
+    roots = (home.folder / ".cache" / "coremlscope", home.temporary, home.work, Path("/dev"))
+    assert {path for path in created if not any(root in (path, *path.parents) for root in roots)} == set()
+    assert "openat(" in text
+    addresses = {address for _, address in _INTERNET.findall(text)}
+    assert addresses <= _LOOPBACK if is_server else not addresses
+    assert ("socket(AF_INET" in text) == is_server
+    assert home.strangers() == []
+
+
+@pytest.mark.parametrize("arguments", _VERBS, ids=lambda arguments: arguments[0])
+def test_a_verb_stays_at_home(arguments: Sequence[str], home: Home, tmp_path: Path) -> None:
+    log = tmp_path / "trace.log"
+    done = subprocess.run(
+        _command(home, arguments, log), cwd=home.work, capture_output=True, text=True, check=False
+    )
+    assert done.returncode in (0, 1) if arguments == ("doctor",) else done.returncode == 0, done.stderr
+    _check(home, log)
+
+
+@contextlib.contextmanager
+def _served(home: Home, log: Path) -> Iterator[str]:
+    command = _command(home, ["serve", "profiles", "--port", "0"], log)
+    server = subprocess.Popen(command, cwd=home.work, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        with server.stdout:
+            yield server.stdout.readline().strip()
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait()
+
+
+def _connect(parts: SplitResult) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+
+
+def test_the_server_stays_at_home(home: Home, tmp_path: Path) -> None:
+    log = tmp_path / "trace.log"
+    archive = shutil.make_archive(str(tmp_path / "m"), "zip", home.work, "m.mlpackage")
+    with _served(home, log) as url:
+        parts = urlsplit(url)
+
+        def ask(method: str, path: str, body: bytes | None = None) -> bytes:
+            with contextlib.closing(_connect(parts)) as connection:
+                connection.request(method, parts.path + path, body)
+                return connection.getresponse().read()
+
+        assert b"<html" in ask("GET", "")
+        ask("POST", "jobs?name=m.zip&iterations=2", Path(archive).read_bytes())
+        for _ in range(1200):
+            (job,) = json.loads(ask("GET", "state"))["jobs"]
+            if job["status"] not in ("waiting", "running"):
+                break
+            time.sleep(0.1)
+        assert job["status"] == "done", job
+    _check(home, log, is_server=True)
