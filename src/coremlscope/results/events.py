@@ -15,6 +15,7 @@ __all__ = [
     "IN_EVENT_LOOP",
     "KIND_CODES",
     "LANES",
+    "NESTED",
     "NOT_CONTIGUOUS",
     "ON_MAIN_THREAD",
     "SHARES_BASE",
@@ -27,8 +28,10 @@ LANES: Final[tuple[Lane, ...]] = ("activity", "data", "compute")
 
 #: Flags of events. FAILED: the call raised. NOT_CONTIGUOUS: an input is not contiguous in memory.
 #: IN_EVENT_LOOP: the thread runs an asyncio loop. COPIED: a conversion made a copy.
-#: SHARES_BASE: the first input is a part of a larger array.
-FAILED, NOT_CONTIGUOUS, IN_EVENT_LOOP, ON_MAIN_THREAD, COPIED, SHARES_BASE = (1 << bit for bit in range(6))
+#: SHARES_BASE: the first input is a part of a larger array. NESTED: another recorded call encloses it.
+FAILED, NOT_CONTIGUOUS, IN_EVENT_LOOP, ON_MAIN_THREAD, COPIED, SHARES_BASE, NESTED = (
+    1 << bit for bit in range(7)
+)
 
 
 @dataclass(frozen=True, slots=True)

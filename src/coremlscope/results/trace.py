@@ -225,6 +225,7 @@ class Trace(Presented):
     Attributes:
         events: The events of all processes.
         made: When it began, as ISO 8601 in UTC.
+        epoch_ns: The same in nanoseconds since 1970, to which the times of events add.
         version: The version of coremlscope.
         host: The processor and the system.
         command: The command line of the recorded program; empty in a program that records itself.
@@ -242,6 +243,7 @@ class Trace(Presented):
 
     events: Events
     made: str = ""
+    epoch_ns: int = 0
     version: str = ""
     host: str = ""
     command: tuple[str, ...] = ()

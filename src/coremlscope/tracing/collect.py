@@ -119,6 +119,7 @@ def read_recording(folder: Path, *, command: Sequence[str] = (), fps: float | No
         made=datetime.datetime.fromtimestamp(float(processes[0].head["utc"]), datetime.UTC).isoformat(
             timespec="seconds"
         ),
+        epoch_ns=int(float(processes[0].head["utc"]) * 1e9),
         version=__version__,
         host=processor_name(),
         command=tuple(command),

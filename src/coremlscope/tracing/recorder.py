@@ -24,7 +24,7 @@ from typing import Any
 
 from coremlscope.errors import UsageError
 from coremlscope.module_hooks import after_import
-from coremlscope.results.events import FAILED, IN_EVENT_LOOP, KIND_CODES, ON_MAIN_THREAD
+from coremlscope.results.events import FAILED, IN_EVENT_LOOP, KIND_CODES, NESTED, ON_MAIN_THREAD
 from coremlscope.tracing.points import POINTS, Call, Point
 from coremlscope.tracing.ring import CAPACITY, Ring
 
@@ -89,6 +89,11 @@ class Recorder:
         self._models = itertools.count(1)
         self._stop_waiting: Callable[[], None] = lambda: None
         self._sites: dict[tuple[Any, int], int] = {}
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it records."""
+        return _active is self
 
     def start(self) -> None:
         """Begins to record.
@@ -241,7 +246,9 @@ class Recorder:
     ) -> Any:
         entered = time.perf_counter_ns()
         local = self._local
-        call = Call(args=args, kwargs=kwargs, recorder=self, is_nested=local.depth > 0)
+        is_nested = local.depth > 0
+        flags = NESTED if is_nested else 0
+        call = Call(args=args, kwargs=kwargs, recorder=self, is_nested=is_nested, flags=flags)
         kind = point.nested_code if call.is_nested else point.code
         # Everything inside an activity was called by the same line.
         context = local.context if call.is_nested else self._context(ring, sys._getframe(2))

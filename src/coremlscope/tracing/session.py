@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from coremlscope.errors import UsageError
 from coremlscope.results.trace import Trace
@@ -22,6 +22,7 @@ from coremlscope.tracing.collect import read_origin_ns, read_recording
 from coremlscope.tracing.mistakes import find_mistakes
 from coremlscope.tracing.recorder import CAPACITY_VARIABLE, FOLDER_VARIABLE, STARTUP_FOLDER, Recorder
 from coremlscope.tracing.ring import CAPACITY
+from coremlscope.tracing.spans import SpanSender, otlp_provider
 
 __all__ = ["RecordedProgram", "Recording", "record"]
 
@@ -33,13 +34,23 @@ class Recording:
         fps: Frames per second that the program should reach.
         capacity: The number of events that each process keeps; older ones are replaced.
         children: Whether children are recorded.
+        exporter: Where spans of OpenTelemetry go; see `record`.
     """
 
-    def __init__(self, *, fps: float | None = None, capacity: int = CAPACITY, children: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        fps: float | None = None,
+        capacity: int = CAPACITY,
+        children: bool = True,
+        exporter: Any = None,
+    ) -> None:
         self._fps = fps
         self._folder = _temporary_folder()
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._recorder = Recorder(self._folder, capacity, children=children)
+        provider = otlp_provider() if exporter == "otlp" else exporter
+        self._sender = SpanSender(self._read, provider) if provider is not None else None
 
     def start(self) -> Self:
         """Begins to record.
@@ -53,17 +64,25 @@ class Recording:
         if is_installed():
             os.environ[DROPIN_VARIABLE] = "1"
         self._recorder.start()
+        if self._sender is not None:
+            self._sender.start()
         return self
 
     def stop(self) -> None:
         """Stops recording; stopping again has no effect."""
         os.environ.pop(DROPIN_VARIABLE, None)
+        was_recording = self._recorder.is_active
         self._recorder.stop()
+        if self._sender is not None and was_recording:
+            self._sender.stop()
 
     @property
     def trace(self) -> Trace:
         """What was recorded so far, with its mistakes."""
-        return find_mistakes(read_recording(self._folder, command=sys.argv, fps=self._fps))
+        return find_mistakes(self._read())
+
+    def _read(self) -> Trace:
+        return read_recording(self._folder, command=sys.argv, fps=self._fps)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the trace as JSON; `Trace.load` reads it.
@@ -84,7 +103,13 @@ class Recording:
         self.stop()
 
 
-def record(*, fps: float | None = None, capacity: int = CAPACITY, children: bool = True) -> Recording:
+def record(
+    *,
+    fps: float | None = None,
+    capacity: int = CAPACITY,
+    children: bool = True,
+    exporter: Any = None,
+) -> Recording:
     """Records what this process does with Core ML, coremltools, coremlscope and ONNX Runtime.
 
     ```python
@@ -98,8 +123,13 @@ def record(*, fps: float | None = None, capacity: int = CAPACITY, children: bool
         fps: Frames per second that the program should reach; later ones are counted.
         capacity: The number of events that each process keeps; older ones are replaced.
         children: Whether processes that this one starts are recorded too.
+        exporter: `"otlp"` also sends the events as spans of OpenTelemetry, every two seconds, to the
+            collector that the SDK's variables name (extra `otlp`); or a `TracerProvider` of the SDK.
+
+    Raises:
+        MissingDependencyError: The SDK of OpenTelemetry is not installed.
     """
-    return Recording(fps=fps, capacity=capacity, children=children)
+    return Recording(fps=fps, capacity=capacity, children=children, exporter=exporter)
 
 
 class RecordedProgram:
