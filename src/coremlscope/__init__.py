@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from coremlscope.comparison.profiles import Comparison
     from coremlscope.dropin import install, uninstall
     from coremlscope.errors import CoremlscopeError
+    from coremlscope.forecast.explain import explain
     from coremlscope.on_device import measure_on_device
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.profile import Profile
@@ -50,6 +51,7 @@ __all__ = [
     "compile",
     "estimate",
     "evidence",
+    "explain",
     "export",
     "import_files",
     "inspect",
@@ -78,6 +80,7 @@ _MODULES = {
     "compile": "api",
     "estimate": "api",
     "evidence": "api",
+    "explain": "forecast.explain",
     "export": "api",
     "import_files": "api",
     "inspect": "api",

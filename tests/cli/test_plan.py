@@ -165,3 +165,54 @@ def test_devices(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyP
     assert chip["id"] == "m4"
     assert main(["devices", "m44"]) == 2
     assert "did you mean m4" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", ["60", "140"])
+def test_explain(
+    sample: Path, width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert main(["plan", str(sample), "--device", "m4", "--explain", "conv"]) == 0
+    out = capsys.readouterr().out
+    assert "Rules that apply" in out
+    assert "If it had to run elsewhere" in out
+    assert max(map(len, out.splitlines())) <= int(width)
+
+
+def test_explain_as_json_and_markdown(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "why.md"
+    found = planned(capsys, sample, "--device", "m4", "--explain", "conv", "-o", path)
+    assert found["schema"] == "coremlscope.explanation/1"
+    assert found["ops"][0]["type"] == "conv"
+    assert path.read_text(encoding="utf-8").startswith("# sample.mlpackage")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--device", "m4", "--explain", "no_such"], "no planned operation"),
+        (["--device", "m4,m1", "--explain", "conv"], "one device under one setting"),
+        (["--device", "m4", "--compute-units", "every", "--explain", "conv"], "one device under one setting"),
+        (["--explain", "conv"], "--device is missing"),
+    ],
+)
+def test_explain_refuses(
+    sample: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(sample), *arguments]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_each_reason_costs(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables, JSON and Markdown tell the same."""
+    plan = planned(capsys, sample, "--device", "m1", "--os", "15")
+    found = plan["functions"]["main"]["what_ifs"]
+    total = plan["functions"]["main"]["planned_ms"]
+    assert found
+    for one in found:
+        assert one["planned_ms"] + one["planned_saving_ms"] == pytest.approx(total)
+    assert main(["plan", str(sample), "--device", "m1", "--os", "15"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert all(one["effect"] in out for one in found if one["hypothesis"] == "without")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coremlscope.cost.planned.publications import BNNS_SPEEDUP, publications
-from coremlscope.cost.planned.rates import CLASSES, Rate, rate_table
+from coremlscope.cost.planned.rates import CLASSES, rate_table
 from coremlscope.devices import all_chips, find_device
-from coremlscope.placement.backend import BACKENDS, Backend
+from coremlscope.placement.backend import BACKENDS, Backend, Rate
 
 
 def rate(chip: str, name: str, backend: Backend, os: str | None = None) -> Rate:

@@ -49,6 +49,7 @@ def replanned(**changes: object) -> Replanned:
         free=1,
         gain_ms=0.0,
         moved={"main/0": "neural_engine", "main/1": "neural_engine", "main/2": "cpu"},
+        units={},
         total_ms=2.0,
         saved_ms=1.0,
         switches=1,

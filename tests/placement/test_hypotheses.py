@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from coremlscope import ir
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, macos
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, find_device, macos
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.placement.backend import BACKENDS, PlannedCost
 from coremlscope.placement.coreml_view import view_function
-from coremlscope.placement.hypotheses import Replanned, weigh_reasons
+from coremlscope.placement.hypotheses import Planning, Replanned, weigh_reasons
 from coremlscope.placement.place import place
+from coremlscope.placement.rules.rule import ProgramFacts
 from coremlscope.placement.search import TransitionCosts
 from coremlscope.placement.verdict import Reason, Verdict
 from tests.support import graphs
@@ -51,7 +52,16 @@ def weigh(count: int, verdicts: dict[int, dict[str, Verdict]], ane: float = 1.0)
         }
 
     placed = place(graph, known, pricing, _TRANSITIONS, ["cpu_and_ne"])
-    found = weigh_reasons(graph, known, pricing, _TRANSITIONS, placed, "cpu_and_ne")
+    planning = Planning(
+        device=find_device("m4"),
+        facts=ProgramFacts(),
+        graph=graph,
+        verdicts=known,
+        prices={node.id: pricing(node) for node in graph.walk()},
+        transition_costs=_TRANSITIONS,
+        placed=placed,
+    )
+    found = weigh_reasons(planning, "cpu_and_ne")
     for one in found:
         assert one.total_ms + one.saved_ms == placed.total_ms["cpu_and_ne"]
     return found

@@ -23,6 +23,8 @@ On a Mac, without --device, the plan is Core ML's own; this is not yet confirmed
 All figures are planned by Core ML's own cost model, which only ranks the units; they do not
 predict times.
 
+--explain OP tells why an operation runs where it does; its reports are .md, .json and .txt.
+
 A report (-o) contains the profile: the model, its operations and the plans. --json writes a
 short form, `coremlscope.plan/1`, with the operations of each function: one object for one
 device, a list of such objects for several. With Core ML's own plan, a report also contains ours,
@@ -32,6 +34,7 @@ examples:
   coremlscope plan model.mlpackage --device m1
   coremlscope plan model.mlpackage --device m1,iphone-15-pro -o plans.html
   coremlscope plan model.mlpackage --device iphone-15-pro --os 18 --compute-units every
+  coremlscope plan model.mlpackage --device m4 --explain linear_7
   coremlscope plan model.mlpackage --device m4 --json - | jq '.functions.main.operations[0]'
 """
 
@@ -47,6 +50,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against-rules", action="store_true", help="on a Mac: list where our plan differs from Core ML's"
     )
+    parser.add_argument(
+        "--explain",
+        metavar="OP",
+        help="explain operations instead: costs and rates, rules with sources, and the plan if they ran"
+        " elsewhere; an id, the name of an operation or of a result, or the beginning of a type",
+    )
     parser.add_argument("--ops", action="store_true", help="list every operation, in order")
     add_shape(parser)
     add_reports(
@@ -60,6 +69,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
 
+    if arguments.explain is not None:
+        return _explain(arguments)
     if not arguments.device:
         return _ask_core_ml(arguments)
     if arguments.against_rules:
@@ -72,6 +83,29 @@ def _run(arguments: argparse.Namespace) -> int:
         shapes=dict(arguments.shape),
     )
     _write(profile, profile, arguments)
+    return 0
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    """Explains operations on one device under one setting."""
+    from coremlscope.forecast.explain import explain
+    from coremlscope.render import render_explanations
+
+    devices, settings = require_devices(arguments), arguments.compute_units
+    if len(devices) != 1 or len(settings) != 1:
+        raise UsageError(
+            "--explain explains one device under one setting at a time",
+            "name one of each, for instance --device m4 --compute-units all",
+        )
+    found = explain(
+        arguments.model,
+        arguments.explain,
+        devices[0],
+        os=arguments.os,
+        compute_units=settings[0],
+        shapes=dict(arguments.shape),
+    )
+    write_reports(found, arguments, lambda width, color: render_explanations(found, width=width, color=color))
     return 0
 
 

@@ -11,12 +11,13 @@ from coremlscope.cli.terminal import print_note
 
 if TYPE_CHECKING:
     from coremlscope.render.json import Result
+    from coremlscope.results.explanation import Explanations
 
 __all__ = ["write_reports"]
 
 
 def write_reports(
-    result: Result,
+    result: Result | Explanations,
     arguments: argparse.Namespace,
     as_text: Callable[[int, bool], str],
     as_json: Callable[[], str] | None = None,

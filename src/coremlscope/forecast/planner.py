@@ -43,7 +43,7 @@ from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node, program_facts, view_function
 from coremlscope.placement.eligibility import Verdicts, judge
 from coremlscope.placement.half_precision import in_half_precision
-from coremlscope.placement.hypotheses import Replanned, weigh_reasons
+from coremlscope.placement.hypotheses import Planning, Replanned, weigh_reasons
 from coremlscope.placement.place import PlacedFunction, place, reached
 from coremlscope.placement.rules import GRAPH_RULES, RULES
 from coremlscope.results.calibration import KernelColumns
@@ -53,7 +53,7 @@ from coremlscope.results.plan import Plan
 from coremlscope.results.what_if import WhatIf
 from coremlscope.units import format_duration
 
-__all__ = ["Forecast", "forecast", "place_functions", "record_prediction"]
+__all__ = ["Forecast", "forecast", "place_functions", "plan_functions", "record_prediction"]
 
 _PIXEL_BYTES = 4
 #: Devices and settings for which the step of a loop is listed.
@@ -220,6 +220,33 @@ def record_prediction(
     return kernels.record(setting, placed)
 
 
+def plan_functions(
+    model: Model,
+    device: Device,
+    setting: ComputeUnits,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> tuple[dict[str, Planning], dict[str, Estimator]]:
+    """Plans every function of a model for one device and setting, for questions about single operations.
+
+    Returns:
+        The plans by function, and what estimates a prediction, for the functions that estimates include.
+
+    Raises:
+        UnsupportedModelError: The model has no operations to plan.
+        InputError: A shape is not allowed.
+    """
+    functions = list(_functions(model, None, True, shapes))
+    planned = {f.key: _place(f, device, (setting,), with_advice=False).planning for f in functions}
+    counted = [one for one in functions if one.is_main]
+    kernels = _Kernels(counted, OpTable(), NOTHING_OWN) if counted else None
+    if kernels is None or kernels.loops:
+        return planned, {}
+    main = {one.key: planned[one.key].placed for one in counted}
+    estimators = kernels.estimators(device, (setting,), main, _left_out(model))
+    return planned, dict.fromkeys(main, estimators[setting])
+
+
 def _functions(
     model: Model, function: str | None, every: bool, shapes: Mapping[str, Sequence[int]] | None
 ) -> Iterator[_Function]:
@@ -330,25 +357,27 @@ def _place(
     facts = program_facts(function.model, function.bound, function.description)
 
     rates = rate_table(device)
-    prices: dict[str, PlannedCosts] = {}
+    prices = {node.id: price(node.view, rates) for node in graph.walk()}
 
     def pricing(node: Node) -> PlannedCosts:
-        if node.id not in prices:
-            prices[node.id] = price(node.view, rates)
         return prices[node.id]
 
     def reach(unit: ComputeUnit, known: Verdicts) -> frozenset[str]:
         return reached(graph, known, pricing, rates.transition_costs, unit)
 
     verdicts = judge(graph, device, facts, with_advice=with_advice, reach=reach)
-    placed = place(graph, verdicts, pricing, rates.transition_costs, settings)
+    planning = Planning(
+        device=device,
+        facts=facts,
+        graph=graph,
+        verdicts=verdicts,
+        prices=prices,
+        transition_costs=rates.transition_costs,
+        placed=place(graph, verdicts, pricing, rates.transition_costs, settings),
+    )
     if not with_advice:
-        return _Placed(placed)
-    again = {
-        setting: weigh_reasons(graph, verdicts, pricing, rates.transition_costs, placed, setting)
-        for setting in settings
-    }
-    return _Placed(placed, again)
+        return _Placed(planning)
+    return _Placed(planning, {setting: weigh_reasons(planning, setting) for setting in settings})
 
 
 def _with_what_ifs(
@@ -381,10 +410,15 @@ def _with_what_ifs(
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A placed function, and by setting its plans as if reasons were gone."""
+    """A planned function, and by setting its plans as if reasons were gone."""
 
-    function: PlacedFunction
+    planning: Planning
     replanned: Mapping[ComputeUnits, Sequence[Replanned]] = field(default_factory=dict)
+
+    @property
+    def function(self) -> PlacedFunction:
+        """The plan."""
+        return self.planning.placed
 
 
 class _Kernels:

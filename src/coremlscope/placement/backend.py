@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
-__all__ = ["BACKENDS", "BACKENDS_OF", "UNIT_OF", "Backend", "CostBasis", "PlannedCost"]
+__all__ = ["BACKENDS", "BACKENDS_OF", "UNIT_OF", "Backend", "CostBasis", "PlannedCost", "Rate"]
 
 #: In Core ML's own names. The CPU has two.
 Backend = Literal["ane", "mps_graph", "bnns", "classic_cpu"]
@@ -36,6 +36,35 @@ BACKENDS_OF: dict[ComputeUnit, tuple[Backend, ...]] = {
 CostBasis = Literal["Apple", "recovered", "fitted", "transferred", "assumed"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """A rate of a class of operations on a backend.
+
+    Attributes:
+        value: 10⁹ operations, elements or bytes per second.
+        low: The lower end of its interval.
+        high: The upper end of its interval.
+        basis: How it is known; see `CostBasis`.
+        publication: The chip and system of the plans that it comes from.
+        law: The physical ratio by which it was transferred from another chip; empty if it was not.
+        note: How it follows from the publication; may be empty.
+        name: The class of operations.
+        counts: What it counts: `bytes`, `elements` or `operations`.
+        is_common: Whether its uncertainty is common to all units, so that it moves no operation between them.
+    """
+
+    value: float
+    low: float
+    high: float
+    basis: CostBasis
+    publication: str
+    law: str = ""
+    note: str = ""
+    name: str = ""
+    counts: str = ""
+    is_common: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedCost:
     """The cost of an operation on a backend by Core ML's cost model: planned, never measured.
@@ -45,12 +74,15 @@ class PlannedCost:
         basis: How it is known.
         is_complete: False where a shape is not known, so that the cost is a lower bound.
         bounds_ms: The ends of its interval; None for the cost itself.
+        rate: The rate behind it; None where there is none.
     """
 
     ms: float
     basis: CostBasis
     is_complete: bool = True
     bounds_ms: tuple[float, float] | None = None
+    _: KW_ONLY
+    rate: Rate | None = field(default=None, compare=False, repr=False)
 
     @property
     def low(self) -> float:

@@ -24,7 +24,7 @@ from coremlscope.placement.rules.rule import (
 )
 from coremlscope.placement.verdict import CONFIDENCES, Reason, Verdict
 
-__all__ = ["Reach", "Verdicts", "apply", "judge", "judge_op", "only_fails"]
+__all__ = ["Reach", "Verdicts", "apply", "judge", "judge_op", "list_reasons", "only_fails"]
 
 #: By operation: the verdict of each unit.
 Verdicts = Mapping[str, Mapping[ComputeUnit, Verdict]]
@@ -59,18 +59,13 @@ def judge(
         reach: Which operations the compiler of a unit would receive; None for all that the unit accepts.
     """
     nodes = list(graph.walk())
-    producers, consumers = _uses(nodes)
-    producers.update((value.name, view) for view in graph.walk_packed() for value in view.op.outputs)
+    plain, inserted, producers = _contexts(graph, device, facts)
     held = [
         rule
         for rule in RULES
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises")
     ]
     table = {name: _rules_for(name, held) for name in {node.view.op.type for node in nodes}}
-    plain = RuleContext(device=device, facts=facts, producers=producers, consumers=consumers)
-    inserted = RuleContext(
-        device=device, facts=facts, producers=producers, consumers=consumers, inserted=True
-    )
     verdicts: dict[str, dict[ComputeUnit, Verdict]] = {}
     for node in nodes:
         context = inserted if node.inserted else plain
@@ -85,6 +80,36 @@ def judge(
             )
     _spread_failures(verdicts, {node.id: node.view.op.name for node in nodes}, reach)
     return verdicts
+
+
+def list_reasons(graph: CoreMLGraph, device: Device, facts: ProgramFacts, node: Node) -> list[Reason]:
+    """Every rule for single operations that applies to one of them, whatever its effect, by unit.
+
+    Args:
+        graph: The function as Core ML plans it.
+        device: Chip and system.
+        facts: The program.
+        node: One of its operations.
+    """
+    plain, inserted, _ = _contexts(graph, device, facts)
+    context = inserted if node.inserted else plain
+    held = [rule for rule in RULES if rule.scope.holds(device.chip, device.os)]
+    found = []
+    for rule in sorted(_rules_for(node.view.op.type, held), key=lambda rule: UNITS.index(rule.unit)):
+        detail = apply(rule, node.view, context)
+        if detail is not False:
+            found.append(rule.reason(detail, node.view.op))
+    return found
+
+
+def _contexts(
+    graph: CoreMLGraph, device: Device, facts: ProgramFacts
+) -> tuple[RuleContext, RuleContext, Mapping[str, OpView]]:
+    """What rules use besides an operation of the file, besides one that Core ML inserts; the producers."""
+    producers, consumers = _uses(list(graph.walk()))
+    producers.update((value.name, view) for view in graph.walk_packed() for value in view.op.outputs)
+    plain = RuleContext(device=device, facts=facts, producers=producers, consumers=consumers)
+    return plain, dataclasses.replace(plain, inserted=True), producers
 
 
 def judge_op(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> dict[ComputeUnit, Verdict]:

@@ -6,22 +6,45 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, ComputeUnit, ComputeUnits
-from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF
-from coremlscope.placement.coreml_view import CoreMLGraph, Node
+from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
+from coremlscope.placement.coreml_view import CoreMLGraph
 from coremlscope.placement.eligibility import Verdicts
-from coremlscope.placement.place import PlacedFunction, PlacedOp, Pricing, graphs_of, path_costs
+from coremlscope.placement.place import PlacedFunction, PlacedOp, graphs_of, path_costs
 from coremlscope.placement.replan import Costs, replan
-from coremlscope.placement.search import TransitionCosts
+from coremlscope.placement.rules.rule import ProgramFacts
+from coremlscope.placement.search import TIE_MS, TransitionCosts
 from coremlscope.placement.verdict import Reason
 from coremlscope.results.what_if import Hypothesis
 
-__all__ = ["Replanned", "weigh_reasons"]
+__all__ = ["Planning", "Replanned", "force", "weigh_reasons"]
 
 #: Fastest first, as people look for them.
 _ORDER: tuple[ComputeUnit, ...] = (NEURAL_ENGINE, GPU, CPU)
-#: Planned costs in milliseconds that differ by less are equal up to rounding.
-_TIE_MS = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planning:
+    """A planned function, with what its plan follows from.
+
+    Attributes:
+        device: Chip and system.
+        facts: The program.
+        graph: The function as Core ML plans it.
+        verdicts: Which units run each operation.
+        prices: What each operation costs on each backend.
+        transition_costs: What else a path costs.
+        placed: The plan.
+    """
+
+    device: Device
+    facts: ProgramFacts
+    graph: CoreMLGraph
+    verdicts: Verdicts
+    prices: Mapping[str, Mapping[Backend, PlannedCost]]
+    transition_costs: TransitionCosts
+    placed: PlacedFunction
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +71,7 @@ class Replanned:
         free: How many of them the hypothesis allows elsewhere; the others are held by further rules.
         gain_ms: How much less they would cost on the unit by themselves, without launches.
         moved: The operations that change their unit, with the new one.
+        units: The unit of each operation along the paths; None if no unit is known to run it.
         total_ms: The planned cost of the function.
         saved_ms: How much less that is than the plan.
         switches: Number of changes of unit.
@@ -60,44 +84,59 @@ class Replanned:
     free: int
     gain_ms: float
     moved: Mapping[str, ComputeUnit]
+    units: Mapping[str, ComputeUnit | None]
     total_ms: float
     saved_ms: float
     switches: int
 
 
-def weigh_reasons(
-    graph: CoreMLGraph,
-    verdicts: Verdicts,
-    pricing: Pricing,
-    transition_costs: TransitionCosts,
-    placed: PlacedFunction,
-    setting: ComputeUnits,
-) -> list[Replanned]:
+def weigh_reasons(planning: Planning, setting: ComputeUnits) -> list[Replanned]:
     """Plans a function again under every hypothesis, the largest saving first.
 
     Args:
-        graph: The function as Core ML plans it.
-        verdicts: Which units run each operation.
-        pricing: What each operation costs.
-        transition_costs: What else a path costs.
-        placed: The function as planned.
+        planning: The function, planned.
         setting: The setting of compute units.
     """
-    ops = {op.id: op for op in placed.ops}
-    nodes = [node for node in graph.walk() if not node.follows]
-    groups = _groups(nodes, verdicts, pricing, ops, setting)
+    weighed = _plan_again(planning, setting, _groups(planning, setting))
+    return sorted(weighed, key=lambda one: (-one.saved_ms, -len(one.ops)))
+
+
+def force(planning: Planning, setting: ComputeUnits, op: str) -> list[Replanned]:
+    """Plans a function again with one operation on each allowed unit, whether or not rules let it run there.
+
+    Args:
+        planning: The function, planned.
+        setting: The setting of compute units.
+        op: The operation's id.
+    """
+    prices = {backend: price.ms for backend, price in planning.prices[op].items()}
+    groups = [
+        _Group(
+            hypothesis="moved",
+            unit=unit,
+            concerned=[op],
+            changed={op: {backend: prices[backend] for backend in BACKENDS_OF[unit]}},
+        )
+        for unit in SETTINGS[setting]
+    ]
+    return _plan_again(planning, setting, groups)
+
+
+def _plan_again(planning: Planning, setting: ComputeUnits, groups: Sequence[_Group]) -> list[Replanned]:
+    """The plans under some hypotheses, in their order."""
     if not groups:
         return []
+    ops = {op.id: op for op in planning.placed.ops}
     paths: list[dict[str, ComputeUnit | None]] = [{} for _ in groups]
     totals = [0.0] * len(groups)
     planned = 0.0
-    for one in graphs_of(graph):
-        costs = path_costs(one, verdicts, {node.id: pricing(node) for node in one.nodes}, setting)
+    for one in graphs_of(planning.graph):
+        costs = path_costs(one, planning.verdicts, planning.prices, setting)
         ids = [node.id for node in one.nodes if not node.follows]
         known = [ops[id_].choices[setting].backend for id_ in ids]
         chosen = [backend or min(cost) for backend, cost in zip(known, costs, strict=True)]
         changes = [_changes(group, ids) for group in groups]
-        base, *found = replan(costs, [{}, *changes], chosen, transition_costs)
+        base, *found = replan(costs, [{}, *changes], chosen, planning.transition_costs)
         planned += base[1]
         for place, (path, total) in enumerate(found):
             totals[place] += total
@@ -105,28 +144,25 @@ def weigh_reasons(
                 (id_, UNIT_OF[backend] if before or id_ in groups[place].changed else None)
                 for id_, backend, before in zip(ids, path, known, strict=True)
             )
-    weighed = [
+    return [
         _replanned(group, path, total, planned, ops, setting)
         for group, path, total in zip(groups, paths, totals, strict=True)
     ]
-    return sorted(weighed, key=lambda one: (-one.saved_ms, -len(one.ops)))
 
 
-def _groups(
-    nodes: Sequence[Node],
-    verdicts: Verdicts,
-    pricing: Pricing,
-    ops: Mapping[str, PlacedOp],
-    setting: ComputeUnits,
-) -> list[_Group]:
+def _groups(planning: Planning, setting: ComputeUnits) -> list[_Group]:
     """The hypotheses about a function, with the operations that each of them concerns."""
+    ops = {op.id: op for op in planning.placed.ops}
+    verdicts = planning.verdicts
     found: dict[tuple[str, ComputeUnit, str], _Group] = {}
 
     def group(hypothesis: Hypothesis, unit: ComputeUnit, rule: str) -> _Group:
         return found.setdefault((hypothesis, unit, rule), _Group(hypothesis=hypothesis, unit=unit))
 
-    for node in nodes:
-        prices = {backend: price.ms for backend, price in pricing(node).items()}
+    for node in planning.graph.walk():
+        if node.follows:
+            continue
+        prices = {backend: price.ms for backend, price in planning.prices[node.id].items()}
         planned = ops[node.id].choices[setting]
         allowed = {
             backend: prices[backend]
@@ -151,7 +187,7 @@ def _groups(
                 _add(group("without all", unit, ""), node.id, None, allowed | there)
             elif verdict.supported == "yes" and planned.unit == CPU and planned.backend and not node.inserted:
                 gain = prices[planned.backend] - min(there.values())
-                if gain > _TIE_MS:
+                if gain > TIE_MS:
                     moved = group("moved", unit, "")
                     _add(moved, node.id, None, there)
                     moved.gain_ms += gain
@@ -201,7 +237,8 @@ def _replanned(
         free=len(group.changed),
         gain_ms=group.gain_ms,
         moved=moved,
+        units=path,
         total_ms=total_ms,
-        saved_ms=saved if abs(saved) > _TIE_MS else 0.0,
+        saved_ms=saved if abs(saved) > TIE_MS else 0.0,
         switches=sum(a != b for a, b in itertools.pairwise(units)),
     )

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coremlscope.placement.backend import BACKENDS, Backend
-from coremlscope.placement.search import TransitionCosts
+from coremlscope.placement.search import TIE_MS, TransitionCosts
 
 __all__ = ["Costs", "replan"]
 
@@ -22,8 +22,6 @@ Costs = Mapping[Backend, float]
 
 _Floats = npt.NDArray[np.float64]
 _Places = npt.NDArray[np.int64]
-#: Paths whose costs in milliseconds differ by less are equal up to rounding.
-_TIE_MS = 1e-9
 
 
 def replan(
@@ -94,7 +92,7 @@ def _backward(reached: _Floats, steps: _Floats, ends: _Floats, chosen: _Places) 
 
     def take(ways: _Floats, index: int, after: _Places | None) -> _Places:
         """The cheapest backend; of equal ones the planned one, then that of the next operation."""
-        ties = ways <= ways.min(axis=1)[:, np.newaxis] + _TIE_MS
+        ties = ways <= ways.min(axis=1)[:, np.newaxis] + TIE_MS
         taken = ways.argmin(axis=1)
         if after is not None:
             taken = np.where(ties[hypotheses, after], after, taken)

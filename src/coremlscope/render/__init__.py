@@ -18,6 +18,7 @@ from coremlscope.render.columns import change_columns, data_frame, figure_column
 from coremlscope.render.csv import render_csv, render_figures_csv
 from coremlscope.render.json import Result, render_json
 from coremlscope.render.markdown.comparison import render_markdown_comparison
+from coremlscope.render.markdown.explanation import render_markdown_explanations
 from coremlscope.render.markdown.matrix import render_markdown_matrix
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.notebook import comparison_card, matrix_card, model_card, profile_card
@@ -30,8 +31,10 @@ from coremlscope.render.program.perfetto import render_program_perfetto
 from coremlscope.render.program.terminal import render_program
 from coremlscope.render.terminal.comparison import render_comparison
 from coremlscope.render.terminal.matrix import render_matrix
+from coremlscope.render.terminal.op_explanation import render_explanations
 from coremlscope.render.terminal.report import render_console
 from coremlscope.render.trace import render_trace
+from coremlscope.results.explanation import Explanations
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.trace import Trace
@@ -39,6 +42,7 @@ from coremlscope.writing import write_file
 
 __all__ = [
     "COMPARISON_RENDERERS",
+    "EXPLANATION_RENDERERS",
     "MATRIX_RENDERERS",
     "RENDERERS",
     "SUMMARY_RENDERERS",
@@ -48,6 +52,7 @@ __all__ = [
     "notebook_card",
     "render_comparison",
     "render_console",
+    "render_explanations",
     "render_json",
     "render_matrix",
     "render_now",
@@ -126,8 +131,18 @@ TRACE_RENDERERS: tuple[Renderer[Trace], ...] = (
 )
 
 
-def renderers_of(result: Result) -> Sequence[Renderer[Any]]:
+#: Formats of explanations of operations.
+EXPLANATION_RENDERERS: tuple[Renderer[Explanations], ...] = (
+    Renderer(".json", "the whole result, for programs", render_json),
+    Renderer(".md", "Markdown, for a pull request", render_markdown_explanations),
+    Renderer(".txt", "the tables of the console", render_explanations),
+)
+
+
+def renderers_of(result: Result | Explanations) -> Sequence[Renderer[Any]]:
     """Returns the formats of a result."""
+    if isinstance(result, Explanations):
+        return EXPLANATION_RENDERERS
     if isinstance(result, Profile):
         return RENDERERS
     if isinstance(result, ModelSummary):
@@ -137,7 +152,7 @@ def renderers_of(result: Result) -> Sequence[Renderer[Any]]:
     return COMPARISON_RENDERERS if isinstance(result, Comparison) else MATRIX_RENDERERS
 
 
-def write_report(result: Result, path: str | os.PathLike[str]) -> None:
+def write_report(result: Result | Explanations, path: str | os.PathLike[str]) -> None:
     """Writes a report; the suffix of the path selects the format.
 
     Raises:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coremlscope.comparison.profiles import Comparison
+from coremlscope.results.explanation import Explanations
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, to_json
 from coremlscope.results.trace import Trace
@@ -18,12 +19,12 @@ __all__ = ["Result", "plain", "render_json", "render_values", "to_values"]
 Result = Profile | ModelSummary | Comparison | Trace | Sequence[Profile]
 
 
-def to_values(subject: Result) -> dict[str, Any]:
+def to_values(subject: Result | Explanations) -> dict[str, Any]:
     """Converts a result to plain JSON values, with the schema's name."""
-    return subject.to_json() if isinstance(subject, (Comparison, Trace)) else to_json(subject)
+    return subject.to_json() if isinstance(subject, (Comparison, Trace, Explanations)) else to_json(subject)
 
 
-def render_json(subject: Result) -> str:
+def render_json(subject: Result | Explanations) -> str:
     """Renders a result as JSON text; infinite numbers become null."""
     return render_values(to_values(subject))
 

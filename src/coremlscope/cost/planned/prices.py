@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import get_args
 
-from coremlscope.cost.planned.rates import Rate, RateTable
+from coremlscope.cost.planned.rates import RateTable
 from coremlscope.ir import DType, ListType, StateType, TensorType, ValueType
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
-from coremlscope.placement.backend import BACKENDS_OF, Backend, CostBasis, PlannedCost
+from coremlscope.placement.backend import BACKENDS_OF, Backend, CostBasis, PlannedCost, Rate
 
 __all__ = ["PlannedCosts", "price"]
 
@@ -116,9 +116,9 @@ def _cost(count: float, rate: Rate, basis: CostBasis | None = None) -> PlannedCo
     work = count * 1e-9
     known = rate.basis if basis is None else max(rate.basis, basis, key=_BASES.index)
     if rate.is_common:
-        return PlannedCost(work / rate.value * 1e3, known)
+        return PlannedCost(work / rate.value * 1e3, known, rate=rate)
     return PlannedCost(
-        work / rate.value * 1e3, known, bounds_ms=(work / rate.high * 1e3, work / rate.low * 1e3)
+        work / rate.value * 1e3, known, bounds_ms=(work / rate.high * 1e3, work / rate.low * 1e3), rate=rate
     )
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coremlscope.cost.planned.publications import Borders, Publication, Published, publications
 from coremlscope.devices.chip import Chip, Device
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
-from coremlscope.placement.backend import BACKENDS, UNIT_OF, Backend, CostBasis
+from coremlscope.placement.backend import BACKENDS, UNIT_OF, Backend, Rate
 from coremlscope.placement.search import Bounds, TransitionCosts
 
 __all__ = ["CLASSES", "Rate", "RateTable", "rate_table"]
@@ -79,31 +79,6 @@ _SWITCH_MS = 0.125
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
-    """A rate of a class of operations on a backend.
-
-    Attributes:
-        value: 10⁹ operations, elements or bytes per second.
-        low: The lower end of its interval.
-        high: The upper end of its interval.
-        basis: How it is known; see `CostBasis`.
-        publication: The chip and system of the plans that it comes from.
-        law: The physical ratio by which it was transferred from another chip; empty if it was not.
-        note: How it follows from the publication; may be empty.
-        is_common: Whether its uncertainty is common to all units, so that it moves no operation between them.
-    """
-
-    value: float
-    low: float
-    high: float
-    basis: CostBasis
-    publication: str
-    law: str = ""
-    note: str = ""
-    is_common: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RateTable:
     """The rates of one chip and system.
 
@@ -130,7 +105,11 @@ def rate_table(device: Device) -> RateTable:
     """Returns the rates for a device: its own where they are published, otherwise transferred ones."""
     ranked = _ranked(device)
     rates = {
-        name: {backend: _rate(device, ranked, name, backend) for backend in BACKENDS} for name in CLASSES
+        name: {
+            backend: replace(_rate(device, ranked, name, backend), name=name, counts=counts)
+            for backend in BACKENDS
+        }
+        for name, counts in CLASSES.items()
     }
     return RateTable(
         chip=device.chip.name,

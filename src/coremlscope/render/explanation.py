@@ -1,0 +1,120 @@
+"""The parts of an explanation of operations, as texts that the console and Markdown share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from coremlscope.devices.unit import UNIT_WORDS
+from coremlscope.figures import Figure
+from coremlscope.render.words import UNIT_NAMES, plural
+from coremlscope.results.explanation import Explanation, Explanations, Forced, PathStep, SpokenRule
+from coremlscope.results.what_if import describe_saving
+from coremlscope.units import format_duration
+
+__all__ = [
+    "COST_TITLES",
+    "chosen_line",
+    "cost_rows",
+    "forced_lines",
+    "left_out_line",
+    "path_text",
+    "rule_line",
+    "rule_source",
+]
+
+COST_TITLES = ("backend", "unit", "planned>", "interval>", "known", "rate")
+#: Runs of operations shown on each side of the one that holds the operation.
+_AROUND = 3
+#: What a rule does.
+_EFFECTS = {
+    "runs": "runs it",
+    "confirms": "was seen to run it",
+    "rejects": "rejects it",
+    "fails": "fails in the compiler",
+    "advises": "advice",
+}
+
+
+def chosen_line(explained: Explanation) -> str:
+    """Where the operation runs: `runs on the Neural Engine (ane); the function is planned at 11.7 ms`."""
+    whole = f"the function is planned at {format_duration(explained.planned_ms / 1e3)}"
+    if explained.unit is None:
+        return f"no unit is known to run it; {whole}"
+    return f"runs on {UNIT_WORDS[explained.unit]} ({explained.backend}); {whole}"
+
+
+def cost_rows(explained: Explanation) -> list[tuple[str, ...]]:
+    """The planned cost on each backend with its rate; see `COST_TITLES`."""
+    rows: list[tuple[str, ...]] = []
+    for cost in explained.costs:
+        interval = ""
+        if (cost.low_ms, cost.high_ms) != (cost.planned_ms, cost.planned_ms):
+            interval = f"{format_duration(cost.low_ms / 1e3)} – {format_duration(cost.high_ms / 1e3)}"
+        unit = UNIT_NAMES[cost.unit] if cost.is_supported else f"({UNIT_NAMES[cost.unit]})"
+        rate = "; ".join(filter(None, [cost.rate, cost.rate_source]))
+        rows.append((cost.backend, unit, format_duration(cost.planned_ms / 1e3), interval, cost.basis, rate))
+    return rows
+
+
+def path_text(path: Sequence[PathStep]) -> str:
+    """A path around the operation, whose run is in brackets: `… → 49 Neural Engine → [16 CPU] → …`."""
+    place = next((index for index, step in enumerate(path) if step.holds_it), 0)
+    first, last = max(place - _AROUND, 0), min(place + _AROUND + 1, len(path))
+    steps = [_step(step) for step in path[first:last]]
+    before = ["…"] if first else []
+    after = ["…"] if last < len(path) else []
+    return " → ".join([*before, *steps, *after])
+
+
+def _step(step: PathStep) -> str:
+    text = f"{step.count} {'unknown' if step.unit is None else UNIT_NAMES[step.unit]}"
+    return f"[{text}]" if step.holds_it else text
+
+
+def forced_lines(explained: Explanation) -> Iterator[tuple[str, str]]:
+    """For each unit other than the chosen one: what the plan would be, and its path."""
+    for forced in explained.forced:
+        if not forced.is_chosen:
+            yield f"{UNIT_NAMES[forced.unit]}: {_outcome(forced)}", path_text(forced.path)
+
+
+def _outcome(forced: Forced) -> str:
+    if not forced.is_allowed:
+        return "the setting does not allow it"
+    if not forced.path:
+        return "not known"
+    saved = None if forced.more_s is None else _negated(forced)
+    text = describe_saving(-forced.more_ms, forced.planned_ms, saved)
+    others = forced.moved - 1
+    along = f"; {plural(others, 'other operation')} would move too" if others > 0 else ""
+    condition = "" if forced.is_supported else " (if rules let it run there)"
+    return f"{text}{along}{condition}"
+
+
+def _negated(forced: Forced) -> Figure | None:
+    more = forced.more_s
+    return None if more is None else Figure(-more.value, -more.high, -more.low, more.origin)
+
+
+def rule_line(spoken: SpokenRule) -> str:
+    """A rule with its effect: `Neural Engine rejects it: … (ne-int32, measured)`."""
+    reason = spoken.reason
+    effect = _EFFECTS[reason.effect]
+    if not spoken.counts:
+        doubt = "anecdotal, not applied" if reason.confidence == "anecdotal" else "overridden"
+        effect = f"{effect} ({doubt})"
+    return f"{UNIT_NAMES[reason.unit]}, {effect}: {reason.text}"
+
+
+def rule_source(spoken: SpokenRule) -> str:
+    """The rule's id, how it is known, its source and what Core ML says."""
+    reason = spoken.reason
+    message = f'; Core ML says "{reason.core_ml}"' if reason.core_ml else ""
+    return f"{reason.rule}, {reason.confidence}; {reason.source}{message}"
+
+
+def left_out_line(found: Explanations) -> str:
+    """How many more operations the name selects; empty where there are none."""
+    if not found.left_out:
+        return ""
+    return f"and {plural(found.left_out, 'cheaper operation')} that {found.wanted!r} selects"

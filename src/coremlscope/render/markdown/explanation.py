@@ -1,0 +1,50 @@
+"""Explanations of operations as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coremlscope.render.explanation import (
+    COST_TITLES,
+    chosen_line,
+    cost_rows,
+    forced_lines,
+    left_out_line,
+    path_text,
+    rule_line,
+    rule_source,
+)
+from coremlscope.render.markdown.report import cell, code, table
+from coremlscope.render.words import compact_type, model_name
+from coremlscope.results.explanation import Explanation, Explanations
+
+__all__ = ["render_markdown_explanations"]
+
+
+def render_markdown_explanations(found: Explanations) -> str:
+    """Renders explanations of operations as Markdown."""
+    blocks = [
+        f"# {cell(model_name(found.path))}",
+        f"On {cell(found.device)}, {found.os}, under {found.compute_units}: {cell(found.cost_model)};"
+        " planned, nothing was measured.",
+        *(block for explained in found.ops for block in _explanation(explained)),
+        cell(left_out_line(found)),
+    ]
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _explanation(explained: Explanation) -> Iterator[str]:
+    yield f"## {code(explained.name)} ({explained.type}, {code(explained.id)})"
+    types = ", ".join(map(compact_type, explained.outputs))
+    yield cell("; ".join(filter(None, [types, chosen_line(explained)])))
+    yield f"Path: {cell(path_text(explained.path))}"
+    yield table(COST_TITLES, cost_rows(explained))
+    others = [f"- {cell(outcome)}\n  - {cell(path)}" for outcome, path in forced_lines(explained)]
+    if others:
+        yield "### If it had to run elsewhere (planned and estimated)"
+        yield "\n".join(others)
+    if explained.rules:
+        yield "### Rules that apply"
+        yield "\n".join(
+            f"- {cell(rule_line(spoken))}\n  - {cell(rule_source(spoken))}" for spoken in explained.rules
+        )

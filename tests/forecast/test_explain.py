@@ -1,0 +1,96 @@
+"""Explanations of single operations of a plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from coremlscope import ir
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE
+from coremlscope.errors import UsageError
+from coremlscope.forecast import explain as forecast_explain
+from coremlscope.results.explanation import Explanation, Explanations
+from tests.support import graphs
+
+_TYPE = graphs.tensor(1, 64, 64, 64, dtype=ir.DType.FP16)
+
+
+def model(*kinds: str) -> ir.Model:
+    """A chain of operations on 512 kB."""
+    x = given = graphs.value("image", _TYPE)
+    ops = []
+    for index, kind in enumerate(kinds):
+        y = graphs.value(f"{kind}_{index}", _TYPE)
+        more = {"alpha": ir.constant(1.0)} if kind == "cumsum" else {}
+        ops.append(graphs.op(kind, y, x=x, **more))
+        x = y
+    graph = graphs.graph("main", (given,), tuple(ops), (x,))
+    function = ir.Function(name="main", opset="CoreML8", graph=graph)
+    description = ir.Description({"main": ir.FunctionDescription(inputs=(), outputs=())}, "main")
+    return ir.Model(spec_version=9, description=description, content=ir.Program(functions={"main": function}))
+
+
+CHAIN = model("exp", "tan", "exp", "relu")
+
+
+def explain(op: str, **options: object) -> Explanations:
+    return forecast_explain.explain(CHAIN, op, "m4", compute_units="cpu_and_ne", **options)  # type: ignore[arg-type]
+
+
+def one(op: str) -> Explanation:
+    (found,) = explain(op).ops
+    return found
+
+
+@pytest.mark.parametrize("wanted", ["tan_1", "tan"])
+def test_an_operation_is_found_by_its_id_name_or_type(wanted: str) -> None:
+    assert one(wanted).id == one(one(wanted).id).id
+    assert (one(wanted).type, one(wanted).name) == ("tan", "tan_1")
+
+
+def test_a_type_selects_several_operations_the_costliest_first() -> None:
+    assert [found.name for found in explain("exp").ops] == ["exp_0", "exp_2"]
+    many = forecast_explain.explain(model(*["exp"] * 8), "exp", "m4")
+    assert (len(many.ops), many.left_out) == (5, 3)
+
+
+def test_an_unknown_name_suggests_others() -> None:
+    with pytest.raises(UsageError, match="no planned operation has the id, name or type 'tan_2'") as raised:
+        explain("tan_2")
+    assert "tan_1" in (raised.value.hint or "")
+    with pytest.raises(UsageError):
+        explain("")
+
+
+def test_costs_have_rates_with_their_source() -> None:
+    found = one("exp_0")
+    assert [cost.backend for cost in found.costs] == ["bnns", "classic_cpu", "mps_graph", "ane"]
+    for cost in found.costs:
+        assert cost.low_ms <= cost.planned_ms <= cost.high_ms
+        assert cost.rate.endswith("G bytes a second (bytes)")
+        assert cost.rate_source.startswith("plans on M")
+    assert [cost.is_supported for cost in one("tan_1").costs] == [True, True, True, False]
+
+
+def test_rules_are_told_with_confidence_and_source() -> None:
+    rules = one("tan_1").rules
+    assert {rule.reason.unit for rule in rules} == {CPU, GPU, NEURAL_ENGINE}
+    (rejected,) = (rule for rule in rules if rule.reason.effect == "rejects")
+    assert (rejected.reason.rule, rejected.counts) == ("ne-tan", True)
+    assert rejected.reason.source
+    assert all(rule.counts for rule in rules if rule.reason.unit == CPU)
+
+
+def test_the_plan_if_an_operation_had_to_run_elsewhere() -> None:
+    found = one("tan_1")
+    forced = {item.unit: item for item in found.forced}
+    assert found.unit == CPU
+    assert (forced[CPU].is_chosen, forced[CPU].path) == (True, ())
+    assert (forced[GPU].is_allowed, forced[GPU].path) == (False, ())
+    engine = forced[NEURAL_ENGINE]
+    assert (engine.is_supported, engine.is_allowed) == (False, True)
+    assert engine.planned_ms == pytest.approx(found.planned_ms + engine.more_ms)
+    (step,) = (step for step in engine.path if step.holds_it)
+    assert step.unit == NEURAL_ENGINE
+    assert sum(step.count for step in engine.path) == sum(step.count for step in found.path)
+    assert engine.more_s is not None
+    assert engine.more_s.low <= engine.more_s.value <= engine.more_s.high
