@@ -101,6 +101,8 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
     switches: 0,
     left_out: [],
     terms: [],
+    own: null,
+    near: [],
     kernel_s: [],
     kernel_unit: [],
     kernel_bound: [],

@@ -148,6 +148,11 @@ def test_operations_kept_by_launches_name_the_rule_that_takes_them_along() -> No
         ),
         (
             0.0,
+            Figure(0.0, 0.0, 0.0, "estimated"),
+            "planned at the same cost, estimated at the same time",
+        ),
+        (
+            0.0,
             Figure(-0.002, -0.003, -0.001, "estimated"),
             "planned at the same cost, estimated 2.00 ms more (1.00 ms to 3.00 ms)",
         ),
