@@ -6,9 +6,11 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import ir
+from coremlscope.errors import CorruptModelError
 from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
+from coremlscope.ops.emit import WeightSlot
 from coremlscope.ops.spec import Work
 from tests.support.op_cases import check
 from tests.support.programs import bind_main, build
@@ -210,21 +212,125 @@ def test_sparse_blocks():
     np.testing.assert_allclose(values.numpy(), [0.9, 1.8, 0.2, 0.4, 0.6, 0.9, 1.2, 0.7, 1.4], rtol=1e-6)
 
 
-def test_a_damaged_table_is_a_problem():
-    given = {
-        "indices": (known(np.zeros((5, 2)), DType.UINT1),),
-        "lut": (known(np.zeros((2, 1, 2, 1)), DType.FP16),),
-    }
-    outputs = (ir.Value("y", ir.TensorType(DType.FP16, (5, 2))),)
-    graph = ir.Graph(
-        name="main",
-        inputs=(),
-        ops=(ir.Op(id="main/0", type="constexpr_lut_to_dense", inputs=given, outputs=outputs),),
-        outputs=outputs,
-    )
+_F16, _U8, _U32 = DType.FP16, DType.UINT8, DType.UINT32
+_SHAPE = known([5, 8], _U32)
+
+
+@pytest.mark.parametrize(
+    ("name", "results", "given", "text"),
+    [
+        (
+            "lut_to_dense",
+            1,
+            {"indices": known(np.zeros((5, 2)), DType.UINT1), "lut": known(np.zeros((2, 1, 2, 1)), _F16)},
+            "does not divide",
+        ),
+        (
+            "lut_to_dense",
+            1,
+            {"indices": known(np.zeros(19), _U8), "lut": known(np.zeros(16), _F16), "shape": _SHAPE},
+            "has 19 bytes, but the shape [5, 8] takes 20",
+        ),
+        (
+            "lut_to_dense",
+            1,
+            {"indices": known(np.zeros(20), _U8), "lut": known(np.zeros(15), _F16), "shape": _SHAPE},
+            "a table of 15 elements",
+        ),
+        (
+            "lut_to_dense",
+            1,
+            {"indices": known(np.zeros(20), _U8), "lut": known(np.zeros(1), _F16), "shape": _SHAPE},
+            "a table of 1 elements",
+        ),
+        (
+            "lut_to_dense",
+            1,
+            {"indices": known(np.zeros((5, 2)), DType.UINT4), "lut": known(np.zeros((1, 1, 15, 1)), _F16)},
+            "a table of 15 elements for indices of type uint4",
+        ),
+        (
+            "sparse_to_dense",
+            1,
+            {"nonzero_data": known(np.zeros(3), _F16), "mask": known(np.zeros(4), _U8), "shape": _SHAPE},
+            "has 4 bytes, but the shape [5, 8] takes 5",
+        ),
+        (
+            "sparse_to_dense",
+            1,
+            {"nonzero_data": known(np.zeros(41), _F16), "mask": known(np.zeros(5), _U8), "shape": _SHAPE},
+            "has 41 elements, but the shape [5, 8] has 40",
+        ),
+        (
+            "sparse_to_dense",
+            1,
+            {"nonzero_data": known(np.zeros(5), _F16), "mask": known(np.zeros((2, 2)), DType.UINT1)},
+            "has 5 elements, but the shape [2, 2] has 4",
+        ),
+        (
+            "affine_dequantize",
+            1,
+            {
+                "quantized_data": known(np.zeros((4, 6)), _U8),
+                "scale": known(np.ones(5), _F16),
+                "zero_point": known(0, _U8),
+                "axis": known(1, DType.INT32),
+            },
+            "`scale` has 5 elements for an axis of 6",
+        ),
+        (
+            "blockwise_shift_scale",
+            1,
+            {
+                "data": known(np.zeros((6, 8)), DType.INT4),
+                "scale": known(np.ones((6, 1)), _F16),
+                "offset": known(np.ones((3, 1)), DType.INT4),
+            },
+            "`offset` of shape [3, 1]",
+        ),
+        (
+            "sparse_blockwise_shift_scale",
+            2,
+            {
+                "data_mask": known(np.ones((2, 2)), DType.UINT1),
+                "nonzero_data": known(np.ones(5), DType.INT8),
+                "scale": known(np.ones((1, 1)), _F16),
+            },
+            "has 5 elements",
+        ),
+        (
+            "lut_to_sparse",
+            2,
+            {
+                "indices_mask": known(np.ones((2, 2)), DType.UINT1),
+                "indices_nonzero_data": known(np.ones(5), DType.UINT1),
+                "lut": known(np.ones((1, 1, 2, 1)), _F16),
+            },
+            "has 5 elements",
+        ),
+    ],
+)
+def test_damaged_payloads_are_problems(name, results, given, text):
+    outputs = tuple(ir.Value(f"y{i}", ir.TensorType(DType.FP16, (5, 2))) for i in range(results))
+    inputs = {key: (constant,) for key, constant in given.items()}
+    op = ir.Op(id="main/0", type=f"constexpr_{name}", inputs=inputs, outputs=outputs)
+    graph = ir.Graph(name="main", inputs=(), ops=(op,), outputs=outputs)
     [(place, problem)] = bind(ir.Function(name="main", opset="CoreML8", graph=graph), OPS).problems
     assert place == "main/0"
-    assert "does not divide" in problem
+    assert text in problem
+
+
+def test_a_mask_that_contradicts_its_data():
+    """The bits that are set are only counted when the weight is written."""
+    constant = unpacked_unread("constexpr_sparse_to_dense", mask=np.ones((64, 64)), count=4095)
+    slot = WeightSlot(name="w", shape=(64, 64), dtype=np.dtype(np.float32), constant=constant)
+    with pytest.raises(CorruptModelError, match="a mask of 4096 nonzero elements for 4095 stored elements"):
+        slot.content()
+
+
+def unpacked_unread(name, *, mask, count):
+    given = {"mask": known(mask, DType.UINT1), "nonzero_data": known(np.ones(count), DType.FP16)}
+    return bound_op(name, **given).graph.outputs[0].constant
 
 
 def test_work_is_the_packed_bytes():

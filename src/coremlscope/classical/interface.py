@@ -37,7 +37,7 @@ class Interface:
         view = bound.graph.ops[0]
         self.kind = kind
         self.outputs: tuple[Value, ...] = view.op.outputs
-        self._emitter = Emitter()
+        self._emitter = Emitter(bound.budget)
         self._emitter.owner = view.op.id
         self.op = Lowering(view, self._emitter, {}, {}, _refuse_block)
         values = zip(bound.graph.graph.inputs, bound.graph.inputs, strict=True)

@@ -67,6 +67,8 @@ COMMANDS: tuple[Command, ...] = (
 _DESCRIPTION = "Profile, inspect and run Core ML models on any machine."
 _EPILOG = "`coremlscope VERB --help` describes each in full."
 _INTERRUPTED, _BROKEN_PIPE = 130, 141
+#: Created beforehand: there may be no memory left for it.
+_NO_MEMORY = CoremlscopeError("there is not enough memory", "free memory, or use a larger machine")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,6 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CoremlscopeError as error:
         print_error(error)
         return error.exit_code
+    except MemoryError:
+        print_error(_NO_MEMORY)
+        return _NO_MEMORY.exit_code
     except KeyboardInterrupt:
         print_note("interrupted")
         return _INTERRUPTED

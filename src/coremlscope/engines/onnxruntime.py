@@ -7,6 +7,7 @@ import functools
 import importlib.metadata
 import os
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ from coremlscope.engines.telemetry import forbid_telemetry
 from coremlscope.errors import EngineError
 from coremlscope.ir import Array
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
+from coremlscope.units import format_bytes
 from coremlscope.writing import write_draft
 
 __all__ = ["OnnxRuntimeEngine"]
@@ -53,6 +55,13 @@ class OnnxRuntimeEngine:
 
     def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
         """Writes `graph.onnx` and `weights.bin` into `folder` and loads them; see `Engine.build`."""
+        free = shutil.disk_usage(folder).free
+        if program.weights_bytes > free:
+            raise EngineError(
+                f"the unpacked weights take {format_bytes(program.weights_bytes)}, but the disk of {folder} has "
+                f"{format_bytes(free)} free",
+                "free some disk space, or choose another folder",
+            )
         try:
             graph: bytes = program.model.SerializeToString()
             write_draft(folder / GRAPH_FILE, graph)
@@ -195,6 +204,12 @@ def _run(session: Any, outputs: list[str], feeds: Mapping[str, Array]) -> list[A
 _PREFIX = re.compile(r"^(?:\[ONNXRuntimeError\] : \d+ : \w+ : )+")
 _SOURCE = re.compile(r"\S*/onnxruntime/\S+:\d+ .*?\) ?(?=\S)")
 _LONGEST = 400
+#: What ONNX Runtime's messages contain if an allocation fails.
+_OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate memory")
+_NO_MEMORY, _LESS_MEMORY = (
+    "it needs more memory than is free",
+    "free memory, or set smaller shapes with --shape",
+)
 
 
 @contextmanager
@@ -204,8 +219,12 @@ def _failures(action: str) -> Iterator[None]:
         yield
     except EngineError:
         raise
+    except MemoryError:  # std::bad_alloc
+        raise EngineError(f"ONNX Runtime cannot {action}: {_NO_MEMORY}", _LESS_MEMORY) from None
     except Exception as error:  # ONNX Runtime's exceptions have no other common base class
         text = _PREFIX.sub("", " ".join(str(error).split()))
         text = _SOURCE.sub("", text).strip().rstrip(".")
+        if any(part in text for part in _OUT_OF_MEMORY):
+            raise EngineError(f"ONNX Runtime cannot {action}: {_NO_MEMORY}", _LESS_MEMORY) from error
         text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
         raise EngineError(f"ONNX Runtime cannot {action}: {text}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from coremlscope.budget import Budget
 from coremlscope.classical.function import as_function
 from coremlscope.errors import CorruptModelError, UnsupportedModelError, UsageError
 from coremlscope.features import bind_shapes, nearest
@@ -143,7 +144,7 @@ def bind_model(
     body = _specialised(chosen.function, wanted)
     inputs = {value.name: value.type for value in body.graph.inputs}
     fitting = {name: shape for name, shape in wanted.items() if _fits(inputs.get(name), shape)}
-    return bind(body, OPS, fitting)
+    return bind(body, OPS, fitting, Budget.of_model(model.size_bytes))
 
 
 def _specialised(function: Function, wanted: Mapping[str, Shape]) -> Function:

@@ -15,6 +15,7 @@ from coremlscope.errors import UsageError
 from coremlscope.execution.artefact import Manifest, read_artefact, write_manifest
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.codec import FeatureCodec
+from coremlscope.execution.footprint import check_values
 from coremlscope.execution.lowering import lower_function
 from coremlscope.execution.ranges import OpRange, read_ranges
 from coremlscope.execution.state import State
@@ -217,6 +218,7 @@ def compile_model(
     Raises:
         MissingWeightsError: Weights are missing and `options.random_weights` is None.
         UnsupportedOpError: Operations cannot be lowered. The error lists all of them.
+        UnsupportedModelError: Weights or values do not fit in the memory of this machine.
         UsageError: The function is unknown.
         InputError: A shape is not allowed.
         CorruptModelError: The function contradicts itself or its description.
@@ -227,6 +229,7 @@ def compile_model(
     lowered = lower_function(
         model, function, requested, random_weights=options.random_weights, precision=options.precision
     )
+    check_values(lowered.bound)
     folder.mkdir(parents=True, exist_ok=True)
     session = engine.build(lowered.program, folder, options.engine_options)
     manifest = Manifest(

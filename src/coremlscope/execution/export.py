@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import onnx
 from google.protobuf.message import EncodeError
 
@@ -102,8 +101,11 @@ def _keep_names(graph: onnx.ModelProto, program: OnnxProgram) -> None:
 
 
 def _infer_shapes(graph: onnx.ModelProto) -> None:
-    """Adds the shapes of the outputs, which the lowering leaves to the engine."""
-    inferred = onnx.shape_inference.infer_shapes(graph, data_prop=True)
+    """Adds the shapes of the outputs, which the lowering leaves to the engine.
+
+    ONNX's propagation of data is left off: it takes some hundred bytes for every element of a constant.
+    """
+    inferred = onnx.shape_inference.infer_shapes(graph)
     shapes = {info.name: info for info in inferred.graph.output}
     for info in graph.graph.output:
         info.CopyFrom(shapes[info.name])
@@ -136,8 +138,7 @@ def _embed(graph: onnx.ModelProto, program: OnnxProgram) -> None:
     for tensor in graph.graph.initializer:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             slot = constants[tensor.name]
-            array = np.ascontiguousarray(slot.constant.numpy(), dtype=slot.dtype)
-            tensor.raw_data = array.astype(slot.dtype.newbyteorder("<"), copy=False).tobytes()
+            tensor.raw_data = slot.content().astype(slot.dtype.newbyteorder("<"), copy=False).tobytes()
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from coremlscope.budget import Budget
 from coremlscope.errors import CorruptModelError, MissingWeightsError
 from coremlscope.execution.binding import Chosen, bind_model, choose_function
 from coremlscope.execution.random_weights import missing_weights, with_random_weights
@@ -57,6 +58,7 @@ def lower_function(
         UnsupportedModelError: Models of this kind cannot be run.
         UsageError: The function is unknown.
         InputError: A shape is not allowed.
+        UnsupportedModelError: The weights exceed the model's budget or the memory of this machine.
         CorruptModelError: The function contradicts itself or its description.
     """
     chosen = choose_function(model, function)
@@ -66,6 +68,7 @@ def lower_function(
         raise _missing_weights_error(model, missing)
     if missing and random_weights is not None:
         model = with_random_weights(model, random_weights)
+        Budget.of_model().check_value(model.size_bytes, "the model with random weights")
     bound = bind_model(model, chosen.name, shapes)
     try:
         program = _lower(model, bound, precision)

@@ -109,14 +109,20 @@ def with_random_weights(model: Model, seed: int) -> Model:
     Args:
         model: The model. Only programs have constants to replace.
         seed: The seed. A constant's data depends on the seed and on its place in the program.
+
+    Returns:
+        The model. Its size includes that of the data.
     """
     if not isinstance(model.content, Program):
         return model
+    replacers = {name: _Replacer(seed) for name in model.content.functions}
     functions = {
-        name: replace(function, graph=_Replacer(seed).graph(function.graph))
+        name: replace(function, graph=replacers[name].graph(function.graph))
         for name, function in model.content.functions.items()
     }
-    return replace(model, content=replace(model.content, functions=functions))
+    drawn = sum(replacer.drawn_bytes for replacer in replacers.values())
+    content = replace(model.content, functions=functions)
+    return replace(model, content=content, size_bytes=model.size_bytes + drawn)
 
 
 class _Replacer:
@@ -125,6 +131,8 @@ class _Replacer:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.consts: dict[str, Op] = {}
+        #: The size of the data that was drawn.
+        self.drawn_bytes = 0
 
     def graph(self, graph: Graph) -> Graph:
         self.consts.update((op.outputs[0].name, op) for op in graph.ops if op.type == "const" and op.outputs)
@@ -180,5 +188,6 @@ class _Replacer:
             drawn = tuple(self.constant(item, f"{place}.{index}", None) for index, item in enumerate(items))
             return Constant(constant.type, Nested(drawn))
         assert isinstance(constant.type, TensorType)  # Lists, tuples and dictionaries are nested.
-        seed = (self.seed, zlib.crc32(place.encode()))
-        return Constant(constant.type, RandomData(constant.type, seed, ones))
+        data = RandomData(constant.type, (self.seed, zlib.crc32(place.encode())), ones)
+        self.drawn_bytes += data.stored_bytes
+        return Constant(constant.type, data)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from coremlscope.errors import InputError
+from coremlscope.budget import Budget
+from coremlscope.errors import InputError, UnsupportedModelError
 from coremlscope.features.description import describe_shape
 from coremlscope.features.limits import index_limits
 from coremlscope.features.shapes import bind_shapes
@@ -33,6 +35,8 @@ __all__ = ["dummy_value", "dummy_values"]
 
 #: Upper limit (exclusive) of integers without a known table to index: 0 and 1 suit masks, flags and lengths.
 _CAUTIOUS_LIMIT = 2
+#: Random numbers are drawn as float64 or int64, and converted to the input's own type.
+_DRAWN_BYTES = 16
 
 
 def dummy_values(
@@ -65,6 +69,7 @@ def dummy_values(
     declared = {value.name: value.type for function in functions for value in function.graph.inputs}
     words = {name: keys for function in functions for name, keys in known_keys(function).items()}
     values: dict[str, Any] = {}
+    budget = Budget.of_model()
     for feature in description.inputs:
         shape = bound.get(feature.name)
         inside = declared.get(feature.name)
@@ -73,12 +78,13 @@ def dummy_values(
         # Each feature has its own generator, so that its values do not depend on other inputs.
         generator = np.random.default_rng([seed, *feature.name.encode()])
         try:
+            budget.check_value(_DRAWN_BYTES * math.prod(shape or ()), f"the input {feature.name!r}")
             known = words.get(feature.name)
             value = None if known is None else value_of_keys(feature.type, known, generator, shape or ())
             if value is None:
                 value = dummy_value(feature.type, generator, shape or (), limits.get(feature.name))
             values[feature.name] = value
-        except (MemoryError, ValueError):  # raised by NumPy for arrays that do not fit in memory
+        except (MemoryError, UnsupportedModelError, ValueError):  # NumPy refuses impossible shapes
             raise InputError(
                 f"the input {feature.name!r} is too large to generate: {describe_shape(shape or ())}",
                 "set a smaller shape with --shape, if the model allows one",

@@ -63,10 +63,13 @@ class Derived:
     Attributes:
         compute: Returns the elements. It is called on every access; results are not cached.
         sources: The constants that `compute` reads. The data is available if all of them are.
+        effort_bytes: The bytes that `compute` writes, those of derived constants that it reads included; 0 if
+            it only writes the elements.
     """
 
     compute: Callable[[], Array]
     sources: tuple[Constant, ...] = ()
+    effort_bytes: int = 0
 
     @property
     def stored_bytes(self) -> int:

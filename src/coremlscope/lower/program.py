@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from coremlscope.budget import Budget
 from coremlscope.errors import UnsupportedOpError
 from coremlscope.ir import DType, Op, StateType, TensorType, Value, describe_type
 from coremlscope.lower.passes import PASSES, used_names
@@ -47,8 +48,9 @@ def lower(bound: BoundFunction, precision: Precision = "fp32") -> OnnxProgram:
 
     Raises:
         UnsupportedOpError: Operations cannot be lowered. The error lists all of them.
+        UnsupportedModelError: The unpacked weights exceed the model's budget.
     """
-    lowerer = _Lowerer()
+    lowerer = _Lowerer(bound.budget)
     graph = bound.graph
     inputs, given_states = lowerer.inputs(graph)
     if precision == "fp16":
@@ -80,6 +82,9 @@ def finish(
         states: The states.
         ranges: The output of the ranges; None if fp16 results are not rounded.
         folded: The ids of operations that need no node.
+
+    Raises:
+        UnsupportedModelError: The unpacked weights exceed the model's budget.
     """
     fed = [_info(port.value, port.dtype, port.type) for port in inputs]
     fed += [_info(state.value, state.dtype, state.type) for state in states]
@@ -93,6 +98,7 @@ def finish(
         nodes = pass_.run(nodes, [info.name for info in returned], emitter)
     used = used_names(nodes)
     slots, weights_bytes = _place([slot for slot in emitter.weights if slot.name in used])
+    emitter.budget.check_weights(weights_bytes)
     fed += [
         _info(slot.name, slot.dtype, TensorType(DType.of(slot.dtype), slot.shape))
         for slot in slots
@@ -149,8 +155,8 @@ def _model(graph: onnx.GraphProto, slots: Sequence[WeightSlot]) -> onnx.ModelPro
 class _Lowerer:
     """Lowers the operations of a bound graph in order, and continues after failures."""
 
-    def __init__(self) -> None:
-        self.emitter = Emitter()
+    def __init__(self, budget: Budget) -> None:
+        self.emitter = Emitter(budget)
         self.scope: dict[str, Tensor] = {}
         #: The current content of every state by name.
         self.states: dict[str, Tensor] = {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from coremlscope.budget import Budget
 from coremlscope.ir import (
     Argument,
     Constant,
@@ -18,6 +19,7 @@ from coremlscope.ir import (
     Value,
     ValueType,
 )
+from coremlscope.ops.folding import effort_of
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
@@ -25,6 +27,10 @@ __all__ = ["Binder", "BoundFunction", "bind"]
 
 #: How often a loop's body is bound while its types converge: each pass can only lose dimensions.
 _LOOP_PASSES = 8
+#: What a constant may always take to compute, in bytes: shapes and indices.
+_CHEAP_BYTES = 16 << 10
+#: The limit of NumPy 1; Core ML allows 5 dimensions.
+_MOST_DIMENSIONS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +42,20 @@ class BoundFunction:
         graph: Its bound body.
         problems: `(op id, sentence)` where an operation's arguments contradict each other; its results then
             keep the types declared in the file.
+        budget: What may be spent on the model's constants and values.
     """
 
     function: Function
     graph: BoundGraph
     problems: tuple[tuple[str, str], ...]
+    budget: Budget
 
 
 def bind(
-    function: Function, table: Mapping[str, OpSpec], shapes: Mapping[str, Shape] | None = None
+    function: Function,
+    table: Mapping[str, OpSpec],
+    shapes: Mapping[str, Shape] | None = None,
+    budget: Budget | None = None,
 ) -> BoundFunction:
     """Binds the shapes of a function's inputs and infers the types of all values.
 
@@ -52,8 +63,9 @@ def bind(
         function: The function.
         table: The operations that are known; results of others keep their declared types.
         shapes: Shapes of inputs by name, for those whose declared shape is not fully known.
+        budget: What may be spent on constants; None for that of a model without weights.
     """
-    binder = Binder(table, _opset_number(function.opset))
+    binder = Binder(table, _opset_number(function.opset), budget)
     inputs = []
     for value in function.graph.inputs:
         type_ = value.type
@@ -61,7 +73,7 @@ def bind(
             type_ = _with_shape(type_, shapes[value.name])
         inputs.append(BoundValue(type_))
     graph = binder.graph(function.graph, tuple(inputs), {})
-    return BoundFunction(function, graph, tuple(binder.problems))
+    return BoundFunction(function, graph, tuple(binder.problems), binder.budget)
 
 
 def _opset_number(opset: str) -> int:
@@ -84,15 +96,18 @@ class Binder:
     Args:
         table: The operations that are known.
         opset: The number in the name of the operation set.
+        budget: What may be spent on constants; None for that of a model without weights.
 
     Attributes:
         problems: `(op id, sentence)` of the contradictions found so far.
     """
 
-    def __init__(self, table: Mapping[str, OpSpec], opset: int) -> None:
+    def __init__(self, table: Mapping[str, OpSpec], opset: int, budget: Budget | None = None) -> None:
         self.table = table
         self.opset = opset
+        self.budget = budget or Budget.of_model()
         self.problems: list[tuple[str, str]] = []
+        self._spent_bytes = 0
 
     def graph(self, graph: Graph, inputs: tuple[BoundValue, ...], outer: Scope) -> BoundGraph:
         scope = dict(outer)
@@ -131,7 +146,9 @@ class Binder:
             types = [_merge(i, d) for i, d in zip(inferred, declared, strict=False)]
             # Rules may look at the results' types while they fold.
             view.outputs = tuple(map(BoundValue, types))
-            constants = spec.fold(view) if spec.fold else None
+            if any(isinstance(t, TensorType) and (t.rank or 0) > _MOST_DIMENSIONS for t in types):
+                raise CannotInfer(f"a result of more than {_MOST_DIMENSIONS} dimensions")
+            constants = self._fold(spec, view)
         except (CannotInfer, CannotLower) as error:
             self.problems.append((op.id, str(error)))
             return tuple(map(BoundValue, declared))
@@ -143,6 +160,28 @@ class Binder:
         if constants is None:
             return view.outputs
         return tuple(BoundValue(c.type, c) for c in constants)
+
+    def _fold(self, spec: OpSpec, view: OpView) -> Sequence[Constant] | None:
+        """Computes results before run time where the budget allows it; leaves others to run time."""
+        given = (bound.constant for arguments in view.inputs.values() for bound in arguments)
+        read = sum(effort_of(constant) for constant in given if constant is not None)
+        if spec.fold is None or not self._can_afford(read):
+            return None
+        constants = spec.fold(view)
+        if constants is None:
+            return None
+        # Small results are computed at once, from arguments that may be derived; others when they are read.
+        effort = sum(map(effort_of, constants)) or read
+        if not self._can_afford(effort):
+            return None
+        self._spent_bytes += effort
+        return constants
+
+    def _can_afford(self, effort_bytes: int) -> bool:
+        if effort_bytes <= _CHEAP_BYTES:
+            return True
+        is_left = self._spent_bytes + effort_bytes <= self.budget.computed_bytes
+        return is_left and effort_bytes <= self.budget.array_bytes
 
     def blocks(self, view: OpView, scope: Scope) -> None:
         if view.op.type == "while_loop":
@@ -174,9 +213,10 @@ class Binder:
             bound if before == after else BoundValue(bound.type)
             for bound, before, after in zip(given, body.inputs, body.outputs, strict=True)
         )
-        problems = len(self.problems)
+        problems, spent = len(self.problems), self._spent_bytes
         for _ in range(_LOOP_PASSES):
             del self.problems[problems:]
+            self._spent_bytes = spent
             view.blocks = tuple(self.graph(block, carried, scope) for block in blocks)
             joined = tuple(
                 c if c.constant is not None else BoundValue(join(c.type, r.type))

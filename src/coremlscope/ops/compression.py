@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.ir import Array, Constant, DType, TensorType, ValueType
+from coremlscope.ir import Array, Constant, DType, Shape, TensorType, ValueType
 from coremlscope.ops.emit import F32, I32, Lowering, Tensor
 from coremlscope.ops.folding import fold_constexpr, folding
 from coremlscope.ops.infer import normal_axis
@@ -75,13 +75,28 @@ def _constexpr_work(view: OpView) -> Work:
 
 
 def _never_lowered(op: Lowering) -> Tensor:
-    raise CannotLower("its arguments are not all constants")
+    constants = [bound.constant for given in op.view.inputs.values() for bound in given]
+    if None in constants:
+        raise CannotLower("its arguments are not all constants")
+    raise CannotLower("its result takes more memory than the size of the model allows")
 
 
 # Affine
 
 
+def _check_along_axis(shape: Shape | None, axis: int, parameter: TensorType, name: str) -> None:
+    """Checks that a parameter holds one element, or one for each element of an axis."""
+    if parameter.elements in (None, 1) or shape is None:
+        return
+    length = shape[normal_axis(axis, len(shape))]
+    if length is not None and parameter.elements != length:
+        raise CannotInfer(f"`{name}` has {parameter.elements} elements for an axis of {length}")
+
+
 def _infer_affine(view: OpView) -> Sequence[ValueType]:
+    shape, axis = _type(view, "quantized_data").shape, _integer(view, "axis")
+    for name in ("scale", "zero_point"):
+        _check_along_axis(shape, axis, _type(view, name), name)
     return [TensorType(_type(view, "scale").dtype, _type(view, "quantized_data").shape)]
 
 
@@ -127,8 +142,17 @@ def _optional(view: OpView, name: str) -> Array | None:
     return _array(view, name) if _has(view, name) else None
 
 
+def _check_offset(view: OpView) -> None:
+    scale = _dims(view, "scale")
+    if _has(view, "offset") and math.prod(_dims(view, "offset")) != math.prod(scale):
+        raise CannotInfer(
+            f"`offset` of shape {list(_dims(view, 'offset'))} for scales of shape {list(scale)}"
+        )
+
+
 def _infer_blockwise(view: OpView) -> Sequence[ValueType]:
     _check_blocks(_dims(view, "data"), _dims(view, "scale"), "scale")
+    _check_offset(view)
     return [TensorType(_type(view, "scale").dtype, _dims(view, "data"))]
 
 
@@ -158,13 +182,34 @@ def _unpack_bits(packed: Array, bits: int, count: int) -> Any:
 
 def _target_shape(view: OpView) -> tuple[int, ...]:
     """The shape that the iOS 16 form gives as a parameter."""
-    return tuple(int(v) for v in _array(view, "shape").reshape(-1))
+    shape = tuple(int(v) for v in _array(view, "shape").reshape(-1))
+    if any(size < 0 for size in shape):
+        raise CannotInfer(f"a shape of {list(shape)}")
+    return shape
+
+
+def _palette_bits(view: OpView) -> int:
+    """The size in bits of the indices of the iOS 16 form, which follows from that of the table."""
+    length = math.prod(_dims(view, "lut"))
+    bits = length.bit_length() - 1
+    if length != 1 << bits or not 1 <= bits <= 8:
+        raise CannotInfer(f"a table of {length} elements, which is not a power of two between 2 and 256")
+    return bits
+
+
+def _check_packed(view: OpView, name: str, bits: int, shape: Sequence[int]) -> None:
+    """Checks that packed data holds elements of `bits` bits for a whole shape."""
+    stored, wanted = math.prod(_dims(view, name)), (math.prod(shape) * bits + 7) // 8
+    if stored < wanted:
+        raise CannotInfer(f"`{name}` has {stored} bytes, but the shape {list(shape)} takes {wanted}")
 
 
 def _infer_lut(view: OpView) -> Sequence[ValueType]:
     dtype = _type(view, "lut").dtype
     if _has(view, "shape"):
-        return [TensorType(dtype, _target_shape(view))]
+        shape = _target_shape(view)
+        _check_packed(view, "indices", _palette_bits(view), shape)
+        return [TensorType(dtype, shape)]
     return [TensorType(dtype, _with_vectors(view, _dims(view, "indices")))]
 
 
@@ -174,10 +219,18 @@ def _with_vectors(view: OpView, dims: tuple[int, ...]) -> tuple[int, ...]:
     if len(lut) != len(dims) + 2:
         raise CannotInfer(f"a table of rank {len(lut)} for indices of rank {len(dims)}")
     _check_blocks(dims, lut[:-2], "lut")
+    _check_table(view, lut[-2])
     if lut[-1] == 1:
         return dims
     axis = normal_axis(_integer(view, "vector_axis"), len(dims))
     return tuple(d * lut[-1] if i == axis else d for i, d in enumerate(dims))
+
+
+def _check_table(view: OpView, length: int) -> None:
+    """Checks that a table has an element for each index that its type can hold."""
+    indices = _type(view, "indices" if _has(view, "indices") else "indices_nonzero_data").dtype
+    if not indices.is_int or indices.bits > 8 or length < 1 << indices.bits:
+        raise CannotInfer(f"a table of {length} elements for indices of type {indices.value}")
 
 
 def _look_up(indices: Array, lut: Array, axis: int) -> Any:
@@ -197,8 +250,8 @@ def _unpack_lut(view: OpView) -> Any:
     lut, indices = _array(view, "lut"), _array(view, "indices")
     if _has(view, "shape"):
         shape = _target_shape(view)
-        bits = int(math.log2(lut.size))
-        return lut.reshape(-1)[_unpack_bits(indices, bits, math.prod(shape))].reshape(shape)
+        indices = _unpack_bits(indices, _palette_bits(view), math.prod(shape))
+        return lut.reshape(-1)[indices].reshape(shape)
     return _look_up(indices, lut, _vector_axis(view))
 
 
@@ -211,12 +264,28 @@ def _vector_axis(view: OpView) -> int:
 
 def _scatter_dense(mask: Array, nonzero: Array) -> Array:
     dense = np.zeros(mask.shape, nonzero.dtype)
-    dense[mask != 0] = nonzero
+    is_stored = mask != 0
+    count = int(np.count_nonzero(is_stored))
+    if count != nonzero.size:
+        raise ValueError(f"a mask of {count} nonzero elements for {nonzero.size} stored elements")
+    dense[is_stored] = nonzero.reshape(-1)
     return dense
 
 
+def _check_stored(view: OpView, name: str, dims: Sequence[int]) -> None:
+    """Checks that there are no more stored elements than elements."""
+    stored = math.prod(_dims(view, name))
+    if stored > math.prod(dims):
+        raise CannotInfer(f"`{name}` has {stored} elements, but the shape {list(dims)} has {math.prod(dims)}")
+
+
 def _infer_sparse(view: OpView) -> Sequence[ValueType]:
-    shape = _target_shape(view) if _has(view, "shape") else _dims(view, "mask")
+    if _has(view, "shape"):
+        shape = _target_shape(view)
+        _check_packed(view, "mask", 1, shape)
+    else:
+        shape = _dims(view, "mask")
+    _check_stored(view, "nonzero_data", shape)
     return [TensorType(_type(view, "nonzero_data").dtype, shape)]
 
 
@@ -231,6 +300,8 @@ def _unpack_sparse(view: OpView) -> Array:
 def _infer_sparse_blockwise(view: OpView) -> Sequence[ValueType]:
     mask = _type(view, "data_mask")
     _check_blocks(_dims(view, "data_mask"), _dims(view, "scale"), "scale")
+    _check_offset(view)
+    _check_stored(view, "nonzero_data", _dims(view, "data_mask"))
     return [mask, TensorType(_type(view, "scale").dtype, _type(view, "nonzero_data").shape)]
 
 
@@ -244,6 +315,7 @@ def _infer_sparse_lut(view: OpView) -> Sequence[ValueType]:
     mask, count = _type(view, "indices_mask"), _dims(view, "indices_nonzero_data")[0]
     lut = _type(view, "lut")
     dims = _with_vectors(view, _dims(view, "indices_mask"))
+    _check_stored(view, "indices_nonzero_data", _dims(view, "indices_mask"))
     return [TensorType(mask.dtype, dims), TensorType(lut.dtype, (count * _dims(view, "lut")[-1],))]
 
 
@@ -274,11 +346,19 @@ def _unpack_cast(view: OpView) -> Any:
     return _array(view, "source_val")
 
 
+def _check_quantization(view: OpView) -> None:
+    for name in ("scale", "zero_point"):
+        if view.has(name):
+            _check_along_axis(view.type("input").shape, view.integer("axis", 0), view.type(name), name)
+
+
 def _infer_quantize(view: OpView) -> Sequence[ValueType]:
+    _check_quantization(view)
     return [TensorType(_dtype(view), view.type("input").shape)]
 
 
 def _infer_dequantize(view: OpView) -> Sequence[ValueType]:
+    _check_quantization(view)
     return [TensorType(view.type("scale").dtype, view.type("input").shape)]
 
 

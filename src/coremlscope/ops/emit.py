@@ -13,6 +13,8 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
+from coremlscope.budget import Budget
+from coremlscope.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.ir import (
     Array,
     Constant,
@@ -27,6 +29,7 @@ from coremlscope.ir import (
 )
 from coremlscope.ops import kernels
 from coremlscope.ops.view import BoundGraph, CannotLower, OpView
+from coremlscope.units import format_bytes, shown
 
 __all__ = ["ONNX_OPSET", "Emitter", "Lowering", "Tensor", "WeightSlot", "carry", "range_state"]
 
@@ -96,14 +99,41 @@ class WeightSlot:
         """Its length in the weight file."""
         return math.prod(self.shape) * self.dtype.itemsize
 
+    def content(self) -> Array:
+        """Reads or computes the elements, as `dtype`.
+
+        Raises:
+            MissingWeightsError: The constant lies in a file that is absent.
+            CorruptModelError: It cannot be computed from its data.
+            UnsupportedModelError: It does not fit in memory.
+        """
+        try:
+            array = np.ascontiguousarray(self.constant.numpy(), dtype=self.dtype)
+            return array.reshape(self.shape)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            # Damaged files hold data of any kind, which the operations that unpack it do not check entirely.
+            raise CorruptModelError(
+                f"the weight {shown(self.name)} cannot be computed from its data: {shown(str(error))}",
+                "the file is damaged; export or download the model again",
+            ) from None
+        except MemoryError:
+            raise UnsupportedModelError(
+                f"the weight {shown(self.name)} of {format_bytes(self.nbytes)} does not fit in memory",
+                "free memory, or use a larger machine",
+            ) from None
+
 
 class Emitter:
     """Collects the nodes, initializers and owners of one ONNX graph.
 
     Nested graphs (`subgraph`) share names, weights and owners with their root.
+
+    Args:
+        budget: What may be spent on constants; None for that of a model without weights.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.budget = budget or Budget.of_model()
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: list[onnx.TensorProto] = []
         self.weights: list[WeightSlot] = []
@@ -215,6 +245,19 @@ class Emitter:
         self._constants[key] = tensor
         self._alive.append(constant)  # keeps id(constant) from being used again
         return tensor
+
+    def check_array(self, *lengths: int) -> None:
+        """Checks the size of an array that is to be created from lengths, as float64 or int64.
+
+        Raises:
+            CannotLower: It is too large for this model and this machine.
+        """
+        nbytes = math.prod(lengths) * np.dtype(np.float64).itemsize
+        if nbytes > self.budget.array_bytes:
+            raise CannotLower(
+                f"it needs a constant of {format_bytes(nbytes)}; the limit for this model is "
+                f"{format_bytes(self.budget.array_bytes)}"
+            )
 
     def default(self, array: Array) -> Tensor:
         """An initializer that is also an optional input, so that engines do not fold what depends on it."""
@@ -361,6 +404,15 @@ class Lowering:
     def const(self, value: npt.ArrayLike, dtype: npt.DTypeLike) -> Tensor:
         """An initializer from a Python value or an array."""
         return self.emitter.array(np.asarray(value).astype(np.dtype(dtype)))
+
+    def counting(self, count: int, dtype: npt.DTypeLike) -> Tensor:
+        """An initializer with the numbers from 0 to `count` − 1.
+
+        Raises:
+            CannotLower: There are too many of them.
+        """
+        self.emitter.check_array(count)
+        return self.const(np.arange(count), dtype)
 
     def like(self, value: npt.ArrayLike, tensor: Tensor) -> Tensor:
         """An initializer in the element type of `tensor`."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from coremlscope.ir import Array, Constant, Derived, TensorType, constant
+from coremlscope.ir import Array, Constant, Derived, TensorType, ValueType, constant
 from coremlscope.ops.view import OpView
 
-__all__ = ["Fold", "fold_constexpr", "folding"]
+__all__ = ["Fold", "effort_of", "fold_constexpr", "folding"]
 
 Fold = Callable[[OpView], Sequence[Constant] | None]
 Compute = Callable[[OpView], Array | Sequence[Array]]
@@ -74,8 +75,13 @@ def _derived(
             array = _as_list(compute(view))[index]
         return np.asarray(array).astype(type_.dtype.numpy, copy=False)
 
+    roots = tuple({id(root): root for source in sources for root in _roots(source)}.values())
+    effort = sum(map(_bytes, types)) + sum(map(effort_of, sources))
+
     def result(index: int, type_: TensorType) -> Constant:
-        return Constant(type_, Derived(lambda: elements(index, type_), sources))
+        # Small results are read again and again while types are inferred.
+        remember = functools.cache if (type_.elements or 0) <= _EAGER_ELEMENTS else _not_remembered
+        return Constant(type_, Derived(remember(functools.partial(elements, index, type_)), roots, effort))
 
     return [result(index, type_) for index, type_ in enumerate(types)]
 
@@ -87,6 +93,32 @@ def _sources(view: OpView) -> tuple[Constant, ...] | None:
     constants += [value for name, value in view.op.attributes.items() if name != "name"]
     known = tuple(c for c in constants if c is not None)
     return known if len(known) == len(constants) else None
+
+
+def effort_of(source: Constant) -> int:
+    """Returns the bytes that reading a constant computes; 0 for one that is not derived from others."""
+    if not isinstance(source.data, Derived):
+        return 0
+    return source.data.effort_bytes or _bytes(source.type)
+
+
+def _roots(source: Constant) -> Iterator[Constant]:
+    """Yields the constants in the file from which a constant is derived, or the constant itself."""
+    if isinstance(source.data, Derived) and source.data.effort_bytes:
+        yield from source.data.sources
+    else:
+        yield source
+
+
+def _not_remembered(compute: Callable[[], Array]) -> Callable[[], Array]:
+    return compute
+
+
+def _bytes(type_: ValueType) -> int:
+    """The size of a tensor's unpacked elements."""
+    if not isinstance(type_, TensorType):
+        return 0
+    return (type_.elements or 0) * type_.dtype.numpy.itemsize
 
 
 def _elements(source: Constant) -> int:

@@ -137,7 +137,7 @@ def _lower_one_hot(op: Lowering) -> Tensor:
     rank = len(view.shape("indices")) + 1
     axis = normal_axis(view.integer("axis", -1), rank)
     if view.is_known("one_hot_vector_size"):
-        classes = op.const(np.arange(view.integer("one_hot_vector_size")), I32)
+        classes = op.counting(view.integer("one_hot_vector_size"), I32)
     else:
         depth = op.reshape(op["one_hot_vector_size"], [])
         classes = op.emit("Range", op.const(0, I32), depth, op.const(1, I32))

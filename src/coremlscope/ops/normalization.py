@@ -21,6 +21,7 @@ __all__ = ["OPS"]
 def _scale_and_shift(op: Lowering, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """`gamma` and `beta`, which ONNX requires."""
     gamma, beta = op.get("gamma"), op.get("beta")
+    op.emitter.check_array(*shape)
     return gamma or op.const(np.ones(shape), F32), beta or op.const(np.zeros(shape), F32)
 
 
@@ -68,6 +69,7 @@ def _layer_norm(op: Lowering) -> Tensor:
         sizes = [size for axis in axes if (size := shape[axis]) is not None]
         if len(sizes) != len(axes):
             raise CannotLower("normalized axes of a size that is not known before run time")
+        op.emitter.check_array(*sizes)
         scale = op.const(np.ones(sizes), F32)
     # ONNX normalizes the last axes.
     perm = [axis for axis in range(rank) if axis not in axes] + axes

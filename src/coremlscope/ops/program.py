@@ -146,11 +146,11 @@ class OnnxProgram:
 
         Raises:
             MissingWeightsError: A constant lies in a file that is absent.
+            CorruptModelError: A constant cannot be computed from its data.
             OSError: The file cannot be written.
         """
         with open_draft(path) as file:
             for slot in self.weights:
                 file.seek(slot.offset)
-                array = slot.constant.numpy()
-                file.write(np.ascontiguousarray(array, dtype=slot.dtype).data)
+                file.write(slot.content().data)
             file.truncate(self.weights_bytes)

@@ -75,6 +75,7 @@ class _Axis:
     def points(self) -> Tensor:
         """`[boxes, count]`: the coordinates of the samples, in pixels."""
         op, count = self.op, self.count
+        op.emitter.check_array(count)
         steps = np.arange(count, dtype=np.float32)
         span = op.emit("Sub", self.second, self.first)
         if self.mode in ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS"):
@@ -111,9 +112,7 @@ class _Axis:
             below = op.emit("LessOrEqual", points, op.const(last + reach, F32), dtype=bool)
             inside = op.emit("And", above, below)
         points = op.emit("Clip", points, op.const(0, F32), op.const(last, F32))
-        distance = op.emit(
-            "Abs", op.emit("Sub", op.unsqueeze(points, [2]), op.const(np.arange(self.length), F32))
-        )
+        distance = op.emit("Abs", op.emit("Sub", op.unsqueeze(points, [2]), op.counting(self.length, F32)))
         return op.emit("Relu", op.emit("Sub", op.const(1, F32), distance)), inside
 
     def mirrored(self, points: Tensor) -> Tensor:
@@ -138,7 +137,7 @@ def _boxes(op: Lowering) -> tuple[list[Tensor], Tensor | None]:
             count = view.shape("boxes")[0]
             if count is None:
                 raise CannotLower("the number of boxes is not known before run time")
-            images = op.const(np.arange(count), I64)
+            images = op.counting(count, I64)
     else:
         numbers = view.shape("roi")[2]
         boxes, offset = op.reshape(op["roi"], [0, -1]), int(numbers == 5)
@@ -287,6 +286,7 @@ def _lower_affine(op: Lowering) -> Tensor:
         raise CannotLower(f"coordinates mode {view.text('coordinates_mode')!r}")
     height, width = view.integer("output_height"), view.integer("output_width")
     aligned = view.flag("align_corners")
+    op.emitter.check_array(height, width, 3)
 
     def line(count: int) -> Vector:
         steps = np.arange(count, dtype=np.float32)

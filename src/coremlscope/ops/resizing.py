@@ -116,6 +116,7 @@ def _linear(op: Lowering, x: Tensor, targets: Sequence[int], mode: str) -> Tenso
         return op.squeeze(x, [len(dims) - 2]) if count == 1 else x
     for axis, target in zip(range(len(dims) - count, len(dims)), targets, strict=True):
         length = _known(dims[axis])
+        op.emitter.check_array(target, length)
         x = _resize_along(op, x, axis, len(dims), hat_matrix(grid_points(mode, length, target), length))
     return x
 
@@ -130,6 +131,7 @@ def _nearest(op: Lowering, x: Tensor, targets: Sequence[int], mode: str | None) 
     for axis, target in zip(range(len(dims) - count, len(dims)), targets, strict=True):
         length = _known(dims[axis])
         if length != target:
+            op.emitter.check_array(target)
             indices = _nearest_indices(mode, length, target)
             x = op.emit("Gather", x, op.const(indices, I64), axis=axis)
     return x

@@ -122,7 +122,7 @@ def _surviving(op: Lowering, boxes: Tensor, scores: Tensor, best: Tensor) -> Ten
             raise CannotLower("the number of classes is not known before run time")
         # Each box competes in its best class only.
         own = op.emit("ArgMax", scores, dtype=I64, axis=2, keepdims=0)
-        of_class = op.unsqueeze(op.const(np.arange(classes), I64), [1])
+        of_class = op.unsqueeze(op.counting(classes, I64), [1])
         member = op.emit("Equal", op.unsqueeze(own, [1]), of_class, dtype=BOOL)
         by_class = op.emit("Where", member, by_class, never, dtype=F32)
     chosen = op.emit(

@@ -118,10 +118,10 @@ def _split_sizes(view: OpView) -> list[int | None]:
         return list(view.integers("split_sizes"))
     shape, count = view.shape("x"), view.integer("num_splits")
     length = shape[normal_axis(view.integer("axis"), len(shape))]
+    if count < 1 or count > len(view.op.outputs) or (length is not None and length % count):
+        raise CannotInfer(f"{length} elements cannot be split into {count} equal parts")
     if length is None:
         return [None] * count
-    if count < 1 or length % count:
-        raise CannotInfer(f"{length} elements cannot be split into {count} equal parts")
     return [length // count] * count
 
 
@@ -254,6 +254,7 @@ def _reflect_by_gather(op: Lowering, x: Tensor, pads: Sequence[tuple[int, int]])
     """Reflection by more elements than the axis has, which ONNX Runtime rejects."""
     for axis, (pair, length) in enumerate(zip(pads, op.view.static_shape("x"), strict=True)):
         if any(pair):
+            op.emitter.check_array(length + sum(pair))
             indices = np.pad(np.arange(length), pair, "reflect" if length > 1 else "edge")
             x = op.emit("Gather", x, op.const(indices, I64), axis=axis)
     return x

@@ -262,14 +262,22 @@ def _lower_sliding_windows(op: Lowering) -> Tensor:
     length = view.shape("x")[axis]
     if length is None:
         raise CannotLower("the length of the windowed axis is not known before run time")
+    op.emitter.check_array(_window_count(view, length), view.integer("size"))
     return op.emit("Gather", op["x"], op.const(_window_indices(view, length), I64), axis=axis)
 
 
-def _window_indices(view: OpView, length: int) -> npt.NDArray[np.int64]:
+def _window_count(view: OpView, length: int) -> int:
     size, stride = view.integer("size"), view.integer("stride", 1)
+    if stride < 1:
+        raise CannotInfer(f"windows at a stride of {stride}")
     count = (length - size) // stride + 1
-    if size < 1 or stride < 1 or count < 1:
+    if size < 1 or count < 1:
         raise CannotInfer(f"no window of {size} at stride {stride} fits into {length} elements")
+    return count
+
+
+def _window_indices(view: OpView, length: int) -> npt.NDArray[np.int64]:
+    size, stride, count = view.integer("size"), view.integer("stride", 1), _window_count(view, length)
     return np.arange(count, dtype=np.int64)[:, None] * stride + np.arange(size)
 
 
@@ -277,7 +285,7 @@ def _infer_sliding_windows(view: OpView) -> Sequence[ValueType]:
     dims = list(view.shape("x"))
     axis = normal_axis(view.integer("axis"), len(dims))
     length = dims[axis]
-    count = None if length is None else len(_window_indices(view, length))
+    count = None if length is None else _window_count(view, length)
     dims[axis : axis + 1] = [count, view.integer("size")]
     return [TensorType(view.type("x").dtype, tuple(dims))]
 

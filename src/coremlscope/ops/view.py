@@ -11,6 +11,8 @@ from coremlscope.ir import Array, Constant, Graph, Op, Shape, StateType, TensorT
 __all__ = ["BoundGraph", "BoundValue", "CannotInfer", "CannotLower", "OpView"]
 
 _REQUIRED: Any = object()
+#: The longest parameter of shapes, axes, paddings or lengths of parts.
+_MOST_INTEGERS = 1 << 16
 
 
 class CannotInfer(Exception):  # noqa: N818
@@ -172,6 +174,8 @@ class OpView:
         """A known list of integers; raises as `value` does."""
         if not self.has(name) and default is not _REQUIRED:
             return list(default)
+        if (self.type(name).elements or 0) > _MOST_INTEGERS:
+            raise CannotInfer(f"parameter `{name}` has more than {_MOST_INTEGERS} elements")
         return [int(v) for v in self.value(name).reshape(-1)]
 
     def output_type(self, index: int = 0) -> TensorType:
