@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -424,6 +425,56 @@ class TestArchive:
         (package / _WEIGHT_PATH).write_bytes(bytes(2**21))
         with pytest.raises(CorruptModelError, match="extracted size"):
             container.read(self._zip(package))
+
+    def test_bomb_in_the_specification(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("coremlscope.formats.mlpackage.MAX_SPEC_BYTES", 2**20)
+        (package / _SPEC_PATH).write_bytes(bytes(2**21))
+        with pytest.raises(CorruptModelError, match=r"model\.mlmodel in .* is larger than 1\.05 MB"):
+            container.read(self._zip(package))
+
+    @pytest.mark.parametrize("compression", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+    def test_other_compression(self, package: Path, compression: int) -> None:
+        assert container.read(self._zip(package, compression=compression)) == linear_model()
+
+    def test_member_that_is_larger_than_it_says(self, package: Path) -> None:
+        """`zipfile` unpacks LZMA in pieces as large as those that it reads, whatever the declared size."""
+        (package / _SPEC_PATH).write_bytes(bytes(2**25 + 321))
+        path = self._zip(package, compression=zipfile.ZIP_LZMA)
+        data = bytearray(path.read_bytes())
+        size = struct.pack("<I", 2**25 + 321)
+        assert data.count(size) == 2
+        path.write_bytes(data.replace(size, struct.pack("<I", 100)))
+        tracemalloc.start()
+        with pytest.raises(ModelError):
+            container.read(path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 20 * 2**20
+
+    def test_archive_inside_an_archive(self, package: Path) -> None:
+        inner = self._zip(package)
+        outer = inner.with_name("outer.zip")
+        with zipfile.ZipFile(outer, "w") as archive:
+            archive.write(inner, "inner.mlmodel")
+        with pytest.raises(CorruptModelError, match="is an archive inside an archive"):
+            container.read(outer)
+
+    def test_too_many_members(self, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("coremlscope.formats.archives._MOST_LISTED_BYTES", 100)
+        with pytest.raises(CorruptModelError, match=r"list of files of \d+ B"):
+            container.read(self._zip(package))
+
+    def test_too_many_members_of_a_large_archive(
+        self, package: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The sizes of a large archive are in another place."""
+        monkeypatch.setattr("zipfile.ZIP_FILECOUNT_LIMIT", 1)
+        path = self._zip(package)
+        assert path.read_bytes().count(b"PK\x06\x06") == 1
+        assert container.read(path) == linear_model()
+        monkeypatch.setattr("coremlscope.formats.archives._MOST_LISTED_BYTES", 100)
+        with pytest.raises(CorruptModelError, match=r"list of files of \d+ B"):
+            container.read(path)
 
     def test_names_cannot_escape(self, package: Path) -> None:
         path = self._zip(package)

@@ -58,8 +58,8 @@ class OnnxRuntimeEngine:
         free = shutil.disk_usage(folder).free
         if program.weights_bytes > free:
             raise EngineError(
-                f"the unpacked weights take {format_bytes(program.weights_bytes)}, but the disk of {folder} has "
-                f"{format_bytes(free)} free",
+                f"the unpacked weights take {format_bytes(program.weights_bytes)}, but {folder} has "
+                f"{format_bytes(free)} of free space",
                 "free some disk space, or choose another folder",
             )
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coremlscope import ir
-from coremlscope.errors import ModelError, NotAModelError
+from coremlscope.errors import CorruptModelError, ModelError, NotAModelError
 from coremlscope.formats.archives import read_gzip
 from coremlscope.formats.bundles import Bundle, FoundModel, open_bundle, split_name
 from coremlscope.formats.bundles.executorch import looks_like_executorch
@@ -130,6 +130,10 @@ def read_found(
         read_model = read_archive(bundle.path, weights_dir, model.inside)
     else:
         located = bundle.locate(model, wanted)
+        if bundle.kind != "folder" and sniff(located) in _ARCHIVES:
+            raise CorruptModelError(
+                f"{source} is an archive inside an archive", "unpack the outer one, if you trust its author"
+            )
         try:
             read_model = _read_path(located, weights_dir)
         except ModelError as error:
@@ -167,6 +171,8 @@ CONTAINERS: tuple[Container, ...] = (
     Container("pte", _is_executorch, _read_bundle),
     Container("mlmodel", _is_spec, read_mlmodel),
 )
+#: The containers whose content is unpacked, which must not be inside each other: budgets would multiply.
+_ARCHIVES = ("zip", "gzip", "pte")
 #: The containers that may hold several models.
 _BUNDLES = ("app", "zip", "pte")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -17,8 +16,8 @@ from typing import IO, Protocol
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError
-from coremlscope.formats.archives import check_budget, zip_errors
-from coremlscope.formats.mlmodel import is_inside, read_spec, resolve_weight_name
+from coremlscope.formats.archives import check_budget, copy_member, open_zip, read_member
+from coremlscope.formats.mlmodel import MAX_SPEC_BYTES, is_inside, read_spec, resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.units import shown
 
@@ -72,7 +71,7 @@ def read_archive(
         NotAModelError: The archive does not contain exactly one package.
         CorruptModelError: The archive or the package is damaged or malicious.
     """
-    with zip_errors(path), zipfile.ZipFile(path) as archive:
+    with open_zip(path) as archive:
         return _read_package(_Archive(path, archive, inside), path, weights_dir)
 
 
@@ -123,6 +122,11 @@ def _root_item(manifest: bytes, source: Path) -> PurePosixPath:
     return PurePosixPath(DATA, path)
 
 
+def _most_bytes(path: PurePosixPath) -> int:
+    """The maximum size of a file that is read into memory: the manifest or the specification."""
+    return _MAX_MANIFEST_BYTES if path.name == MANIFEST else MAX_SPEC_BYTES
+
+
 class _Folder:
     """A package on disk.
 
@@ -136,8 +140,7 @@ class _Folder:
         full = self._locate(path)
         if not full.is_file():
             raise CorruptModelError(f"{shown(str(path))} is missing in the package {self._root}", _INCOMPLETE)
-        limit = _MAX_MANIFEST_BYTES if path.name == MANIFEST else 2**31
-        if full.stat().st_size > limit:
+        if full.stat().st_size > _most_bytes(path):
             raise CorruptModelError(
                 f"{shown(str(path))} in the package {self._root} is too large", _MALICIOUS
             )
@@ -167,7 +170,6 @@ class _Archive:
         files = (info for info in archive.infolist() if not info.is_dir())
         self._members = {info.filename: info for info in files if not info.filename.startswith(_FINDER_NOISE)}
         self._prefix = self._find_package() if inside is None else "".join(f"{p}/" for p in inside.parts)
-        check_budget(path, self.total_bytes())
 
     def _find_package(self) -> str:
         """Returns the package's folder with a trailing slash, or an empty string at the top level."""
@@ -191,11 +193,7 @@ class _Archive:
             raise CorruptModelError(
                 f"{shown(str(path))} is missing in the package in {self._path}", _INCOMPLETE
             )
-        if path.name == MANIFEST and info.file_size > _MAX_MANIFEST_BYTES:
-            raise CorruptModelError(
-                f"{shown(str(path))} in the package in {self._path} is too large", _MALICIOUS
-            )
-        return self._archive.read(info)
+        return read_member(self._archive, info, _most_bytes(path))
 
     def storage(self, name: str, path: PurePosixPath) -> WeightStorage:
         info = self._members.get(self._prefix + str(path))
@@ -210,12 +208,8 @@ class _Archive:
         check_budget(self._path, info.file_size, Path(tempfile.gettempdir()))
         target = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
         try:
-            with (
-                zip_errors(self._path),
-                zipfile.ZipFile(self._path) as archive,
-                archive.open(info) as member,
-            ):
-                shutil.copyfileobj(member, target, 2**20)
+            with open_zip(self._path) as archive:
+                copy_member(archive, info, target)
             target.flush()
         except BaseException:
             target.close()

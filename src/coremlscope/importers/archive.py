@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path, PurePosixPath
 
 from coremlscope.errors import CorruptModelError
+from coremlscope.formats.archives import open_zip, read_member
 from coremlscope.writing import write_draft
 
 __all__ = ["unpack_report"]
@@ -33,25 +33,22 @@ def unpack_report(archive: Path, folder: Path) -> Path | None:
         CorruptModelError: The archive is damaged, or contains several reports or one that is too large.
     """
     try:
-        with zipfile.ZipFile(archive) as opened:
-            names = [PurePosixPath(info.filename) for info in opened.infolist()[:_MOST_ENTRIES]]
+        with open_zip(archive) as opened:
+            members = {PurePosixPath(info.filename): info for info in opened.infolist()[:_MOST_ENTRIES]}
             found = [
-                name
-                for name in names
+                info
+                for name, info in members.items()
                 if name.name == _REPORT and name.parent.suffix == _SUFFIX and _EXTRAS not in name.parts
             ]
             if not found:
                 return None
             if len(found) > 1:
                 raise CorruptModelError(f"{archive.name} contains {len(found)} reports", "zip one report")
-            with opened.open(str(found[0])) as stream:
-                content = stream.read(_MOST_BYTES + 1)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError, ValueError) as error:
+            content = read_member(opened, found[0], _MOST_BYTES)
+    except OSError as error:
         raise CorruptModelError(
-            f"{archive.name} cannot be unpacked: {error}", "zip the folder again"
+            f"{archive.name} cannot be unpacked: {error.strerror or error}", "zip the folder again"
         ) from None
-    if len(content) > _MOST_BYTES:
-        raise CorruptModelError(f"the report in {archive.name} is too large", "export it from Xcode again")
     # The name in the archive is not a path to write to.
     target = folder / "unpacked" / f"{archive.stem.removesuffix(_SUFFIX)}{_SUFFIX}"
     target.mkdir(parents=True)

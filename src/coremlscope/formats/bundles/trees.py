@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from coremlscope.errors import CorruptModelError
-from coremlscope.formats.archives import check_budget, is_link, zip_errors
+from coremlscope.formats.archives import check_budget, copy_member, is_link, open_zip
 from coremlscope.formats.mlmodel import is_inside
 from coremlscope.units import shown
 from coremlscope.writing import open_draft, write_draft
@@ -93,8 +93,7 @@ class ZipTree:
         """
         self.path = path
         self._members: dict[PurePosixPath, zipfile.ZipInfo] = {}
-        with zip_errors(path), zipfile.ZipFile(path) as archive:
-            check_budget(path, sum(info.file_size for info in archive.infolist()))
+        with open_zip(path) as archive:
             for info in archive.infolist():
                 inside = PurePosixPath(info.filename)
                 if not info.is_dir() and is_inside(inside) and inside.parts[0] != _FINDER_NOISE:
@@ -110,10 +109,10 @@ class ZipTree:
         if links:
             raise CorruptModelError(f"{shown(str(links[0]))} in {self.path} is a link", _UNTRUSTED)
         check_budget(self.path, sum(info.file_size for info in chosen.values()), target)
-        with zip_errors(self.path), zipfile.ZipFile(self.path) as archive:
+        with open_zip(self.path) as archive:
             for path, info in chosen.items():
-                with archive.open(info) as member, open_draft(_place(target, path, inside)) as file:
-                    shutil.copyfileobj(member, file, 2**20)
+                with open_draft(_place(target, path, inside)) as file:
+                    copy_member(archive, info, file)
 
 
 class MemoryTree:
