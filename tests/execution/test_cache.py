@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -62,7 +64,7 @@ def test_concurrent_writers(tmp_path: Path) -> None:
 
 
 def test_the_least_recently_used_folder_is_removed_first(tmp_path: Path) -> None:
-    cache = ArtefactCache(tmp_path, limit_bytes=250)
+    cache = ArtefactCache(tmp_path, limit_bytes=700)  # Each folder has some 290 bytes, with its seal.
     for age, key in ((300, "a"), (200, "b")):
         folder = cache.add(key, _write(bytes(100)))  # type: ignore[arg-type]
         os.utime(folder, (time.time() - age,) * 2)
@@ -168,7 +170,7 @@ def test_entries_and_clear(tmp_path: Path) -> None:
     (tmp_path / ".removing-dead").mkdir()
     entries = cache.entries()
     assert [(e.key, e.name) for e in entries] == [("new", "new.mlmodelc"), ("old", "old.mlmodelc")]
-    assert [e.size_bytes for e in entries] == [112, 112]
+    assert [e.size_bytes for e in entries] == [293, 293]  # 100, the name, and the seal
     assert cache.clear() == 2
     assert (cache.entries(), list(tmp_path.iterdir())) == ([], [making])
     assert ArtefactCache(tmp_path / "absent").clear() == 0
@@ -206,3 +208,55 @@ def test_default_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     root = default_cache().root
     assert root.is_absolute()
     assert "coremlscope" in root.parts
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: (folder / "file").write_bytes(b"2"),
+        lambda folder: (folder / "file").unlink(),
+        lambda folder: (folder / "more").write_bytes(b""),
+        lambda folder: (folder / "seal.json").unlink(),
+        lambda folder: (folder / "seal.json").write_text("["),
+        lambda folder: (folder / "seal.json").write_text('{"key": "k", "files": {"../../x": ""}}'),
+    ],
+    ids=["content", "removed", "added", "no seal", "damaged seal", "other files"],
+)
+def test_a_changed_folder_is_not_used(change: Callable[[Path], object], tmp_path: Path) -> None:
+    cache = ArtefactCache(tmp_path)
+    folder = cache.add("k", _write(b"1"))  # type: ignore[arg-type]
+    assert cache.find("k") == folder
+    change(folder)
+    assert cache.find("k") is None
+    assert not folder.exists()
+
+
+def test_a_large_file_that_was_changed(tmp_path: Path) -> None:
+    """The digests of large files are remembered only for as long as these do not change."""
+    cache = ArtefactCache(tmp_path)
+    folder = cache.add("k", _write(bytes(2**20)))  # type: ignore[arg-type]
+    os.utime(folder / "file", (time.time() - 100,) * 2)
+    assert cache.find("k") == folder
+    assert len(list((tmp_path / ".digests").iterdir())) == 1
+    assert cache.find("k") == folder
+    (folder / "file").write_bytes(bytes(2**20 - 1) + b"x")
+    assert cache.find("k") is None
+
+
+def test_a_folder_under_the_key_of_another_is_not_used(tmp_path: Path) -> None:
+    cache = ArtefactCache(tmp_path)
+    cache.add("a", _write(b"1")).rename(tmp_path / "b")  # type: ignore[arg-type]
+    assert cache.find("b") is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has other permissions")
+def test_others_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = ArtefactCache(tmp_path / "cache")
+    cache.add("k", _write(b"1"))  # type: ignore[arg-type]
+    cache.root.chmod(0o777)
+    assert cache.find("k") is not None
+    assert cache.root.stat().st_mode & 0o777 == 0o755
+    monkeypatch.setattr("os.geteuid", lambda: cache.root.stat().st_uid + 1)
+    assert cache.find("k") is None
+    with pytest.raises(OutputError, match="it belongs to another user"):
+        cache.add("k", _write(b"1"))  # type: ignore[arg-type]

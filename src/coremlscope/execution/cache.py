@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
+import json
 import os
 import re
 import secrets
 import shutil
+import stat
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +29,8 @@ _ROOT_VARIABLE, _LIMIT_VARIABLE = "COREMLSCOPE_CACHE", "COREMLSCOPE_CACHE_LIMIT"
 _UNFINISHED, _REMOVING = ".making-", ".removing-"
 #: The file in a cached folder that tells what it was created from.
 _NAME = "name.txt"
+#: The file in a cached folder with its key and the digests of the other files.
+_SEAL = "seal.json"
 #: The folder with the digests of files of at least this size.
 _DIGESTS, _LARGE_BYTES = ".digests", 1 << 20
 _MAX_DIGESTS = 1000
@@ -32,6 +38,7 @@ _MAX_DIGESTS = 1000
 _SETTLED_S = 2.0
 #: Older unfinished folders are leftovers of a process that died.
 _STALE_S = 24 * 3600.0
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def digest_of_file(path: Path) -> str:
@@ -114,6 +121,9 @@ class CacheEntry:
 class ArtefactCache:
     """Cached folders, each created once and found by its key.
 
+    A folder is sealed by its key and the digests of its files, which are verified whenever it is found. The
+    cache is not used if it belongs to another user.
+
     Several processes may share a cache: a complete folder is renamed to its key atomically. When the cache
     exceeds its limit, the least recently used folders are removed.
 
@@ -152,9 +162,17 @@ class ArtefactCache:
         return digest
 
     def find(self, key: str) -> Path | None:
-        """Finds the folder of a key and marks it as used; None if the key is not cached."""
+        """Finds the folder of a key and marks it as used.
+
+        Returns:
+            The folder; None if the key is not cached, or its files are not those that were cached. Such a
+            folder is removed.
+        """
         folder = self.root / key
-        if not folder.is_dir():
+        if not folder.is_dir() or not self._is_own():
+            return None
+        if not self._is_sealed(folder):
+            self._discard(folder)
             return None
         with contextlib.suppress(OSError):
             os.utime(folder)
@@ -175,7 +193,9 @@ class ArtefactCache:
             OutputError: The cache cannot be written.
         """
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._is_own():
+                raise PermissionError(errno.EPERM, "it belongs to another user")
             making = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=self.root))
         except OSError as error:
             raise OutputError(
@@ -186,6 +206,7 @@ class ArtefactCache:
         try:
             make(making)
             write_draft(making / _NAME, name)
+            self._seal(making, key)
             try:
                 place_folder(making, target)
             except OSError as error:
@@ -194,6 +215,37 @@ class ArtefactCache:
             shutil.rmtree(making, ignore_errors=True)
         self._shrink(keep=target)
         return target
+
+    def _is_own(self) -> bool:
+        """True if only this user can write to the cache. Write permission of others is taken away."""
+        if sys.platform == "win32":
+            return True  # The user's folders are private by default.
+        try:
+            status = self.root.stat()
+            if status.st_uid != os.geteuid():
+                return False
+            if status.st_mode & _OTHERS_WRITE:
+                self.root.chmod(stat.S_IMODE(status.st_mode) & ~_OTHERS_WRITE)
+        except OSError:
+            return False
+        return True
+
+    def _seal(self, folder: Path, key: str) -> None:
+        """Records the key and the digests of all files."""
+        files = {path.name: digest_of_file(path) for path in folder.iterdir()}
+        write_draft(folder / _SEAL, json.dumps({"key": key, "files": files}))
+
+    def _is_sealed(self, folder: Path) -> bool:
+        """True if a folder has the files that were sealed under its key."""
+        try:
+            seal = json.loads((folder / _SEAL).read_bytes())
+            present = {path.name for path in folder.iterdir()} - {_SEAL}
+            is_complete = seal["key"] == folder.name and present == set(seal["files"])
+            return is_complete and all(
+                self._digest(folder / name) == digest for name, digest in seal["files"].items()
+            )
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return False
 
     def remove(self, key: str) -> None:
         """Removes the folder of a key, if it is cached."""

@@ -22,8 +22,8 @@ __all__ = ["check_budget", "copy_member", "is_link", "open_zip", "read_gzip", "r
 #: Content above this size is rejected if its compression ratio is higher than that of weights.
 _BOMB_BYTES, _BOMB_RATIO = 256 * 2**20, 100
 _CHUNK = 2**20
-#: The methods of compression for which `zipfile` bounds what it unpacks at once. For others it unpacks all that
-#: it reads, of which it may become sixteen thousand times as much: so it reads only few bytes at once.
+#: The methods of compression for which `zipfile` bounds what it unpacks at once. For others it unpacks all
+#: that it reads, which may become sixteen thousand times as much: so it reads only few bytes at once.
 _BOUNDED, _FEW_BYTES = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), 512
 #: The largest list of members. An entry takes 46 bytes and a name, and twenty times that in memory.
 _MOST_LISTED_BYTES = 16 * 2**20
