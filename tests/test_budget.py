@@ -41,7 +41,7 @@ def _model(main: ir.Function, size_bytes: int = 4096) -> ir.Model:
 
 
 def _doubling(kind: str, times: int) -> ir.Function:
-    """Joins a constant of 1,024 elements with itself again and again."""
+    """Joins a constant of 1,024 elements with itself, repeatedly."""
     ops, shape = [const("c0", np.ones(1024, np.float32))], (1024,)
     for index in range(times):
         last = ops[-1].outputs[0]
@@ -78,7 +78,7 @@ class TestFolding:
         assert folded == [True] * count + [False] * (21 - count)
         assert peak < 4 * _MB
 
-    def test_same_size_again_and_again(self) -> None:
+    def test_repeated_joins(self) -> None:
         """A constant that is halved and joined again keeps its size, but doubles the work of each step."""
         half, whole = tensor(1024), tensor(2048)
         ops = [const("c", np.ones(2048, np.float32))]

@@ -116,9 +116,10 @@ class TestCache:
             str(cache.root),
             2 * 10**9,
         )
+        seal = (cache.root / "k1" / "seal.json").stat().st_size
         assert [(entry["key"], entry["size_bytes"]) for entry in data["entries"]] == [
-            ("k2", 1000 + len("second.mlmodelc cosine")),
-            ("k1", 1000 + len("first.mlmodelc")),
+            ("k2", 1000 + len("second.mlmodelc cosine") + seal),
+            ("k1", 1000 + len("first.mlmodelc") + seal),
         ]
 
     def test_clear(self, cache: ArtefactCache, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,14 +55,8 @@ class OnnxRuntimeEngine:
 
     def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
         """Writes `graph.onnx` and `weights.bin` into `folder` and loads them; see `Engine.build`."""
-        free = shutil.disk_usage(folder).free
-        if program.weights_bytes > free:
-            raise EngineError(
-                f"the unpacked weights take {format_bytes(program.weights_bytes)}, but {folder} has "
-                f"{format_bytes(free)} of free space",
-                "free some disk space, or choose another folder",
-            )
         try:
+            _check_space(program, folder)
             graph: bytes = program.model.SerializeToString()
             write_draft(folder / GRAPH_FILE, graph)
             program.write_weights(folder / WEIGHTS_FILE)
@@ -84,6 +78,16 @@ class OnnxRuntimeEngine:
                 "compile the model again",
             ) from error
         return OnnxRuntimeSession(graph, folder, options)
+
+
+def _check_space(program: OnnxProgram, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if program.weights_bytes > free:
+        raise EngineError(
+            f"the unpacked weights take {format_bytes(program.weights_bytes)}, but {folder} has "
+            f"{format_bytes(free)} of free space",
+            "free some disk space, or choose another folder",
+        )
 
 
 class OnnxRuntimeSession:

@@ -79,7 +79,7 @@ def _derived(
     effort = sum(map(_bytes, types)) + sum(map(effort_of, sources))
 
     def result(index: int, type_: TensorType) -> Constant:
-        # Small results are read again and again while types are inferred.
+        # Small results are read repeatedly while types are inferred.
         remember = functools.cache if (type_.elements or 0) <= _EAGER_ELEMENTS else _not_remembered
         return Constant(type_, Derived(remember(functools.partial(elements, index, type_)), roots, effort))
 
