@@ -19,7 +19,9 @@ TRANSITION_COSTS = TransitionCosts({"ane": 1.0, "mps_graph": 1.0}, 1.0, {"ane": 
 WHY = Reason(unit=NEURAL_ENGINE, rule="no-abs", text="cannot", fix="do not", source="a test")
 
 
-def planned(*kinds: str, refused=(), unknown=(), setting="cpu_and_ne", settings=None, ane=1.0, cpu=10.0):
+def planned(
+    *kinds: str, refused=(), unknown=(), setting="cpu_and_ne", settings=None, ane=1.0, cpu=10.0, bounds=None
+):
     """A chain; `refused` operations do not run on the Neural Engine, of `unknown` ones nothing is known."""
     x = given = graphs.value("x", TYPE)
     ops = []
@@ -43,10 +45,35 @@ def planned(*kinds: str, refused=(), unknown=(), setting="cpu_and_ne", settings=
         if node.inserted:
             return dict.fromkeys(BACKENDS, PlannedCost(0.0, "recovered"))
         costs = {"ane": ane, "mps_graph": 20.0, "bnns": cpu, "classic_cpu": cpu}
-        return {backend: PlannedCost(ms, "recovered") for backend, ms in costs.items()}
+        return {
+            backend: PlannedCost(ms, "recovered", bounds_ms=(bounds or {}).get(backend))
+            for backend, ms in costs.items()
+        }
 
     verdicts = {node.id: of(node) for node in graph.walk()}
     return place(graph, verdicts, pricing, TRANSITION_COSTS, settings or [setting])
+
+
+def alternatives(plan, setting="cpu_and_ne"):
+    return [dict(op.choices[setting].alternatives) for op in plan.ops if not op.inserted]
+
+
+def test_ties_leave_both_units_open() -> None:
+    """A launch and an end cost 1 ms each, so that three operations that save 2 ms may go either way."""
+    tie = planned("relu", "relu", ane=1.0, cpu=2.0)
+    assert alternatives(tie) == [{"cpu": "tie"}] * 2
+    assert alternatives(planned("relu", "relu", ane=1.0, cpu=2.001)) == [{}] * 2
+
+
+def test_costs_within_their_bounds_leave_both_units_open() -> None:
+    wide = planned("relu", "relu", ane=1.0, cpu=3.0, bounds={"ane": (0.5, 2.5)})
+    assert set(units(wide)) == {NEURAL_ENGINE}
+    assert alternatives(wide) == [{"cpu": "rates"}] * 2
+    narrow = planned("relu", "relu", ane=1.0, cpu=3.0, bounds={"ane": (0.9, 1.1)})
+    assert alternatives(narrow) == [{}] * 2
+    # What cannot run there stays decided.
+    refused = planned("relu", "relu", refused=("main/0",), ane=1.0, cpu=3.0, bounds={"ane": (0.5, 2.5)})
+    assert alternatives(refused)[0] == {}
 
 
 def units(plan, setting="cpu_and_ne"):

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from coremlscope.render.agreement import agreement_line
 from coremlscope.results.agreement import Agreement, find_agreements
 from coremlscope.results.plan import Plan, Reason
 from tests.support.planned_profiles import device_plan
@@ -84,3 +85,17 @@ def test_plans_for_other_chips_and_systems_are_not_compared() -> None:
         dataclasses.replace(theirs, planner="rules"),
     ):
         assert find_agreements([other, device_plan()], small_ops()) == ()
+
+
+def test_undecided_operations_are_counted_apart() -> None:
+    ours = device_plan()
+    first, *others = ours.settings
+    may = {"cpu": (None, None, None, "tie", None, None, None)}
+    open_plan = dataclasses.replace(ours, settings=(dataclasses.replace(first, alternatives=may), *others))
+    theirs = by_core_ml((CPU, CPU, ANE, CPU, CPU, UNKNOWN))
+    (found,) = find_agreements([theirs, open_plan], small_ops())
+    assert (found.share, found.undecided, found.decided_share) == (0.8, 1, 1.0)
+    assert [one.undecided for one in found.disagreements] == ["tie"]
+    assert "100 % of the 4 operations whose unit the evidence decides" in agreement_line(found).replace(
+        ".0 %", " %"
+    )

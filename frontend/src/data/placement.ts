@@ -1,10 +1,10 @@
 import { duration } from "../format";
 import { totalMs } from "./profile";
-import type { ComputeUnit, ComputeUnits, OpTable, Plan, Reason, SettingPlan } from "./schema";
+import type { ComputeUnit, ComputeUnits, OpTable, Plan, Reason, SettingPlan, Undecided } from "./schema";
 import { ALLOWED, UNIT_NAMES } from "./words";
 
-/** `runs` there; `can` but does not; `cannot`; `unknown`: no rule covers it; `barred`: the setting forbids the unit. */
-export type Mark = "runs" | "can" | "cannot" | "unknown" | "barred";
+/** `runs` there; `may` as well, by the evidence; `can` but does not; `cannot`; `unknown`: no rule covers it; `barred`: the setting forbids the unit. */
+export type Mark = "runs" | "may" | "can" | "cannot" | "unknown" | "barred";
 
 /** Why an operation does not run on a unit, or what would help where it runs. */
 export type Remedy = Pick<Reason, "unit" | "rule" | "text" | "fix">;
@@ -66,8 +66,14 @@ export class Placement {
   mark(column: number, unit: ComputeUnit): Mark {
     if (!ALLOWED[this.name].includes(unit)) return "barred";
     if (this.unit(column) === unit) return "runs";
+    if (this.alternative(column, unit)) return "may";
     const supported = this.plan.supported[unit]?.[column];
     return supported === 1 ? "can" : supported === 0 ? "cannot" : "unknown";
+  }
+
+  /** Why the evidence does not decide between the chosen unit and this one; null where it does. */
+  alternative(column: number, unit: ComputeUnit): Undecided | null {
+    return this.setting.alternatives[unit]?.[column] ?? null;
   }
 
   /** The rules that keep it from allowed units other than the chosen one. */

@@ -33,6 +33,8 @@ export type Status = "folded" | "fused" | "inside" | "not run" | "timed" | "unat
 
 export type SystemPart = "cpu" | "gpu" | "memory" | "neural_engine" | "system";
 
+export type Undecided = "rates" | "tie";
+
 /** A part of a unit's intervals: those with one label, or of one process. */
 export interface ActivityPart {
   /** The label, or the process with its id: `python3 (4711)`. */
@@ -65,6 +67,13 @@ export interface Agreement {
   weighted_by: "" | "Core ML" | "rules";
   /** The operations on different units and the unknown ones, in program order. */
   disagreements: Disagreement[];
+  /**
+   * Number of compared operations that may run on another unit as well by our evidence: ties of equal cost, and those that depend on rates
+   * within their intervals.
+   */
+  undecided: number;
+  /** The share of the others that both plans place on the same unit; null if there are none. */
+  decided_share: number | null;
 }
 
 /** The change of a figure between two subjects. */
@@ -167,6 +176,8 @@ export interface Disagreement {
   message: string;
   /** Its share of the planned cost of all compared operations; null if costs are unknown. */
   share: number | null;
+  /** Why our evidence does not decide against Core ML's unit; null where it does. */
+  undecided: Undecided | null;
 }
 
 /** Energy over a window of time, by counters of the system: of everything that ran, not of a process. */
@@ -879,6 +890,11 @@ export interface SettingPlan {
   detour_ms: Partial<Record<ComputeUnit, (number | null)[]>>;
   /** The share of each operation in the cost of its graph as reported by Core ML; empty if it follows from the costs. */
   weight: (number | null)[];
+  /**
+   * For each unit, per operation: why it may run there as well although another unit was chosen; null where the evidence decides. Units
+   * without such operations are omitted.
+   */
+  alternatives: Partial<Record<ComputeUnit, (Undecided | null)[]>>;
   /** What each reason costs, by function; the largest planned saving first. Empty for plans of Core ML, and where it was not asked for. */
   what_ifs: WhatIf[];
 }

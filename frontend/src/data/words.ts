@@ -1,4 +1,4 @@
-import type { Bound, ComputeUnit, ComputeUnits, Finding, Status } from "./schema";
+import type { Bound, ComputeUnit, ComputeUnits, Finding, Status, Undecided } from "./schema";
 
 /** Readable names of Apple's model types. */
 const KINDS: Record<string, string> = {
@@ -12,6 +12,12 @@ const KINDS: Record<string, string> = {
 };
 
 export const kindName = (kind: string): string => KINDS[kind] ?? kind;
+
+/** Why the evidence does not decide between two units. */
+export const UNDECIDED_WORDS: Record<Undecided, string> = {
+  tie: "the plan costs the same there",
+  rates: "the plan goes there within the intervals of the rates",
+};
 
 export const UNIT_NAMES: Record<ComputeUnit, string> = { cpu: "CPU", gpu: "GPU", neural_engine: "Neural Engine" };
 export const UNIT_SHORT: Record<ComputeUnit, string> = { cpu: "CPU", gpu: "GPU", neural_engine: "NE" };

@@ -2,16 +2,17 @@ import type { Mark } from "../data/placement";
 import type { ComputeUnit } from "../data/schema";
 import { UNIT_NAMES } from "../data/words";
 
-const SIGNS: Record<Mark, string> = { runs: "●", can: "○", cannot: "◇", unknown: "?", barred: "·" };
+const SIGNS: Record<Mark, string> = { runs: "●", may: "◐", can: "○", cannot: "◇", unknown: "?", barred: "·" };
 const WORDS: Record<Mark, string> = {
   runs: "planned to run on the",
+  may: "by the evidence may run as well on the",
   can: "could run on the",
   cannot: "cannot run on the",
   unknown: "not known whether it could run on the",
   barred: "the setting forbids the",
 };
 
-/** A placement mark: ● runs there, ○ could, ◇ cannot, as in Xcode's performance reports. */
+/** A placement mark: ● runs there, ◐ may as well, ○ could, ◇ cannot, as in Xcode's performance reports. */
 export function UnitMark(props: { unit: ComputeUnit; mark: Mark }) {
   const text = `${WORDS[props.mark]} ${UNIT_NAMES[props.unit]}`;
   return (
@@ -25,6 +26,7 @@ export function MarkLegend() {
   return (
     <p class="legend">
       <span class="mark mark-runs unit-cpu">●</span> runs there
+      <span class="mark mark-may unit-cpu">◐</span> may as well
       <span class="mark mark-can unit-cpu">○</span> could
       <span class="mark mark-cannot">◇</span> cannot
       <span class="mark mark-unknown">?</span> not known

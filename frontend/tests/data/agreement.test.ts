@@ -14,6 +14,8 @@ const agreement = (changes: Partial<Agreement> = {}): Agreement => ({
   cost_share: 0.5,
   weighted_by: "Core ML",
   disagreements: [],
+  undecided: 0,
+  decided_share: null,
   ...changes,
 });
 
@@ -26,6 +28,7 @@ const disagreement = (changes: Partial<Disagreement> = {}): Disagreement => ({
   why: [],
   message: "",
   share: null,
+  undecided: null,
   ...changes,
 });
 
@@ -41,6 +44,12 @@ describe("agreement", () => {
     expect(agreementText(agreement({ cost_share: null, weighted_by: "" }))).not.toContain("by");
     expect(agreementText(agreement({ unknown: 1 }))).toContain("the rules do not cover 1 more operation");
     expect(agreementText(agreement({ share: null, compared: 0 }))).toContain("no operation has a unit in both plans");
+  });
+
+  it("says how far decided operations agree", () => {
+    const found = agreement({ undecided: 2, decided_share: 1 });
+    expect(agreementText(found)).toContain("; 100.0 % of the 2 operations whose unit the evidence decides");
+    expect(disagreementText(disagreement({ undecided: "tie" }))).toBe("rules: the plan costs the same there");
   });
 
   it("says why operations are on different units", () => {

@@ -31,6 +31,14 @@ describe("Placement", () => {
     }
   });
 
+  it("marks units that the evidence does not exclude", () => {
+    const settings = [settingPlan({ backend: [BACKEND.ane, BACKEND.ane, BACKEND.ane], alternatives: { gpu: ["tie", null, "rates"] } })];
+    const placement = placementOf(table, plan(3, { settings }));
+    expect([0, 1, 2].map((column) => placement.mark(column, "gpu"))).toEqual(["may", "can", "may"]);
+    expect(placement.mark(0, "neural_engine")).toBe("runs");
+    expect(placement.alternative(2, "gpu")).toBe("rates");
+  });
+
   it("has no unit for a backend that the plan does not name", () => {
     const placement = placementOf(table, plan(3, { settings: [settingPlan({ backend: [7, 7, 7] })] }));
     expect(placement.unit(0)).toBeNull();

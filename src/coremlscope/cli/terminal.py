@@ -26,7 +26,7 @@ _PIPED_WIDTH = 100
 
 #: Replacements of characters that a terminal or a pipe cannot show.
 _PLAIN: Mapping[int, str | int | None] = {
-    **str.maketrans("×–−µ·█▋▊▉●○◇•", "x--u|####@o-*", "▏▎▍▌"),
+    **str.maketrans("×–−µ·█▋▊▉●◐○◇•", "x--u|####@%o-*", "▏▎▍▌"),
     ord("…"): "...",
     ord("→"): "->",
     ord("≥"): ">=",

@@ -10,7 +10,7 @@ from coremlscope.placement.backend import BACKENDS, UNIT_OF, Backend
 from coremlscope.placement.place import PlacedFunction, PlacedOp
 from coremlscope.placement.verdict import Verdict
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import FunctionCost, InsertedOp, Plan, Reason, SettingPlan
+from coremlscope.results.plan import FunctionCost, InsertedOp, Plan, Reason, SettingPlan, Undecided
 
 __all__ = ["tabulate"]
 
@@ -114,6 +114,9 @@ def _setting(
     detours: dict[ComputeUnit, tuple[float | None, ...]] = {
         unit: tuple(c.detour_ms.get(unit) if c else None for c in choices) for unit in UNITS
     }
+    open_: dict[ComputeUnit, tuple[Undecided | None, ...]] = {
+        unit: tuple(c.alternatives.get(unit) if c else None for c in choices) for unit in UNITS
+    }
     return SettingPlan(
         compute_units=setting,
         functions={
@@ -124,6 +127,7 @@ def _setting(
         detour_ms={
             unit: column for unit, column in detours.items() if any(more is not None for more in column)
         },
+        alternatives={unit: column for unit, column in open_.items() if any(column)},
     )
 
 

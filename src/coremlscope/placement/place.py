@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Literal
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
@@ -16,10 +15,10 @@ from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts, only_fails
 from coremlscope.placement.search import TIE_MS, Route, TransitionCosts, search, search_path
 from coremlscope.placement.verdict import Support, Verdict
+from coremlscope.results.plan import Undecided
 
 __all__ = [
     "Choice",
-    "Doubt",
     "PlacedFunction",
     "PlacedOp",
     "Pricing",
@@ -29,9 +28,6 @@ __all__ = [
     "place",
     "reached",
 ]
-
-#: Why an operation may go to another unit.
-Doubt = Literal["tie", "rates"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +39,14 @@ class Choice:
         weight: Its planned cost over the sum of its graph's, as MLComputePlan gives it.
         detour_ms: For each unit that could run it but was not chosen: how much more the cheapest plan costs
             that runs it there.
-        open: The other units where it may go as well, and why: `tie` if the plan costs the same there,
-            `rates` if it goes there within the intervals of the costs.
+        alternatives: The other units where it may go as well, and why: `tie` if the plan costs the same
+            there, `rates` if it goes there within the intervals of the costs.
     """
 
     backend: Backend | None
     weight: float
     detour_ms: Mapping[ComputeUnit, float]
-    open: Mapping[ComputeUnit, Doubt] = field(default_factory=dict)
+    alternatives: Mapping[ComputeUnit, Undecided] = field(default_factory=dict)
 
     @property
     def unit(self) -> ComputeUnit | None:
@@ -272,7 +268,7 @@ def _route(
         route, allowed, detours, _extremes(known_prices, allowed, costs, transition_costs, setting)
     )
     chosen = iter(zip(backends, detours, doubts, strict=True))
-    placed: list[tuple[Backend | None, Mapping[ComputeUnit, float], Mapping[ComputeUnit, Doubt]]] = []
+    placed: list[tuple[Backend | None, Mapping[ComputeUnit, float], Mapping[ComputeUnit, Undecided]]] = []
     for node in graph.nodes:
         placed.append((placed[-1][0] if placed else None, {}, {}) if node.follows else next(chosen))
     spent = [
@@ -327,11 +323,11 @@ def _doubts(
     allowed: Sequence[tuple[Backend, ...]],
     detours: Sequence[Mapping[ComputeUnit, float]],
     extremes: Sequence[tuple[Backend, ...]],
-) -> list[dict[ComputeUnit, Doubt]]:
+) -> list[dict[ComputeUnit, Undecided]]:
     """For each operation: the other units where it may go as well, and why."""
     found = []
     for index, (chosen, backends) in enumerate(zip(route.backends, allowed, strict=True)):
-        doubts: dict[ComputeUnit, Doubt] = {}
+        doubts: dict[ComputeUnit, Undecided] = {}
         if backends:
             others = {UNIT_OF[path[index]] for path in extremes} - {UNIT_OF[chosen]}
             doubts |= dict.fromkeys(sorted(others), "rates")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coremlscope.render.words import plural, unit_name
+from coremlscope.render.words import UNDECIDED_WORDS, plural, unit_name
 from coremlscope.results.agreement import Agreement, Disagreement
 from coremlscope.results.profile import Profile
 from coremlscope.units import format_share
@@ -31,6 +31,9 @@ def agreement_line(found: Agreement) -> str:
         operations = plural(found.compared, "operation")
         verb = "is" if found.compared == 1 else "are"
         text = f"{format_share(found.share)} of {operations} {verb} on the same unit{by_cost}"
+    if found.undecided and found.decided_share is not None:
+        decided = plural(found.compared - found.undecided, "operation")
+        text += f"; {format_share(found.decided_share)} of the {decided} whose unit the evidence decides"
     rest = f"; the rules do not cover {plural(found.unknown, 'more operation')}" if found.unknown else ""
     return text + rest
 
@@ -52,5 +55,7 @@ def disagreement_rows(found: Sequence[Disagreement]) -> list[tuple[str, ...]]:
 
 def _why(one: Disagreement) -> str:
     ours = "; ".join(one.why) or ("no rule covers it" if one.ours is None else "")
+    if one.undecided is not None:
+        ours = f"{ours}; {UNDECIDED_WORDS[one.undecided]}" if ours else UNDECIDED_WORDS[one.undecided]
     parts = [f"rules: {ours}" if ours else "", f"Core ML: {one.message}" if one.message else ""]
     return ". ".join(part for part in parts if part)

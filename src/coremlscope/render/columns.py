@@ -183,6 +183,12 @@ class _Table:
         units = [None if name is None else plan.backends[name] for name in chosen]
         costs = [plan.cost_ms[name][column] if name else None for column, name in enumerate(chosen)]
         yield f"{prefix}.unit", self._of_plan(plan, units)
+        if setting.alternatives:
+            others = [
+                "; ".join(unit for unit, column in setting.alternatives.items() if column[i]) or None
+                for i in range(len(units))
+            ]
+            yield f"{prefix}.alternatives", self._of_plan(plan, others)
         yield f"{prefix}.backend", self._of_plan(plan, chosen)
         yield f"{prefix}.planned_ms", self._of_plan(plan, costs)
 

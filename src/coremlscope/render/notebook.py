@@ -233,7 +233,8 @@ def _costliest(prefix: str, ops: tuple[PlannedOp, ...]) -> Grid:
     rows = []
     for op in sorted(ops, key=lambda op: -op.weight)[:_LISTED]:
         planned = "–" if op.planned_ms is None else format_duration(op.planned_ms / 1e3)
-        where = "unknown" if op.unit is None else UNIT_NAMES[op.unit]
+        named = [UNIT_NAMES[unit] for unit in (op.unit, *op.alternatives) if unit is not None]
+        where = " or ".join(named) or "unknown"
         rows.append((op.name, op.type, where, planned, format_share(op.weight)))
     columns = ("operation", "type", "unit", "planned>", "share>")
     return Grid(f"{prefix}costliest operations (planned)", columns, rows)

@@ -7,7 +7,16 @@ from typing import Any
 
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.render.json import render_values
-from coremlscope.results.plan import Plan, PlannedOp, PlanView, Reason, segments, unit_costs_ms, unit_counts
+from coremlscope.results.plan import (
+    Plan,
+    PlannedOp,
+    PlanView,
+    Reason,
+    segments,
+    undecided_counts,
+    unit_costs_ms,
+    unit_counts,
+)
 from coremlscope.results.profile import Profile
 from coremlscope.results.what_if import WhatIf
 
@@ -94,12 +103,13 @@ class _Function:
     def _totals(self, place: int) -> dict[str, Any]:
         view, ops = self._views[place], self._sides[place]
         cost = view.setting.functions.get(self._name)
-        counts = unit_counts(ops)
+        counts, undecided = unit_counts(ops), undecided_counts(ops)
         units = {unit: counts[unit] for unit in SETTINGS[view.compute_units]}
         return {
             "planned_ms": None if cost is None or view.plan.total_ms(view.setting) is None else cost.total_ms,
             "switches": None if cost is None else cost.switches,
             "counts": {**units, "unknown": counts[None]},
+            "undecided": {"tie": undecided["tie"], "rates": undecided["rates"]},
             "cost_ms": unit_costs_ms(ops, view.compute_units),
         }
 
@@ -150,6 +160,7 @@ def _choice(op: PlannedOp) -> dict[str, Any]:
         "selected_backend": op.backend,
         "weight": op.weight,
         "detour_ms": dict(op.detour_ms),
+        "alternatives": dict(op.alternatives),
     }
 
 

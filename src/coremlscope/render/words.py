@@ -9,6 +9,7 @@ from pathlib import PurePath
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.findings import Finding, Severity
 from coremlscope.results.model import FunctionSummary, ModelSummary, WeightGroup
+from coremlscope.results.plan import PlannedOp, Undecided, undecided_counts
 from coremlscope.results.profile import Profile
 from coremlscope.units import format_bytes, format_count
 
@@ -16,6 +17,7 @@ __all__ = [
     "FINDING_MARKS",
     "KINDS",
     "SHORT_UNIT_NAMES",
+    "UNDECIDED_WORDS",
     "UNIT_NAMES",
     "bits_each",
     "by_severity",
@@ -28,6 +30,7 @@ __all__ = [
     "plural",
     "shorten",
     "systems",
+    "undecided_line",
     "unit_name",
     "weight_cells",
 ]
@@ -35,6 +38,12 @@ __all__ = [
 #: Compute units, in full and in short.
 UNIT_NAMES: Mapping[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "Neural Engine"}
 SHORT_UNIT_NAMES: Mapping[ComputeUnit, str] = {**UNIT_NAMES, NEURAL_ENGINE: "NE"}
+
+#: Why the evidence does not decide between two units.
+UNDECIDED_WORDS: Mapping[Undecided, str] = {
+    "tie": "the plan costs the same there",
+    "rates": "the plan goes there within the intervals of the rates",
+}
 
 #: Marks of findings in lists.
 FINDING_MARKS: Mapping[Severity, str] = {"error": "✗", "warning": "!", "info": "·"}
@@ -60,6 +69,20 @@ KINDS = {
 
 _TENSOR = re.compile(r"tensor<(\w+), \[([^\]]*)\]>")
 _UNREAD = FunctionSummary(name="", inputs=(), outputs=())
+
+
+def undecided_line(ops: Iterable[PlannedOp]) -> str:
+    """Returns how many operations may run on another unit as well, and why; empty if there are none.
+
+    `12 operations may run on another unit: 10 ties of equal cost, 2 within the intervals of the rates`.
+    """
+    counts = undecided_counts(ops)
+    parts = [plural(counts["tie"], "tie") + " of equal cost"] if counts["tie"] else []
+    if counts["rates"]:
+        parts.append(f"{counts['rates']} within the intervals of the rates")
+    return (
+        f"{plural(counts.total(), 'operation')} may run on another unit: {', '.join(parts)}" if parts else ""
+    )
 
 
 def unit_name(unit: ComputeUnit | None) -> str:

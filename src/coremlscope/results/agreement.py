@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import Plan, PlannedOp, PlanView
+from coremlscope.results.plan import Plan, PlannedOp, PlanView, Undecided
 
 __all__ = ["Agreement", "Disagreement", "find_agreements"]
 
@@ -29,6 +29,7 @@ class Disagreement:
         why: Our reasons against Core ML's unit; empty if the rules allow it there.
         message: Core ML's own messages about our unit; empty if it gives none.
         share: Its share of the planned cost of all compared operations; None if costs are unknown.
+        undecided: Why our evidence does not decide against Core ML's unit; None where it does.
     """
 
     op: str
@@ -39,6 +40,7 @@ class Disagreement:
     why: tuple[str, ...] = ()
     message: str = ""
     share: float | None = None
+    undecided: Undecided | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,9 @@ class Agreement:
         weighted_by: Whose costs are the weights: `Core ML`, or `rules` where it gives none; empty if neither
             gives costs.
         disagreements: The operations on different units and the unknown ones, in program order.
+        undecided: Number of compared operations that may run on another unit as well by our evidence: ties of
+            equal cost, and those that depend on rates within their intervals.
+        decided_share: The share of the others that both plans place on the same unit; None if there are none.
     """
 
     theirs: int
@@ -69,6 +74,8 @@ class Agreement:
     cost_share: float | None = None
     weighted_by: Literal["", "Core ML", "rules"] = ""
     disagreements: tuple[Disagreement, ...] = ()
+    undecided: int = 0
+    decided_share: float | None = None
 
 
 def find_agreements(plans: Sequence[Plan], ops: OpTable) -> tuple[Agreement, ...]:
@@ -100,6 +107,7 @@ def _compare(index: int, theirs: PlanView, number: int, ours: PlanView) -> Agree
     placed = [(op, partners[op.id]) for op in theirs.ops if op.unit is not None and op.id in partners]
     pairs = [(their, our) for their, our in placed if our.unit is not None]
     agreed = [their.unit == our.unit for their, our in pairs]
+    decided = [same for same, (_, our) in zip(agreed, pairs, strict=True) if not our.alternatives]
     by, weigh = _weights(theirs, pairs)
     weights = [weigh(their, our) for their, our in pairs]
     total = sum(weights)
@@ -116,6 +124,8 @@ def _compare(index: int, theirs: PlanView, number: int, ours: PlanView) -> Agree
         share=sum(agreed) / len(pairs) if pairs else None,
         cost_share=sum(w for w, same in zip(weights, agreed, strict=True) if same) / total if total else None,
         weighted_by=by if total else "",
+        undecided=len(pairs) - len(decided),
+        decided_share=sum(decided) / len(decided) if decided else None,
         disagreements=tuple(
             _disagreement(their, our, ours, shares.get(their.id))
             for their, our in placed
@@ -147,4 +157,5 @@ def _disagreement(their: PlannedOp, our: PlannedOp, ours: PlanView, share: float
         why=tuple(reason.text for reason in ours.reasons(our) if reason.unit == their.unit),
         message=" ".join(messages),
         share=share,
+        undecided=our.alternatives.get(their.unit),
     )

@@ -28,7 +28,9 @@ __all__ = [
     "Reason",
     "SettingPlan",
     "Support",
+    "Undecided",
     "segments",
+    "undecided_counts",
     "unit_costs_ms",
     "unit_counts",
 ]
@@ -43,6 +45,10 @@ Support = Literal["yes", "no", "unknown"]
 #: `fails`     accepted alone, but rejected by the compiler, so that the whole function leaves the unit;
 #: `advises`   it runs, but slowly, inaccurately or with a risk; no effect on the placement.
 Effect = Literal["runs", "confirms", "rejects", "fails", "advises"]
+
+#: Why the evidence does not decide between two units: the plan costs the same with both (`tie`), or the unit
+#: depends on rates within their intervals (`rates`).
+Undecided = Literal["tie", "rates"]
 
 #: The rule id of reasons due to costs: another unit could run it, but the plan would cost more.
 COST_RULE = "plan-cost"
@@ -125,6 +131,8 @@ class SettingPlan:
             None if it already runs there or cannot run there.
         weight: The share of each operation in the cost of its graph as reported by Core ML; empty if it
             follows from the costs.
+        alternatives: For each unit, per operation: why it may run there as well although another unit was
+            chosen; None where the evidence decides. Units without such operations are omitted.
         what_ifs: What each reason costs, by function; the largest planned saving first. Empty for plans of
             Core ML, and where it was not asked for.
     """
@@ -134,6 +142,7 @@ class SettingPlan:
     backend: tuple[int, ...]
     detour_ms: Mapping[ComputeUnit, tuple[float | None, ...]] = field(default_factory=dict)
     weight: tuple[float | None, ...] = ()
+    alternatives: Mapping[ComputeUnit, tuple[Undecided | None, ...]] = field(default_factory=dict)
     what_ifs: tuple[WhatIf, ...] = ()
 
     @property
@@ -243,6 +252,7 @@ class PlannedOp:
         cost_basis: How each of these costs is known.
         detour_ms: For each unit that could run it but was not chosen: the additional cost of the cheapest
             plan that runs it there.
+        alternatives: For each other unit where it may run as well: why the evidence does not decide.
         why: Reasons why it cannot run on units.
         advice: Advice that would make it faster on its unit.
         doubts: Rules known by anecdote only that would take it from a unit.
@@ -265,6 +275,7 @@ class PlannedOp:
     cost_ms: Mapping[str, float]
     cost_basis: Mapping[str, str]
     detour_ms: Mapping[ComputeUnit, float]
+    alternatives: Mapping[ComputeUnit, Undecided]
     why: tuple[Reason, ...]
     advice: tuple[Reason, ...]
     doubts: tuple[Reason, ...]
@@ -407,6 +418,9 @@ class PlanView:
                 if b in plan.cost_basis and (place := plan.cost_basis[b][column]) >= 0
             },
             detour_ms={u: ms for u, c in self.setting.detour_ms.items() if (ms := c[column]) is not None},
+            alternatives={
+                u: known for u, c in self.setting.alternatives.items() if (known := c[column]) is not None
+            },
             why=tuple(plan.reasons[i] for i in plan.why[column]) if plan.why else (),
             advice=tuple(plan.reasons[i] for i in plan.advice[column]) if plan.advice else (),
             doubts=tuple(plan.reasons[i] for i in plan.doubts[column]) if plan.doubts else (),
@@ -416,6 +430,11 @@ class PlanView:
 def unit_counts(ops: tuple[PlannedOp, ...]) -> Counter[ComputeUnit | None]:
     """Counts the operations on each unit, and under None those without a unit."""
     return Counter(op.unit for op in ops)
+
+
+def undecided_counts(ops: Iterable[PlannedOp]) -> Counter[Undecided]:
+    """Counts the operations that may run on another unit as well, by why the evidence does not decide."""
+    return Counter("rates" if "rates" in op.alternatives.values() else "tie" for op in ops if op.alternatives)
 
 
 def unit_costs_ms(ops: tuple[PlannedOp, ...], setting: ComputeUnits) -> dict[ComputeUnit, float]:

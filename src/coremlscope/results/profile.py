@@ -237,7 +237,11 @@ def _check_plan(plan: Plan, rows: int) -> None:
     count = rows + len(plan.inserted)
     needed = [*plan.supported.values(), *plan.cost_ms.values(), *(s.backend for s in plan.settings)]
     optional: list[Sequence[object]] = [plan.why, plan.advice, plan.doubts, *plan.cost_basis.values()]
-    optional += [column for s in plan.settings for column in (s.weight, *s.detour_ms.values())]
+    optional += [
+        column
+        for s in plan.settings
+        for column in (s.weight, *s.detour_ms.values(), *s.alternatives.values())
+    ]
     if any(len(c) != count for c in needed) or any(len(c) not in (0, count) for c in optional):
         raise ValueError(f"a column of {where} does not match the operations")
     if any(known not in (1, 0, -1, None) for column in plan.supported.values() for known in column):

@@ -29,7 +29,7 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
         key: unit,
         title: UNIT_SHORT[unit],
         isNarrow: true,
-        hint: "planned: ● runs there, ○ could, ◇ cannot, ? not known",
+        hint: "planned: ● runs there, ◐ may as well, ○ could, ◇ cannot, ? not known",
         width: "40px",
         cell: (row) => row.column >= 0 && <UnitMark unit={unit} mark={placement.mark(row.column, unit)} />,
       });

@@ -353,7 +353,8 @@ def _planned(plan: Plan, ops: Iterable[PlannedOp]) -> str:
         cost = "–" if op.planned_ms is None else format_duration(op.planned_ms / 1e3)
         able = ", ".join(unit_name(unit) for unit in plan.units if op.supported.get(unit) == "yes")
         name = f"({op.name})" if op.inserted else code(op.name)
-        rows.append((code(op.id), op.type, name, unit_name(op.unit), cost, format_share(op.weight), able))
+        where = " or ".join(unit_name(unit) for unit in (op.unit, *op.alternatives))
+        rows.append((code(op.id), op.type, name, where, cost, format_share(op.weight), able))
     return table(("id", "type", "name", "unit", "planned>", "share>", "supported on"), rows)
 
 

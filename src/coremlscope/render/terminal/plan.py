@@ -17,6 +17,7 @@ from coremlscope.render.words import (
     histogram,
     model_name,
     plural,
+    undecided_line,
 )
 from coremlscope.results.plan import (
     COST_RULE,
@@ -33,6 +34,7 @@ from coremlscope.units import format_duration, format_share
 
 __all__ = [
     "CHOSEN",
+    "POSSIBLE",
     "SUPPORTED",
     "UNKNOWN",
     "UNSUPPORTED",
@@ -45,6 +47,8 @@ __all__ = [
 
 #: As in Xcode's performance reports.
 CHOSEN, SUPPORTED, UNSUPPORTED = "●", "○", "◇"
+#: Not chosen, but the evidence does not decide: a tie, or rates within their intervals.
+POSSIBLE = "◐"
 #: No rule covers the operation on this unit.
 UNKNOWN = "?"
 
@@ -196,6 +200,9 @@ def _show_units(screen: Screen, view: PlanView, name: str, ops: tuple[PlannedOp,
         whole = f"{format_duration(cost.total_ms / 1e3)} planned in all, launches and {changes} included"
         has_costs = view.plan.total_ms(view.setting) is not None
         screen.line(whole if has_costs else f"{changes}; the planner gives no costs", "dim", indent=2)
+    undecided = undecided_line(ops)
+    if undecided:
+        screen.line(f"{POSSIBLE} {undecided}", "dim", indent=2)
 
 
 def _show_segments(screen: Screen, view: PlanView, ops: tuple[PlannedOp, ...]) -> None:
@@ -216,7 +223,9 @@ def _show_segments(screen: Screen, view: PlanView, ops: tuple[PlannedOp, ...]) -
 def _show_ops(screen: Screen, view: PlanView, ops: Sequence[PlannedOp], list_ops: bool) -> None:
     whole = len(ops) <= _LISTED_OPS or list_ops
     listed = list(ops) if whole else sorted(ops, key=lambda op: -op.weight)[:_LISTED_OPS]
-    quiet = f"{CHOSEN} chosen  {SUPPORTED} supported  {UNSUPPORTED} not supported  {UNKNOWN} no rule"
+    possible = f"  {POSSIBLE} may be chosen" if any(op.alternatives for op in listed) else ""
+    others = f"{SUPPORTED} supported  {UNSUPPORTED} not supported  {UNKNOWN} no rule"
+    quiet = f"{CHOSEN} chosen{possible}  {others}"
     screen.heading("Operations" if whole else f"The {len(listed)} costliest operations", quiet)
     wide = screen.width >= _WIDE
     columns = [
@@ -247,6 +256,8 @@ def _op_row(view: PlanView, op: PlannedOp, wide: bool) -> tuple[str, ...]:
 def _mark(op: PlannedOp, unit: ComputeUnit) -> str:
     if unit == op.unit:
         return CHOSEN
+    if unit in op.alternatives:
+        return POSSIBLE
     return {"yes": SUPPORTED, "no": UNSUPPORTED, "unknown": UNKNOWN}[op.supported.get(unit, "unknown")]
 
 
