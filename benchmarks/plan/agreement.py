@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.plan.cases import CASES, GROUPS, build
 from benchmarks.plan.edgetpu import network
 from benchmarks.plan.published import DumpRow, read_context, read_dump, read_support
-from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, find_device
+from coremlscope.cost.planned.rates import RateTable
+from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, Device, find_device
 from coremlscope.forecast.planner import place_functions
 from coremlscope.ir import Model
 from coremlscope.placement.backend import BACKENDS, UNIT_OF
@@ -18,8 +19,6 @@ from coremlscope.placement.place import PlacedFunction, PlacedOp
 
 __all__ = ["Agreement", "compare_context", "compare_network", "compare_support"]
 
-#: Costs of plans that differ by less are equal up to rounding.
-_TIE_MS = 1e-9
 #: Tolerance for the relative error of the planned cost of a memory-bound operation.
 _CLOSE = 0.01
 
@@ -55,9 +54,13 @@ class Agreement:
         return self.right / self.total if self.total else math.nan
 
 
-def compare_network() -> list[Agreement]:
-    """Compares with the M1's dump: selected backends, costs except convolutions, rejections."""
-    placed = place_functions(network(), find_device("m1", "14.5"))
+def compare_network(rates: RateTable | None = None) -> list[Agreement]:
+    """Compares with the M1's dump: selected backends, costs except convolutions, rejections.
+
+    Args:
+        rates: The rates behind our costs; by default those of the M1.
+    """
+    placed = place_functions(network(), find_device("m1", "14.5"), rates=rates)
     (function,) = placed.values()
     rows = read_dump()
     if [row.type for row in rows] != [op.type for op in function.ops]:
@@ -140,24 +143,26 @@ def compare_context() -> list[Agreement]:
     """Compares with the M4's operations between layers: the units preferred with CPU and Neural Engine."""
     device = find_device("m4", "27")
     found = Agreement("M4 · pattern of units in context")
-    ties = 0
+    decided = Agreement("M4 · pattern of units in context, open operations on either unit")
     for name, pattern in read_context():
         model = build(name, in_context="not wrapped" not in pattern)
-        ours, is_tie = _pattern(model, device)
-        same = _matches(ours, pattern)
-        if not same and is_tie:
-            ties += 1
-        found.count(same, f"{name}: {pattern}, ours {ours}{' (a tie)' if is_tie else ''}")
-    found.notes.append(f"including ties of equal cost: {found.right + ties} of {found.total}")
-    return [found]
+        marks = list(_patterns(model, device))
+        found.count(_matches(marks[0], pattern), f"{name}: {pattern}, ours {marks[0]}")
+        decided.count(
+            any(_matches(one, pattern) for one in marks), f"{name}: {pattern}, ours {' or '.join(marks)}"
+        )
+    return [found, decided]
 
 
-def _pattern(model: Model, device: object) -> tuple[str, bool]:
-    (function,) = place_functions(model, device, ["cpu_and_ne"]).values()  # type: ignore[arg-type]
-    ops = [op for op in function.ops if not op.inserted]
-    marks = "".join("A" if op.choices["cpu_and_ne"].unit == NEURAL_ENGINE else "C" for op in ops)
-    tie = any(more < _TIE_MS for op in ops for more in op.choices["cpu_and_ne"].detour_ms.values())
-    return marks, tie
+def _patterns(model: Model, device: Device) -> Iterator[str]:
+    """Yields the units of all operations: as planned, and with all open operations on their other unit."""
+    (function,) = place_functions(model, device, ["cpu_and_ne"]).values()
+    choices = [op.choices["cpu_and_ne"] for op in function.ops if not op.inserted]
+    units = [choice.unit for choice in choices]
+    yield "".join("A" if unit == NEURAL_ENGINE else "C" for unit in units)
+    others = [next(iter(c.alternatives), c.unit) for c in choices]
+    if others != units:
+        yield "".join("A" if unit == NEURAL_ENGINE else "C" for unit in others)
 
 
 def _matches(marks: str, pattern: str) -> bool:

@@ -18,7 +18,7 @@ from coremlscope.cost.latency.recorded import record
 from coremlscope.cost.latency.structure import structure_of
 from coremlscope.cost.latency.table import KernelTable
 from coremlscope.cost.planned.prices import PlannedCosts, price
-from coremlscope.cost.planned.rates import rate_table
+from coremlscope.cost.planned.rates import RateTable, rate_table
 from coremlscope.devices import ComputeUnit, ComputeUnits, Device, all_chips
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
@@ -175,15 +175,24 @@ def place_functions(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     with_advice: bool = True,
+    rates: RateTable | None = None,
 ) -> dict[str, PlacedFunction]:
     """Places every function of a model, or of all stages of a pipeline, on the units of one device.
+
+    Args:
+        model: The model.
+        device: The chip and system.
+        settings: The settings of compute units.
+        shapes: Shapes of flexible inputs.
+        with_advice: Whether to look for advice, too.
+        rates: The rates behind planned costs; by default those of the device.
 
     Raises:
         UnsupportedModelError: The model has no operations to plan.
         InputError: A shape is not allowed.
     """
     functions = _functions(model, None, True, shapes)
-    return {f.key: _place(f, device, settings, with_advice).function for f in functions}
+    return {f.key: _place(f, device, settings, with_advice, rates).function for f in functions}
 
 
 def record_prediction(
@@ -346,7 +355,11 @@ def _planning_key(device: Device) -> object:
 
 
 def _place(
-    function: _Function, device: Device, settings: Sequence[ComputeUnits], with_advice: bool
+    function: _Function,
+    device: Device,
+    settings: Sequence[ComputeUnits],
+    with_advice: bool,
+    rates: RateTable | None = None,
 ) -> _Placed:
     system = str(device.os)
     if system not in function.graphs:
@@ -356,14 +369,14 @@ def _place(
     graph = function.graphs[system]
     facts = program_facts(function.model, function.bound, function.description)
 
-    rates = rate_table(device)
-    prices = {node.id: price(node.view, rates) for node in graph.walk()}
+    table = rates or rate_table(device)
+    prices = {node.id: price(node.view, table) for node in graph.walk()}
 
     def pricing(node: Node) -> PlannedCosts:
         return prices[node.id]
 
     def reach(unit: ComputeUnit, known: Verdicts) -> frozenset[str]:
-        return reached(graph, known, pricing, rates.transition_costs, unit)
+        return reached(graph, known, pricing, table.transition_costs, unit)
 
     verdicts = judge(graph, device, facts, with_advice=with_advice, reach=reach)
     planning = Planning(
@@ -372,8 +385,8 @@ def _place(
         graph=graph,
         verdicts=verdicts,
         prices=prices,
-        transition_costs=rates.transition_costs,
-        placed=place(graph, verdicts, pricing, rates.transition_costs, settings),
+        transition_costs=table.transition_costs,
+        placed=place(graph, verdicts, pricing, table.transition_costs, settings),
     )
     if not with_advice:
         return _Placed(planning)

@@ -9,7 +9,7 @@ spans what all of them would give.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coremlscope.cost.planned.publications import Borders, Publication, Published, publications
@@ -48,6 +48,8 @@ CLASSES: Mapping[str, str] = {
 
 #: The class whose rate is used where no chip has one of a class on a backend.
 _SUBSTITUTES: Mapping[str, str] = {
+    "convolution, sparse": "convolution, medium",
+    "convolution, medium": "convolution, dense",
     "convolution, dilated": "convolution, dense",
     "convolution, transposed": "convolution, dense",
     "convolution, transposed in one dimension": "convolution, transposed",
@@ -57,13 +59,17 @@ _SUBSTITUTES: Mapping[str, str] = {
     "linear, large": "linear, medium",
     "matmul": "convolution, dense",
     "mul": "add",
-    "transpose, large": "transpose, small",
+    "transpose, small": "transpose, large",
+    "transpose, large": "bytes",
     "concat": "mul",
     "gather": "bytes",
     "bilinear, twice": "bytes",
     "bilinear, other": "bytes",
     "recurrence": "bytes",
 }
+
+#: An element in half precision is read and written where a rate of elements is that of bytes.
+_MOVED, _BYTES_PER_ELEMENT = ("elements", "bytes"), 4
 
 #: The relation between all accelerators' and the CPU's bandwidths is the same in all publications: the
 #: uncertainty of these rates is common to all units and does not move operations between them.
@@ -101,9 +107,14 @@ class RateTable:
     name: str
 
 
-def rate_table(device: Device) -> RateTable:
-    """Returns the rates for a device: its own where they are published, otherwise transferred ones."""
-    ranked = _ranked(device)
+def rate_table(device: Device, among: Sequence[Publication] | None = None) -> RateTable:
+    """Returns the rates for a device: its own where they are published, otherwise transferred ones.
+
+    Args:
+        device: The device.
+        among: The publications to use; by default all of them.
+    """
+    ranked = _ranked(device, publications() if among is None else among)
     rates = {
         name: {
             backend: replace(_rate(device, ranked, name, backend), name=name, counts=counts)
@@ -122,7 +133,7 @@ def rate_table(device: Device) -> RateTable:
     )
 
 
-def _ranked(device: Device) -> list[Publication]:
+def _ranked(device: Device, among: Sequence[Publication]) -> list[Publication]:
     """Returns the publications, the nearest chip first, then the nearest system."""
 
     def distance(one: Publication) -> tuple[bool, bool, int, bool, float, float]:
@@ -136,7 +147,7 @@ def _ranked(device: Device) -> list[Publication]:
             -cores,
         )
 
-    return sorted(publications(), key=distance)
+    return sorted(among, key=distance)
 
 
 def _is_own(device: Device, one: Publication) -> bool:
@@ -149,10 +160,11 @@ def _rate(device: Device, ranked: list[Publication], name: str, backend: Backend
     known = [(one, one.rates[name][backend]) for one in ranked if backend in one.rates.get(name, {})]
     if not known:
         other = _rate(device, ranked, _SUBSTITUTES[name], backend)
+        factor = 1 / _BYTES_PER_ELEMENT if (CLASSES[name], CLASSES[_SUBSTITUTES[name]]) == _MOVED else 1.0
         return Rate(
-            value=other.value,
-            low=other.low / _SINGLE,
-            high=other.high * _SINGLE,
+            value=other.value * factor,
+            low=other.low * factor / _SINGLE,
+            high=other.high * factor * _SINGLE,
             basis="assumed",
             publication=other.publication,
             law=other.law,

@@ -1,0 +1,212 @@
+"""Compares our plans of whole networks with published ones, with and without what the evidence leaves open.
+
+Published are units and costs of MobileNet operation by operation, and of four more networks the number of
+operations on each unit. A network agrees if no unit has more or fewer operations than 5 % of all. Operations
+that our evidence leaves open may count for either unit in the second figure.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.plan.agreement import Agreement, compare_network
+from benchmarks.plan.published import FOLDER, Share, read_mobilenet, read_shapes, read_shares
+from coremlscope.cost.planned.prices import price
+from coremlscope.cost.planned.publications import publications
+from coremlscope.cost.planned.rates import RateTable, rate_table
+from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_device
+from coremlscope.forecast.planner import place_functions
+from coremlscope.formats import container
+from coremlscope.ir import Model
+from coremlscope.ops.view import OpView
+from coremlscope.placement.backend import Backend
+from coremlscope.placement.place import PlacedOp
+from coremlscope.placement.rules.rule import Example, example_view, fp16, weight
+
+__all__ = ["compare_left_out", "compare_networks", "compare_shapes"]
+
+MODELS = FOLDER.parent / "models"
+_SETTINGS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu")
+#: Largest difference of a unit's operations, and largest relative error of a cost.
+_CLOSE_COUNTS, _CLOSE_COSTS = 0.05, 0.01
+#: A system on which the boundary casts run on the Neural Engine, as on the published 26.5.1.
+_M4_PRO = find_device("m4-pro", "27")
+
+
+def compare_networks() -> list[Agreement]:
+    """Compares whole networks on an M4 Pro: units under each setting, and MobileNet's costs."""
+    return [*_compare_shares(rate_table(_M4_PRO), ""), *_compare_mobilenet(rate_table(_M4_PRO))]
+
+
+def _compare_shares(rates: RateTable, remark: str) -> Iterator[Agreement]:
+    shares = read_shares()
+    for setting in _SETTINGS:
+        found = Agreement(f"M4 Pro · networks within 5 % of their operations, {setting}{remark}")
+        operations = agreeing = possible = within = 0
+        for share in (one for one in shares if one.setting == setting):
+            ops = _placed(share.model, _M4_PRO, rates)
+            certain, open_ = _counts(ops, setting), _open(ops, setting)
+            total, same, reachable = _agreeing(share, certain, open_)
+            operations, agreeing, possible = operations + total, agreeing + same, possible + reachable
+            within += total - reachable <= _CLOSE_COUNTS * total
+            text = f"{share.model}: {_words(share.counts)}, ours {_words(certain)}"
+            found.count(total - same <= _CLOSE_COUNTS * total, text)
+        found.notes.append(f"with open operations on either unit: {within} of {found.total} networks")
+        found.notes.append(
+            f"operations on the same unit by counts: {agreeing} of {operations}"
+            f" ({agreeing / operations:.1%}), {possible / operations:.1%} with open ones on either"
+        )
+        yield found
+
+
+def _agreeing(
+    share: Share, ours: Mapping[ComputeUnit, int], open_: Mapping[ComputeUnit, int]
+) -> tuple[int, int, int]:
+    """Operations published, those on the same unit by counts, and those that open ones can make so."""
+    total = sum(share.counts.values())
+    missing = {unit: max(share.counts.get(unit, 0) - ours.get(unit, 0), 0) for unit in UNITS}
+    same = total - sum(missing.values())
+    return total, same, same + sum(min(count, open_.get(unit, 0)) for unit, count in missing.items())
+
+
+def _compare_mobilenet(rates: RateTable) -> list[Agreement]:
+    units = Agreement("M4 Pro · MobileNet, unit of each operation, all")
+    costs = Agreement("M4 Pro · MobileNet, planned cost within 1 %")
+    ops = _placed("mobilenet-b16.mlpackage", _M4_PRO, rates)
+    total = sum(op.cost_ms("all") or 0.0 for op in ops)
+    for op, (type_, unit, share) in zip(ops, read_mobilenet(), strict=True):
+        assert op.type == type_
+        ours = (op.cost_ms("all") or 0.0) / total
+        units.count(op.choices["all"].unit == unit, f"{op.name}: {unit}, ours {op.choices['all'].unit}")
+        costs.count(abs(ours - share) <= _CLOSE_COSTS * share, f"{op.name}: {share:.6f}, ours {ours:.6f}")
+    return [units, costs]
+
+
+@functools.cache
+def _model(name: str) -> Model:
+    return container.read(Path(MODELS) / name)
+
+
+def _placed(name: str, device: Device, rates: RateTable) -> list[PlacedOp]:
+    """The operations that published plans count: not the buffers of inputs and outputs."""
+    placed = place_functions(_model(name), device, _SETTINGS, with_advice=False, rates=rates)
+    (function,) = placed.values()
+    return [op for op in function.ops if not op.type.endswith(("_to_tensor", "_to_tensor_buffer"))]
+
+
+def _counts(ops: Sequence[PlacedOp], setting: ComputeUnits) -> dict[ComputeUnit, int]:
+    return dict(Counter(unit for op in ops if (unit := op.choices[setting].unit) is not None))
+
+
+def _open(ops: Sequence[PlacedOp], setting: ComputeUnits) -> dict[ComputeUnit, int]:
+    """The number of operations that may run on each unit although another one was chosen."""
+    return dict(Counter(unit for op in ops for unit in op.choices[setting].alternatives))
+
+
+def _words(counts: Mapping[ComputeUnit, int]) -> str:
+    return " ".join(f"{unit} {counts[unit]}" for unit in UNITS if unit in counts)
+
+
+# Operations with known shapes
+
+
+_Build = Callable[[list[int]], Example]
+
+
+def _example(row: Mapping[str, str]) -> OpView | None:
+    """The operation of a row whose shapes are stated in full; None for others."""
+    type_ = row["op_type"].rpartition(".")[2]
+    numbers = [int(text) for text in re.findall(r"\d+", row["shapes_params"])]
+    built = _BUILDERS.get(type_)
+    return None if built is None else example_view(built(numbers))
+
+
+def _conv(n: list[int]) -> Example:
+    kernel, inner, outer, height, width = n
+    return Example(
+        "conv",
+        {
+            "x": fp16(1, inner, height, width),
+            "weight": weight(outer, inner, kernel, kernel),
+            "pad_type": "same",
+        },
+    )
+
+
+def _linear(n: list[int]) -> Example:
+    rows, inner, outer = n
+    arguments = {"x": fp16(1, rows, inner), "weight": weight(outer, inner), "bias": weight(outer)}
+    return Example("linear", arguments)
+
+
+def _twice(n: list[int]) -> Example:
+    channels, height, width = n[:3]
+    arguments = {"scale_factor_height": 2.0, "scale_factor_width": 2.0, "align_corners": False}
+    return Example("upsample_bilinear", {"x": fp16(1, channels, height, width), **arguments})
+
+
+def _attention(n: list[int]) -> Example:
+    heads = dict.fromkeys(("query", "key", "value"), fp16(1, *n))
+    return Example("scaled_dot_product_attention", heads)
+
+
+_BUILDERS: Mapping[str, _Build] = {
+    "conv": _conv,
+    "linear": _linear,
+    "relu": lambda n: Example("relu", {"x": fp16(1, *n)}),
+    "gelu": lambda n: Example("gelu", {"x": fp16(*n), "mode": "EXACT"}),
+    "add": lambda n: Example("add", {"x": fp16(*n), "y": fp16(*n)}),
+    "transpose": lambda n: Example("transpose", {"x": fp16(*n), "perm": list(range(len(n)))}),
+    "scaled_dot_product_attention": _attention,
+    "upsample_bilinear": _twice,
+}
+#: Shapes with these words are not those of one argument.
+_UNREADABLE = ("pos-embed", "perm", "]->[")
+_COLUMNS: Mapping[str, Backend] = {"gpu_cost_us": "mps_graph", "ne_cost_us": "ane"}
+
+
+def compare_shapes() -> list[Agreement]:
+    """Compares costs of single operations of an M1 Max, whose shapes are stated."""
+    device = find_device("m1-max", "27")
+    return [_compare_shapes(rate_table(device), "")]
+
+
+def _compare_shapes(rates: RateTable, remark: str) -> Agreement:
+    found = Agreement(f"M1 Max · planned cost of operations of stated shapes within 1 %{remark}")
+    for row in read_shapes("M1 Max"):
+        try:
+            view = _example(row)
+        except (TypeError, ValueError):
+            continue
+        if view is None or any(word in row["shapes_params"] for word in _UNREADABLE):
+            continue
+        for column, backend in _COLUMNS.items():
+            if row[column]:
+                ours, theirs = price(view, rates)[backend].ms * 1e3, float(row[column])
+                text = (
+                    f"{row['op_type']} {row['shapes_params']} on {backend}: {theirs} µs, ours {ours:.4f} µs"
+                )
+                found.count(math.isclose(ours, theirs, rel_tol=_CLOSE_COSTS), text)
+    return found
+
+
+# Without the publication of the chip itself
+
+
+def compare_left_out() -> list[Agreement]:
+    """Compares with the rates of a chip transferred from the other publications only."""
+    remark = ", its rates from other chips"
+
+    def without(device: Device) -> RateTable:
+        return rate_table(device, [one for one in publications() if one.chip.id != device.chip.id])
+
+    m1, m1_max = find_device("m1", "14.5"), find_device("m1-max", "27")
+    found = list(_compare_shares(without(_M4_PRO), remark))
+    selections = compare_network(without(m1))[0]
+    selections.name += remark
+    return [*found, selections, _compare_shapes(without(m1_max), remark)]
