@@ -17,9 +17,12 @@ from msgspec import inspect
 from coremlscope.comparison.profiles import SCHEMA as COMPARISON
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
+from coremlscope.results.events import EventKind
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import docstring_parts
+from coremlscope.results.trace import SCHEMA as TRACE
+from coremlscope.results.trace import Trace
 from coremlscope.server.state import SCHEMA as SERVER
 from coremlscope.server.state import State
 
@@ -36,9 +39,10 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ProfilesForm": ("", {"schema": f'"{PROFILES}"', "profiles": "ProfileForm[]"}),
     "ModelForm": ("ModelSummary", {"schema": f'"{MODEL}"'}),
     "ComparisonForm": ("Comparison", {"schema": f'"{COMPARISON}"', "differing": "string[]"}),
+    "TraceForm": ("Trace", {"schema": f'"{TRACE}"', "kinds": "EventKind[]"}),
     "ServerForm": ("State", {"schema": f'"{SERVER}"'}),
 }
-_ROOTS = (Profile, ModelSummary, Comparison, State)
+_ROOTS = (Profile, ModelSummary, Comparison, Trace, EventKind, State)
 #: The maximum line length of the front end's formatter.
 _WIDTH = 140
 
@@ -166,6 +170,8 @@ def _spell(info: inspect.Type, names: Mapping[frozenset[Any], str]) -> str:
             return "null"
         case inspect.AnyType():
             return "unknown"
+        case inspect.CustomType():  # a column of a trace, as text
+            return "string"
         case inspect.DataclassType():
             return str(info.cls.__name__)
         case inspect.LiteralType():

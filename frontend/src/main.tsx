@@ -3,6 +3,7 @@ import { ComparePage } from "./pages/compare";
 import { ProfilesPage } from "./pages/profiles";
 import { ReportPage } from "./pages/report";
 import { ServerPage } from "./pages/server";
+import { TracePage } from "./pages/trace";
 import { type Payload, readPayload } from "./payload";
 import { Footer } from "./ui/footer";
 import "./styles/base.css";
@@ -25,6 +26,8 @@ function Page(props: { payload: Payload }) {
       return <ProfilesPage result={result} />;
     case "coremlscope.comparison/2":
       return <ComparePage result={result} />;
+    case "coremlscope.trace/1":
+      return <TracePage result={result} />;
     case "coremlscope.server/2":
       return <ServerPage result={result} />;
   }

@@ -1,4 +1,4 @@
-import { useLayoutEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 
 type Theme = "auto" | "light" | "dark";
 const KEY = "coremlscope-theme";
@@ -40,4 +40,21 @@ function store(theme: Theme): void {
   } catch {
     // the choice is not stored then
   }
+}
+
+/** A number that changes with the colours of the page. */
+export function useTheme(): number {
+  const [version, setVersion] = useState(0);
+  useEffect(() => {
+    const changed = () => setVersion((old) => old + 1);
+    const observer = new MutationObserver(changed);
+    observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    system.addEventListener("change", changed);
+    return () => {
+      observer.disconnect();
+      system.removeEventListener("change", changed);
+    };
+  }, []);
+  return version;
 }

@@ -19,6 +19,8 @@ export type Hypothesis = "doubt" | "moved" | "without" | "without all";
 
 export type JobStatus = "cancelled" | "done" | "failed" | "running" | "waiting";
 
+export type Lane = "activity" | "compute" | "data";
+
 export type Origin = "declared" | "estimated" | "measured" | "planned";
 
 export type Precision = "fp16" | "fp32";
@@ -274,6 +276,46 @@ export interface Estimate {
   units: ComputeUnit[];
 }
 
+/** A kind of event. */
+export interface EventKind {
+  /** Its name: `predict`. */
+  name: string;
+  /** The lane that shows it. */
+  lane: Lane;
+  /** One sentence that explains it. */
+  doc: string;
+}
+
+/** Events in the order of their start; every column has one element for each event. */
+export interface Events {
+  /** Nanoseconds from the start of the trace. */
+  start_ns: string;
+  /** Nanoseconds. */
+  duration_ns: string;
+  /** Position in `EVENT_KINDS`. */
+  kind: string;
+  /** Position in `Trace.models`; −1 for none. */
+  model: string;
+  /** Position in `Trace.processes`. */
+  process: string;
+  /** Position in `Trace.threads`. */
+  thread: string;
+  /** Position in `Trace.tasks`, of asyncio; −1 outside tasks. */
+  task: string;
+  /** Position in `Trace.sites`: the line of the program that made the call; −1 if unknown. */
+  site: string;
+  /** Position in `Trace.details`; −1 for none. */
+  detail: string;
+  /** Bytes that were converted, or of the inputs of a prediction; 0 if unknown. */
+  bytes: string;
+  /** The address of the first input's memory, which shows slices of one array; 0 if unknown. */
+  address: string;
+  /** Bits: `FAILED` and others. */
+  flags: string;
+  /** How many recorded events of the same thread enclose it. */
+  depth: string;
+}
+
 /** An input, output or state. */
 export interface FeatureSummary {
   name: string;
@@ -516,6 +558,28 @@ export interface Measurement {
   measured_at: string;
   /** `measured`. */
   origin: Origin;
+}
+
+/** A mistake that a recording shows. */
+export interface Mistake {
+  /** A stable identifier in kebab case: `model-reloaded`. */
+  id: string;
+  /** A few words. */
+  title: string;
+  /** One sentence with the figures that show it. */
+  evidence: string;
+  /** One sentence with what to change. */
+  fix: string;
+  /** `warning`, or `info` where it may be intended. */
+  severity: "info" | "warning";
+  /** Position in `Trace.sites` of the line to change; −1 if unknown. */
+  site: number;
+  /** Position in `Trace.models`; −1 for none. */
+  model: number;
+  /** How many events show it. */
+  events: number;
+  /** The time that the change would have saved in this recording, from its measured times; null if the recording does not tell. */
+  gain_s: number | null;
 }
 
 /** The description of a model. */
@@ -928,6 +992,16 @@ export interface Settings {
   precision: Precision;
 }
 
+/** A line of a program that made a call. */
+export interface Site {
+  /** The path of the source file. */
+  file: string;
+  /** The line. */
+  line: number;
+  /** The function. */
+  function: string;
+}
+
 /** A model of a pipeline that is not a pipeline itself. */
 export interface StageSummary {
   /** Its path in the pipeline: `model0`, `encoder/model1`. The ids of its operations begin with it. */
@@ -1009,6 +1083,100 @@ export interface Subject {
   path: string;
   /** Properties of the model and of the measurement: readable values by label. */
   facts: Record<string, string>;
+}
+
+/** A recording of a program, with its children. */
+export interface Trace {
+  /** The events of all processes. */
+  events: Events;
+  /** When it began, as ISO 8601 in UTC. */
+  made: string;
+  /** The same in nanoseconds since 1970, to which the times of events add. */
+  epoch_ns: number;
+  /** The version of coremlscope. */
+  version: string;
+  /** The processor and the system. */
+  host: string;
+  /** The command line of the recorded program; empty in a program that records itself. */
+  command: string[];
+  /** From the start of the recording to its end. */
+  duration_ns: number;
+  /** The processes, the first one first. */
+  processes: TracedProcess[];
+  /** The loaded models, in the order of loading. */
+  models: TracedModel[];
+  /** The names of threads. */
+  threads: string[];
+  /** The names of asyncio's tasks. */
+  tasks: string[];
+  /** The lines that made calls. */
+  sites: Site[];
+  /** What events say about themselves: `float64[1,3,224,224] → float16`. */
+  details: string[];
+  /** What should be changed, the costliest first. */
+  mistakes: Mistake[];
+  /** Frames per second that the program should reach; null if not asked. */
+  fps: number | null;
+  /** Times are measured. */
+  origin: Origin;
+}
+
+/** An input or output of a model. */
+export interface TracedFeature {
+  /** Its name. */
+  name: string;
+  /** `array`, `image`, or another type's name. */
+  type: string;
+  /** Of arrays: `float16`. */
+  dtype: string;
+  /** Of arrays, height × width of images; empty if unknown. 0 marks a flexible size. */
+  shape: number[];
+}
+
+/** A loaded model: each load makes another one. */
+export interface TracedModel {
+  /** The name of its file, without the suffix. */
+  name: string;
+  /** Its path; empty for a model that was made in memory. */
+  path: string;
+  /** Equal for loads of the same model. */
+  key: string;
+  /** What runs it: `Core ML`, `coremlscope`, `ONNX Runtime`. */
+  runtime: string;
+  /** The function; empty for the default one. */
+  function: string;
+  /** The setting; empty if there is none. */
+  compute_units: string;
+  /** Position in `Trace.processes`. */
+  process: number;
+  /** Its inputs. */
+  inputs: TracedFeature[];
+  /** Its outputs. */
+  outputs: TracedFeature[];
+  /** Whether it computes in fp16; null if unknown. */
+  is_half: boolean | null;
+  /** When loading ended, in nanoseconds from the start of the trace. */
+  loaded_at_ns: number;
+  /** When it was released; null if it never was. */
+  unloaded_at_ns: number | null;
+}
+
+/** A recorded process. */
+export interface TracedProcess {
+  /** Its number. */
+  pid: number;
+  /** The number of the process that started it. */
+  parent: number;
+  /** Its command line. */
+  command: string[];
+  /** When recording began, in nanoseconds from the start of the trace. */
+  started_ns: number;
+  /** Whether it stopped recording by itself; false if it was killed or still ran. */
+  ended: boolean;
+  /** Events that later ones replaced, because the ring was full. */
+  lost: number;
+  /** Time that recording took. */
+  overhead_s: number;
 }
 
 /** The planned cost of all operations of one type, in seconds. */
@@ -1164,9 +1332,14 @@ export interface ComparisonForm extends Comparison {
   differing: string[];
 }
 
+export interface TraceForm extends Trace {
+  schema: "coremlscope.trace/1";
+  kinds: EventKind[];
+}
+
 export interface ServerForm extends State {
   schema: "coremlscope.server/2";
 }
 
 /** What a page shows; `schema` tells the kinds apart. */
-export type Result = ProfileForm | ProfilesForm | ModelForm | ComparisonForm | ServerForm;
+export type Result = ProfileForm | ProfilesForm | ModelForm | ComparisonForm | TraceForm | ServerForm;

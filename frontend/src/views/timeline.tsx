@@ -4,6 +4,7 @@ import type { Origin } from "../data/schema";
 import { UNIT_SHORT } from "../data/words";
 import { duration, plural } from "../format";
 import { useReport } from "../report";
+import { useTheme } from "../theme";
 import { Choice } from "../ui/choice";
 import { OriginTag } from "../ui/origin";
 import { Section } from "../ui/section";
@@ -153,23 +154,6 @@ function useWheel(target: { current: HTMLElement | null }, onZoom: (event: Wheel
     element?.addEventListener("wheel", listen, { passive: false });
     return () => element?.removeEventListener("wheel", listen);
   }, [target]);
-}
-
-/** A number that changes with the colours of the page. */
-function useTheme(): number {
-  const [version, setVersion] = useState(0);
-  useEffect(() => {
-    const changed = () => setVersion((old) => old + 1);
-    const observer = new MutationObserver(changed);
-    observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
-    const system = matchMedia("(prefers-color-scheme: dark)");
-    system.addEventListener("change", changed);
-    return () => {
-      observer.disconnect();
-      system.removeEventListener("change", changed);
-    };
-  }, []);
-  return version;
 }
 
 const scaled = (view: Window, factor: number, at: number): Window => ({

@@ -12,12 +12,14 @@ import hashlib
 import html
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib import resources
 from typing import Any
 
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.render.json import Result, plain, to_values
 from coremlscope.render.words import model_name, plural
+from coremlscope.results.events import EVENT_KINDS
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.trace import Trace
@@ -65,7 +67,8 @@ def render_html(subject: Profile | ModelSummary | Sequence[Profile]) -> str:
 
 def render_html_trace(trace: Trace) -> str:
     """A recorded program as a page."""
-    return build_page(trace.to_json(), " ".join(trace.command) or "Recorded program")
+    kinds = [asdict(kind) for kind in EVENT_KINDS]
+    return build_page({**trace.to_json(), "kinds": kinds}, " ".join(trace.command) or "Recorded program")
 
 
 def render_html_comparison(comparison: Comparison) -> str:

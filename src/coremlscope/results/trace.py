@@ -23,6 +23,7 @@ from coremlscope.results.presentation import Presented
 from coremlscope.writing import write_file
 
 __all__ = [
+    "SCHEMA",
     "Events",
     "Mistake",
     "Site",
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 #: The name and version of the schema.
-_SCHEMA = "coremlscope.trace/1"
+SCHEMA = "coremlscope.trace/1"
 #: The largest file that is read, in bytes of columns after decompression.
 _MOST_BYTES = 4 << 30
 
@@ -299,7 +300,7 @@ class Trace(Presented):
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON values: columns are base64 of zlib of little-endian numbers."""
         values = msgspec.to_builtins(self, str_keys=True, enc_hook=_encode_column)
-        return {"schema": _SCHEMA, **values}
+        return {"schema": SCHEMA, **values}
 
     @classmethod
     def from_json(cls, data: object) -> Trace:
@@ -308,7 +309,7 @@ class Trace(Presented):
         Raises:
             UsageError: They are not those of a trace, or are damaged.
         """
-        if not isinstance(data, dict) or data.get("schema") != _SCHEMA:
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
             raise UsageError("the file is not a recording of a program", "make one with `coremlscope trace`")
         values = {key: value for key, value in data.items() if key != "schema"}
         try:

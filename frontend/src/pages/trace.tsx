@@ -1,0 +1,78 @@
+import { useEffect, useState } from "preact/hooks";
+import type { TraceForm } from "../data/schema";
+import { type Recorded, readTrace } from "../data/trace";
+import { duration, moment, plural } from "../format";
+import { ThemeSwitch } from "../theme";
+import { OriginTag } from "../ui/origin";
+import { Lanes } from "../views/program/lanes";
+import { Mistakes } from "../views/program/mistakes";
+import { Totals } from "../views/program/totals";
+
+/** The page of a recorded program: mistakes, lanes, totals. */
+export function TracePage(props: { result: TraceForm }) {
+  const form = props.result;
+  const [recorded, setRecorded] = useState<Recorded | string | null>(null);
+  const [span, select] = useState<readonly [number, number] | null>(null);
+  const [group, choose] = useState<number | null>(null);
+  useEffect(() => {
+    readTrace(form).then(setRecorded, (error) => setRecorded(`The events cannot be read: ${error}`));
+  }, [form]);
+  return (
+    <>
+      <div class="topbar">
+        <a class="brand" href="#top">
+          Recorded program
+        </a>
+        <nav aria-label="Parts of the page">
+          <a href="#mistakes">Mistakes</a>
+          <a href="#lanes">Lanes</a>
+          <a href="#totals">Totals</a>
+        </nav>
+        <ThemeSwitch />
+      </div>
+      <main>
+        <Head form={form} events={recorded !== null && typeof recorded !== "string" ? recorded.events.length : null} />
+        <Mistakes form={form} />
+        {recorded === null && <p class="dim">Reading the events …</p>}
+        {typeof recorded === "string" && <p role="alert">{recorded}</p>}
+        {recorded !== null && typeof recorded !== "string" && (
+          <>
+            <Lanes recorded={recorded} span={span} select={select} group={group} />
+            <Totals recorded={recorded} span={span} group={group} choose={choose} />
+          </>
+        )}
+      </main>
+    </>
+  );
+}
+
+function Head(props: { form: TraceForm; events: number | null }) {
+  const { form } = props;
+  const seconds = form.duration_ns / 1e9;
+  const overhead = form.processes.reduce((sum, process) => sum + process.overhead_s, 0);
+  const lost = form.processes.reduce((sum, process) => sum + process.lost, 0);
+  const facts: [string, string][] = [
+    ["Recorded", `${moment(form.made)} on ${form.host}`],
+    ["Length", duration(seconds)],
+    ["Events", `${props.events?.toLocaleString("en") ?? "…"}${lost ? `; ${lost.toLocaleString("en")} older ones were replaced` : ""}`],
+    ["Loads of models", `${form.models.length}`],
+    ["Processes", plural(form.processes.length, "process")],
+    ["Recording took", `${duration(overhead)}${seconds ? `, ${((100 * overhead) / seconds).toPrecision(2)} % of the time` : ""}`],
+  ];
+  return (
+    <header class="report-head" id="top">
+      <h1>{form.command.join(" ") || "Recorded program"}</h1>
+      <p class="lead">
+        <OriginTag origin="measured" on={form.host} />
+      </p>
+      <dl class="facts">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </header>
+  );
+}
