@@ -3,6 +3,7 @@
 python -m benchmarks.latency                    prints the tables
 python -m benchmarks.latency calibrate          fits the parameters, writes them and docs/accuracy.md
 python -m benchmarks.latency evidence           writes the published latencies that the package ships
+python -m benchmarks.latency generation         writes docs/token-rates.md
 python -m benchmarks.latency extract FOLDER     extracts the data from a collection
 """
 
@@ -14,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.latency.dataset import load_measurements, load_networks
+from benchmarks.latency.decoders import render as render_rates
 from benchmarks.latency.extract import extract
 from benchmarks.latency.fit import fit
 from benchmarks.latency.intervals import fit_spread
@@ -26,6 +28,7 @@ from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
 
 _ROOT = Path(__file__).parents[2]
 _CALIBRATION = _ROOT / "src" / "coremlscope" / "cost" / "latency" / "data" / "calibration.json"
+_RATES = _ROOT / "docs" / "token-rates.md"
 _PAGE = _ROOT / "docs" / "accuracy.md"
 #: Cost of entering a unit again: a round trip without the preparation of a prediction.
 _SWITCH_S = 0.2e-3
@@ -39,7 +42,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "action", nargs="?", choices=("validate", "calibrate", "evidence", "extract"), default="validate"
+        "action",
+        nargs="?",
+        choices=("validate", "calibrate", "evidence", "generation", "extract"),
+        default="validate",
     )
     parser.add_argument("folder", nargs="?", type=Path, help="a collection of latencies and packages")
     parser.add_argument("-o", "--output", type=Path, default=_ROOT / "out", help="folder of the plot")
@@ -51,6 +57,9 @@ def main() -> None:
         return
     if arguments.action == "evidence":
         print(f"wrote {write()} rows")
+        return
+    if arguments.action == "generation":
+        _RATES.write_text(render_rates())
         return
     measurements = load_measurements()
     results = {unit: _result(unit) for unit in (NEURAL_ENGINE, CPU, GPU)}
@@ -64,6 +73,7 @@ def main() -> None:
         _write(results)
         load_calibration.cache_clear()
         write()
+        _RATES.write_text(render_rates())
         _PAGE.write_text(text)
         (_PAGE.parent / "accuracy.svg").write_text(draw(results[NEURAL_ENGINE].held))
 

@@ -412,6 +412,7 @@ def estimate(
     from coremlscope.cost.latency.own import NOTHING_OWN
     from coremlscope.describe.model import describe_model
     from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
+    from coremlscope.forecast.generation import estimate_generation
     from coremlscope.forecast.planner import forecast
     from coremlscope.own_measurements.report import use_own
 
@@ -430,7 +431,11 @@ def estimate(
         with_evidence=explain,
         own=own,
     )
-    return assemble(summary, forecast=found, findings=[*length_findings(given, shapes), *findings])
+    rates = estimate_generation(
+        model, chosen, settings, function=function, shapes=given, own=own, known=found.estimates
+    )
+    done = assemble(summary, forecast=found, findings=[*length_findings(given, shapes), *findings])
+    return dataclasses.replace(done, rates=rates)
 
 
 def calibrate(

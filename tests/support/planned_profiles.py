@@ -8,6 +8,7 @@ from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
 from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.estimate import Estimate, Kernel, NearRow, UnitTerms
+from coremlscope.results.generation import TokenRate
 from coremlscope.results.plan import FunctionCost, InsertedOp, Plan, Reason, SettingPlan
 from coremlscope.results.profile import Profile
 from coremlscope.results.what_if import WhatIf
@@ -144,6 +145,24 @@ def _estimate(device: str, setting: ComputeUnits, conv_s: float, switches: int) 
     )
 
 
+def _rate(device: str) -> TokenRate:
+    return TokenRate(
+        device=device,
+        chip=device.lower(),
+        os="macOS 15",
+        compute_units="all",
+        function="main",
+        phase="decode",
+        tokens=1,
+        context=512,
+        cache_bytes=2**20,
+        step_s=Figure(0.02, 0.016, 0.025, "estimated"),
+        tokens_per_s=Figure(50, 40, 62.5, "estimated"),
+        bound="weights",
+        basis="calibrated",
+    )
+
+
 def planned_profile(device: str = "M1", *, slow: float = 1.0) -> Profile:
     """The small profile with a plan, kernels and estimates."""
     return dataclasses.replace(
@@ -151,4 +170,5 @@ def planned_profile(device: str = "M1", *, slow: float = 1.0) -> Profile:
         plans=(device_plan(device, slow=slow),),
         kernels=KERNELS,
         estimates=device_estimates(device, slow=slow),
+        rates=(_rate(device),),
     )

@@ -15,6 +15,8 @@ export type Effect = "advises" | "confirms" | "fails" | "rejects" | "runs";
 
 export type EstimateBasis = "calibrated" | "extrapolated";
 
+export type GenerationPhase = "decode" | "prefill";
+
 export type Hypothesis = "doubt" | "moved" | "without" | "without all";
 
 export type JobStatus = "cancelled" | "done" | "failed" | "running" | "waiting";
@@ -844,6 +846,8 @@ export interface Profile {
   kernels: Kernel[];
   /** Estimated times of a prediction, by device and setting; the requested setting of a device is first. */
   estimates: Estimate[];
+  /** For a language model, estimated tokens per second by device, setting and phase. */
+  rates: TokenRate[];
   /** How far the plans by rules agree with those by Core ML, where both are present. */
   agreements: Agreement[];
   /** Remarks that do not belong to a measurement. */
@@ -1083,6 +1087,41 @@ export interface Subject {
   path: string;
   /** Properties of the model and of the measurement: readable values by label. */
   facts: Record<string, string>;
+}
+
+/** The estimated speed of a language model on a device under one setting. Nothing was measured. */
+export interface TokenRate {
+  /** The device, or its chip. */
+  device: string;
+  /** The chip's id. */
+  chip: string;
+  /** The system. */
+  os: string;
+  /** The assumed setting. */
+  compute_units: ComputeUnits;
+  /** The function. */
+  function: string;
+  /** `decode` or `prefill`. */
+  phase: GenerationPhase;
+  /** Tokens that a prediction processes. */
+  tokens: number;
+  /** Tokens that the cache has room for; a prediction reads all of it. */
+  context: number;
+  /** Bytes of the cache of keys and values. */
+  cache_bytes: number;
+  /** Seconds of a prediction, with an 80 % interval. */
+  step_s: Figure;
+  /**
+   * Tokens per second, with an 80 % interval: of predictions one after the other, without sampling and whatever else an app does between
+   * them.
+   */
+  tokens_per_s: Figure;
+  /** The bottleneck of a prediction. */
+  bound: Bound;
+  /** Whether the latency model was fitted to latencies of this chip and unit. */
+  basis: EstimateBasis;
+  /** Which of the user's own measurements it uses; null if it uses published ones alone. */
+  own: OwnCalibration | null;
 }
 
 /** A recording of a program, with its children. */

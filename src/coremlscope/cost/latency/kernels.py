@@ -155,6 +155,8 @@ class _Fuser:
         self.chains: dict[str, _Chain] = {}
         self.packed: dict[str, float] = {}
         self.quantized: set[str] = set()
+        #: Contents of states, and what they become: values that are updated in place.
+        self.kept: set[str] = set()
         norms = find_norms(graph.ops)
         #: Reductions of whole maps, by id.
         self.wide = {view.op.id for view in graph.ops if _has(view, Trait.SUMMATION) and over_maps(view)}
@@ -199,6 +201,9 @@ class _Fuser:
 
     def place(self, view: OpView) -> _Chain | None:
         """Adds an operation to the kernel that feeds it, or returns a new one."""
+        if self.is_in_place(view):
+            self.kept.update(value.name for value in view.op.outputs)
+            return self.begin_update(view) if _has(view, Trait.UPDATE) else None
         if _has(view, Trait.DEQUANTIZATION):
             self.quantized.add(view.op.outputs[0].name)
         if view.op.id in self.norms:
@@ -219,6 +224,27 @@ class _Fuser:
                 self.join(chain, view, name)
                 return None
         return self.begin(view)
+
+    def is_in_place(self, view: OpView) -> bool:
+        """True where the content of a state is read, partly replaced or given back, or a part of it is taken.
+
+        None of this copies it: what uses it reads it from the memory.
+        """
+        if _has(view, Trait.STATE_READ):
+            return True
+        is_part = _has(view, Trait.UPDATE | Trait.SLICE)
+        given = "data" if _has(view, Trait.STATE_WRITE) else "x" if is_part else ""
+        arguments = view.op.inputs.get(given, ())
+        return any(isinstance(one, Value) and one.name in self.kept for one in arguments)
+
+    def begin_update(self, view: OpView) -> _Chain | None:
+        """Begins the replacement of a part of a state, which moves this part alone."""
+        chain = self.begin(view)
+        if chain is not None:
+            size = _size(view.bound("update"))
+            chain.kernel.inputs = chain.kernel.outputs = chain.kernel.largest = size
+            self.chains.pop(chain.gives, None)
+        return chain
 
     def place_norm(self, view: OpView, members: tuple[str, ...]) -> _Chain | None:
         """Begins a normalization at its last operation, with all before it."""
@@ -280,7 +306,7 @@ class _Fuser:
         self.chains[chain.gives] = chain
 
     def begin(self, view: OpView) -> _Chain | None:
-        if _is_relabel(view) or _has(view, Trait.STATE_READ) or view.blocks:
+        if _is_relabel(view) or view.blocks:
             return None
         read = dict(_tensors(view))
         sizes = [_size(value) for value in view.outputs]

@@ -22,6 +22,7 @@ from coremlscope.render.recording import (
     recording_rows,
 )
 from coremlscope.render.terminal.estimates import calibrated_on, latency_rows, listed_estimates, mark_of
+from coremlscope.render.terminal.generation import RATE_NOTE, rate_rows
 from coremlscope.render.terminal.plan import describe_planner, setting_rows
 from coremlscope.render.timing import (
     STAGE_TITLES,
@@ -294,6 +295,18 @@ def _estimates(profile: Profile) -> list[str]:
         *(["\\* extrapolated"] if any(mark_of(e) == "*" for e in estimates) else []),
         *dict.fromkeys(f"† {calibrated_on(e)}" for e in estimates if e.own),
         *([f"without {cell(', '.join(left_out))}: unknown"] if left_out else []),
+        *_rates(profile),
+    ]
+
+
+def _rates(profile: Profile) -> list[str]:
+    if not profile.rates:
+        return []
+    titles = ("device", "setting", "function", "phase", "tokens>", "cache, tokens>", "prediction>")
+    return [
+        "### As a language model (estimated)",
+        table((*titles, "tokens/s>", "80 % of cases>", "waits for"), rate_rows(profile.rates)),
+        RATE_NOTE,
     ]
 
 

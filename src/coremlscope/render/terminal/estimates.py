@@ -11,10 +11,12 @@ from coremlscope.devices.unit import ComputeUnit
 from coremlscope.render.json import render_values
 from coremlscope.render.terminal.explanation import show_explanations
 from coremlscope.render.terminal.findings import show_findings
+from coremlscope.render.terminal.generation import show_rates
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import SHORT_UNIT_NAMES, UNIT_NAMES, model_name, plural
 from coremlscope.results.encoding import plain
 from coremlscope.results.estimate import Estimate, UnitTerms
+from coremlscope.results.generation import TokenRate
 from coremlscope.results.profile import Profile
 from coremlscope.units import format_duration, format_rate, format_share
 
@@ -82,6 +84,7 @@ def render_estimates(
             screen.line(text, "yellow", indent=2)
     note = "estimated from published latencies, not measured; assumes that nothing else runs on the device"
     screen.line(note if results else "no estimate", "dim", indent=2)
+    show_rates(screen, [rate for profile in profiles for rate in profile.rates])
     if explained:
         show_explanations(screen, (estimate for _, estimate in results))
     elif len(results) == 1:
@@ -269,7 +272,12 @@ def _to_json(profile: Profile, e: Estimate) -> dict[str, Any]:
         "left_out": list(e.left_out),
         "kernels": [_kernel_to_json(profile, e, index) for index in _costliest(profile, e)],
         "near": [plain(row) for row in e.near],
+        "tokens_per_second": [plain(rate) for rate in profile.rates if _is_of(rate, e)],
     }
+
+
+def _is_of(rate: TokenRate, e: Estimate) -> bool:
+    return (rate.device, rate.os, rate.compute_units) == (e.device, e.os, e.compute_units)
 
 
 def _terms_to_json(terms: UnitTerms) -> dict[str, Any]:

@@ -1,0 +1,149 @@
+"""Language models: tokens of a prediction, the cost of caches, and tokens per second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import coremltools as ct
+import numpy as np
+import pytest
+from coremltools.converters.mil import Builder as mb
+from coremltools.converters.mil.mil import types
+
+from benchmarks.latency.decoders import kernels_of, load_rates, render
+from coremlscope import api, ir
+from coremlscope.cost.latency.kernels import Kernel, fuse
+from coremlscope.devices import all_chips, find_device
+from coremlscope.forecast.generation import Step, estimate_generation, find_step
+from coremlscope.formats.sample import sample_model
+from coremlscope.render.terminal.estimates import render_estimates
+from coremlscope.results.generation import TokenRate
+from tests.support.decoders import decoder
+from tests.support.programs import bind_main, build
+
+LAYERS, HIDDEN, CONTEXT = 2, 256, 512
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[tuple[int, int], ir.Model]:
+    """Decoders by tokens and context."""
+    return {key: decoder(tokens=key[0], context=key[1]) for key in ((1, 512), (64, 512), (1, 4096))}
+
+
+def rates(model: ir.Model, chip: str = "m1", **more: Any) -> tuple[TokenRate, ...]:
+    return estimate_generation(model, [find_device(chip)], ["cpu_and_ne"], **more)
+
+
+@pytest.mark.parametrize("tokens", [1, 64])
+def test_tokens_are_the_rows_that_are_written(models: dict[tuple[int, int], ir.Model], tokens: int) -> None:
+    cache = 2 * LAYERS * CONTEXT * HIDDEN * 2
+    assert find_step(bind_main(models[tokens, 512]).graph) == Step(tokens, CONTEXT, cache)
+
+
+def test_other_models_are_not_language_models() -> None:
+    model = sample_model(size=32, width=0.5, classes=10)
+    assert find_step(bind_main(model).graph) is None
+    assert rates(model) == ()
+
+    def body(x: Any, total: Any) -> Any:
+        return mb.coreml_update_state(state=total, value=mb.add(x=mb.read_state(input=total), y=x))
+
+    ones = np.ones((2,), np.float16)
+    counter = build(body, {"x": ones}, target=ct.target.iOS18, states={"total": ones})
+    assert find_step(bind_main(counter).graph) is None
+
+
+def test_caches_in_inputs_and_outputs() -> None:
+    def body(x: Any, keys: Any, values: Any) -> Any:
+        new = mb.reshape(x=x, shape=[1, 2, 1, 8])
+        both = [mb.concat(values=[past, new], axis=2) for past in (keys, values)]
+        return (mb.matmul(x=new, y=both[0], transpose_y=True), *both)
+
+    past = np.zeros((1, 2, 31, 8), np.float16)
+    inputs = {"x": np.zeros((1, 16), np.float16), "keys": past, "values": past}
+    model = build(body, inputs, target=ct.target.iOS18)
+    assert find_step(bind_main(model).graph) == Step(1, 32, 2 * past.nbytes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "tokens"),
+    [
+        (ct.Shape((1, 2, ct.RangeDim(1, 64, default=1), 8)), [1, 64]),
+        (ct.EnumeratedShapes([(1, 2, 1, 8), (1, 2, 16, 8), (1, 2, 128, 8)]), [1, 128]),
+    ],
+)
+def test_flexible_inputs_give_both_phases(rows: Any, tokens: list[int]) -> None:
+    past = (1, 2, 31, 8)
+    shapes = [rows.symbolic_shape, past, past]
+    specs = [mb.TensorSpec(shape=shape, dtype=types.fp16) for shape in shapes]
+
+    @mb.program(input_specs=specs, opset_version=ct.target.iOS18)
+    def program(x: Any, keys: Any, values: Any) -> Any:
+        new = mb.mul(x=x, y=np.float16(2))
+        return tuple(mb.concat(values=[past, new], axis=2) for past in (keys, values))
+
+    inputs = [ct.TensorType(name=n, shape=s) for n, s in (("x", rows), ("keys", past), ("values", past))]
+    converted = ct.convert(
+        program, inputs=inputs, minimum_deployment_target=ct.target.iOS18, skip_model_load=True
+    )
+    assert [rate.tokens for rate in rates(api.read(converted.get_spec().SerializeToString()))] == tokens
+
+
+def kernels(model: ir.Model) -> Iterator[Kernel]:
+    yield from fuse(bind_main(model).graph)
+
+
+def test_a_cache_is_read_once_and_only_new_rows_are_written(models: dict[tuple[int, int], ir.Model]) -> None:
+    whole = CONTEXT * HIDDEN
+    found = list(kernels(models[1, 512]))
+    copies = [kernel for kernel in found if kernel.kind == "copy"]
+    assert [(kernel.inputs, kernel.outputs) for kernel in copies] == [(HIDDEN, HIDDEN)] * 2 * LAYERS
+    products = [kernel for kernel in found if kernel.kind in ("matmul", "attention")]
+    assert sum(kernel.inputs for kernel in products) >= 2 * LAYERS * whole
+    assert sum(kernel.inputs for kernel in found) < 2.5 * LAYERS * whole
+
+
+def test_decoding_depends_on_the_context_and_prefill_on_arithmetic(
+    models: dict[tuple[int, int], ir.Model],
+) -> None:
+    (short,), (long,), (many,) = (rates(models[key]) for key in ((1, 512), (1, 4096), (64, 512)))
+    assert (short.phase, short.tokens, many.phase, many.tokens) == ("decode", 1, "prefill", 64)
+    assert long.tokens_per_s.value < short.tokens_per_s.value < many.tokens_per_s.value
+    for rate in (short, long, many):
+        assert rate.tokens_per_s.value == pytest.approx(rate.tokens / rate.step_s.value)
+        assert rate.tokens_per_s.low < rate.tokens_per_s.value < rate.tokens_per_s.high
+        assert rate.tokens_per_s.origin == "estimated"
+
+
+def test_estimate_shows_them(models: dict[tuple[int, int], ir.Model]) -> None:
+    profile = api.estimate(models[1, 512], "m1", compute_units=["cpu_and_ne", "cpu_only"])
+    assert [rate.compute_units for rate in profile.rates] == ["cpu_and_ne", "cpu_only"]
+    assert profile.rates[0].step_s == profile.estimates[0].latency
+    for width in (60, 80, 140):
+        text = render_estimates([profile], width=width)
+        assert "As a language model" in text
+        assert max(map(len, text.splitlines())) <= width
+
+
+def test_weights_and_cache_bound_a_decoder_of_published_dimensions() -> None:
+    rate = next(rate for rate in load_rates() if rate.row["model"] == "Qwen2.5-1.5B fp16")
+    found = kernels_of(rate.size, rate.weight_bytes)
+    assert sum(kernel.weight_bytes for kernel in found) == pytest.approx(rate.weight_bytes)
+    # 1.54e9 parameters, of which the table of embeddings is the head as well.
+    assert sum(kernel.weights for kernel in found) == pytest.approx(1.54e9, rel=0.02)
+    cache = 2 * rate.size["layers"] * rate.size["kv_heads"] * rate.size["head_size"] * rate.size["context"]
+    assert sum(k.inputs for k in found if k.kind == "matmul") > cache
+
+
+def test_published_rates_have_sources_and_are_estimated() -> None:
+    loaded = load_rates()
+    assert len(loaded) >= 20
+    assert {rate.unit for rate in loaded} == {"cpu", "gpu", "neural_engine"}
+    for rate in loaded:
+        assert rate.row["url"].startswith("http") or "file " in rate.row["note"]
+        assert rate.row["chip"] in all_chips()
+        value, low, high = rate.estimated()
+        assert low < value < high
+        assert 1 / 6 < value / rate.tokens_per_s < 6
+    assert "None of these rates is in the fit" in " ".join(render().split())
