@@ -177,6 +177,12 @@ def _groups(planning: Planning, setting: ComputeUnits) -> list[_Group]:
                 without = {b: ms for b, ms in allowed.items() if UNIT_OF[b] != unit}
                 for reason in verdict.doubts:
                     _add(group("doubt", unit, reason.rule), node.id, reason, without or _nowhere())
+            if unit != CPU and verdict.supported == "yes" and not node.inserted:
+                gain = 0.0 if planned.backend is None else prices[planned.backend] - min(there.values())
+                if gain > TIE_MS and planned.unit != unit:
+                    moved = group("moved", unit, "")
+                    _add(moved, node.id, None, there)
+                    moved.gain_ms += gain
             if not _is_faster(unit, planned.unit):
                 continue
             rules = {reason.rule: reason for reason in verdict.reasons}
@@ -185,12 +191,6 @@ def _groups(planning: Planning, setting: ComputeUnits) -> list[_Group]:
                 _add(group("without", unit, rule), node.id, reason, free)
             if rules:
                 _add(group("without all", unit, ""), node.id, None, allowed | there)
-            elif verdict.supported == "yes" and planned.unit == CPU and planned.backend and not node.inserted:
-                gain = prices[planned.backend] - min(there.values())
-                if gain > TIE_MS:
-                    moved = group("moved", unit, "")
-                    _add(moved, node.id, None, there)
-                    moved.gain_ms += gain
     rules_of = {unit: sum(key[:2] == ("without", unit) for key in found) for unit in _ORDER}
     return [one for key, one in found.items() if key[0] != "without all" or rules_of[key[1]] > 1]
 

@@ -107,7 +107,9 @@ def _dilated(view: OpView, context: RuleContext) -> bool:
 
 _KERNEL_SAYS = "Error: conv with large kernel does not meet decomposition preconditions"
 _KERNEL_FIX = (
-    "replace it by two smaller kernels (k1 + k2 - 1 = the old size), or turn a long 1xK kernel into Kx1"
+    "replace it by two smaller kernels (k1 + k2 - 1 = the old size), or turn a 1xK kernel up to 31 into Kx1;"
+    " for patches (stride = kernel) and very long filters (an STFT) cut the input with reshape or slices, and"
+    " use linear with the same weights"
 )
 _AFTER_M1 = Scope(neural_engine=(14, None))
 
