@@ -94,7 +94,7 @@ function notes(targets: readonly Target[]): string[] {
   const leftOut = targets.flatMap((one) => [...one.estimates.values()].flatMap((estimate) => estimate.left_out));
   return [
     ...new Set(plans.flatMap((plan) => plan.notes)),
-    ...(models ? [`Planned costs follow Core ML's cost model, as of ${models}.`] : []),
+    ...(models ? [`Planned costs follow Core ML's cost model: ${models}.`] : []),
     ...(leftOut.length ? [`Estimates do not include ${[...new Set(leftOut)].join(", ")}: nothing is known of their latency.`] : []),
   ];
 }

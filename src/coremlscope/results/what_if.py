@@ -23,8 +23,8 @@ Confidence = Literal["measured", "documented", "static analysis", "anecdotal"]
 #:                operations that only an anecdote puts there.
 Hypothesis = Literal["without", "without all", "moved", "doubt"]
 
-#: Planned costs in milliseconds that differ by less are equal up to rounding.
-_TIE_MS = 1e-9
+#: Planned costs in milliseconds that differ by less look the same: half a nanosecond.
+_SHOWN_MS = 0.5e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def describe_saving(saved_ms: float, planned_ms: float, saved_s: Figure | None) 
         planned_ms: Planned milliseconds of the whole after that.
         saved_s: Estimated seconds saved.
     """
-    if abs(saved_ms) < _TIE_MS:
+    if abs(saved_ms) < _SHOWN_MS:
         planned = "planned at the same cost"
     else:
         before, after = format_duration((planned_ms + saved_ms) / 1e3), format_duration(planned_ms / 1e3)
