@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -54,10 +55,7 @@ open(target, "w").write(content)
 
 @pytest.fixture(scope="module")
 def profile_json() -> str:
-    profile = coremlscope.profile(
-        sample_model(), iterations=3, compile_iterations=1, load_iterations=1, warmups=0
-    )
-    return json.dumps(profile.to_json())
+    return json.dumps(small_profile().to_json())
 
 
 @pytest.fixture
@@ -127,7 +125,7 @@ def test_a_profile_is_shown(app: App, profile_json: str) -> None:
     assert json.loads(_get(app, f"/{_TOKEN}/profiles/one.json").content) == json.loads(profile_json)
     (entry,) = _state(app)["profiles"]
     measured = json.loads(profile_json)["measurements"][0]
-    assert (entry["id"], entry["label"], entry["iterations"]) == ("one", measured["label"], 3)
+    assert (entry["id"], entry["label"], entry["iterations"]) == ("one", measured["label"], 4)
     figure = entry["predict_s"]
     assert (figure["value"], figure["origin"]) == (measured["predict"]["statistics"]["median"], "measured")
 
@@ -319,6 +317,64 @@ def _model(app: App, content: str) -> Path:
 )
 def test_names_are_made_safe(name: str, expected: str) -> None:
     assert safe_name(name) == expected
+
+
+def _change(app: App, id_: str, change: object, method: str = "PATCH") -> Answer:
+    guarded = app.guarded(_TOKEN, frozenset({"localhost"}))
+    body = json.dumps(change).encode()
+    headers = {"host": "localhost", "content-length": str(len(body))}
+    return ask(guarded, method, f"/{_TOKEN}/profiles/{id_}", headers, body)
+
+
+def test_profiles_are_renamed_tagged_and_deleted(app: App, profile_json: str) -> None:
+    (app.store.folder / "one.json").write_text(profile_json, encoding="utf-8")
+    answer = _change(app, "one", {"name": "two", "tags": ["slow"]})
+    (entry,) = answer.json()["profiles"]
+    assert (entry["id"], entry["tags"]) == ("two", ["slow"])
+    assert _get(app, f"/{_TOKEN}/profiles/one").status == HTTPStatus.BAD_REQUEST
+    assert _get(app, f"/{_TOKEN}/profiles/two").status == HTTPStatus.OK
+    assert _get(app, f"/{_TOKEN}/profiles/two", "DELETE").json()["profiles"] == []
+    assert _get(app, f"/{_TOKEN}/profiles/two", "DELETE").status == HTTPStatus.BAD_REQUEST
+
+
+@pytest.mark.parametrize("change", [3, [], {"tags": "a"}, {"name": 3}, {"path": "a"}, {"tags": ["x" * 99]}])
+def test_changes_that_are_not_valid_are_refused(app: App, profile_json: str, change: object) -> None:
+    (app.store.folder / "one.json").write_text(profile_json, encoding="utf-8")
+    assert _change(app, "one", change).status == HTTPStatus.BAD_REQUEST
+    assert [entry.id for entry in app.store.entries()] == ["one"]
+
+
+def test_a_change_that_is_too_large_is_refused(app: App) -> None:
+    assert _change(app, "one", {"name": "x" * 20_000}).status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+def test_profiles_are_compared(app: App) -> None:
+    for number in (1, 2):
+        write_profiles(app.store.folder / f"p{number}.json", [small_profile()])
+    page = _get(app, f"/{_TOKEN}/compare?id=p1&id=p2")
+    assert page.status == HTTPStatus.OK
+    assert b"coremlscope.comparison/2" in page.content
+    for query in ("", "?id=p1", "?id=p1&id=p3", "?id=p1&id=..%2fp2", "?" + "&".join(["id=p1"] * 9)):
+        assert _get(app, f"/{_TOKEN}/compare{query}").status == HTTPStatus.BAD_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("m1,iphone-15-pro", ["m1", "iphone-15-pro"]),
+        ("m1 iphone-15-pro", ["m1", "iphone-15-pro"]),
+        ("iPhone 15 Pro, M1 Max", ["iPhone 15 Pro", "M1 Max"]),
+        (" , ", []),
+    ],
+)
+def test_devices_are_named_as_people_write_them(app: App, text: str, names: list[str]) -> None:
+    assert _upload(app, b"slow", f"name=m.mlmodel&devices={quote(text)}").status == HTTPStatus.ACCEPTED
+    assert app.queue.jobs()[0].request["devices"] == names
+
+
+def test_the_page_knows_every_device(app: App) -> None:
+    names = {device["name"] for device in _state(app)["devices"]}
+    assert {"m1", "a17-pro", "iPhone 15 Pro"} <= names
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS"])

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,8 +20,10 @@ import pytest
 from coremlscope.errors import UsageError
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
+from coremlscope.results.profile import write_profiles
 from coremlscope.server.limits import Limits
 from coremlscope.server.server import Address, serve
+from tests.support.profiles import small_profile
 
 
 @pytest.fixture
@@ -83,6 +86,37 @@ def test_a_model_that_is_damaged(url: str) -> None:
         time.sleep(0.1)
     assert job["status"] == "failed"
     assert job["error"].startswith("m.mlmodel ")
+
+
+def test_changes_are_streamed(tmp_path: Path) -> None:
+    folder = tmp_path / "profiles"
+    with serve(folder, Address(), Limits(watchers=1)) as (url, answer):
+        threading.Thread(target=answer, daemon=True).start()
+        with contextlib.closing(_connect(url)) as connection:
+            connection.request("GET", urlsplit(url).path + "events")
+            events = connection.getresponse()
+            assert events.getheader("content-type", "").startswith("text/event-stream")
+            assert _next_event(events)[0] == "state"
+            assert _get(url, "events")[0] == 503
+            write_profiles(folder / "new.json", [small_profile()])
+            name, state = _next_event(events)
+            assert (name, [entry["id"] for entry in state["profiles"]]) == ("state", ["new"])
+            with contextlib.closing(_connect(url)) as other:
+                other.request("POST", f"{urlsplit(url).path}jobs?name=m.json", b"{")
+                assert other.getresponse().status == 202
+            statuses = []
+            while statuses[-1:] != ["failed"]:
+                name, jobs = _next_event(events)
+                statuses += [job["status"] for job in jobs] if name == "jobs" else []
+            begun = time.monotonic()
+    assert time.monotonic() - begun < 1.5  # open streams do not delay the end
+
+
+def _next_event(events: http.client.HTTPResponse) -> tuple[str, Any]:
+    """Reads an event; signs of life are skipped."""
+    while not (line := events.readline()).startswith(b"event: "):
+        assert line
+    return line.split()[1].decode(), json.loads(events.readline().removeprefix(b"data: "))
 
 
 def test_an_upload_of_two_gigabytes_is_refused_before_it_comes(url: str) -> None:

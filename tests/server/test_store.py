@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,3 +78,77 @@ def test_files_that_are_not_profiles_are_named_but_not_shown(store: ProfileStore
 def test_imported_json_is_served_as_a_profile(store: ProfileStore) -> None:
     path = foreign_files.write(store.folder, "compute_plan.json")
     assert b'"coremlscope.profile/2"' in store.content(path.stem)
+
+
+def test_profiles_are_renamed_with_their_tags(store: ProfileStore) -> None:
+    store.tag("own", ["slow", "v2", "slow"])
+    assert store.rename("own", "../after the fix.json") == "after-the-fix"
+    (entry,) = store.entries()
+    assert (entry.id, entry.tags) == ("after-the-fix", ("slow", "v2"))
+    assert [path.name for path in store.folder.iterdir() if path.name[0] != "."] == ["after-the-fix.json"]
+    assert store.rename("after-the-fix", "after-the-fix") == "after-the-fix"
+
+
+def test_a_name_that_is_taken_is_refused(store: ProfileStore) -> None:
+    write_profiles(store.folder / "other.json", [small_profile()])
+    before = (store.folder / "other.json").read_bytes()
+    with pytest.raises(UsageError, match="already exists"):
+        store.rename("own", "other")
+    assert {entry.id for entry in store.entries()} == {"own", "other"}
+    assert (store.folder / "other.json").read_bytes() == before
+
+
+def test_imported_files_keep_their_suffix(store: ProfileStore) -> None:
+    foreign_files.write(store.folder, "small.mlperf/report.json")
+    foreign_files.write(store.folder, "small.analytics.mil")
+    assert store.rename("small.mlperf", "a") == "a.mlperf"
+    assert store.rename("small.analytics.mil", "b") == "b.analytics.mil"
+    assert {entry.id for entry in store.entries() if not entry.problem} == {
+        "own",
+        "a.mlperf",
+        "b.analytics.mil",
+    }
+
+
+def test_profiles_are_deleted(store: ProfileStore) -> None:
+    foreign_files.write(store.folder, "small.mlperf/report.json")
+    store.tag("own", ["slow"])
+    revision = store.revision()
+    for id_ in ("own", "small.mlperf"):
+        store.remove(id_)
+    assert store.entries() == []
+    assert store.revision() != revision
+    write_profiles(store.folder / "own.json", [small_profile()])
+    assert [entry.tags for entry in store.entries()] == [()]
+
+
+def test_only_profiles_are_changed(store: ProfileStore, tmp_path: Path) -> None:
+    (store.folder / "keys.json").write_text('{"password": "hunter2"}', encoding="utf-8")
+    (tmp_path / "outside").mkdir()
+    _make_link(store.folder, tmp_path / "outside")
+    for id_ in ("keys", "other", "../outside/secret", ".tags", ""):
+        for change in (store.remove, lambda id_: store.rename(id_, "new"), lambda id_: store.tag(id_, ["a"])):
+            with pytest.raises(UsageError):
+                change(id_)
+    assert (tmp_path / "outside" / "secret.json").exists()
+    assert (store.folder / "keys.json").exists()
+
+
+@pytest.mark.parametrize("tags", [["x" * 41], [""], [f"{number}" for number in range(21)]])
+def test_tags_have_limits(store: ProfileStore, tags: list[str]) -> None:
+    with pytest.raises(UsageError, match="tags cannot be saved"):
+        store.tag("own", tags)
+
+
+@pytest.mark.parametrize("content", ["{", '{"own": 3}', "[" * 10_000])
+def test_damaged_tags_are_ignored(store: ProfileStore, content: str) -> None:
+    (store.folder / ".tags.json").write_text(content, encoding="utf-8")
+    assert [entry.tags for entry in store.entries()] == [()]
+    store.tag("own", ["new"])
+    assert [entry.tags for entry in store.entries()] == [("new",)]
+
+
+def test_a_folder_that_was_removed_is_empty(store: ProfileStore) -> None:
+    shutil.rmtree(store.folder)
+    assert store.entries() == []
+    assert store.revision() == hash(())

@@ -186,6 +186,7 @@ def all_attacks(url: str, seconds: float, seed: int = 1) -> list[Attack]:
     families: Sequence[Iterable[Attack]] = (
         _request_lines(base),
         _methods(base),
+        _changes(base),
         _tokens(base),
         _traversals(base),
         _hosts(base),
@@ -231,8 +232,8 @@ def _request_lines(base: str) -> Iterator[Attack]:
 
 def _methods(base: str) -> Iterator[Attack]:
     methods = [*_METHODS, "X" * 5000]
-    for method, path in product(methods, ("", "state", "profiles/x", "jobs/1", "jobs")):
-        if (method, path) in {("GET", ""), ("GET", "state"), ("DELETE", "jobs/1"), ("POST", "jobs")}:
+    for method, path in product(methods, ("", "state", "profiles/x", "jobs/1", "jobs", "events", "compare")):
+        if (method, path) in {("GET", ""), ("GET", "state"), ("GET", "events"), ("POST", "jobs")}:
             continue
         sent = _request(method, base + path, "X-HTTP-Method-Override: DELETE", "X-Method: GET")
         yield Attack(kind="method", steps=(sent,), statuses=_REFUSED)
@@ -241,6 +242,37 @@ def _methods(base: str) -> Iterator[Attack]:
     for number in ("-1", "1e3", "9" * 12, "9" * 6000, "%00", "1/1", "1%2f2", "٣", "0x1", "1;", ""):
         sent = _request("DELETE", f"{base}jobs/{quote(number, safe='%/;')}")
         yield Attack(kind="method", steps=(sent,), statuses=_REFUSED)
+
+
+def _changes(base: str) -> Iterator[Attack]:
+    """Changes of profiles and comparisons, which must leave the folder as it is."""
+    bodies = [
+        b"",
+        b"{",
+        b"[]",
+        b"[" * 10_000,
+        b'{"name": 1}',
+        b'{"tags": [1]}',
+        b'{"path": "/etc/passwd"}',
+        b"\xff",
+    ]
+    bodies += [b'{"tags": ["' + b"a" * 999 + b'"]}', b'{"name": "' + b"a" * 100_000 + b'"}']
+    for body in bodies:
+        sent = _request("PATCH", base + "profiles/own", f"Content-Length: {len(body)}", body=body)
+        yield Attack(kind="change", steps=(sent,), statuses=_expect(0, 400, 413))
+    for method, payload in product(("DELETE", "PATCH"), _PATHS):
+        sent = _request(method, f"{base}profiles/{payload}", "Content-Length: 15", body=b'{"name": "evil"}')
+        yield Attack(kind="change", steps=(sent,), statuses=_REFUSED)
+    for ids in (
+        ["own"],
+        ["own", "../secret"],
+        ["own", "keys"],
+        ["link", "link"],
+        ["own"] * 9,
+        ["own", "%00"],
+    ):
+        sent = _request("GET", f"{base}compare?" + "&".join(f"id={id_}" for id_ in ids))
+        yield Attack(kind="change", steps=(sent,), statuses=_expect(400))
 
 
 def _tokens(base: str) -> Iterator[Attack]:

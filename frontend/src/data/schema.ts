@@ -125,6 +125,14 @@ export interface Conditions {
   thermal_state: string;
 }
 
+/** A name that a device is asked for by. */
+export interface DeviceName {
+  /** The id of a chip or the name of a product: `m1`, `iPhone 15 Pro`. */
+  name: string;
+  /** Apple's name of the chip. */
+  chip: string;
+}
+
 /** The differences between the base and one other subject. */
 export interface Difference {
   /** Index of the base among the subjects. */
@@ -230,6 +238,8 @@ export interface Entry {
   operations: number;
   /** Why the file cannot be shown; empty if it can. */
   problem: string;
+  /** What a person noted about it. */
+  tags: string[];
 }
 
 /** The estimated time of a prediction on a device under one setting. Nothing was measured. */
@@ -1060,6 +1070,8 @@ export interface State {
   profiles: Entry[];
   /** The waiting, running and completed jobs, newest first. */
   jobs: Job[];
+  /** Names of chips and devices that can be planned and estimated for, with what they are. */
+  devices: DeviceName[];
 }
 
 /** Summary statistics of samples, in the samples' unit. */

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
 import anyio.to_thread
+import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from coremlscope import api
 from coremlscope.errors import CoremlscopeError, OutputError, UsageError
 from coremlscope.importers.profiles import SUFFIXES
-from coremlscope.render.page import build_page, render_html
+from coremlscope.render.page import build_page, render_html, render_html_comparison
 from coremlscope.results.encoding import plain
 from coremlscope.server.bodies import (
     RefusedError,
@@ -31,7 +34,7 @@ from coremlscope.server.bodies import (
 from coremlscope.server.guard import Guard
 from coremlscope.server.jobs import JobQueue
 from coremlscope.server.limits import Limits
-from coremlscope.server.state import SCHEMA, State
+from coremlscope.server.state import SCHEMA, State, device_names
 from coremlscope.server.store import ProfileStore, safe_name
 from coremlscope.server.uploads import Uploads
 from coremlscope.server.worker import MODEL_SUFFIXES
@@ -41,6 +44,18 @@ __all__ = ["App"]
 _HTML = "text/html; charset=utf-8"
 #: Names of files that can be uploaded: models, and what is imported. Folders are sent as zip archives.
 _SUFFIXES = tuple(sorted({*MODEL_SUFFIXES, *SUFFIXES, ".txt"}))
+
+
+#: Seconds between looks at the jobs, and their number between looks at the folder and between signs of life.
+_TICK_S, _TICKS_BETWEEN_SCANS, _TICKS_BETWEEN_SIGNS = 0.2, 10, 75
+_MOST_COMPARED = 8
+
+
+class _Change(msgspec.Struct, forbid_unknown_fields=True):
+    """A change of an entry; what is None stays."""
+
+    name: str | None = None
+    tags: list[str] | None = None
 
 
 class App:
@@ -55,6 +70,9 @@ class App:
 
     def __init__(self, store: ProfileStore, queue: JobQueue, uploads: Uploads, limits: Limits) -> None:
         self.store, self.queue, self.uploads, self.limits = store, queue, uploads, limits
+        #: Whether the server stops, so that streams of events end.
+        self.is_stopping: Callable[[], bool] = lambda: False
+        self._watchers, self._files = 0, 0
 
     def guarded(self, token: str, hosts: frozenset[str] | None) -> ASGIApp:
         """Returns the application for a server; see `Guard`."""
@@ -62,7 +80,11 @@ class App:
             routes=[
                 Route("/", self._home),
                 Route("/state", self._state),
+                Route("/events", self._events),
+                Route("/compare", self._compare),
                 Route("/profiles/{name}", self._profile),
+                Route("/profiles/{name}", self._delete, methods=["DELETE"]),
+                Route("/profiles/{name}", self._change, methods=["PATCH"]),
                 Route("/jobs", self._upload, methods=["POST"]),
                 Route("/jobs/{number}", self._cancel, methods=["DELETE"]),
             ],
@@ -91,6 +113,7 @@ class App:
             suffixes=_SUFFIXES,
             profiles=tuple(self.store.entries()),
             jobs=tuple(self.queue.jobs()),
+            devices=device_names(),
         )
         return {"schema": SCHEMA, **plain(state)}
 
@@ -106,6 +129,65 @@ class App:
             return respond(self.store.content(name.removesuffix(".json")), "application/json")
         profiles = self.store.read(name)
         return respond(render_html(profiles[0] if len(profiles) == 1 else profiles).encode(), _HTML)
+
+    def _compare(self, request: Request) -> Response:
+        """Shows what differs between entries; the first one is the base."""
+        ids = request.query_params.getlist("id")
+        if not 2 <= len(ids) <= _MOST_COMPARED:
+            raise UsageError("choose the profiles to compare", f"from 2 to {_MOST_COMPARED}")
+        comparison = api.compare(*(profile for id_ in ids for profile in self.store.read(id_)))
+        return respond(render_html_comparison(comparison).encode(), _HTML)
+
+    def _delete(self, request: Request) -> Response:
+        self.store.remove(request.path_params["name"])
+        return json_response(self.state())
+
+    async def _change(self, request: Request) -> Response:
+        """Renames an entry, or replaces its tags."""
+        content = b""
+        async with contextlib.aclosing(receive_body(request.receive, self.limits)) as chunks:
+            async for chunk in chunks:
+                content += chunk
+                if len(content) > self.limits.head_bytes:
+                    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the change is too large")
+        try:
+            change = msgspec.json.decode(content, type=_Change)
+        except (RecursionError, UnicodeDecodeError, msgspec.DecodeError) as error:
+            raise UsageError(f"the change is not valid: {error}") from None
+        name = request.path_params["name"]
+        if change.tags is not None:
+            await run_in_threadpool(self.store.tag, name, change.tags)
+        if change.name is not None:
+            await run_in_threadpool(self.store.rename, name, change.name)
+        return json_response(await run_in_threadpool(self.state))
+
+    async def _events(self, _: Request) -> Response:
+        if self._watchers >= self.limits.watchers:
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are open", "close some of them"
+            )
+        return StreamingResponse(self._changes(), media_type="text/event-stream")
+
+    async def _changes(self) -> AsyncGenerator[str, None]:
+        """Yields server-sent events: the jobs whenever one changes, the state whenever a file does."""
+        self._watchers += 1
+        try:
+            jobs, files, ticks = -1, self._files, 0
+            while not self.is_stopping():
+                if ticks % _TICKS_BETWEEN_SCANS == 0 or jobs != self.queue.revision:
+                    self._files = await run_in_threadpool(self.store.revision)
+                if files != self._files or jobs < 0:
+                    jobs, files = self.queue.revision, self._files
+                    yield _event("state", await run_in_threadpool(self.state))
+                elif jobs != self.queue.revision:
+                    jobs = self.queue.revision
+                    yield _event("jobs", plain(self.queue.jobs()))
+                elif ticks % _TICKS_BETWEEN_SIGNS == 0:
+                    yield ":\n\n"
+                ticks += 1
+                await asyncio.sleep(_TICK_S)
+        finally:
+            self._watchers -= 1
 
     def _cancel(self, request: Request) -> Response:
         number: str = request.path_params["number"]
@@ -167,14 +249,12 @@ class App:
 
 
 def _options(query: Mapping[str, str]) -> dict[str, object]:
-    from coremlscope.devices import SETTINGS, find_device
+    from coremlscope.devices import SETTINGS
 
     iterations = query.get("iterations", "50")
     if not iterations.isdecimal() or not 1 <= int(iterations[:9]) <= 100_000:
         raise UsageError(f"invalid number of predictions {iterations[:20]!r}", "give one from 1 to 100000")
-    devices = [name for name in query.get("devices", "").replace(",", " ").split() if name]
-    for device in devices:
-        find_device(device)
+    devices = list(_device_names(query.get("devices", "")))
     setting = query.get("compute_units", "all")
     if setting not in SETTINGS:
         raise UsageError(f"invalid compute units {setting[:20]!r}", f"use one of {', '.join(SETTINGS)}")
@@ -185,6 +265,30 @@ def _options(query: Mapping[str, str]) -> dict[str, object]:
         "random_weights": query.get("random_weights") == "1",
         "os": query.get("os", "")[:80],
     }
+
+
+def _device_names(text: str) -> Iterator[str]:
+    """Returns the devices of a list with commas, or of words that each are one.
+
+    Raises:
+        UsageError: One is unknown.
+    """
+    from coremlscope.devices import find_device
+
+    for part in filter(None, map(str.strip, text.split(","))):
+        words = [part]
+        try:
+            find_device(part)
+        except UsageError:
+            words = part.split()
+        for word in words:
+            find_device(word)
+            yield word
+
+
+def _event(name: str, values: Any) -> str:
+    """Returns a server-sent event."""
+    return f"event: {name}\ndata: {msgspec.json.encode(values).decode()}\n\n"
 
 
 def _refuse_error(_: Request, error: Exception) -> Response:

@@ -15,6 +15,10 @@ from coremlscope.server.bodies import discard_body, refusal
 __all__ = ["Guard"]
 
 
+#: What takes minutes: uploads, and streams of events. Each has a limit of its own.
+_LASTING = frozenset({"events", "jobs"})
+
+
 class Guard:
     """Passes those requests on that have the token, without it in their path.
 
@@ -23,7 +27,7 @@ class Guard:
         token: The first part of every path; requests without it are rejected.
         hosts: Allowed names in the `Host` header; None for any. This prevents other web pages from reaching
             the server under a name that resolves to this machine.
-        most: Maximum number of requests, uploads aside, that are answered concurrently; further ones wait.
+        most: Maximum number of short requests that are answered concurrently; further ones wait.
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: frozenset[str] | None, most: int) -> None:
@@ -43,7 +47,7 @@ class Guard:
             await refused(scope, receive, send)
         elif scope["path"] == f"/{token}":
             await RedirectResponse(f"/{token}/", HTTPStatus.SEE_OTHER)(scope, receive, send)
-        elif scope["method"] == "POST":  # an upload, which may take minutes
+        elif rest in _LASTING:
             await self._app({**scope, "path": f"/{rest}"}, receive, send)
         else:
             async with self._places:

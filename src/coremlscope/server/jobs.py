@@ -71,6 +71,8 @@ class JobQueue:
         self._keep, self._command = keep, command
         self._ids = itertools.count(1)
         self._jobs: dict[int, tuple[Job, Path]] = {}
+        #: Changes with each change of a job.
+        self.revision = 0
         self._changed = threading.Condition()
         self._process: subprocess.Popen[str] | None = None
         self._is_open = True
@@ -92,7 +94,7 @@ class JobQueue:
             job = Job(id=next(self._ids), model=model.name, request=request)
             self._jobs[job.id] = job, model
             self._forget_old()
-            self._changed.notify_all()
+            self._note_change()
             return job
 
     def check_place(self) -> None:
@@ -127,6 +129,7 @@ class JobQueue:
                 shutil.rmtree(model.parent, ignore_errors=True)
             if job.status in ("waiting", "running"):
                 was_running, job.status = job.status == "running", "cancelled"
+                self._note_change()
                 if was_running and self._process is not None:
                     self._process.terminate()
 
@@ -144,6 +147,10 @@ class JobQueue:
             self._changed.notify_all()
         self._thread.join(timeout=2 * _GRACE_S)
 
+    def _note_change(self) -> None:
+        self.revision += 1
+        self._changed.notify_all()
+
     def _forget_old(self) -> None:
         ended = [id_ for id_, (job, _) in self._jobs.items() if job.status not in ("waiting", "running")]
         for id_ in ended[: max(0, len(ended) - _REMEMBERED)]:
@@ -155,6 +162,7 @@ class JobQueue:
                 for job, model in self._jobs.values():
                     if job.status == "waiting":
                         job.status = "running"
+                        self._note_change()
                         return job, model
                 self._changed.wait()
         return None
@@ -214,6 +222,7 @@ class JobQueue:
                 phase, done, total = str(message["phase"]), int(message["done"]), int(message["total"])
                 with self._changed:
                     job.phase, job.done, job.total = phase, done, total
+                    self._note_change()
 
     def _wait(self, process: subprocess.Popen[str]) -> int:
         """Waits for a process whose output has ended, and kills it if it does not exit."""
@@ -229,3 +238,4 @@ class JobQueue:
         with self._changed:
             if job.status != "cancelled":
                 job.status, job.profile, job.error, job.hint = status, profile, error, hint
+                self._note_change()

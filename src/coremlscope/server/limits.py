@@ -16,7 +16,8 @@ class Limits:
         uploads: Maximum number of files received concurrently.
         connections: Maximum number of open connections. Beyond it the oldest one that has no request yet is
             closed.
-        requests: Maximum number of requests answered concurrently, uploads aside; further ones wait.
+        watchers: Maximum number of streams of events.
+        requests: Maximum number of other requests answered concurrently; further ones wait.
         head_bytes: Maximum size of the request line and the headers.
         head_s: Seconds until the request line and the headers must be complete.
         window_s: Seconds over which the speed of a transfer is judged.
@@ -27,6 +28,7 @@ class Limits:
     upload_bytes: int = 1 << 30
     uploads: int = 8
     connections: int = 512
+    watchers: int = 32
     requests: int = 16
     head_bytes: int = 16 << 10
     head_s: float = 10.0

@@ -84,6 +84,7 @@ def serve(folder: Path, address: Address, limits: Limits) -> Iterator[tuple[str,
         listening = stack.enter_context(_listen(address))
         app = App(store, queue, uploads, limits)
         server = _Server(app.guarded(token, hosts), listening, limits)
+        app.is_stopping = server.is_stopping
         stack.callback(server.stop)
         host = f"[{address.host}]" if ":" in address.host else address.host
         yield f"http://{host}:{listening.getsockname()[1]}/{token}/", server.answer
@@ -141,6 +142,10 @@ class _Server:
             self._server.run(sockets=[self._listening])
         finally:
             self._has_ended.set()
+
+    def is_stopping(self) -> bool:
+        """Whether the process was interrupted, or `stop` was called."""
+        return self._server.should_exit
 
     def stop(self) -> None:
         """Ends `answer`, which may run in another thread."""

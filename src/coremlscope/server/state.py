@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
+from coremlscope.devices import all_chips
 from coremlscope.server.jobs import Job
 from coremlscope.server.store import Entry
 
-__all__ = ["SCHEMA", "State"]
+__all__ = ["SCHEMA", "DeviceName", "State", "device_names"]
 
 #: Name and version of the schema of `State`.
 SCHEMA = "coremlscope.server/2"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceName:
+    """A name that a device is asked for by.
+
+    Attributes:
+        name: The id of a chip or the name of a product: `m1`, `iPhone 15 Pro`.
+        chip: Apple's name of the chip.
+    """
+
+    name: str
+    chip: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +38,7 @@ class State:
         suffixes: What the names of files that can be uploaded end with.
         profiles: The saved profiles, newest first.
         jobs: The waiting, running and completed jobs, newest first.
+        devices: Names of chips and devices that can be planned and estimated for, with what they are.
     """
 
     folder: str
@@ -30,3 +46,14 @@ class State:
     suffixes: tuple[str, ...]
     profiles: tuple[Entry, ...]
     jobs: tuple[Job, ...]
+    devices: tuple[DeviceName, ...]
+
+
+@cache
+def device_names() -> tuple[DeviceName, ...]:
+    """Returns the known chips and devices, the newest chips first."""
+    return tuple(
+        DeviceName(name, chip.name)
+        for chip in reversed(list(all_chips().values()))
+        for name in (chip.id, *(product.name for product in chip.products))
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import shutil
 import stat
 import threading
 from collections.abc import Sequence
@@ -17,7 +19,8 @@ from coremlscope.figures import Figure
 from coremlscope.importers.profiles import SUFFIXES, is_saved, read_any
 from coremlscope.results.measurement import Phase
 from coremlscope.results.profile import Profile, to_json
-from coremlscope.writing import create_file
+from coremlscope.server.tags import read_tags, write_tags
+from coremlscope.writing import create_file, place_folder
 
 __all__ = ["Entry", "ProfileStore", "safe_name"]
 
@@ -46,6 +49,7 @@ class Entry:
         load_s: Measured median time of a load; None if it was not measured.
         operations: Number of operations of the model.
         problem: Why the file cannot be shown; empty if it can.
+        tags: What a person noted about it.
     """
 
     id: str
@@ -59,6 +63,7 @@ class Entry:
     load_s: float | None = None
     operations: int = 0
     problem: str = ""
+    tags: tuple[str, ...] = ()
 
 
 class ProfileStore:
@@ -89,7 +94,7 @@ class ProfileStore:
         """
         with self._lock:
             found: dict[str, tuple[tuple[int, int], Entry]] = {}
-            for path in self.folder.iterdir():
+            for path in self._paths():
                 if path.suffix not in SUFFIXES or path.name.startswith("."):
                     continue
                 id_ = path.name.removesuffix(".json")  # other suffixes distinguish the files
@@ -101,8 +106,16 @@ class ProfileStore:
                 else:
                     found[id_] = version, _describe(path, id_)
             self._seen = found
-        by_id = sorted((entry for _, entry in found.values()), key=lambda entry: entry.id)
+            tags = read_tags(self.folder)
+        entries = (dataclasses.replace(one, tags=tags.get(one.id, ())) for _, one in found.values())
+        by_id = sorted(entries, key=lambda entry: entry.id)
         return sorted(by_id, key=lambda entry: entry.made_at, reverse=True)
+
+    def _paths(self) -> list[Path]:
+        try:
+            return list(self.folder.iterdir())
+        except OSError:
+            return []  # it was removed, or must not be read
 
     def read(self, id_: str) -> tuple[Profile, ...]:
         """Reads the profiles of an entry.
@@ -134,8 +147,78 @@ class ProfileStore:
             raise UsageError(f"unknown profile {id_[:_LONGEST_NAME]!r}", "go back to the list of profiles")
         if entry.problem:
             raise UsageError(entry.problem, "go back to the list of profiles")
+        return self._file(id_)
+
+    def _file(self, id_: str) -> Path:
         own = self.folder / id_
         return own if own.suffix in SUFFIXES and own.exists() else self.folder / f"{id_}.json"
+
+    def revision(self) -> int:
+        """Returns a number that changes with the files of the folder."""
+        return hash(tuple(sorted((path.name, _version(path)) for path in self._paths())))
+
+    def remove(self, id_: str) -> None:
+        """Deletes the file of an entry.
+
+        Raises:
+            UsageError: The id is unknown, or the file is not a profile.
+            OutputError: The file cannot be deleted.
+        """
+        path = self.path(id_)
+        try:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        except OSError as error:
+            raise OutputError(f"{path} cannot be deleted: {error.strerror or error}") from None
+        self._retag(id_)
+
+    def rename(self, id_: str, name: str) -> str:
+        """Renames the file of an entry.
+
+        Args:
+            id_: The entry.
+            name: The new name, which is made safe; its suffix stays.
+
+        Returns:
+            The new id.
+
+        Raises:
+            UsageError: The id is unknown, the file is not a profile, or the name is taken.
+            OutputError: The file cannot be renamed.
+        """
+        path = self.path(id_)
+        suffix = "".join(PurePath(id_).suffixes) if path.name == id_ else ".json"
+        new = safe_name(name).removesuffix(suffix) + suffix
+        target = path.with_name(new)
+        if target == path:
+            return id_
+        if not (place_folder(path, target) if path.is_dir() else _place_file(path, target)):
+            raise UsageError(f"{new!r} already exists", "choose another name")
+        renamed = new.removesuffix(".json")
+        self._retag(id_, renamed, dict(read_tags(self.folder)).get(id_, ()))
+        return renamed
+
+    def tag(self, id_: str, tags: Sequence[str]) -> None:
+        """Replaces the tags of an entry.
+
+        Raises:
+            UsageError: The id is unknown, the file is not a profile, or there are too many tags.
+            OutputError: The tags cannot be saved.
+        """
+        self.path(id_)
+        self._retag(id_, id_, tags)
+
+    def _retag(self, old: str, new: str = "", tags: Sequence[str] = ()) -> None:
+        with self._lock:
+            known: dict[str, Sequence[str]] = {**read_tags(self.folder)}
+            before = dict(known)
+            known.pop(old, None)
+            if new:
+                known[new] = tuple(tags)
+            if known != before:
+                write_tags(self.folder, known)
 
     def add(self, source: Path, model: str) -> str:
         """Copies a file of profiles into the folder under the name of the model and the time of the profile.
@@ -172,6 +255,21 @@ def safe_name(name: str) -> str:
     """Returns a name that is a single path component on every system."""
     cleaned = _UNSAFE.sub("-", PurePath(name.replace("\\", "/")).name).strip(".-")
     return cleaned[-_LONGEST_NAME:] or "model"
+
+
+def _place_file(path: Path, target: Path) -> bool:
+    """Renames a file; returns False if the name is taken.
+
+    Raises:
+        OutputError: It cannot be renamed.
+    """
+    try:
+        if not create_file(target, path.read_bytes()):
+            return False
+        path.unlink()
+    except OSError as error:
+        raise OutputError(f"{path} cannot be renamed: {error.strerror or error}") from None
+    return True
 
 
 def _version(path: Path) -> tuple[int, int] | None:
