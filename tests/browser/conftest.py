@@ -25,9 +25,10 @@ def drive() -> Drive:
     if not (FRONTEND / "node_modules" / "playwright-core").is_dir():
         pytest.skip("the front end's packages are not installed: make browser")
 
-    def run(script: str, page: Path, *arguments: str) -> Any:
+    def run(script: str, page: Path | str, *arguments: str) -> Any:
+        address = page if isinstance(page, str) else page.as_uri()
         done = subprocess.run(
-            [node, str(FRONTEND / "browser" / f"{script}.mjs"), chromium, page.as_uri(), *arguments],
+            [node, str(FRONTEND / "browser" / f"{script}.mjs"), chromium, address, *arguments],
             capture_output=True,
             text=True,
             timeout=120,

@@ -1,4 +1,4 @@
-import type { Entry, Origin } from "./schema";
+import type { Entry, Job, Origin } from "./schema";
 
 /** Profiles of one model with times of one kind, the oldest first. */
 export interface History {
@@ -27,4 +27,34 @@ export function histories(entries: readonly Entry[]): History[] {
     found.set(key, history);
   }
   return [...found.values()];
+}
+
+/** The entries that have every word of a search in their names, labels, tags or dates. */
+export function search(entries: readonly Entry[], text: string): Entry[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return entries.filter((entry) => {
+    const said = [entry.id, entry.model, entry.label, entry.kind, entry.made_at, ...entry.tags].join("\n").toLowerCase();
+    return words.every((word) => said.includes(word));
+  });
+}
+
+/** All tags with the number of entries that have them, the most frequent first. */
+export function countTags(entries: readonly Entry[]): [string, number][] {
+  const found = new Map<string, number>();
+  for (const tag of entries.flatMap((entry) => entry.tags)) found.set(tag, (found.get(tag) ?? 0) + 1);
+  return [...found].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0]));
+}
+
+/** The address of the comparison of some entries; the oldest one is the base. */
+export function comparison(entries: readonly Entry[], chosen: ReadonlySet<string>): string {
+  const ids = entries.filter((entry) => chosen.has(entry.id)).map((entry) => entry.id);
+  return `compare?${ids
+    .reverse()
+    .map((id) => `id=${encodeURIComponent(id)}`)
+    .join("&")}`;
+}
+
+/** How far a job is within its phase, as a share from 0 to 1; undefined if that is not known. */
+export function progress(job: Job): number | undefined {
+  return job.total > 0 ? Math.min(1, job.done / job.total) : undefined;
 }

@@ -1,39 +1,39 @@
 import { useEffect, useState } from "preact/hooks";
-import type { ServerForm } from "../data/schema";
+import type { Job, ServerForm } from "../data/schema";
 import { ThemeSwitch } from "../theme";
 import { Histories } from "../views/server/histories";
 import { Jobs } from "../views/server/jobs";
 import { Upload } from "../views/server/upload";
 
-/** Polling intervals in milliseconds, with and without unfinished jobs. */
-const [BUSY_MS, IDLE_MS] = [500, 5000];
+/** Milliseconds until the page asks for changes again after the server refused. */
+const RETRY_MS = 5000;
 
 /** The page of `coremlscope serve`: upload, jobs and saved profiles. */
 export function ServerPage(props: { result: ServerForm }) {
   const [state, setState] = useState(props.result);
   const [isLost, setLost] = useState(false);
-  const isBusy = state.jobs.some((job) => job.status === "waiting" || job.status === "running");
-  const interval = isBusy ? BUSY_MS : IDLE_MS;
   useEffect(() => {
     let timer = 0;
-    let isStopped = false;
-    const ask = async () => {
-      try {
-        const response = await fetch("state");
-        if (!response.ok) throw new Error(response.statusText);
-        setState((await response.json()) as ServerForm);
-        setLost(false);
-      } catch {
+    let events: EventSource;
+    const connect = () => {
+      events = new EventSource("events");
+      events.addEventListener("state", (event) => setState(JSON.parse(event.data) as ServerForm));
+      events.addEventListener("jobs", (event) => {
+        const jobs = JSON.parse(event.data) as Job[];
+        setState((before) => ({ ...before, jobs }));
+      });
+      events.onopen = () => setLost(false);
+      events.onerror = () => {
         setLost(true);
-      }
-      if (!isStopped) timer = window.setTimeout(() => void ask(), interval);
+        if (events.readyState === EventSource.CLOSED) timer = window.setTimeout(connect, RETRY_MS);
+      };
     };
-    timer = window.setTimeout(() => void ask(), interval);
+    connect();
     return () => {
-      isStopped = true;
       clearTimeout(timer);
+      events.close();
     };
-  }, [interval]);
+  }, []);
   return (
     <>
       <div class="topbar">
@@ -52,9 +52,9 @@ export function ServerPage(props: { result: ServerForm }) {
             The server does not respond. It may have been stopped, and the page may be out of date.
           </p>
         )}
-        <Upload limit={state.max_upload_bytes} suffixes={state.suffixes} onState={setState} />
+        <Upload limit={state.max_upload_bytes} suffixes={state.suffixes} devices={state.devices} onState={setState} />
         <Jobs jobs={state.jobs} onState={setState} />
-        <Histories entries={state.profiles} folder={state.folder} />
+        <Histories entries={state.profiles} folder={state.folder} onState={setState} />
       </main>
     </>
   );

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Entry, Figure, Origin } from "../../src/data/schema";
-import { histories } from "../../src/data/server";
+import { comparison, countTags, histories, progress, search } from "../../src/data/server";
 
 const time = (value: number, origin: Origin = "measured"): Figure => ({ value, low: value, high: value, origin });
 
@@ -16,6 +16,7 @@ const entry = (id: string, changes: Partial<Entry> = {}): Entry => ({
   load_s: 1,
   operations: 1,
   problem: "",
+  tags: [],
   ...changes,
 });
 
@@ -52,4 +53,42 @@ describe("histories", () => {
     histories(entries);
     expect(entries.map((one) => one.id)).toEqual(["b", "a"]);
   });
+});
+
+describe("search", () => {
+  const all = [entry("a", { model: "MobileNet", tags: ["slow"] }), entry("b", { label: "Apple M1", made_at: "2026-01-31T12:00:00Z" })];
+  const found = (text: string) => search(all, text).map((one) => one.id);
+
+  it("finds words in names, labels, tags and dates, in any case", () => {
+    expect(found("mobile")).toEqual(["a"]);
+    expect(found("SLOW")).toEqual(["a"]);
+    expect(found("apple 2026-01")).toEqual(["b"]);
+  });
+
+  it("needs every word", () => expect(found("mobilenet apple")).toEqual([]));
+  it("shows everything without words", () => expect(found("  ")).toEqual(["a", "b"]));
+});
+
+describe("tags", () => {
+  it("are counted, the most frequent first", () => {
+    const all = [entry("a", { tags: ["x", "y"] }), entry("b", { tags: ["y"] }), entry("c")];
+    expect(countTags(all)).toEqual([
+      ["y", 2],
+      ["x", 1],
+    ]);
+  });
+});
+
+describe("comparison", () => {
+  it("has the oldest entry as its base, with names encoded", () => {
+    const newestFirst = [entry("new&1"), entry("middle"), entry("old/2")];
+    expect(comparison(newestFirst, new Set(["new&1", "old/2"]))).toBe("compare?id=old%2F2&id=new%261");
+  });
+});
+
+describe("progress", () => {
+  const job = (done: number, total: number) => ({ done, total }) as Parameters<typeof progress>[0];
+  it("is a share of the phase", () => expect(progress(job(3, 4))).toBe(0.75));
+  it("is unknown without a total", () => expect(progress(job(0, 0))).toBeUndefined());
+  it("is never more than all", () => expect(progress(job(5, 4))).toBe(1));
 });

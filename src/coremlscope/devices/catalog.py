@@ -20,6 +20,8 @@ __all__ = ["all_chips", "find_device", "product_name"]
 _SUGGESTIONS = 3
 #: Names with a lower similarity are not suggested.
 _SIMILARITY = 0.5
+#: Longer names are cut in messages.
+_LONGEST_NAME = 100
 
 
 @functools.cache
@@ -80,22 +82,29 @@ def _platform(chip: Chip, os: str | None) -> Platform:
     return "iOS" if is_ios else "macOS"
 
 
-def _find(name: str) -> tuple[Chip, Product | None]:
+@functools.cache
+def _by_name() -> Mapping[str, tuple[Chip, Product | None]]:
+    """Returns every chip and every product with its chip, by normalized name."""
     known: dict[str, tuple[Chip, Product | None]] = {}
-    shown: dict[str, str] = {}
     for chip in all_chips().values():
-        for product in chip.products:
-            known[_normalized(product.name)] = chip, product
-            shown[_normalized(product.name)] = product.name
+        known.update((_normalized(product.name), (chip, product)) for product in chip.products)
         known[_normalized(chip.name)] = chip, None
-        shown[_normalized(chip.name)] = chip.id
+    return known
+
+
+def _find(name: str) -> tuple[Chip, Product | None]:
+    known = _by_name()
     wanted = _normalized(name).removeprefix("apple").removesuffix("bionic")
     if wanted in known:
         return known[wanted]
     near = difflib.get_close_matches(wanted, known, n=_SUGGESTIONS, cutoff=_SIMILARITY)
-    suggestions = " or ".join(shown[key] for key in near)
+    suggestions = " or ".join(
+        product.name if product else chip.id for chip, product in map(known.__getitem__, near)
+    )
     hint = "`coremlscope devices` lists them"
-    raise UsageError(f"unknown device {name!r}", f"did you mean {suggestions}? {hint}" if near else hint)
+    raise UsageError(
+        f"unknown device {name[:_LONGEST_NAME]!r}", f"did you mean {suggestions}? {hint}" if near else hint
+    )
 
 
 def _normalized(name: str) -> str:

@@ -49,6 +49,8 @@ _SUFFIXES = tuple(sorted({*MODEL_SUFFIXES, *SUFFIXES, ".txt"}))
 #: Seconds between looks at the jobs, and their number between looks at the folder and between signs of life.
 _TICK_S, _TICKS_BETWEEN_SCANS, _TICKS_BETWEEN_SIGNS = 0.2, 10, 75
 _MOST_COMPARED = 8
+#: Maximum number of commas and spaces in a list of devices.
+_MOST_SEPARATORS = 200
 
 
 class _Change(msgspec.Struct, forbid_unknown_fields=True):
@@ -230,7 +232,7 @@ class App:
 
     async def _receive(self, request: Request, size: int) -> None:
         """Receives a file, and queues it."""
-        options = _options(request.query_params)
+        options = await run_in_threadpool(_options, request.query_params)
         name = safe_name(request.query_params.get("name", ""))
         if not name.lower().endswith(_SUFFIXES):
             raise UsageError(
@@ -254,7 +256,7 @@ def _options(query: Mapping[str, str]) -> dict[str, object]:
     iterations = query.get("iterations", "50")
     if not iterations.isdecimal() or not 1 <= int(iterations[:9]) <= 100_000:
         raise UsageError(f"invalid number of predictions {iterations[:20]!r}", "give one from 1 to 100000")
-    devices = list(_device_names(query.get("devices", "")))
+    devices = list(dict.fromkeys(_device_names(query.get("devices", ""))))
     setting = query.get("compute_units", "all")
     if setting not in SETTINGS:
         raise UsageError(f"invalid compute units {setting[:20]!r}", f"use one of {', '.join(SETTINGS)}")
@@ -271,10 +273,12 @@ def _device_names(text: str) -> Iterator[str]:
     """Returns the devices of a list with commas, or of words that each are one.
 
     Raises:
-        UsageError: One is unknown.
+        UsageError: One is unknown, or there are too many.
     """
     from coremlscope.devices import find_device
 
+    if text.count(",") + text.count(" ") > _MOST_SEPARATORS:
+        raise UsageError("there are too many devices", "name fewer of them")
     for part in filter(None, map(str.strip, text.split(","))):
         words = [part]
         try:

@@ -1,24 +1,73 @@
 import { scaleLinear } from "d3-scale";
-import type { Entry, Figure } from "../../data/schema";
-import { type History, histories } from "../../data/server";
+import { useState } from "preact/hooks";
+import type { Entry, Figure, ServerForm } from "../../data/schema";
+import { comparison, countTags, type History, histories, search } from "../../data/server";
 import { duration, plural, share } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { ScrollRegion } from "../../ui/scroll";
 import { Section } from "../../ui/section";
+import { type EntryActions, EntryRow } from "./entry";
 
-/** All saved profiles by model, with the trend of their times. */
-export function Histories(props: { entries: readonly Entry[]; folder: string }) {
-  const found = histories(props.entries);
+/** All saved profiles by model, with the trend of their times; some can be searched for and compared. */
+export function Histories(props: { entries: readonly Entry[]; folder: string; onState: (state: ServerForm) => void }) {
+  const [text, setText] = useState("");
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [problem, setProblem] = useState("");
+  const shown = search(props.entries, text);
+  const found = histories(shown);
   const broken = props.entries.filter((entry) => entry.problem);
+  const compared = props.entries.filter((entry) => chosen.has(entry.id));
+  const actions: EntryActions = {
+    chosen,
+    onChoose: (id, isChosen) => setChosen(new Set([...chosen].filter((one) => one !== id).concat(isChosen ? [id] : []))),
+    onSearch: setText,
+    onState: props.onState,
+    onProblem: setProblem,
+  };
   return (
-    <Section id="profiles" title="Profiles" note={<span>in {props.folder}</span>}>
+    <Section
+      id="profiles"
+      title="Profiles"
+      note={<span>in {props.folder}</span>}
+      actions={
+        compared.length > 1 ? (
+          <a class="button" href={comparison(props.entries, chosen)}>
+            Compare {plural(compared.length, "profile")}
+          </a>
+        ) : (
+          props.entries.length > 1 && <span class="dim">check two to compare them</span>
+        )
+      }
+    >
       {!props.entries.length && (
         <p class="dim">
           None yet. Profile a model above, or save a profile here: <code>coremlscope profile MODEL -o {props.folder}/name.json</code>
         </p>
       )}
+      {props.entries.length > 1 && (
+        <search class="filters" aria-label="Search profiles">
+          <input
+            type="search"
+            placeholder="Search model, machine, tag, date"
+            aria-label="Search profiles"
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+          {countTags(props.entries).map(([tag, number]) => (
+            <button key={tag} type="button" class="tag" aria-pressed={text === tag} onClick={() => setText(text === tag ? "" : tag)}>
+              {tag} {number}
+            </button>
+          ))}
+          {text && !shown.length && <span class="dim">no profile has these words</span>}
+        </search>
+      )}
+      {problem && (
+        <p class="banner" role="alert">
+          {problem}
+        </p>
+      )}
       {found.map((history) => (
-        <HistoryView key={history.key} history={history} />
+        <HistoryView key={history.key} history={history} actions={actions} />
       ))}
       {broken.length > 0 && (
         <details class="broken">
@@ -36,7 +85,7 @@ export function Histories(props: { entries: readonly Entry[]; folder: string }) 
   );
 }
 
-function HistoryView(props: { history: History }) {
+function HistoryView(props: { history: History; actions: EntryActions }) {
   const { model, label, origin, entries } = props.history;
   const newestFirst = [...entries].reverse();
   const times = entries.map((entry) => entry.predict_s).filter((figure) => figure !== null);
@@ -52,43 +101,24 @@ function HistoryView(props: { history: History }) {
         <table class="plain numbers">
           <thead>
             <tr>
+              <td />
               <th scope="col">made</th>
               <th scope="col">{origin === "measured" ? "prediction (median)" : origin === "planned" ? "planned cost" : "prediction"}</th>
               <th scope="col">{origin === "measured" ? "10th to 90th percentile" : "interval"}</th>
               <th scope="col">load</th>
               <th scope="col">predictions</th>
               <th scope="col">operations</th>
+              <td />
             </tr>
           </thead>
           <tbody>
             {newestFirst.map((entry) => (
-              <EntryRow key={entry.id} entry={entry} />
+              <EntryRow key={entry.id} entry={entry} actions={props.actions} />
             ))}
           </tbody>
         </table>
       </ScrollRegion>
     </article>
-  );
-}
-
-function EntryRow(props: { entry: Entry }) {
-  const { entry } = props;
-  const time = entry.predict_s;
-  const hasInterval = time !== null && time.low !== time.high;
-  return (
-    <tr>
-      <th scope="row">
-        <a href={`profiles/${encodeURIComponent(entry.id)}`} title={`${entry.id}.json`}>
-          {entry.made_at ? when(entry.made_at) : entry.id}
-        </a>
-        {entry.profiles > 1 && <span class="faint"> and {plural(entry.profiles - 1, "more profile")}</span>}
-      </th>
-      <td class="strong">{time ? duration(time.value) : "–"}</td>
-      <td>{hasInterval ? `${duration(time.low)} … ${duration(time.high)}` : "–"}</td>
-      <td>{entry.load_s === null ? "–" : duration(entry.load_s)}</td>
-      <td>{entry.iterations || "–"}</td>
-      <td>{entry.operations || "–"}</td>
-    </tr>
   );
 }
 
@@ -127,5 +157,3 @@ function Trend(props: { times: readonly Figure[] }) {
     </svg>
   );
 }
-
-const when = (iso: string): string => new Date(iso).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });

@@ -1,4 +1,5 @@
 import type { Job, ServerForm } from "../../data/schema";
+import { progress } from "../../data/server";
 import { Section } from "../../ui/section";
 
 const WORDS: Record<Job["status"], string> = {
@@ -8,6 +9,12 @@ const WORDS: Record<Job["status"], string> = {
   failed: "failed",
   cancelled: "cancelled",
 };
+
+/** The phase of a job, with the repetitions and the percentage that are done. */
+function stage(job: Job): string {
+  const done = progress(job);
+  return `${job.phase} ${job.done} of ${job.total}${done === undefined ? "" : `, ${Math.floor(done * 100)} %`}`;
+}
 
 /** The waiting and running jobs, and the outcome of the last ones. */
 export function Jobs(props: { jobs: readonly Job[]; onState: (state: ServerForm) => void }) {
@@ -23,11 +30,9 @@ export function Jobs(props: { jobs: readonly Job[]; onState: (state: ServerForm)
           <li key={job.id} class={`job job-${job.status}`}>
             <span class="job-name">{job.model}</span>
             <span class="job-state" aria-live="polite">
-              {job.status === "running" && job.phase ? `${job.phase} ${job.done} of ${job.total}` : WORDS[job.status]}
+              {job.status === "running" && job.phase ? stage(job) : WORDS[job.status]}
             </span>
-            {job.status === "running" && (
-              <progress aria-label={`${job.model}: ${job.phase}`} value={job.total ? job.done / job.total : undefined} />
-            )}
+            {job.status === "running" && <progress aria-label={`${job.model}: ${job.phase}`} value={progress(job)} />}
             {(job.status === "running" || job.status === "waiting") && (
               <button type="button" class="quiet" onClick={() => void cancel(job)}>
                 Cancel

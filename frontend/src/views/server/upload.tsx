@@ -1,14 +1,20 @@
 import { useRef, useState } from "preact/hooks";
-import type { ServerForm } from "../../data/schema";
+import type { DeviceName, ServerForm } from "../../data/schema";
 import { bytes } from "../../format";
 import { Section } from "../../ui/section";
 
 /** Sends a model to the server, which profiles it, or a file that it imports. */
-export function Upload(props: { limit: number; suffixes: readonly string[]; onState: (state: ServerForm) => void }) {
+export function Upload(props: {
+  limit: number;
+  suffixes: readonly string[];
+  devices: readonly DeviceName[];
+  onState: (state: ServerForm) => void;
+}) {
   const form = useRef<HTMLFormElement>(null);
   const [sent, setSent] = useState<number | null>(null);
   const [problem, setProblem] = useState("");
   const [isOver, setOver] = useState(false);
+  const [devices, setDevices] = useState<readonly string[]>([]);
 
   const send = (file: File | null | undefined) => {
     if (!file || !form.current || sent !== null) return;
@@ -19,7 +25,8 @@ export function Upload(props: { limit: number; suffixes: readonly string[]; onSt
     setProblem("");
     setSent(0);
     const query = new URLSearchParams({ name: file.name });
-    for (const [name, value] of new FormData(form.current)) if (typeof value === "string" && value) query.set(name, value);
+    for (const [name, value] of new FormData(form.current)) if (typeof value === "string" && value) query.append(name, value);
+    query.set("devices", [...devices, ...query.getAll("devices")].join(","));
     const request = new XMLHttpRequest();
     request.open("POST", `jobs?${query.toString()}`);
     request.upload.onprogress = (event) => setSent(event.total ? event.loaded / event.total : 0);
@@ -67,16 +74,7 @@ export function Upload(props: { limit: number; suffixes: readonly string[]; onSt
           <span>Predictions</span>
           <input name="iterations" type="number" min="1" max="100000" defaultValue="50" />
         </label>
-        <label class="menu">
-          <span>Devices</span>
-          <input
-            name="devices"
-            type="text"
-            placeholder="m1, iphone-15-pro"
-            title="To plan and estimate a model for; of a file, the device that it is from"
-            spellcheck={false}
-          />
-        </label>
+        <Devices known={props.devices} chosen={devices} onChange={setDevices} />
         <label class="check">
           <input name="random_weights" type="checkbox" value="1" /> synthetic values for missing weights
         </label>
@@ -88,6 +86,61 @@ export function Upload(props: { limit: number; suffixes: readonly string[]; onSt
         </p>
       )}
     </Section>
+  );
+}
+
+/** A field for one device after the other, with suggestions. */
+function Devices(props: { known: readonly DeviceName[]; chosen: readonly string[]; onChange: (chosen: readonly string[]) => void }) {
+  const [text, setText] = useState("");
+  const add = (name: string) => {
+    if (name.trim()) props.onChange([...new Set([...props.chosen, name.trim()])]);
+    setText("");
+  };
+  return (
+    <>
+      <label class="menu">
+        <span>Devices</span>
+        <input
+          name="devices"
+          type="text"
+          list="known-devices"
+          placeholder="m1, iphone-15-pro"
+          title="To plan and estimate a model for; of a file, the device that it is from"
+          spellcheck={false}
+          value={text}
+          onInput={(event) => {
+            const value = event.currentTarget.value;
+            // A suggestion was chosen, or the name was ended by a comma.
+            if (value.endsWith(",") || props.known.some((device) => device.name === value && value.length > text.length + 1))
+              add(value.replace(/,$/, ""));
+            else setText(value);
+          }}
+          onKeyDown={(event) => {
+            if (event.key !== "Enter") return;
+            event.preventDefault();
+            add(text);
+          }}
+        />
+        <datalist id="known-devices">
+          {props.known.map((device) => (
+            <option key={device.name} value={device.name}>
+              {device.chip}
+            </option>
+          ))}
+        </datalist>
+      </label>
+      {props.chosen.map((name) => (
+        <button
+          key={name}
+          type="button"
+          class="tag"
+          aria-label={`Remove ${name}`}
+          onClick={() => props.onChange(props.chosen.filter((one) => one !== name))}
+        >
+          {name} ×
+        </button>
+      ))}
+    </>
   );
 }
 

@@ -1,0 +1,70 @@
+// The page of `coremlscope serve`: search, tags, names, comparison, deletion, devices, and jobs as they change.
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { look } from "./open.mjs";
+
+const axe = await readFile(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf-8");
+
+await look(
+  async (page, url, [upload, screenshot]) => {
+    await page.goto(url);
+    const rows = page.locator(".history tbody tr");
+    const row = (id) => page.locator(".history tbody tr", { has: page.locator(`a[title="${id}.json"]`) });
+    const names = () => page.locator(".history tbody th a").evaluateAll((links) => links.map((link) => link.title));
+    const seen = { title: await page.title(), listed: await names(), violations: {} };
+
+    await row("first").getByRole("button", { name: "Tags" }).click();
+    await page.getByLabel("Tags, separated by commas").fill("slow, before the fix");
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await row("first").locator(".tag").first().waitFor();
+    seen.tags = await row("first").locator(".tag").allTextContents();
+
+    await page.getByRole("searchbox").fill("before the");
+    seen.found = await names();
+    await page.getByRole("searchbox").fill("");
+
+    await row("second").getByRole("button", { name: "Rename" }).click();
+    await page.getByLabel("New name").fill("first");
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    seen.refused = await page.getByRole("alert").textContent();
+    await row("second").getByRole("button", { name: "Rename" }).click();
+    await page.getByLabel("New name").fill("renamed");
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await row("renamed").waitFor();
+    seen.renamed = await names();
+
+    const devices = page.getByLabel("Devices");
+    await devices.fill("iPhone 15 Pro");
+    await devices.press("Enter");
+    await devices.fill("m1,");
+    seen.devices = await page.locator(".upload .tag").allTextContents();
+    seen.suggestions = await page.locator("#known-devices option").count();
+
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      await page.evaluate(axe);
+      const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+      seen.violations[colorScheme] = result.violations
+        .filter((one) => ["serious", "critical"].includes(one.impact))
+        .map((one) => `${one.id}: ${one.nodes[0].html}`);
+      if (screenshot) await page.screenshot({ path: `${screenshot}-${colorScheme}.png`, fullPage: true });
+    }
+
+    await page.locator(".drop input").setInputFiles(upload);
+    await page.locator(".job-done, .job-failed").waitFor({ timeout: 60_000 });
+    await page.getByText("Open the report").waitFor();
+    await page.waitForFunction((before) => document.querySelectorAll(".history tbody tr").length > before, seen.listed.length);
+
+    await row("first").getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("button", { name: "Delete", exact: true }).first().waitFor();
+    await row("first").getByRole("button", { name: "Delete", exact: true }).click();
+    await row("first").waitFor({ state: "detached" });
+    seen.left = await rows.count();
+
+    for (const box of await page.locator(".history tbody input").all()) await box.check();
+    await page.getByText("Compare 2 profiles").click();
+    seen.compared = await page.locator("h1").textContent();
+    return seen;
+  },
+  { offline: false },
+);
