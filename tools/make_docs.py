@@ -59,7 +59,8 @@ its exit code is that of the first error.
 | 7 | an optional package is not installed |
 | 8 | the result cannot be written |
 | 9 | `compare --fail-above`: predictions are slower |
-| 130 | interrupted by Ctrl-C |
+| 10 | a measurement reached a limit of time or memory |
+| 130 | interrupted by Ctrl-C; `profile` and `matrix` keep what they measured before |
 | 141 | the reader of the output closed the pipe |"""
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
@@ -124,9 +125,9 @@ def profile(
     compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
     devices: str | Sequence[str] = (),
     os: str | None = None,
-    iterations: int = 50,
-    compile_iterations: int = 10,
-    load_iterations: int = 10,
+    iterations: int | None = None,
+    compile_iterations: int | None = None,
+    load_iterations: int | None = None,
     warmups: int | None = None,
     threads: int | None = None,
     seed: int = 0,
@@ -135,6 +136,9 @@ def profile(
     engine: str | None = None,
     trace: bool = False,
     other_predictions: bool = False,
+    isolate: bool = False,
+    timeout_s: float | None = None,
+    memory_bytes: int | None = None,
     measurer: Measurer | None = None,
     progress: Progress | None = None,
 ) -> Profile:
@@ -149,9 +153,10 @@ def profile(
             engine the first one is recorded, and used for plans and estimates.
         devices: Chips or devices to plan and estimate for, under every setting: `m1`, `iphone-15-pro`.
         os: The version of their systems; the newest known one of each by default.
-        iterations: Timed predictions.
-        compile_iterations: Timed compilations.
-        load_iterations: Timed loads.
+        iterations: Timed predictions, exactly; None for 50, or fewer once their median is known within 1 %
+            or they have taken 30 s.
+        compile_iterations: Timed compilations, exactly; None for as many as fit into 10 s, 10 at most.
+        load_iterations: Timed loads, likewise.
         warmups: Predictions before the timed ones; None for as many as it takes.
         threads: Threads that work on one operation; None for one per physical core.
         seed: Seed of synthetic inputs and weights.
@@ -165,6 +170,12 @@ def profile(
             unit is busy; on a Mac with Xcode, and not yet confirmed on a device.
         other_predictions: Times Core ML's predictions into output backings and asynchronous predictions as
             well; on a Mac with pyobjc (the extra `mac`), and not yet confirmed on a device.
+        isolate: Measures with an embedded engine in a process of its own, as `coremlscope profile` does:
+            what was measured before the engine crashes, reaches a limit or Ctrl-C is kept, in a measurement
+            that is `partial`. The model must be in a file, which is read again there. Core ML always has
+            a process of its own.
+        timeout_s: Seconds that each measurement may take; implies `isolate`.
+        memory_bytes: Resident memory that the process of a measurement may take; implies `isolate`.
         measurer: The measurer to use instead of an engine.
         progress: Called with the phase, the repetitions done, and how many there will be.
 
@@ -177,11 +188,14 @@ def profile(
         InputError: A value or a shape is not allowed.
         UsageError: An argument is wrong.
         EngineError: The engine failed, under every setting; otherwise a finding tells it.
+        LimitError: A limit was reached before anything was measured.
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.assemble import assemble
     from coremlscope.measure.contract import Subject, resolve_settings
     from coremlscope.measure.coreml.tracing import trace_measurer
+    from coremlscope.measure.partial import is_interrupted
+    from coremlscope.measure.repetitions import choose_repetitions
     from coremlscope.measure.settings import measure_settings
     from coremlscope.on_this_mac import with_plans_of_this_mac
     from coremlscope.results.measurement import Settings
@@ -190,7 +204,8 @@ def profile(
     only_embedded = threads is not None or random_weights or precision != "fp32" or model.source is None
     name = engine or ("onnxruntime" if only_embedded else _default_engine())
     is_core_ml = measurer is None and name == "coreml"
-    runs = measurer or _measurer(name, threads, other_predictions=other_predictions)
+    limits = timeout_s, memory_bytes
+    runs = measurer or _measurer(name, threads, isolate, limits, other_predictions=other_predictions)
     recorder = trace_measurer(is_core_ml) if trace else None
     if is_core_ml and only_embedded:
         raise UsageError(
@@ -200,24 +215,23 @@ def profile(
     asked = Settings(
         compute_units=units[0],
         function=function or "",
-        iterations=iterations,
-        compile_iterations=compile_iterations,
-        load_iterations=load_iterations,
         warmups=warmups,
         seed=seed,
         shapes={name: tuple(shape) for name, shape in (shapes or {}).items()},
         random_weights=random_weights,
         precision=precision,
     )
-    first = resolve_settings(model, asked, inputs)
-    measured_units = units if is_core_ml else units[:1]
-    settings = [dataclasses.replace(first, compute_units=unit) for unit in measured_units]
-    subject = Subject.of(model, first)
-    forecast, findings = _forecast_or_say_why(subject, first, chosen)
-    measurements, failures = measure_settings(
-        runs, subject, settings, inputs=inputs, progress=progress, recorder=recorder
-    )
-    if is_core_ml:
+    asked = choose_repetitions(asked, iterations, compile_iterations, load_iterations)
+    with runs if isinstance(runs, AbstractContextManager) else nullcontext():
+        first = resolve_settings(model, asked, inputs)
+        measured_units = units if is_core_ml else units[:1]
+        settings = [dataclasses.replace(first, compute_units=unit) for unit in measured_units]
+        subject = Subject.of(model, first)
+        forecast, findings = _forecast_or_say_why(subject, first, chosen)
+        measurements, failures = measure_settings(
+            runs, subject, settings, inputs=inputs, progress=progress, recorder=recorder
+        )
+    if is_core_ml and not is_interrupted(measurements[-1]):
         measured = {measurement.compute_units for measurement in measurements}
         forecast, remarks = with_plans_of_this_mac(forecast, subject, first, measured)
         findings += remarks
@@ -278,8 +292,22 @@ def _default_engine() -> str:
     return os.environ.get(_ENGINE_VARIABLE) or ("coreml" if sys.platform == "darwin" else "onnxruntime")
 
 
-def _measurer(engine: str, threads: int | None, *, other_predictions: bool = False) -> Measurer:
+def _measurer(
+    engine: str,
+    threads: int | None,
+    isolate: bool,
+    limits: tuple[float | None, int | None],
+    *,
+    other_predictions: bool = False,
+) -> Measurer:
     """What measures with an engine, or with Core ML.
+
+    Args:
+        engine: The engine, or `coreml`.
+        threads: Threads that work on one operation.
+        isolate: Whether an engine runs in a process of its own; Core ML always does.
+        limits: Seconds and bytes of memory; None for no limit.
+        other_predictions: Whether Core ML's other predictions are timed.
 
     Raises:
         UsageError: The engine is unknown, or has no other predictions, or Core ML is asked for elsewhere than
@@ -287,16 +315,25 @@ def _measurer(engine: str, threads: int | None, *, other_predictions: bool = Fal
         MissingDependencyError: Core ML is asked for, and coremltools is not installed.
     """
     from coremlscope.engines import engine as engine_of
+    from coremlscope.measure.child import Limits
     from coremlscope.measure.coreml.files import require_coremltools
+    from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
     from coremlscope.measure.coreml.other_predictions import OtherPredictions
     from coremlscope.measure.coreml.timing import CoreMLMeasurer
-    from coremlscope.measure.engine import EngineMeasurer
+    from coremlscope.measure.isolated import IsolatedMeasurer
 
+    time_s, memory = limits
     if engine != "coreml":
         if other_predictions:
             raise UsageError(
                 "--other-predictions times Core ML through pyobjc, on a Mac only", "profile without it"
             )
+        if isolate or time_s or memory:
+            return IsolatedMeasurer(
+                engine=engine, threads=threads, limits=Limits(time_s=time_s, memory_bytes=memory)
+            )
+        from coremlscope.measure.engine import EngineMeasurer
+
         return EngineMeasurer(engine=engine_of(engine), threads=threads)
     if sys.platform != "darwin":
         raise UsageError(
@@ -304,7 +341,10 @@ def _measurer(engine: str, threads: int | None, *, other_predictions: bool = Fal
             "use --engine onnxruntime, and --device NAME for an estimate",
         )
     require_coremltools()
-    return CoreMLMeasurer(others=OtherPredictions() if other_predictions else None)
+    held = dataclasses.replace(
+        CORE_ML_LIMITS, time_s=time_s, memory_bytes=memory or CORE_ML_LIMITS.memory_bytes
+    )
+    return CoreMLMeasurer(limits=held, others=OtherPredictions() if other_predictions else None)
 
 
 def _forecast_or_say_why(
@@ -477,9 +517,9 @@ def compare(
     devices: str | Sequence[str] = (),
     os: str | None = None,
     compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
-    iterations: int = 50,
-    compile_iterations: int = 10,
-    load_iterations: int = 10,
+    iterations: int | None = None,
+    compile_iterations: int | None = None,
+    load_iterations: int | None = None,
     warmups: int | None = None,
     threads: int | None = None,
     seed: int = 0,
@@ -502,9 +542,9 @@ def compare(
         devices: Chips or devices for which plans and estimates are compared: `m1`, `iphone-15-pro`.
         os: The version of their systems; the newest known one of each by default.
         compute_units: The settings under which plans and estimates are compared.
-        iterations: Timed predictions of each model.
-        compile_iterations: Timed compilations.
-        load_iterations: Timed loads.
+        iterations: Timed predictions of each model; None as for `profile`.
+        compile_iterations: Timed compilations, likewise.
+        load_iterations: Timed loads, likewise.
         warmups: Predictions before the timed ones; None for as many as it takes.
         threads: Threads that work on one operation; None for one per physical core.
         seed: Seed of synthetic inputs and weights.
@@ -521,19 +561,18 @@ def compare(
     """
     from coremlscope.comparison.models import compare_on_devices, compare_sources
     from coremlscope.measure.engine import EngineMeasurer
+    from coremlscope.measure.repetitions import choose_repetitions
     from coremlscope.results.measurement import Settings
 
     chosen, units = _devices(devices, os), _settings(compute_units)
     settings = Settings(
         function=function or "",
-        iterations=iterations,
-        compile_iterations=compile_iterations,
-        load_iterations=load_iterations,
         warmups=warmups,
         seed=seed,
         shapes={name: tuple(shape) for name, shape in (shapes or {}).items()},
         random_weights=random_weights,
     )
+    settings = choose_repetitions(settings, iterations, compile_iterations, load_iterations)
     opened = [(name, one) for source in sources for name, one in _opened(source)]
     if len(opened) == 1:
         return compare_on_devices(opened[0][1], settings, chosen, units)
@@ -585,6 +624,9 @@ def matrix(
     iterations: int = 10,
     threads: int | None = None,
     seed: int = 0,
+    isolate: bool = False,
+    timeout_s: float | None = None,
+    memory_bytes: int | None = None,
     progress: Progress | None = None,
     changed: Callable[[tuple[Profile, ...]], None] = lambda _: None,
 ) -> tuple[Profile, ...]:
@@ -601,6 +643,9 @@ def matrix(
         iterations: Timed predictions.
         threads: Threads that work on one operation; None for one per physical core. Not on a Mac.
         seed: Seed of synthetic inputs.
+        isolate: Measures each model in a process of its own; see `profile`.
+        timeout_s: Seconds that each measurement may take; implies `isolate`.
+        memory_bytes: Resident memory that the process of a measurement may take; implies `isolate`.
         progress: Called with the phase, the repetitions done, and how many there will be.
         changed: Called with all profiles whenever one of them changed.
 
@@ -612,17 +657,12 @@ def matrix(
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.batch import fill_matrix
-    from coremlscope.measure.coreml.files import require_coremltools
-    from coremlscope.measure.coreml.timing import CoreMLMeasurer
-    from coremlscope.measure.engine import EngineMeasurer
     from coremlscope.results.measurement import Settings
 
     chosen, units = _devices(devices, os), _settings(compute_units)
     has_core_ml = _default_engine() == "coreml"
-    measurer: Measurer = EngineMeasurer(threads=threads)
-    if has_core_ml:
-        require_coremltools()
-        measurer = CoreMLMeasurer()
+    name = "coreml" if has_core_ml else "onnxruntime"
+    measurer = _measurer(name, threads, isolate, (timeout_s, memory_bytes))
     return fill_matrix(
         [(_name(source), partial(read, source)) for source in sources],
         [

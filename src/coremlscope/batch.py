@@ -15,6 +15,7 @@ from coremlscope.findings import Finding
 from coremlscope.forecast.planner import Forecast
 from coremlscope.ir import Model
 from coremlscope.measure.contract import Measurer, Progress, Subject, resolve_settings
+from coremlscope.measure.partial import is_interrupted
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
@@ -77,6 +78,8 @@ def fill_matrix(
                     index, what, partial(_measure, measurer, subject, wanted, progress, power_matters)
                 )
                 filling.add_measurement(index, measured)
+                if measured is not None and is_interrupted(measured):
+                    raise KeyboardInterrupt
     except KeyboardInterrupt:
         text = "Interrupted by Ctrl-C: this and the following profiles are incomplete."
         filling.add_finding(index, Finding(id=INTERRUPTED, severity="warning", text=text))

@@ -10,6 +10,7 @@
     │     └─ UnsupportedOpError         5  operations cannot be lowered (the error lists all of them)
     ├─ InputError                       4  an input value is missing, unknown, or has the wrong shape or dtype
     ├─ EngineError                      6  the engine rejected the graph or failed
+    │  └─ LimitError                   10  a limit of time or memory was reached
     ├─ MissingDependencyError           7  an optional package is not installed
     └─ OutputError                      8  the result cannot be written
 
@@ -26,6 +27,7 @@ __all__ = [
     "CorruptModelError",
     "EngineError",
     "InputError",
+    "LimitError",
     "MissingDependencyError",
     "MissingWeightsError",
     "ModelError",
@@ -119,6 +121,12 @@ class EngineError(CoremlscopeError):
     """The engine rejected the graph or failed while running it."""
 
     exit_code = 6
+
+
+class LimitError(EngineError):
+    """A measurement reached a limit of time or memory."""
+
+    exit_code = 10
 
 
 class MissingDependencyError(CoremlscopeError):

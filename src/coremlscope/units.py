@@ -13,6 +13,7 @@ __all__ = [
     "format_power",
     "format_rate",
     "format_share",
+    "parse_bytes",
     "shown",
 ]
 
@@ -66,6 +67,15 @@ def format_bytes(count: float) -> str:
         if count >= factor * 0.9995:
             return f"{_three_digits(count / factor)} {unit}"
     return f"{count / 1e3:.2f} kB"
+
+
+def parse_bytes(text: str) -> int | None:
+    """Returns the bytes of a size such as `500MB` or `4 GB`; None if it is not one."""
+    parsed = re.fullmatch(r"([0-9]{1,15}) *([KMGT]?)B?", text.strip(), re.IGNORECASE)
+    if parsed is None:
+        return None
+    power = "KMGT".index(parsed[2].upper()) + 1 if parsed[2] else 0
+    return int(parsed[1]) * int(1000**power)
 
 
 def format_count(count: float) -> str:

@@ -121,6 +121,25 @@ def test_progress_tells_of_each_repetition() -> None:
     ]
 
 
+def test_phases_that_take_long_end_early() -> None:
+    slow = _engine(build_s=6.0, load_s=3.0, run_s=(8.0,))
+    profile = _measure(perceptron(), Settings(early=("compile", "load", "predict")), slow)
+    measured = profile.measurement
+    counts = {name: (len(phase.samples_s), len(phase.warmups_s)) for name, phase in measured.phases.items()}
+    assert counts == {"compile": (1, 0), "load": (2, 1), "predict": (6, 2)}
+    assert (measured.nodes.iterations, measured.nodes.warmups) == (5, 1)
+    (finding,) = [finding for finding in measured.findings if finding.id == "fewer-repetitions"]
+    assert finding.text == (
+        "Compiled once instead of 10 times, loaded 2 times instead of 10 times, predicted 6 times instead of"
+        " 50 times: compilations and loads have 10 s each, and predictions have 30 s."
+    )
+    assert finding.severity == "info"
+    # A number that is given is kept exactly.
+    exact = _measure(perceptron(), QUICK, _engine(build_s=64.0, load_s=64.0, run_s=(64.0,))).measurement
+    assert [len(phase.samples_s) for phase in exact.phases.values()] == [2, 3, 4]
+    assert "fewer-repetitions" not in {finding.id for finding in exact.findings}
+
+
 def test_the_request_is_recorded() -> None:
     flexible = adder(ir.RangeShapes(((1, 4), (3, 3))))
     asked = Settings(

@@ -150,7 +150,7 @@ function nameAmong(all: readonly Measurement[], one: Measurement): string {
   if (one.compute_units) parts.push(settingName(one.compute_units));
   if (isTold((of) => of.machine.power_mode)) parts.push(`power mode: ${one.machine.power_mode || "unknown"}`);
   if (isTold((of) => of.threads) && one.threads !== null) parts.push(plural(one.threads, "thread"));
-  return parts.join(", ");
+  return parts.join(", ") + (one.partial ? " (partial)" : "");
 }
 
 /** The types of a kernel's operations: `conv + relu`. */

@@ -192,6 +192,18 @@ export interface Disagreement {
   undecided: Undecided | null;
 }
 
+/** Why a measurement ended before everything was measured. */
+export interface EarlyEnd {
+  /**
+   * `interrupted`: the user ended it. `limit`: it reached a limit of time or memory. `failed`: the runtime failed, crashed or was killed.
+   */
+  cause: "failed" | "interrupted" | "limit";
+  /** The phase that was being repeated: `compile`, `load`, `warm-up`, `predict`, `operations`. */
+  phase: string;
+  /** What happened, as a sentence without its full stop. */
+  text: string;
+}
+
 /** Energy over a window of time, by counters of the system: of everything that ran, not of a process. */
 export interface Energy {
   /** What read the counters: `powermetrics`, `macmon`. */
@@ -564,6 +576,8 @@ export interface Measurement {
   recording: Recording | null;
   /** Energy that the system reported meanwhile; null if unknown. */
   energy: Energy | null;
+  /** Why it ended before everything was measured; null if it is complete. */
+  partial: EarlyEnd | null;
   /** Remarks on this measurement. */
   findings: Finding[];
   /** When it ended, UTC, ISO 8601 (`2026-01-31T12:00:00Z`); empty if unknown. */
@@ -983,12 +997,14 @@ export interface Settings {
   compute_units: string;
   /** The function; empty for the default one. */
   function: string;
-  /** Timed predictions. */
+  /** Timed predictions; the most of them if `early` names them. */
   iterations: number;
-  /** Timed compilations. */
+  /** Timed compilations, likewise. */
   compile_iterations: number;
-  /** Timed loads. */
+  /** Timed loads, likewise. */
   load_iterations: number;
+  /** Phases that end early: `compile` and `load` when their time is spent, `predict` when the interval of the median is narrow. */
+  early: string[];
   /** Predictions before the timed ones; null to detect a steady state. */
   warmups: number | null;
   /** Seed of synthetic inputs and weights. */

@@ -15,7 +15,7 @@ from coremlscope.cli.command import Command, add_compute_units, add_reports, at_
 from coremlscope.cli.connected import add_on_device, chosen_power_mode, is_on_device
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import phase_words
-from coremlscope.cli.repetitions import add_iterations, add_seed
+from coremlscope.cli.repetitions import add_iterations, add_limits, add_seed, limit_options
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.findings import Finding
@@ -60,6 +60,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="off a Mac: threads per operation (default: one per physical core)",
     )
     add_seed(parser, "synthetic inputs")
+    add_limits(parser)
     add_reports(parser, ".html, .json, .md, .csv or .txt", "MATRIX_RENDERERS", json="the profiles")
 
 
@@ -74,7 +75,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return render_matrix(profiles, width=width, color=color)
 
     write_reports(profiles, arguments, tables)
-    return _exit_code([finding for profile in profiles for finding in profile.findings])
+    return _exit_code([finding for profile in profiles for finding in profile.all_findings])
 
 
 def _here(arguments: argparse.Namespace, progress: Shown | None, changed: Changed) -> tuple[Profile, ...]:
@@ -90,6 +91,7 @@ def _here(arguments: argparse.Namespace, progress: Shown | None, changed: Change
         seed=arguments.seed,
         progress=progress,
         changed=changed,
+        **limit_options(arguments),
     )
 
 

@@ -24,7 +24,9 @@ from coremlscope.cli.repetitions import (
     add_engine,
     add_engine_options,
     add_function,
+    add_limits,
     add_repetitions,
+    limit_options,
     measurement_options,
 )
 from coremlscope.cli.reports import write_reports
@@ -39,16 +41,21 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMAND"]
 
-#: Predictions before the timed ones on a connected device, which does not detect a steady state.
-_WARMUPS = 5
+#: Repetitions on a connected device, which neither detects a steady state nor ends phases early.
+_ITERATIONS, _COMPILES, _LOADS, _WARMUPS = 50, 10, 10, 5
 
 _EPILOG = """\
 Compilation (binding, lowering and building the session, cold each time), loading what was
-compiled, and prediction are each repeated; warm-ups are dropped. Times of operations come from
-the engine's own profiler. On a Mac, Core ML itself is measured, through coremltools, under
---compute-units; that path is not yet confirmed on a device. Elsewhere, and with --engine
-onnxruntime, nothing is a measurement of Core ML or of a Neural Engine. With --device the profile
-also contains plans and estimates, under every setting of compute units.
+compiled, and prediction are each repeated; warm-ups are dropped. Compilations and loads have
+10 s each, and predictions end once their median is known within 1 %; a number that is given is
+kept exactly. Times of operations come from the engine's own profiler. The engine runs in a
+process of its own: what was measured before it crashed, reached a limit or was interrupted by
+Ctrl-C is kept, and reports call it partial.
+
+On a Mac, Core ML itself is measured, through coremltools, under --compute-units; that path is not
+yet confirmed on a device. Elsewhere, and with --engine onnxruntime, nothing is a measurement of
+Core ML or of a Neural Engine. With --device the profile also contains plans and estimates, under
+every setting of compute units.
 
 With --on-device, Core ML is measured on a connected iPhone or iPad, by coremltools' remote device
 or by an app of our own, which is built and started for it; not yet confirmed on a device.
@@ -58,6 +65,7 @@ examples:
   coremlscope profile model.mlpackage --iterations 200 --threads 1 -o report.json -o report.md
   coremlscope profile model.mlpackage --input image=photo.jpg --json - --quiet
   coremlscope profile model.mlpackage --input image=photo.jpg --precision fp16
+  coremlscope profile unknown.mlmodel --timeout 120 --memory 4GB
   coremlscope profile model.mlpackage --on-device any --team A1B2C3D4E5 --compute-units every
 """
 
@@ -65,6 +73,7 @@ examples:
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_repetitions(parser)
+    add_limits(parser)
     parser.add_argument(
         "--compute-units",
         metavar="UNITS",
@@ -110,7 +119,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return render_console(profile, width=width, color=color)
 
     write_reports(profile, arguments, tables)
-    return next((finding.exit_code for finding in profile.findings if finding.severity == "error"), 0)
+    return next((finding.exit_code for finding in profile.all_findings if finding.exit_code), 0)
 
 
 def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None) -> Profile:
@@ -135,6 +144,7 @@ def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None
         other_predictions=arguments.other_predictions,
         progress=progress,
         **measurement_options(arguments),
+        **limit_options(arguments),
     )
 
 
@@ -154,6 +164,8 @@ def _on_device(arguments: argparse.Namespace, model: Model, progress: Progress |
         "--precision fp16": arguments.precision == "fp16",
         "--trace": arguments.trace,
         "--other-predictions": arguments.other_predictions,
+        "--timeout": arguments.timeout,
+        "--memory": arguments.memory,
     }
     for option, is_given in only_here.items():
         if is_given:
@@ -163,9 +175,9 @@ def _on_device(arguments: argparse.Namespace, model: Model, progress: Progress |
         compute_units=tuple(SETTINGS) if units == EVERY else (units,),
         function=arguments.function or "",
         power_mode=chosen_power_mode(arguments),
-        iterations=arguments.iterations,
-        compiles=arguments.compile_iterations,
-        loads=arguments.load_iterations,
+        iterations=arguments.iterations or _ITERATIONS,
+        compiles=arguments.compile_iterations or _COMPILES,
+        loads=arguments.load_iterations or _LOADS,
         warmups=_WARMUPS if arguments.warmups is None else arguments.warmups,
         seed=arguments.seed,
         shapes=dict(arguments.shape),

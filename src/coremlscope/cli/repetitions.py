@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from coremlscope.cli.command import at_least, one_of
 from coremlscope.engines import ENGINES
+from coremlscope.units import parse_bytes
 
 __all__ = [
     "add_engine",
     "add_engine_options",
     "add_function",
     "add_iterations",
+    "add_limits",
     "add_repetitions",
     "add_seed",
+    "limit_options",
     "measurement_options",
 ]
 
@@ -27,7 +31,7 @@ def add_function(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_iterations(parser: argparse.ArgumentParser, default: int) -> None:
-    """Adds `--iterations`."""
+    """Adds `--iterations` with a fixed default."""
     parser.add_argument(
         "--iterations",
         metavar="N",
@@ -39,16 +43,24 @@ def add_iterations(parser: argparse.ArgumentParser, default: int) -> None:
 
 def add_repetitions(parser: argparse.ArgumentParser) -> None:
     """Adds `--iterations`, `--compile-iterations`, `--load-iterations` and `--warmups`."""
-    add_iterations(parser, 50)
+    parser.add_argument(
+        "--iterations",
+        metavar="N",
+        type=at_least(1),
+        help="timed predictions, exactly (default: 50, or fewer once their median is known within 1 %% or"
+        " they have taken 30 s)",
+    )
     parser.add_argument(
         "--compile-iterations",
         metavar="N",
         type=at_least(1),
-        default=10,
-        help="timed compilations (default: 10)",
+        help="timed compilations, exactly (default: what fits into 10 s, at most 10)",
     )
     parser.add_argument(
-        "--load-iterations", metavar="N", type=at_least(1), default=10, help="timed loads (default: 10)"
+        "--load-iterations",
+        metavar="N",
+        type=at_least(1),
+        help="timed loads, exactly (default: what fits into 10 s, at most 10)",
     )
     parser.add_argument(
         "--warmups",
@@ -82,6 +94,38 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace weights whose file is absent by synthetic ones, to time the structure",
     )
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Adds `--timeout` and `--memory`."""
+    parser.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=at_least(1),
+        help="end each measurement after that time, and keep what it measured (default: no limit)",
+    )
+    parser.add_argument(
+        "--memory",
+        metavar="SIZE",
+        type=_memory,
+        help="end a measurement whose process takes more memory, such as 4GB, and keep what it measured"
+        " (default: no limit)",
+    )
+
+
+def _memory(text: str) -> int:
+    """Parses a size of memory, which Windows cannot limit."""
+    if sys.platform == "win32":
+        raise argparse.ArgumentTypeError("memory cannot be limited on Windows\nleave --memory out")
+    size = parse_bytes(text)
+    if size is None or size < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size\ngive one such as 500MB or 4GB")
+    return size
+
+
+def limit_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Returns the limits as arguments of `api.profile`, which measures in a process of its own."""
+    return {"isolate": True, "timeout_s": arguments.timeout, "memory_bytes": arguments.memory}
 
 
 def measurement_options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import secrets
 import shutil
 import stat
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from coremlscope.errors import OutputError, UsageError
 from coremlscope.folders import cache_folder
+from coremlscope.units import parse_bytes
 from coremlscope.writing import place_folder, write_draft, write_file
 
 __all__ = ["ArtefactCache", "CacheEntry", "default_cache", "key_of_content"]
@@ -94,11 +94,10 @@ def _default_limit() -> int:
     chosen = os.environ.get(_LIMIT_VARIABLE)
     if not chosen:
         return _LIMIT_BYTES
-    parsed = re.fullmatch(r"(\d+) *([KMGT]?)B?", chosen.strip(), re.IGNORECASE)
-    if parsed is None:
+    limit = parse_bytes(chosen)
+    if limit is None:
         raise UsageError(f"{_LIMIT_VARIABLE} is {chosen!r}, which is not a size", "give a size such as 500MB")
-    power = "KMGT".index(parsed[2].upper()) + 1 if parsed[2] else 0
-    return int(parsed[1]) * int(1000**power)
+    return limit
 
 
 @dataclass(frozen=True, slots=True)

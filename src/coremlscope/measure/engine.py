@@ -16,7 +16,13 @@ from typing import Any
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, NodeProfile
 from coremlscope.engines.host import conditions, this_machine
-from coremlscope.engines.sampling import MOST_WARMUPS, Clock, Samples, sample
+from coremlscope.engines.sampling import (
+    MOST_WARMUPS,
+    Clock,
+    Samples,
+    sample,
+    sample_within,
+)
 from coremlscope.execution.custom_layers import CustomLayer, custom_layers, replace_custom_layers
 from coremlscope.execution.executable import CompileOptions, Executable
 from coremlscope.execution.pipeline import (
@@ -37,6 +43,7 @@ from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.findings import Evidence, remark_on
 from coremlscope.measure.overflow import note_ranges
 from coremlscope.measure.profiler_cost import GroupTimes, time_groups
+from coremlscope.measure.repetitions import ends_predictions, phase_budget_s, repetition_findings
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import (
     Fp16Ranges,
@@ -53,11 +60,16 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.statistics import median_interval
 
-__all__ = ["EngineMeasurer"]
+__all__ = ["EngineMeasurer", "Heard"]
+
+#: Called with the phase and the seconds of each repetition, warm-ups included, outside the timing.
+Heard = Callable[[str, float], object]
 
 #: Number of profiled runs: enough for a stable median, few enough for a small log of the profiler.
 _PROFILED_RUNS = 30
 _PROFILED_WARMUPS = 3
+#: The same where predictions may end early: so many seconds of runs, but at least so many runs.
+_PROFILED_S, _LEAST_PROFILED = 10.0, 5
 #: Ratio of the sum of groups to a prediction without the profiler, above which the profiler decides shares.
 _DECIDED = 1.5
 #: A measurement has many groups, several of whose medians would be outside a 95 % interval.
@@ -72,11 +84,13 @@ class EngineMeasurer:
         engine: The engine; None for the default one.
         threads: Threads that work on one operation; None for one per physical core.
         clock: Returns seconds since an arbitrary time.
+        heard: Called after each repetition.
     """
 
     engine: Engine | None = None
     threads: int | None = None
     clock: Clock = time.perf_counter
+    heard: Heard | None = None
 
     def measure(
         self,
@@ -100,6 +114,7 @@ class EngineMeasurer:
             options=options,
             clock=self.clock,
             progress=progress,
+            heard=self.heard,
         )
         with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
             compiled = run.compile(Path(name))
@@ -166,38 +181,46 @@ class _Run:
     options: CompileOptions
     clock: Clock
     progress: Progress | None
+    heard: Heard | None
     _open: list[Runnable] = field(default_factory=list)
 
     def compile(self, folder: Path) -> Samples:
-        """Compiles repeatedly into empty folders, and keeps the last one as `compiled`."""
-        count = self.settings.compile_iterations
-        names = iter([*(f"cold{index}" for index in range(count)), "compiled"])
+        """Compiles repeatedly into an empty folder, `compiled`, and keeps the last result."""
+        target = folder / "compiled"
+
+        def before() -> None:
+            shutil.rmtree(target, ignore_errors=True)
 
         def work() -> None:
-            self._open.append(self._compiled(folder / next(names), self.options))
+            self._open.append(self._compiled(target, self.options))
 
-        def after() -> None:
-            executable = self._open.pop()
-            executable.close()
-            if executable.folder.name != "compiled":
-                shutil.rmtree(executable.folder, ignore_errors=True)
-
-        return sample(work, count, 1, clock=self.clock, after=self._told("compile", count + 1, after))
+        return self._repeat("compile", work, self.settings.compile_iterations, before, self._close)
 
     def load(self, folder: Path) -> tuple[Samples, Runnable]:
         """Loads the compiled model repeatedly, and keeps the last one loaded."""
-        count = self.settings.load_iterations
-
-        def before() -> None:
-            while self._open:
-                self._open.pop().close()
 
         def work() -> None:
             self._open.append(load_whole(folder / "compiled", self.model, options=self.options))
 
-        told = self._told("load", count + 1)
-        taken = sample(work, count, 1, clock=self.clock, before=before, after=told)
+        taken = self._repeat("load", work, self.settings.load_iterations, self._close)
         return taken, self._open.pop()
+
+    def _close(self) -> None:
+        while self._open:
+            self._open.pop().close()
+
+    def _repeat(
+        self,
+        phase: str,
+        work: Callable[[], object],
+        count: int,
+        before: Callable[[], None],
+        then: Callable[[], None] | None = None,
+    ) -> Samples:
+        """Times a phase once as a warm-up and then `count` times, or as often as there is time for."""
+        budget_s = phase_budget_s(self.settings, phase)
+        told = self._told(phase, count + 1, then)
+        return sample_within(work, count, budget_s, clock=self.clock, before=before, after=told)
 
     def predict(self, executable: Runnable, tensors: Mapping[str, Array]) -> tuple[Samples, _StageTimes]:
         """Predicts repeatedly with one state that persists between predictions."""
@@ -216,8 +239,9 @@ class _Run:
         warmups = MOST_WARMUPS if settings.warmups is None else settings.warmups
         warm = sample(work, 0, settings.warmups, clock=self.clock, after=self._told("warm-up", warmups))
         told = self._told("predict", settings.iterations)
-        taken = sample(work, settings.iterations, 0, clock=self.clock, after=told)
-        timed = {index: times[-settings.iterations :] for index, times in stages.items()}
+        enough = ends_predictions(settings)
+        taken = sample(work, settings.iterations, 0, clock=self.clock, after=told, enough=enough)
+        timed = {index: times[-len(taken.seconds) :] for index, times in stages.items()}
         return Samples(taken.seconds, warm.warmups), timed
 
     def profile_nodes(
@@ -231,16 +255,25 @@ class _Run:
             stages = {0: [(0.0, predicted.statistics.median)]}
         executable.close()
         told = self._told("operations", len(feeds))
-        runs = min(self.settings.iterations, _PROFILED_RUNS)
+        runs, warmups = self._profiled_runs(predicted)
         parts = []
         for (stage, step, fed), index in zip(feeds, sorted(stages), strict=True):
-            profiled = step.session.node_times(fed, runs, _PROFILED_WARMUPS)
+            profiled = step.session.node_times(fed, runs, warmups)
             converts, took = (statistics.median(times) for times in zip(*stages[index], strict=True))
             parts.append(
                 _Part(stage=stage, executable=step, profiled=profiled, run_s=took, convert_s=converts)
             )
-            told()
+            told(sum(profiled.seconds))
         return parts
+
+    def _profiled_runs(self, predicted: Samples) -> tuple[int, int]:
+        """Returns the number of profiled runs, and of warm-ups before them."""
+        runs = min(self.settings.iterations, _PROFILED_RUNS)
+        if "predict" not in self.settings.early:
+            return runs, _PROFILED_WARMUPS
+        fitting = int(_PROFILED_S / max(predicted.statistics.median, 1e-9))
+        runs = min(runs, max(fitting, _LEAST_PROFILED))
+        return runs, min(_PROFILED_WARMUPS, -(-runs // 10))
 
     def round(self, folder: Path, tensors: Mapping[str, Array]) -> tuple[OpRange, ...]:
         """Predicts once with results rounded to fp16, after all timing."""
@@ -248,7 +281,7 @@ class _Run:
         executable = self._compiled(folder / "rounded", dataclasses.replace(self.options, precision="fp16"))
         _, ranges = executable.run_with_ranges(tensors)
         executable.close()
-        told()
+        told(0.0)
         return ranges
 
     def _compiled(self, folder: Path, options: CompileOptions) -> Runnable:
@@ -260,17 +293,21 @@ class _Run:
             options=options,
         )
 
-    def _told(self, phase: str, total: int, then: Callable[[], None] | None = None) -> Callable[[], None]:
-        """Returns a callback for each repetition that reports progress and then calls `then`."""
+    def _told(
+        self, phase: str, total: int, then: Callable[[], None] | None = None
+    ) -> Callable[[float], None]:
+        """Returns a callback for each repetition that reports it and calls `then`."""
         done = 0
         if self.progress is not None:
             self.progress(phase, 0, total)
 
-        def after() -> None:
+        def after(seconds: float) -> None:
             nonlocal done
             done += 1
             if then is not None:
                 then()
+            if self.heard is not None:
+                self.heard(phase, seconds)
             if self.progress is not None:
                 self.progress(phase, done, total)
 
@@ -336,6 +373,7 @@ def _assemble(
         unused = frozenset(id_ for id_, row in rows.items() if status[row] == "not run")
         graphs = [part.executable.bound.graph.graph for part in parts]
         findings += note_ranges(graphs, ranges, unused)
+    findings += repetition_findings(bare.settings, bare.phases)
     findings += condition_findings(bare.before, bare.after)
     return dataclasses.replace(measurement, findings=findings)
 

@@ -8,6 +8,7 @@ from typing import Any
 from coremlscope.errors import EngineError
 from coremlscope.findings import Finding
 from coremlscope.measure.contract import Measurer, Progress, Subject
+from coremlscope.measure.partial import is_interrupted
 from coremlscope.results.measurement import Measurement, Settings
 
 __all__ = ["measure_settings"]
@@ -33,7 +34,8 @@ def measure_settings(
         recorder: Measures again, while it records, under each setting that was measured.
 
     Returns:
-        The measurements, then those of the recorder, and a finding of severity `error` for each that failed.
+        The measurements, of which one that the user interrupted is the last, then those of the recorder, and
+        a finding of severity `error` for each that failed.
 
     Raises:
         EngineError: The runtime failed under every setting.
@@ -45,6 +47,9 @@ def measure_settings(
             measured.append(measurer.measure(subject, one, inputs=inputs, progress=progress))
         except EngineError as error:
             failed.append((one.compute_units, error))
+        if measured and is_interrupted(measured[-1]):
+            recorder = None
+            break
     if failed and not measured:
         raise failed[0][1]
     if recorder is not None:

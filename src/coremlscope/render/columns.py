@@ -9,7 +9,7 @@ from typing import Any
 
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.errors import MissingDependencyError
-from coremlscope.render.timing import measurement_name
+from coremlscope.render.timing import measurement_name, partial_mark
 from coremlscope.render.words import systems
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement
@@ -124,7 +124,8 @@ class _Table:
     def _measured(self, measurement: Measurement) -> Iterator[tuple[str, list[Any]]]:
         count = len(self._profile.ops)
         places = measurement.group or (-1,) * count
-        statuses: Sequence[str | None] = measurement.status or (None,) * count
+        unknown = "partial" if measurement.partial is not None else None
+        statuses: Sequence[str | None] = measurement.status or (unknown,) * count
         own = [place if of is measurement else None for of, place in self._engine]
         rows = [
             *((status, *_group(measurement, place)) for status, place in zip(statuses, places, strict=True)),
@@ -266,7 +267,7 @@ def figure_columns(profiles: Sequence[Profile]) -> Columns:
         for m in profile.measurements:
             if m.predict is not None:
                 median = m.predict.statistics.median
-                place = (m.label, m.compute_units, m.machine.power_mode)
+                place = (m.label + partial_mark(m), m.compute_units, m.machine.power_mode)
                 rows.append((path, m.origin, *place, median, None, None))
         for plan in profile.plans:
             for setting in plan.settings:

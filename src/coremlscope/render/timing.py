@@ -28,6 +28,7 @@ __all__ = [
     "measurement_name",
     "native_note",
     "nodes_line",
+    "partial_mark",
     "phase_cells",
     "phase_rows",
     "share_text",
@@ -222,7 +223,12 @@ def measurement_name(measurement: Measurement, among: Sequence[Measurement] = ()
         name += f", power mode: {measurement.machine.power_mode or 'unknown'}"
     if len({other.threads for other in twins}) > 1 and measurement.threads is not None:
         name += f", {plural(measurement.threads, 'thread')}"
-    return name
+    return name + partial_mark(measurement)
+
+
+def partial_mark(measurement: Measurement) -> str:
+    """Returns the suffix for the name of a measurement that ended before everything was measured."""
+    return " (partial)" if measurement.partial is not None else ""
 
 
 def disclaimer(measurement: Measurement) -> str:

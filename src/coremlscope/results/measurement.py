@@ -13,6 +13,7 @@ from coremlscope.results.statistics import Statistics, summarize
 
 __all__ = [
     "Conditions",
+    "EarlyEnd",
     "Fp16Ranges",
     "Group",
     "Machine",
@@ -99,9 +100,11 @@ class Settings:
     Attributes:
         compute_units: The requested setting; only Core ML uses it.
         function: The function; empty for the default one.
-        iterations: Timed predictions.
-        compile_iterations: Timed compilations.
-        load_iterations: Timed loads.
+        iterations: Timed predictions; the most of them if `early` names them.
+        compile_iterations: Timed compilations, likewise.
+        load_iterations: Timed loads, likewise.
+        early: Phases that end early: `compile` and `load` when their time is spent, `predict` when the
+            interval of the median is narrow.
         warmups: Predictions before the timed ones; None to detect a steady state.
         seed: Seed of synthetic inputs and weights.
         shapes: Shapes of inputs that differ from the defaults.
@@ -116,6 +119,7 @@ class Settings:
     iterations: int = 50
     compile_iterations: int = 10
     load_iterations: int = 10
+    early: tuple[str, ...] = ()
     warmups: int | None = None
     seed: int = 0
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -283,6 +287,22 @@ class Fp16Ranges:
     nans: tuple[int | None, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EarlyEnd:
+    """Why a measurement ended before everything was measured.
+
+    Attributes:
+        cause: `interrupted`: the user ended it. `limit`: it reached a limit of time or memory. `failed`: the
+            runtime failed, crashed or was killed.
+        phase: The phase that was being repeated: `compile`, `load`, `warm-up`, `predict`, `operations`.
+        text: What happened, as a sentence without its full stop.
+    """
+
+    cause: Literal["interrupted", "limit", "failed"]
+    phase: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """Measured times of a model.
@@ -312,6 +332,7 @@ class Measurement:
         after: Its conditions as the measurement ended.
         recording: Busy times of compute units, where the run was recorded; None if it was not.
         energy: Energy that the system reported meanwhile; None if unknown.
+        partial: Why it ended before everything was measured; None if it is complete.
         findings: Remarks on this measurement.
         measured_at: When it ended, UTC, ISO 8601 (`2026-01-31T12:00:00Z`); empty if unknown.
         origin: `measured`.
@@ -338,6 +359,7 @@ class Measurement:
     after: Conditions | None = None
     recording: Recording | None = None
     energy: Energy | None = None
+    partial: EarlyEnd | None = None
     findings: tuple[Finding, ...] = ()
     measured_at: str = ""
     origin: Origin = "measured"

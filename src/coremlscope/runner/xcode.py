@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from coremlscope.errors import EngineError, MissingDependencyError
-from coremlscope.measure.coreml.failures import Failure, find_failure
+from coremlscope.measure.endings import Failure, find_failure
 from coremlscope.runner.pbxproj import PROJECT
 from coremlscope.writing import open_draft
 

@@ -19,8 +19,8 @@ from coremlscope.errors import UsageError
 from coremlscope.execution.wiring import interface_of
 from coremlscope.formats import container
 from coremlscope.ir import FunctionDescription
+from coremlscope.measure.child import Limits
 from coremlscope.measure.contract import Subject, resolve_settings
-from coremlscope.measure.coreml.child import Limits
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
 from coremlscope.measure.coreml.timing import CoreMLMeasurer, child_environment

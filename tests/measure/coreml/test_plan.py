@@ -17,7 +17,7 @@ from coremltools.converters.mil import Builder as mb
 from coremlscope import api
 from coremlscope.devices import CPU, ComputeUnits, find_device
 from coremlscope.errors import EngineError
-from coremlscope.measure.coreml.child import Limits
+from coremlscope.measure.child import Limits
 from coremlscope.measure.coreml.objective_c import find_framework
 from coremlscope.measure.coreml.plan import (
     Answer,
@@ -150,7 +150,7 @@ def told(ours: Profile, answer: Answer, setting: ComputeUnits = "all") -> PlanVi
     return plan_from_core_ml(ours.plans[0], ours.ops, setting, answer).view(ours.ops)
 
 
-TELL = "from coremlscope.measure.coreml.channel import tell"
+TELL = "from coremlscope.measure.channel import tell"
 
 
 def child(code: str) -> list[str]:
@@ -161,7 +161,7 @@ def child(code: str) -> list[str]:
     ("code", "limits", "message"),
     [
         ("raise SystemExit('no such chip')", Limits(), "failed: no such chip"),
-        ("import time; time.sleep(60)", Limits(time_s=0.3), "no sign of life for 0 s"),
+        ("import time; time.sleep(60)", Limits(silence_s=0.3), "no sign of life for 0.3 s"),
         ("import time; x = bytearray(10**8); time.sleep(60)", Limits(memory_bytes=5 * 10**6), "GB of memory"),
         ("pass", Limits(), "gave no plan"),
         (f"{TELL}; tell(others={{}})", Limits(), "gave no plan"),

@@ -29,11 +29,12 @@ from coremlscope.ir import (
     SequenceFeature,
     StringFeature,
 )
+from coremlscope.measure.child import Limits
 from coremlscope.measure.contract import Subject, resolve_settings
-from coremlscope.measure.coreml.child import Limits
-from coremlscope.measure.coreml.failures import explain
+from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.coreml.values import load_values, save_values
+from coremlscope.measure.endings import explain
 from coremlscope.results.measurement import Conditions, Machine, Settings
 from tests.support import converted_models
 from tests.support.coreml_children import TIMING_CHILD
@@ -116,7 +117,7 @@ def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.M
     ("code", "limits", "message"),
     [
         ("raise SystemExit('no such model')", Limits(), "failed: no such model"),
-        ("import time; time.sleep(60)", Limits(time_s=0.3), "no sign of life"),
+        ("import time; time.sleep(60)", Limits(silence_s=0.3), "no sign of life"),
         ("import time; x = bytearray(10**8); time.sleep(60)", Limits(memory_bytes=5 * 10**6), "of memory"),
         ("print('a remark')", Limits(), "made no predictions"),
         ("import os; os.abort()", Limits(), "failed: Core ML aborted the process"),
@@ -236,7 +237,7 @@ def test_sequences_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_ends_are_explained(code: int, said: str, message: str) -> None:
-    assert message in explain(code, said)[0]
+    assert message in explain(code, said, FAILURES)[0]
 
 
 def test_without_coremltools_a_matrix_fails_once(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:

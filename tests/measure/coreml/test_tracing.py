@@ -18,8 +18,8 @@ from coremlscope.cli import main
 from coremlscope.devices import find_device
 from coremlscope.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.formats import container
+from coremlscope.measure.child import Limits
 from coremlscope.measure.contract import Progress, Subject, resolve_settings
-from coremlscope.measure.coreml.child import Limits
 from coremlscope.measure.coreml.instruments import (
     Patience,
     Recorder,
@@ -76,7 +76,7 @@ def measure(
     package: Path, command: tuple[str, ...] = TIMING_CHILD, progress: Progress | None = None
 ) -> Measurement:
     model = container.read(package)
-    measurer = TraceMeasurer(command=command, patience=QUICK, limits=Limits(time_s=60))
+    measurer = TraceMeasurer(command=command, patience=QUICK, limits=Limits(silence_s=60))
     subject = Subject.of(model, resolve_settings(model, Settings()))
     return measurer.measure(subject, SHORT, progress=progress)
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,17 @@ from coremlscope.errors import (
 )
 from coremlscope.execution.wiring import interface_of
 from coremlscope.ir import ArrayFeature, Model, Program
+from coremlscope.measure.child import Limits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress, Subject, now
-from coremlscope.measure.coreml.child import Limits, run_child
 from coremlscope.measure.coreml.devicectl import check_team
+from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.files import require_coremltools
+from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 
 __all__ = ["DeviceMeasurer", "can_be_sent", "device_measurer"]
 
-_CHILD = (sys.executable, "-m", "coremlscope.measure.coreml.device_child")
+_CHILD = python_child("coremlscope.measure.coreml.device_child")
 #: How often a model is loaded; the first time compiles for the device.
 _LOADS = 3
 _NEEDED = (
@@ -77,7 +79,7 @@ class DeviceMeasurer:
     device: str
     team: str
     folder: Path
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = CORE_ML_LIMITS
     command: Sequence[str] = _CHILD
 
     def measure(
@@ -108,7 +110,8 @@ class DeviceMeasurer:
             self.team,
             str(self.folder),
         ]
-        with run_child([*self.command, *arguments], self.limits, doing="Core ML", hint=_NEEDED) as messages:
+        task = Task("Core ML", _NEEDED, FAILURES)
+        with run_child([*self.command, *arguments], self.limits, task) as messages:
             place, seconds = _listen(messages, settings, progress)
         if len(seconds["load"]) < _LOADS or len(seconds["predict"]) < settings.iterations:
             raise EngineError("Core ML made no predictions", _NEEDED)

@@ -16,7 +16,7 @@ from coremlscope.errors import CoremlscopeError
 from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.formats import container
-from coremlscope.measure.coreml.channel import tell
+from coremlscope.measure.channel import tell
 from coremlscope.measure.coreml.devicectl import Phone, ready_phone
 
 __all__ = ["main", "prepared_device"]

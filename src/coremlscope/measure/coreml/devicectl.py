@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope.errors import EngineError, MissingDependencyError, UsageError
-from coremlscope.measure.coreml.failures import Failure, find_failure
+from coremlscope.measure.endings import Failure, find_failure
 
 __all__ = [
     "Phone",

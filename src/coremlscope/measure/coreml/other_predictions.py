@@ -6,7 +6,6 @@ Not yet confirmed on a device.
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,13 +14,14 @@ from typing import Any
 from coremlscope.errors import EngineError
 from coremlscope.findings import Finding
 from coremlscope.ir import ArrayFeature, FunctionDescription
+from coremlscope.measure.child import Limits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress
-from coremlscope.measure.coreml.child import Limits, run_child
+from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.results.measurement import Phase
 
 __all__ = ["PREDICTIONS_CHILD", "OtherPredictions", "Timed"]
 
-PREDICTIONS_CHILD = (sys.executable, "-m", "coremlscope.measure.coreml.predictions_child")
+PREDICTIONS_CHILD = python_child("coremlscope.measure.coreml.predictions_child")
 
 _KINDS: Mapping[str, str] = {"backings": "output backings", "async": "asynchronous predictions"}
 _HINT = "profile without --other-predictions"
@@ -74,15 +74,14 @@ class OtherPredictions:
         if reason:
             timed.findings.append(_not_timed("Other ways to predict were", reason, "", "info"))
             return timed
-        patient = dataclasses.replace(limits, time_s=min(limits.time_s, self.patience_s))
+        patient = dataclasses.replace(limits, silence_s=min(limits.silence_s, self.patience_s))
         for kind, name in _KINDS.items():
             messages: list[Mapping[str, Any]] = []
             try:
                 with run_child(
                     [*self.command, str(request), kind],
                     patient,
-                    doing=name,
-                    hint=_HINT,
+                    Task(name, _HINT, FAILURES),
                     environment=environment,
                 ) as told:
                     for message in told:

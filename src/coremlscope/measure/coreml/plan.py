@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +19,10 @@ from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_d
 from coremlscope.engines.host import macos_version, processor_name
 from coremlscope.errors import EngineError
 from coremlscope.findings import Finding
-from coremlscope.measure.coreml.child import Limits, run_child
+from coremlscope.measure.child import Limits, Task, python_child, run_child
+from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.files import readable_by_core_ml
+from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
 from coremlscope.placement.analytics import AnalysedOp, parse_analytics
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
@@ -79,15 +80,14 @@ def ask_core_ml(
         EngineError: The process failed, or went past a limit.
     """
     units = effective_units(compute_units)
-    child = command or (sys.executable, "-m", "coremlscope.measure.coreml.plan_child")
+    child = command or python_child("coremlscope.measure.coreml.plan_child")
     told: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="coremlscope-plan-", ignore_cleanup_errors=True) as home:
         path = readable_by_core_ml(model, Path(home))
         with run_child(
             [*child, str(path), units, home, *functions],
-            limits or Limits(),
-            doing="loading the compute plan",
-            hint=_NO_CORE_ML,
+            limits or CORE_ML_LIMITS,
+            Task("loading the compute plan", _NO_CORE_ML, FAILURES),
             environment={"CFFIXED_USER_HOME": home, "TMPDIR": home},
         ) as messages:
             for message in messages:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.measure.coreml.channel import tell
+from coremlscope.measure.channel import tell
 from coremlscope.measure.coreml.objective_c import find_framework, load_plan
 
 __all__ = ["main"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope.engines.sampling import sample
-from coremlscope.measure.coreml.channel import tell
+from coremlscope.measure.channel import tell
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework, release_pool
 from coremlscope.measure.coreml.timing_child import Request
 from coremlscope.measure.coreml.values import load_values
@@ -75,7 +75,7 @@ def _time_backings(model: PredictionModel, provider: Any, request: Request) -> N
         with release_pool():
             model.predict(provider, options)
 
-    taken = sample(predict, request.iterations, request.warmups, after=lambda: tell(progress="backings"))
+    taken = sample(predict, request.iterations, request.warmups, after=lambda _: tell(progress="backings"))
     tell(
         phase="output backings",
         seconds=taken.seconds,
@@ -92,7 +92,7 @@ def _time_async(model: PredictionModel, provider: Any, request: Request) -> None
         lambda: _predict_in_flight(submit, 1, 1),
         0,
         request.warmups,
-        after=lambda: tell(progress="async"),
+        after=lambda _: tell(progress="async"),
     )
     warmups: Sequence[float] = warm.warmups
     for in_flight in IN_FLIGHT:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,23 +19,27 @@ from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.findings import Finding
 from coremlscope.ir import Pipeline
+from coremlscope.measure.child import Limits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress, Subject, now
-from coremlscope.measure.coreml.child import Limits, run_child
 from coremlscope.measure.coreml.energy import readings_of
+from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.files import readable_by_core_ml
+from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
 from coremlscope.measure.coreml.timing_child import Request
 from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
 from coremlscope.measure.coreml.values import save_values
+from coremlscope.measure.partial import explain_partial
+from coremlscope.measure.repetitions import repetition_findings
 from coremlscope.recordings.power import energy_findings, summarize_readings
 from coremlscope.results.conditions import condition_findings
-from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
+from coremlscope.results.measurement import EarlyEnd, Machine, Measurement, Phase, Runtime, Settings
 from coremlscope.results.recording import Energy
 from coremlscope.writing import write_draft
 
 __all__ = ["CHILD", "CoreMLMeasurer", "Told", "child_environment", "listen", "place_of", "prepare_request"]
 
-CHILD = (sys.executable, "-m", "coremlscope.measure.coreml.timing_child")
+CHILD = python_child("coremlscope.measure.coreml.timing_child")
 _HINT = "try another setting with --compute-units"
 
 
@@ -50,7 +53,7 @@ class CoreMLMeasurer:
         others: Times other ways to predict as well; None to leave them out.
     """
 
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = CORE_ML_LIMITS
     command: Sequence[str] = CHILD
     others: OtherPredictions | None = None
 
@@ -74,21 +77,11 @@ class CoreMLMeasurer:
         """
         machine, before = this_machine(), conditions()
         with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
-            request = prepare_request(subject, settings, inputs or {}, folder)
-            with run_child(
-                [*self.command, str(request)],
-                self.limits,
-                doing="Core ML",
-                hint=_HINT,
-                environment=child_environment(folder),
-            ) as messages:
-                told = listen(messages, settings, progress)
-            if not told.is_complete(settings):
-                raise EngineError("Core ML made no predictions", _HINT)
-            others = self._time_others(subject, settings, request, progress)
+            request = prepare_request(subject, settings, inputs or {}, Path(name))
+            told = self._run(request, settings, progress)
+            others = Timed() if told.partial else self._time_others(subject, settings, request, progress)
         after = conditions()
-        return Measurement(
+        bare = Measurement(
             label=f"Core ML on {place_of(machine)}",
             runtime=Runtime("coreml", "Core ML", through=f"coremltools {told.coremltools}".strip()),
             machine=machine,
@@ -102,16 +95,40 @@ class CoreMLMeasurer:
             before=before,
             after=after,
             energy=told.energy,
-            findings=(
-                *_unit_findings(settings.compute_units),
-                *told.findings,
-                *_compilation_findings(told),
-                *others.findings,
-                *_virtual_machine_findings(machine),
-                *condition_findings(before, after),
-            ),
+            partial=told.partial,
             measured_at=now(),
         )
+        findings = (
+            *_unit_findings(settings.compute_units),
+            *told.findings,
+            *(() if told.partial else _compilation_findings(told)),
+            *others.findings,
+            *_virtual_machine_findings(machine),
+            *repetition_findings(settings, {} if told.partial else bare.phases),
+            *condition_findings(before, after),
+        )
+        return dataclasses.replace(bare, findings=findings)
+
+    def _run(self, request: Path, settings: Settings, progress: Progress | None) -> Told:
+        """Returns what the child says; of one that fails or is interrupted, what it said before.
+
+        Raises:
+            EngineError: Core ML failed, or reached a limit, before anything was timed.
+        """
+        told, task = Told(), Task("Core ML", _HINT, FAILURES)
+        environment = child_environment(request.parent)
+        command = [*self.command, str(request)]
+        try:
+            with run_child(command, self.limits, task, environment=environment) as messages:
+                listen(messages, settings, progress, told)
+            if not told.is_complete(settings):
+                raise EngineError("Core ML made no predictions", _HINT)
+        except (EngineError, KeyboardInterrupt) as error:
+            if not told.seconds:
+                raise
+            told.partial, finding = explain_partial(error, told.last)
+            told.findings = (*told.findings, finding)
+        return told
 
     def _time_others(
         self, subject: Subject, settings: Settings, request: Path, progress: Progress | None
@@ -161,6 +178,7 @@ def prepare_request(
         compiles=settings.compile_iterations,
         loads=settings.load_iterations,
         iterations=settings.iterations,
+        early=settings.early,
         warmups=settings.warmups,
         waits=waits,
     )
@@ -171,7 +189,12 @@ def prepare_request(
 
 @dataclass(slots=True, kw_only=True)
 class Told:
-    """What the child said: by phase, seconds of wall time and nanoseconds of Core ML's own clock; energy."""
+    """What the child said: by phase, seconds of wall time and nanoseconds of Core ML's own clock; energy.
+
+    Attributes:
+        partial: Why it ended before everything was timed; None if it did not.
+        last: The phase that was repeated last.
+    """
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
     native_ns: dict[str, list[int]] = field(default_factory=dict)
@@ -179,11 +202,14 @@ class Told:
     coremltools: str = ""
     energy: Energy | None = None
     findings: tuple[Finding, ...] = ()
+    partial: EarlyEnd | None = None
+    last: str = ""
 
     def is_complete(self, settings: Settings) -> bool:
         """True if everything that was asked for was timed."""
-        loads, predictions = self.seconds.get("load", ()), self.seconds.get("predict", ())
-        return len(loads) == settings.load_iterations and len(predictions) == settings.iterations
+        asked = {"load": settings.load_iterations, "predict": settings.iterations}
+        least = {phase: 1 if phase in settings.early else count for phase, count in asked.items()}
+        return all(least[phase] <= len(self.seconds.get(phase, ())) <= asked[phase] for phase in asked)
 
     def phase(self, name: str, warmups: str = "") -> Phase | None:
         """A phase; None where it was not timed."""
@@ -192,15 +218,21 @@ class Told:
         return Phase.of(samples, self.seconds.get(warmups, ()), native_s) if samples else None
 
 
-def listen(messages: Iterable[Mapping[str, Any]], settings: Settings, progress: Progress | None) -> Told:
+def listen(
+    messages: Iterable[Mapping[str, Any]],
+    settings: Settings,
+    progress: Progress | None,
+    told: Told | None = None,
+) -> Told:
     """Collects the messages of the child.
 
     Args:
         messages: The messages.
         settings: What is timed.
         progress: Called after each repetition.
+        told: What they are added to; None for a new one.
     """
-    told = Told()
+    told = told or Told()
     done: dict[str, int] = {}
     totals = {
         "compile": settings.compile_iterations,
@@ -211,10 +243,14 @@ def listen(messages: Iterable[Mapping[str, Any]], settings: Settings, progress: 
         if "phase" in message:
             told.seconds[message["phase"]] = [float(seconds) for seconds in message["seconds"]]
             told.native_ns[message["phase"]] = [int(duration) for duration in message["native_ns"]]
-        elif "progress" in message and progress is not None:
-            phase = {"first load": "load"}.get(message["progress"], message["progress"])
+        elif "progress" in message:
+            name = message["progress"]
+            told.last = phase = {"first load": "load"}.get(name, name)
+            if "seconds" in message:
+                told.seconds.setdefault(name, []).append(float(message["seconds"]))
             done[phase] = done.get(phase, 0) + 1
-            progress(phase, done[phase], totals.get(phase, done[phase]))
+            if progress is not None:
+                progress(phase, done[phase], totals.get(phase, done[phase]))
         told.peak_memory_bytes = message.get("peak_memory_bytes", told.peak_memory_bytes)
         told.coremltools = message.get("coremltools", told.coremltools)
         if message.get("energy"):

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coremlscope.engines.sampling import sample
-from coremlscope.measure.coreml.channel import tell
+from coremlscope.engines.sampling import PHASE_BUDGET_S, is_settled, sample, spends
+from coremlscope.measure.channel import tell
 from coremlscope.measure.coreml.energy import find_meter, measure_energy
 from coremlscope.measure.coreml.values import load_values
 
@@ -46,6 +46,7 @@ class Request:
         compiles: Timed compilations.
         loads: Timed loads after the first one.
         iterations: Timed predictions.
+        early: The phases that end early; see `Settings`.
         warmups: Predictions before them; None for as many as it takes.
         waits: True to wait for the parent before the timed predictions, and to end them after some seconds.
     """
@@ -59,6 +60,7 @@ class Request:
     iterations: int
     warmups: int | None
     waits: bool = False
+    early: Sequence[str] = ()
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -88,6 +90,8 @@ class _Run:
         self._model: Any = None
         self._native: list[int] = []
         self._numbers = itertools.count()
+        rules = {"compile": spends(PHASE_BUDGET_S), "load": spends(PHASE_BUDGET_S), "predict": is_settled}
+        self._enough = {phase: rules[phase] for phase in request.early}
 
     def time(self) -> None:
         """Times every phase."""
@@ -126,13 +130,14 @@ class _Run:
         """Times a phase, sends it and returns its seconds; warm-ups where `iterations` is None."""
         self._native.clear()
 
-        def done() -> None:
+        def done(seconds: float) -> None:
             if after is not None:
                 after()
-            tell(progress=phase)
+            tell(progress=phase, seconds=seconds)
 
         warmups = self._request.warmups if iterations is None else 0
-        taken = sample(work, iterations or 0, warmups, before=before, after=done)
+        enough = self._enough.get(phase, lambda _: False)
+        taken = sample(work, iterations or 0, warmups, before=before, after=done, enough=enough)
         seconds = taken.seconds or taken.warmups
         tell(phase=phase, seconds=seconds, native_ns=self._native)
         return seconds

@@ -16,8 +16,9 @@ from typing import Any
 from coremlscope.engines.host import conditions, this_machine
 from coremlscope.errors import EngineError, UsageError
 from coremlscope.findings import Finding
+from coremlscope.measure.child import Limits, Task, run_child
 from coremlscope.measure.contract import Progress, Subject, now
-from coremlscope.measure.coreml.child import Limits, run_child
+from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.instruments import (
     Patience,
     Recorder,
@@ -25,6 +26,7 @@ from coremlscope.measure.coreml.instruments import (
     export_recording,
     require_instruments,
 )
+from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.timing import (
     CHILD,
     child_environment,
@@ -58,7 +60,7 @@ class TraceMeasurer:
         command: The child process to run; tests give another one.
     """
 
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = CORE_ML_LIMITS
     patience: Patience = field(default_factory=Patience)
     command: Sequence[str] = CHILD
 
@@ -87,8 +89,7 @@ class TraceMeasurer:
                 run_child(
                     [*self.command, str(request)],
                     self.limits,
-                    doing="Core ML",
-                    hint=_HINT,
+                    Task("Core ML", _HINT, FAILURES),
                     environment=child_environment(folder),
                     inherited=_INHERITED,
                 ) as messages,

@@ -9,7 +9,7 @@ from coremlscope.comparison.profiles import label_subjects
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.render.terminal.estimates import calibrated_on, interval_ms, mark_of
 from coremlscope.render.terminal.screen import Column, Screen
-from coremlscope.render.timing import disclaimer
+from coremlscope.render.timing import disclaimer, partial_mark
 from coremlscope.render.words import FINDING_MARKS, by_severity, plural, systems
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement
@@ -135,7 +135,8 @@ def _whatever_setting(name: str, measurement: Measurement) -> tuple[str, ...]:
     assert measurement.predict is not None
     predict, load = measurement.predict.statistics, measurement.load
     loaded = "–" if load is None else format_duration(load.statistics.median)
-    return (name, *map(format_duration, (predict.median, predict.mean, predict.p95)), loaded)
+    named = name + partial_mark(measurement)
+    return (named, *map(format_duration, (predict.median, predict.mean, predict.p95)), loaded)
 
 
 def _by_setting(
@@ -143,8 +144,9 @@ def _by_setting(
 ) -> list[tuple[str, ...]]:
     found = {m.compute_units: m.predict.statistics for m in measurements if m.predict is not None}
     medians = [format_duration(found[s].median) if s in found else "–" for s in settings]
+    marks = {mark for m in measurements if (mark := partial_mark(m))}
     means = [format_duration(found[s].mean) if s in found else "–" for s in settings]
-    return [(name, "median", *medians), ("", "mean", *means)]
+    return [(name + "".join(marks), "median", *medians), ("", "mean", *means)]
 
 
 def device_blocks(profiles: Sequence[Profile]) -> list[Block]:
@@ -218,7 +220,7 @@ def failures(profiles: Sequence[Profile]) -> list[tuple[str, str]]:
     return [
         (f"{name}, {finding.text}", finding.hint)
         for name, profile in _named(profiles)
-        for finding in by_severity(profile.findings)
+        for finding in by_severity(profile.all_findings)
         if finding.severity == "error"
     ]
 

@@ -1,0 +1,9 @@
+"""Limits of child processes that work with Core ML."""
+
+from __future__ import annotations
+
+from coremlscope.measure.child import Limits
+
+__all__ = ["CORE_ML_LIMITS"]
+
+CORE_ML_LIMITS = Limits(memory_bytes=12 * 10**9)

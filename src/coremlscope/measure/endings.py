@@ -1,0 +1,96 @@
+"""Explains how a child process ended, by its signal and the texts that it left behind."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Failure", "Failures", "explain", "find_failure"]
+
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A known failure.
+
+    Attributes:
+        pattern: A regular expression that the process's messages match.
+        text: What happened, as the end of a sentence; empty to cite the matching line.
+        hint: What to do.
+    """
+
+    pattern: str
+    text: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """What is known of the failures of a runtime.
+
+    Attributes:
+        runtime: Its name, as the subject of a sentence: `Core ML`.
+        known: Known failures, more specific ones first.
+    """
+
+    runtime: str
+    known: tuple[Failure, ...] = ()
+
+
+def find_failure(failures: Sequence[Failure], lines: Sequence[str]) -> tuple[str, str]:
+    """Returns what is known of the first failure that a line matches, and a hint; empty texts for none.
+
+    Args:
+        failures: Known failures, more specific ones first.
+        lines: What a process said.
+    """
+    for failure in failures:
+        matching = [line for line in lines if re.search(failure.pattern, line)]
+        if matching:
+            return failure.text or _short(matching[-1]), failure.hint
+    return "", ""
+
+
+def explain(code: int, said: str, failures: Failures) -> tuple[str, str]:
+    """Returns one sentence about the end of a process, and a hint where one is known.
+
+    Args:
+        code: The exit status as `subprocess` gives it: negative for a signal.
+        said: The end of what the process wrote to its standard error.
+        failures: What is known of the runtime that it ran.
+    """
+    lines = [" ".join(line.split()) for line in said.strip().splitlines() if line.strip()]
+    end = _ending(code, failures.runtime)
+    text, hint = find_failure(failures.known, lines)
+    if text:
+        return (f"{end}: {text}" if end else text), hint
+    last = _short(lines[-1]) if lines else ""
+    if not end:
+        return last or f"exit code {code}", ""
+    return (f"{end}; its last words: {last}" if last else end), ""
+
+
+def _ending(code: int, runtime: str) -> str:
+    """Returns what a signal means; empty where the process ended by itself."""
+    number = -code if code < 0 else code - 128 if code > 128 else 0
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return ""
+    meaning = {
+        "SIGABRT": f"{runtime} aborted the process (SIGABRT)",
+        "SIGKILL": "the system killed the process (SIGKILL), as it does when memory runs out",
+        "SIGSEGV": f"{runtime} crashed (SIGSEGV)",
+        "SIGBUS": f"{runtime} crashed (SIGBUS)",
+        "SIGILL": f"{runtime} crashed on an instruction that this processor does not have (SIGILL)",
+        "SIGFPE": f"{runtime} crashed (SIGFPE)",
+        "SIGXCPU": f"{runtime} used all of the processor time that the time limit allows (SIGXCPU)",
+    }
+    return meaning.get(name, f"the process was ended by {name}")
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -1,0 +1,43 @@
+"""What is kept of a measurement that ends before everything was measured."""
+
+from __future__ import annotations
+
+from coremlscope.errors import EngineError, LimitError
+from coremlscope.findings import Finding
+from coremlscope.results.measurement import EarlyEnd, Measurement
+
+__all__ = ["INTERRUPTED_EXIT", "explain_partial", "is_interrupted"]
+
+#: The exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it.
+INTERRUPTED_EXIT = 130
+
+
+def explain_partial(error: EngineError | KeyboardInterrupt, phase: str) -> tuple[EarlyEnd, Finding]:
+    """Returns why a measurement is partial, and the finding that says so.
+
+    Args:
+        error: What ended it.
+        phase: The phase that was being repeated; empty if none was.
+    """
+    where = f" (phase: {phase})" if phase else ""
+    if isinstance(error, EngineError):
+        partial = EarlyEnd(
+            "limit" if isinstance(error, LimitError) else "failed", phase, error.message + where
+        )
+        hint, code = error.hint, error.exit_code
+    else:
+        partial = EarlyEnd("interrupted", phase, f"interrupted by Ctrl-C{where}")
+        hint, code = "", INTERRUPTED_EXIT
+    finding = Finding(
+        id="partial",
+        severity="warning" if partial.cause == "interrupted" else "error",
+        text=f"The measurement is partial: {partial.text}. What was measured before is kept.",
+        hint=hint,
+        exit_code=code,
+    )
+    return partial, finding
+
+
+def is_interrupted(measurement: Measurement) -> bool:
+    """Returns whether the user ended a measurement, and so wants no other."""
+    return measurement.partial is not None and measurement.partial.cause == "interrupted"

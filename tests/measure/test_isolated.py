@@ -1,0 +1,208 @@
+"""Measuring in a process of its own: the same measurement, and what is kept when the process ends early."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from coremlscope import api
+from coremlscope.engines import engine
+from coremlscope.errors import (
+    EngineError,
+    InputError,
+    LimitError,
+    MissingWeightsError,
+    UnsupportedOpError,
+    UsageError,
+)
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
+from coremlscope.measure.child import Limits
+from coremlscope.measure.contract import Subject, resolve_settings
+from coremlscope.measure.engine import EngineMeasurer
+from coremlscope.measure.isolated import IsolatedMeasurer
+from coremlscope.results.measurement import Measurement, Settings
+from coremlscope.results.profile import Profile
+from tests.support.ir_models import perceptron
+
+SHORT = Settings(iterations=3, compile_iterations=1, load_iterations=2, warmups=2)
+#: A process that times two compilations, the second of which it does not send, and then does something else.
+TELL = """
+import os, sys, time
+from coremlscope.measure.channel import tell
+tell(runtime={"id": "e", "name": "Engine", "version": "1"})
+tell(phase="compile", done=2, total=11, seconds=[0.5, 0.25])
+tell(phase="load", done=1, total=11, seconds=[0.125])
+tell(phase="warm-up", done=1, total=20, seconds=[4.0])
+tell(phase="predict", done=2, total=50, seconds=[1.0, 3.0])
+"""
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "sample.mlpackage"
+    write_mlpackage(sample_model(size=32, width=0.5, classes=4), path)
+    return path
+
+
+def subject_of(path: Path, settings: Settings = SHORT) -> tuple[Subject, Settings]:
+    model = api.read(path)
+    resolved = resolve_settings(model, settings)
+    return Subject.of(model, resolved), resolved
+
+
+def scripted(code: str, limits: Limits | None = None) -> IsolatedMeasurer:
+    """A measurer whose process runs other code."""
+    return IsolatedMeasurer(command=(sys.executable, "-c", code), limits=limits or Limits())
+
+
+def test_the_measurement_is_that_of_the_engine(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary, here = tmp_path / "temporary", tmp_path / "here"
+    temporary.mkdir()
+    here.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    # A folder with a model from a stranger may contain modules with the names of others.
+    for name in ("onnxruntime", "msgspec", "runpy"):
+        (here / f"{name}.py").write_text(f"open({str(here / 'was-run')!r}, 'w')", encoding="utf-8")
+    monkeypatch.chdir(here)
+    subject, settings = subject_of(sample)
+    told: list[tuple[str, int, int]] = []
+    apart = IsolatedMeasurer().measure(subject, settings, progress=lambda *state: told.append(state))
+    assert list(temporary.iterdir()) == []
+    within = EngineMeasurer(engine=engine()).measure(subject, settings)
+    assert apart.partial is None
+    assert (apart.label, apart.runtime, apart.settings) == (within.label, within.runtime, within.settings)
+    assert (apart.status, apart.group, apart.threads) == (within.status, within.group, within.threads)
+    kinds = [[[kind for _, kind in g.engine_nodes] for g in m.groups] for m in (apart, within)]
+    assert kinds[0] == kinds[1]
+    counts = {name: (len(p.samples_s), len(p.warmups_s)) for name, p in apart.phases.items()}
+    assert counts == {"compile": (1, 1), "load": (2, 1), "predict": (3, 2)}
+    assert told[-1] == ("operations", 1, 1)
+    assert {state[0] for state in told} == {"compile", "load", "warm-up", "predict", "operations"}
+    assert not (here / "was-run").exists()
+
+
+@pytest.mark.parametrize(
+    ("end", "limits", "cause", "text"),
+    [
+        ("os.abort()", Limits(), "failed", "the engine failed: the engine aborted the process (SIGABRT)"),
+        ("os.kill(os.getpid(), 9)", Limits(), "failed", "as it does when memory runs out"),
+        ("sys.exit('std::bad_alloc')", Limits(), "failed", "the engine failed: the memory was not enough"),
+        ("time.sleep(60)", Limits(silence_s=0.5), "limit", "the engine gave no sign of life for 0.5 s"),
+        ("time.sleep(60)", Limits(time_s=1.5), "limit", "the engine took longer than 1.5 s"),
+        (
+            "x = bytearray(10**8); time.sleep(60)",
+            Limits(memory_bytes=9 * 10**7),
+            "limit",
+            "the engine took more than 0.09 GB of memory",
+        ),
+        (
+            "tell(error='EngineError', message='ONNX Runtime cannot run the model', hint='')",
+            Limits(),
+            "failed",
+            "ONNX Runtime cannot run the model",
+        ),
+        ("", Limits(), "failed", "the engine sent no measurement"),
+    ],
+)
+def test_what_was_measured_before_is_kept(
+    sample: Path, end: str, limits: Limits, cause: str, text: str
+) -> None:
+    measured = scripted(TELL + end, limits).measure(*subject_of(sample))
+    assert measured.partial is not None
+    assert (measured.partial.cause, measured.partial.phase) == (cause, "predict")
+    assert text in measured.partial.text
+    (finding,) = measured.findings
+    code = LimitError.exit_code if cause == "limit" else EngineError.exit_code
+    assert (finding.id, finding.severity, finding.exit_code) == ("partial", "error", code)
+    assert_is_what_was_told(measured)
+
+
+def assert_is_what_was_told(measured: Measurement) -> None:
+    assert {name: phase.samples_s for name, phase in measured.phases.items()} == {
+        "compile": (0.25,),
+        "load": (0.125,),
+        "predict": (1.0, 3.0),
+    }
+    assert measured.predict is not None
+    assert measured.predict.warmups_s == (4.0,)
+    assert measured.label.startswith("Engine 1 on ")
+
+
+def test_ctrl_c_keeps_what_was_measured(sample: Path) -> None:
+    """The process is asked to end, and sends what it has not sent yet."""
+    code = TELL.replace("[1.0, 3.0]", "[1.0]")
+    code += "sys.stdin.readline(); sys.stdin.read(); tell(phase='predict', done=2, total=50, seconds=[3.0])"
+    began = threading.Event()
+
+    def interrupt() -> None:
+        assert began.wait(30)
+        time.sleep(0.2)
+        signal.raise_signal(signal.SIGINT) if os.name == "nt" else os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    subject, settings = subject_of(sample)
+    measured = scripted(code).measure(
+        subject, settings, progress=lambda phase, *_: began.set() if phase == "predict" else None
+    )
+    thread.join()
+    assert measured.partial is not None
+    assert measured.partial.text == "interrupted by Ctrl-C (phase: predict)"
+    (finding,) = measured.findings
+    assert (finding.severity, finding.exit_code) == ("warning", 130)
+    assert_is_what_was_told(measured)
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "message"),
+    [
+        ("import os; os.abort()", EngineError, "aborted the process"),
+        ("import time; time.sleep(60)", LimitError, "longer than 0.3 s"),
+    ],
+)
+def test_nothing_measured_is_an_error(sample: Path, code: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        scripted(code, Limits(time_s=0.3)).measure(*subject_of(sample))
+
+
+def test_errors_arrive_as_they_are(sample: Path) -> None:
+    said = TELL + "tell(error='InputError', message='input x is too long', hint='shorten it')"
+    with pytest.raises(InputError, match="too long") as caught:
+        scripted(said).measure(*subject_of(sample))
+    assert caught.value.hint == "shorten it"
+    said = TELL + "tell(error='UnsupportedOpError', ops=[['foo', 'main/1', 'it is new']])"
+    with pytest.raises(UnsupportedOpError, match=r"foo \(at main/1: it is new\)") as unsupported:
+        scripted(said).measure(*subject_of(sample))
+    assert unsupported.value.ops == (("foo", "main/1", "it is new"),)
+    with pytest.raises(MissingWeightsError):
+        scripted(
+            "from coremlscope.measure.channel import tell\n"
+            "tell(error='MissingWeightsError', message='absent', hint='')"
+        ).measure(*subject_of(sample))
+
+
+def test_models_in_memory_are_refused() -> None:
+    settings = resolve_settings(perceptron(), SHORT)
+    with pytest.raises(UsageError, match="in memory"):
+        IsolatedMeasurer(command=(sys.executable, "-c", "")).measure(
+            Subject.of(perceptron(), settings), settings
+        )
+
+
+def test_a_partial_profile_says_so_in_every_format(sample: Path, tmp_path: Path) -> None:
+    profile = api.profile(sample, measurer=scripted(TELL + "os.abort()"))
+    for suffix in (".md", ".txt", ".csv", ".html", ".trace.json", ".json"):
+        profile.write(tmp_path / f"report{suffix}")
+        assert "partial" in (tmp_path / f"report{suffix}").read_text(encoding="utf-8"), suffix
+    assert "partial" in profile._repr_html_()
+    assert Profile.load(tmp_path / "report.json") == profile
