@@ -204,8 +204,7 @@ def profile(
     only_embedded = threads is not None or random_weights or precision != "fp32" or model.source is None
     name = engine or ("onnxruntime" if only_embedded else _default_engine())
     is_core_ml = measurer is None and name == "coreml"
-    limits = timeout_s, memory_bytes
-    runs = measurer or _measurer(name, threads, isolate, limits, other_predictions=other_predictions)
+    runs = measurer or _measurer(name, threads, isolate, (timeout_s, memory_bytes), others=other_predictions)
     recorder = trace_measurer(is_core_ml) if trace else None
     if is_core_ml and only_embedded:
         raise UsageError(
@@ -224,8 +223,8 @@ def profile(
     asked = choose_repetitions(asked, iterations, compile_iterations, load_iterations)
     with runs if isinstance(runs, AbstractContextManager) else nullcontext():
         first = resolve_settings(model, asked, inputs)
-        measured_units = units if is_core_ml else units[:1]
-        settings = [dataclasses.replace(first, compute_units=unit) for unit in measured_units]
+        count = len(units) if is_core_ml else 1
+        settings = [dataclasses.replace(first, compute_units=unit) for unit in units[:count]]
         subject = Subject.of(model, first)
         forecast, findings = _forecast_or_say_why(subject, first, chosen)
         measurements, failures = measure_settings(
@@ -263,6 +262,7 @@ def profile_power_modes(
         ModelError: See `profile`, also for other errors.
     """
     from coremlscope.engines.host import power_mode
+    from coremlscope.measure.partial import is_interrupted
     from coremlscope.measure.power_modes import wait_for_other_mode
 
     mode = power_mode()
@@ -270,6 +270,8 @@ def profile_power_modes(
         wait_for_other_mode(mode)
     model = read(source)
     first = profile(model, **options)
+    if any(map(is_interrupted, first.measurements)):
+        return first
     announce(mode)
     wait_for_other_mode(mode)
     second = profile(model, **options)
@@ -298,7 +300,7 @@ def _measurer(
     isolate: bool,
     limits: tuple[float | None, int | None],
     *,
-    other_predictions: bool = False,
+    others: bool = False,
 ) -> Measurer:
     """What measures with an engine, or with Core ML.
 
@@ -307,7 +309,7 @@ def _measurer(
         threads: Threads that work on one operation.
         isolate: Whether an engine runs in a process of its own; Core ML always does.
         limits: Seconds and bytes of memory; None for no limit.
-        other_predictions: Whether Core ML's other predictions are timed.
+        others: Whether Core ML's other predictions are timed.
 
     Raises:
         UsageError: The engine is unknown, or has no other predictions, or Core ML is asked for elsewhere than
@@ -324,7 +326,7 @@ def _measurer(
 
     time_s, memory = limits
     if engine != "coreml":
-        if other_predictions:
+        if others:
             raise UsageError(
                 "--other-predictions times Core ML through pyobjc, on a Mac only", "profile without it"
             )
@@ -344,7 +346,7 @@ def _measurer(
     held = dataclasses.replace(
         CORE_ML_LIMITS, time_s=time_s, memory_bytes=memory or CORE_ML_LIMITS.memory_bytes
     )
-    return CoreMLMeasurer(limits=held, others=OtherPredictions() if other_predictions else None)
+    return CoreMLMeasurer(limits=held, others=OtherPredictions() if others else None)
 
 
 def _forecast_or_say_why(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from coremlscope.assemble import with_plans
 from coremlscope.findings import Finding
+from coremlscope.measure.partial import explain_partial
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
 from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.plan import Plan
@@ -41,6 +42,16 @@ def _failed() -> Profile:
 def _ops_only() -> Profile:
     """A model that was not measured yet."""
     return dataclasses.replace(small_profile(), measurements=())
+
+
+def _partial() -> Profile:
+    """A measurement that was interrupted during predictions, after one phase."""
+    end, finding = explain_partial(KeyboardInterrupt(), "predict")
+    whole = small_profile()
+    measured = dataclasses.replace(
+        whole.measurement, partial=end, findings=(finding,), groups=(), status=(), group=(), nodes=None
+    )
+    return dataclasses.replace(whole, measurements=(measured,))
 
 
 def _estimates_only() -> Profile:
@@ -228,6 +239,7 @@ PROFILES: Mapping[str, Callable[[], Profile]] = {
     "measurement": small_profile,
     "one phase": _one_phase,
     "no phase": _no_phase,
+    "partial measurement": _partial,
     "several measurements": _several,
     "plan": small_plan,
     "plan under every setting": lambda: small_plan(every=True),
