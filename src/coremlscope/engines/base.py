@@ -126,6 +126,9 @@ class Engine(Protocol):
     def version(self) -> str:
         """The version of the engine."""
 
+    def preload(self) -> None:
+        """Imports the library of the engine, so that the first session does not wait for it."""
+
     def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> Session:
         """Writes the program into an existing folder and loads it.
 

@@ -53,6 +53,10 @@ class OnnxRuntimeEngine:
         """The version of ONNX Runtime."""
         return _installed_version()
 
+    def preload(self) -> None:
+        """Imports ONNX Runtime; see `Engine.preload`."""
+        _library()
+
     def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
         """Writes `graph.onnx` and `weights.bin` into `folder` and loads them; see `Engine.build`."""
         try:

@@ -61,6 +61,9 @@ class ScriptedEngine:
     title: str = "Scripted engine"
     version: str = "1"
 
+    def preload(self) -> None:
+        """Does nothing; there is no library."""
+
     def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> ScriptedSession:
         """Writes the program as every engine does; see `Engine.build`."""
         try:

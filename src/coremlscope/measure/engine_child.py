@@ -66,8 +66,7 @@ def main() -> int:
     from coremlscope.measure.engine import EngineMeasurer
 
     with suppress(ImportError):
-        import onnxruntime  # noqa: F401
-
+        engine().preload()
     named = sys.stdin.readline().strip()
     if not named:
         return 0
