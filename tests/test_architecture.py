@@ -36,7 +36,8 @@ _OTHER_WRITERS: Mapping[str, int] = {
     "src/coremlscope/execution/cache.py": 1,  # an entry that is being removed
     "src/coremlscope/formats/bundles/trees.py": 2,  # copies into a temporary folder
     "src/coremlscope/formats/compiled/writing.py": 4,  # copies into a draft
-    "src/coremlscope/measure/coreml/channel.py": 1,  # a pipe to the parent
+    "src/coremlscope/measure/channel.py": 2,  # a pipe to the parent
+    "src/coremlscope/measure/engine_child.py": 1,  # a setting of the kernel
     "src/coremlscope/runner/request.py": 2,  # copies into a draft
     # A ring is a memory mapping, and its log must survive the process at every moment.
     "src/coremlscope/tracing/ring.py": 2,

@@ -107,8 +107,6 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
     kernel_unit: [],
     kernel_bound: [],
     units: ["cpu", "gpu", "neural_engine"],
-    own: null,
-    near: [],
     ...changes,
   };
 }

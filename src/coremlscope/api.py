@@ -192,6 +192,7 @@ def profile(
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.assemble import assemble
+    from coremlscope.measure.choice import choose_measurer
     from coremlscope.measure.contract import Subject, resolve_settings
     from coremlscope.measure.coreml.tracing import trace_measurer
     from coremlscope.measure.partial import is_interrupted
@@ -204,14 +205,14 @@ def profile(
     only_embedded = threads is not None or random_weights or precision != "fp32" or model.source is None
     name = engine or ("onnxruntime" if only_embedded else _default_engine())
     is_core_ml = measurer is None and name == "coreml"
-    runs = measurer or _measurer(name, threads, isolate, (timeout_s, memory_bytes), others=other_predictions)
+    runs = measurer or choose_measurer(name, threads, isolate, (timeout_s, memory_bytes), other_predictions)
     recorder = trace_measurer(is_core_ml) if trace else None
     if is_core_ml and only_embedded:
         raise UsageError(
             "threads, synthetic weights, fp16 precision and models in memory are not for Core ML",
             "use --engine onnxruntime",
         )
-    asked = Settings(
+    given = Settings(
         compute_units=units[0],
         function=function or "",
         warmups=warmups,
@@ -220,18 +221,17 @@ def profile(
         random_weights=random_weights,
         precision=precision,
     )
-    asked = choose_repetitions(asked, iterations, compile_iterations, load_iterations)
+    asked = choose_repetitions(given, iterations, compile_iterations, load_iterations)
     with runs if isinstance(runs, AbstractContextManager) else nullcontext():
         first = resolve_settings(model, asked, inputs)
-        count = len(units) if is_core_ml else 1
-        settings = [dataclasses.replace(first, compute_units=unit) for unit in units[:count]]
+        settings = [dataclasses.replace(first, compute_units=u) for u in (units if is_core_ml else units[:1])]
         subject = Subject.of(model, first)
         forecast, findings = _forecast_or_say_why(subject, first, chosen)
         measurements, failures = measure_settings(
             runs, subject, settings, inputs=inputs, progress=progress, recorder=recorder
         )
     if is_core_ml and not is_interrupted(measurements[-1]):
-        measured = {measurement.compute_units for measurement in measurements}
+        measured = {m.compute_units for m in measurements}
         forecast, remarks = with_plans_of_this_mac(forecast, subject, first, measured)
         findings += remarks
     return assemble(
@@ -292,61 +292,6 @@ def _on_lengths(asked: Settings, inputs: Mapping[str, Any] | None, resolved: Set
 def _default_engine() -> str:
     """`coreml` on a Mac, unless COREMLSCOPE_ENGINE names another engine; else `onnxruntime`."""
     return os.environ.get(_ENGINE_VARIABLE) or ("coreml" if sys.platform == "darwin" else "onnxruntime")
-
-
-def _measurer(
-    engine: str,
-    threads: int | None,
-    isolate: bool,
-    limits: tuple[float | None, int | None],
-    *,
-    others: bool = False,
-) -> Measurer:
-    """What measures with an engine, or with Core ML.
-
-    Args:
-        engine: The engine, or `coreml`.
-        threads: Threads that work on one operation.
-        isolate: Whether an engine runs in a process of its own; Core ML always does.
-        limits: Seconds and bytes of memory; None for no limit.
-        others: Whether Core ML's other predictions are timed.
-
-    Raises:
-        UsageError: The engine is unknown, or has no other predictions, or Core ML is asked for elsewhere than
-            on a Mac.
-        MissingDependencyError: Core ML is asked for, and coremltools is not installed.
-    """
-    from coremlscope.engines import engine as engine_of
-    from coremlscope.measure.child import Limits
-    from coremlscope.measure.coreml.files import require_coremltools
-    from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
-    from coremlscope.measure.coreml.other_predictions import OtherPredictions
-    from coremlscope.measure.coreml.timing import CoreMLMeasurer
-    from coremlscope.measure.isolated import IsolatedMeasurer
-
-    time_s, memory = limits
-    if engine != "coreml":
-        if others:
-            raise UsageError(
-                "--other-predictions times Core ML through pyobjc, on a Mac only", "profile without it"
-            )
-        if isolate or time_s or memory:
-            return IsolatedMeasurer(
-                engine=engine, threads=threads, limits=Limits(time_s=time_s, memory_bytes=memory)
-            )
-        from coremlscope.measure.engine import EngineMeasurer
-
-        return EngineMeasurer(engine=engine_of(engine), threads=threads)
-    if sys.platform != "darwin":
-        raise UsageError(
-            "Core ML can be measured only on a Mac",
-            "use --engine onnxruntime, and --device NAME for an estimate",
-        )
-    require_coremltools()
-    held = dataclasses.replace(
-        CORE_ML_LIMITS, time_s=time_s, memory_bytes=memory or CORE_ML_LIMITS.memory_bytes
-    )
-    return CoreMLMeasurer(limits=held, others=OtherPredictions() if others else None)
 
 
 def _forecast_or_say_why(
@@ -659,12 +604,13 @@ def matrix(
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.batch import fill_matrix
+    from coremlscope.measure.choice import choose_measurer
     from coremlscope.results.measurement import Settings
 
     chosen, units = _devices(devices, os), _settings(compute_units)
     has_core_ml = _default_engine() == "coreml"
     name = "coreml" if has_core_ml else "onnxruntime"
-    measurer = _measurer(name, threads, isolate, (timeout_s, memory_bytes))
+    measurer = choose_measurer(name, threads, isolate, (timeout_s, memory_bytes))
     return fill_matrix(
         [(_name(source), partial(read, source)) for source in sources],
         [

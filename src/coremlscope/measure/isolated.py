@@ -24,6 +24,7 @@ from coremlscope.measure.partial import explain_partial
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.encoding import decode
 from coremlscope.results.measurement import Measurement, Phase, Runtime, Settings
+from coremlscope.writing import write_draft
 
 __all__ = ["CHILD", "IsolatedMeasurer"]
 
@@ -165,7 +166,7 @@ class _Process:
     def ask(self, request: Request) -> None:
         """Sends the request."""
         file = Path(self._folder.name) / "request"
-        file.write_bytes(pickle.dumps(request))
+        write_draft(file, pickle.dumps(request))
         self._child.send(str(file))
 
     def follow(self, heard: _Heard, limits: Limits) -> CoremlscopeError | KeyboardInterrupt | None:

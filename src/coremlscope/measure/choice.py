@@ -1,0 +1,66 @@
+"""Chooses what measures: an embedded engine, in this process or in one of its own, or Core ML."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+from coremlscope.engines import engine as engine_of
+from coremlscope.errors import UsageError
+from coremlscope.measure.child import Limits
+from coremlscope.measure.contract import Measurer
+from coremlscope.measure.coreml.files import require_coremltools
+from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
+
+__all__ = ["choose_measurer"]
+
+
+def choose_measurer(
+    engine: str,
+    threads: int | None,
+    isolate: bool,
+    limits: tuple[float | None, int | None],
+    others: bool = False,
+) -> Measurer:
+    """Returns what measures with an engine, or with Core ML.
+
+    Args:
+        engine: The engine, or `coreml`.
+        threads: Threads that work on one operation.
+        isolate: Whether an engine runs in a process of its own; Core ML always does.
+        limits: Seconds and bytes of memory; None for no limit.
+        others: Whether Core ML's other predictions are timed.
+
+    Raises:
+        UsageError: The engine is unknown, or has no other predictions, or Core ML is asked for elsewhere than
+            on a Mac.
+        MissingDependencyError: Core ML is asked for, and coremltools is not installed.
+    """
+    from coremlscope.measure.isolated import IsolatedMeasurer
+
+    time_s, memory = limits
+    if engine != "coreml":
+        if others:
+            raise UsageError(
+                "--other-predictions times Core ML through pyobjc, on a Mac only", "profile without it"
+            )
+        if isolate or time_s or memory:
+            return IsolatedMeasurer(
+                engine=engine, threads=threads, limits=Limits(time_s=time_s, memory_bytes=memory)
+            )
+        from coremlscope.measure.engine import EngineMeasurer
+
+        return EngineMeasurer(engine=engine_of(engine), threads=threads)
+    if sys.platform != "darwin":
+        raise UsageError(
+            "Core ML can be measured only on a Mac",
+            "use --engine onnxruntime, and --device NAME for an estimate",
+        )
+    from coremlscope.measure.coreml.other_predictions import OtherPredictions
+    from coremlscope.measure.coreml.timing import CoreMLMeasurer
+
+    require_coremltools()
+    held = dataclasses.replace(
+        CORE_ML_LIMITS, time_s=time_s, memory_bytes=memory or CORE_ML_LIMITS.memory_bytes
+    )
+    return CoreMLMeasurer(limits=held, others=OtherPredictions() if others else None)
