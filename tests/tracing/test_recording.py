@@ -20,9 +20,11 @@ from coremlscope.errors import UsageError
 from coremlscope.module_hooks import after_import
 from coremlscope.render import render_now, render_program
 from coremlscope.results.aggregate import aggregate
-from coremlscope.results.trace import Trace
+from coremlscope.results.plan import PlannedOp
+from coremlscope.results.trace import Trace, TracedModel
 from coremlscope.tracing.recorder import Recorder, is_recording
 from coremlscope.tracing.session import RecordedProgram
+from coremlscope.tracing.units import add_unused_units
 
 _MODEL = """
 import numpy as np, coremlscope
@@ -283,3 +285,89 @@ def test_a_recorder_needs_a_folder(tmp_path: Path) -> None:
     with pytest.raises(coremlscope.CoremlscopeError, match="cannot be written"):
         Recorder(tmp_path / "absent").start()
     assert not is_recording()
+
+
+def test_a_running_process_needs_a_python_that_can_attach(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, models: Path
+) -> None:
+    monkeypatch.delattr(sys, "remote_exec", raising=False)
+    assert main(["trace", "--pid", "1"]) == 2
+    assert "cannot attach" in capsys.readouterr().err
+
+    # A stand-in for Python 3.14, which runs a script inside the other process: here, in this one.
+    scripts: list[str] = []
+
+    def attach(pid: int, script: str) -> None:
+        scripts.append(f"{pid} {Path(script).name}")
+        exec(compile(Path(script).read_text(), script, "exec"), {"__name__": "remote"})
+        if script.endswith("begin.py"):
+            with coremlscope.open(models / "net.mlpackage") as model:
+                model.predict({"x": np.ones((1, 4, 16, 16), np.float32)})
+
+    monkeypatch.setattr(sys, "remote_exec", attach, raising=False)
+    assert main(["trace", "--pid", "77", "--seconds", "1"]) == 0
+    assert scripts == ["77 begin.py", "77 finish.py"]
+    assert "predict" in capsys.readouterr().out
+    assert not is_recording()
+
+    def refuse(pid: int, script: str) -> None:
+        raise ProcessLookupError(3, "no such process")
+
+    monkeypatch.setattr(sys, "remote_exec", refuse, raising=False)
+    assert main(["trace", "--pid", "77", "--seconds", "1"]) == 2
+    assert "no such process" in capsys.readouterr().err
+
+
+def test_intervals_of_instruments_are_shown_in_the_same_lanes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export = tmp_path / "recording.xml"
+    row = (
+        '<row><start-time id="{0}1">{1}</start-time><duration id="{0}2">{2}</duration>'
+        '<ane-event-name id="{0}3">Apple Neural Engine</ane-event-name>'
+        '<formatted-label id="{0}4">Neural Engine Prediction</formatted-label></row>'
+    )
+    columns = "".join(
+        f"<col><mnemonic>{name}</mnemonic><engineering-type>{type_}</engineering-type></col>"
+        for name, type_ in (
+            ("start", "start-time"),
+            ("duration", "duration"),
+            ("channel-name", "ane-event-name"),
+            ("event-label", "formatted-label"),
+        )
+    )
+    rows = row.format(1, 5_000_000, 2_000_000) + row.format(2, 9_000_000, 3_000_000)
+    export.write_text(
+        '<?xml version="1.0"?><trace-query-result><node xpath="//x"><schema name="ane-hw-intervals">'
+        f"{columns}</schema>{rows}</node></trace-query-result>",
+        encoding="utf-8",
+    )
+    assert main(["trace", str(export), "--json", str(tmp_path / "lanes.json")]) == 0
+    trace = Trace.load(tmp_path / "lanes.json")
+    (total,) = aggregate(trace)
+    assert (total.kind, total.lane, total.count, total.total_s) == ("Neural Engine busy", "compute", 2, 0.005)
+    assert trace.details == ("Neural Engine Prediction",)
+    assert "Neural Engine busy" in capsys.readouterr().out
+    export.write_text(export.read_text()[:-60], encoding="utf-8")
+    assert main(["trace", str(export)]) == 2
+
+
+def test_units_that_the_plan_does_not_use_are_a_mistake(models: Path) -> None:
+    import coremltools as ct
+
+    coremlscope.install()
+    with coremlscope.record() as recording:
+        model = ct.models.MLModel(str(models / "net.mlpackage"), compute_units=ct.ComputeUnit.CPU_AND_NE)
+        model.predict({"x": np.ones((1, 4, 16, 16), np.float32)})
+    asked: list[str] = []
+
+    def plan(model: TracedModel, units: str) -> tuple[PlannedOp, ...]:
+        asked.append(f"{model.name} {units}")
+        profile = coremlscope.plan(model.path, "m1", compute_units=units)  # type: ignore[arg-type]
+        return profile.plans[0].view(profile.ops, profile.plans[0].settings[0]).ops
+
+    found = add_unused_units(recording.trace, "m1", plan).mistakes[-1]
+    assert asked == ["net cpu_and_ne"]
+    assert (found.id, found.severity) == ("units-unused", "warning")
+    assert "does not use the Neural Engine" in found.title
+    assert "on the CPU" in found.evidence

@@ -52,21 +52,21 @@ function Head(props: { form: TraceForm; events: number | null }) {
   const overhead = form.processes.reduce((sum, process) => sum + process.overhead_s, 0);
   const lost = form.processes.reduce((sum, process) => sum + process.lost, 0);
   const facts: [string, string][] = [
-    ["Recorded", `${moment(form.made)} on ${form.host}`],
+    ["Recorded", [form.made && moment(form.made), form.host].filter(Boolean).join(" on ")],
     ["Length", duration(seconds)],
     ["Events", `${props.events?.toLocaleString("en") ?? "…"}${lost ? `; ${lost.toLocaleString("en")} older ones were replaced` : ""}`],
     ["Loads of models", `${form.models.length}`],
     ["Processes", plural(form.processes.length, "process")],
-    ["Recording took", `${duration(overhead)}${seconds ? `, ${((100 * overhead) / seconds).toPrecision(2)} % of the time` : ""}`],
+    ["Recording took", overhead === 0 ? "" : `${duration(overhead)}${seconds ? `, ${((100 * overhead) / seconds).toPrecision(2)} % of the time` : ""}`],
   ];
   return (
     <header class="report-head" id="top">
       <h1>{form.command.join(" ") || "Recorded program"}</h1>
       <p class="lead">
-        <OriginTag origin="measured" on={form.host} />
+        <OriginTag origin="measured" on={form.host || undefined} />
       </p>
       <dl class="facts">
-        {facts.map(([name, value]) => (
+        {facts.filter(([, value]) => value).map(([name, value]) => (
           <div key={name}>
             <dt>{name}</dt>
             <dd>{value}</dd>

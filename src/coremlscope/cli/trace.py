@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import Command, Parser, add_reports, at_least, one_of
+from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
-from coremlscope.errors import UsageError
+from coremlscope.errors import CoremlscopeError, UsageError
 
 if TYPE_CHECKING:
-    from coremlscope.results.trace import Trace
+    from coremlscope.devices.unit import ComputeUnits
+    from coremlscope.results.plan import PlannedOp
+    from coremlscope.results.trace import Trace, TracedModel
 
 __all__ = ["COMMAND"]
 
@@ -22,13 +26,15 @@ The program needs no change: a Python script, or any command that starts Python.
 predictions by coremltools, coremlscope and ONNX Runtime become events with the line that made
 the call, also in threads, asyncio, forks and child processes. Off a Mac, models that the program
 loads with coremltools are run by coremlscope. Everything after the program's name is passed to
-it. The exit code is the program's.
+it. The exit code is the program's. XML of `xctrace export` is shown in the same lanes.
 
 examples:
   coremlscope trace app.py --input photo.jpg
   coremlscope trace -o run.html -o run.trace.json app.py
   coremlscope trace --fps 30 --json run.json -- python -m myapp
   coremlscope trace run.json -o run.html
+  coremlscope trace --device iphone-15-pro app.py
+  coremlscope trace recording.xml -o lanes.html
 """
 
 _ORDERS = ("total", "count", "max", "name")
@@ -59,10 +65,20 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help=f"order of the totals: {', '.join(_ORDERS)} (default: total)",
     )
     parser.add_argument(
+        "--pid",
+        metavar="N",
+        type=at_least(1),
+        help="record a process that runs already (needs Python 3.14 on both sides)",
+    )
+    parser.add_argument(
+        "--seconds", metavar="S", type=at_least(1), default=10, help="how long, with --pid (default: 10)"
+    )
+    add_devices(parser, "devices: compare the units that models ask for with their plans")
+    parser.add_argument(
         "--fail-on-mistakes", action="store_true", help="exit with 1 if the recording shows mistakes, for CI"
     )
     parser.add_argument(
-        "program", metavar="PROGRAM", help="a script, a command, or a recording to show again"
+        "program", metavar="PROGRAM", nargs="?", help="a script, a command, or a recording to show again"
     )
     rest = parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="its arguments")
     rest.required = False
@@ -70,17 +86,27 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.results.trace import Trace
+    from coremlscope.tracing.mistakes import find_mistakes
 
-    if Path(arguments.program).suffix == ".json":
+    suffix = Path(arguments.program or "").suffix
+    if suffix in (".json", ".xml"):
         # Options may follow the recording, as they may follow a model.
         parser = Parser(prog="coremlscope trace")
         _configure(parser)
         _, unknown = parser.parse_known_args([*arguments.arguments, arguments.program], arguments)
         if unknown:
             parser.refuse(unknown[0])
-        return _report(arguments, Trace.load(arguments.program), 0)
-    from coremlscope.tracing.session import RecordedProgram
+        if suffix == ".json":
+            return _report(arguments, Trace.load(arguments.program), 0)
+        from coremlscope.tracing.instruments import read_instruments
 
+        return _report(arguments, find_mistakes(read_instruments([Path(arguments.program)])), 0)
+    from coremlscope.tracing.session import RecordedProgram, record_process
+
+    if arguments.pid is not None:
+        return _report(arguments, record_process(arguments.pid, arguments.seconds, fps=arguments.fps), 0)
+    if not arguments.program:
+        raise UsageError("PROGRAM is missing", "name a script or a command, or a process with --pid")
     program = RecordedProgram(
         [arguments.program, *arguments.arguments], fps=arguments.fps, capacity=arguments.events
     )
@@ -99,7 +125,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace, trace: Trace, code: int) -> int:
     from coremlscope import render
+    from coremlscope.tracing.units import add_unused_units
 
+    for device in arguments.device:
+        trace = add_unused_units(trace, device, partial(_plan, device, arguments.os))
     write_reports(
         trace,
         arguments,
@@ -108,6 +137,19 @@ def _report(arguments: argparse.Namespace, trace: Trace, code: int) -> int:
     if code == 0 and arguments.fail_on_mistakes and any(m.severity == "warning" for m in trace.mistakes):
         return 1
     return code
+
+
+def _plan(device: str, os: str | None, model: TracedModel, units: ComputeUnits) -> tuple[PlannedOp, ...]:
+    """Returns the planned operations of a recorded model; empty where it cannot be planned."""
+    from coremlscope import api
+
+    try:
+        profile = api.plan(model.path, device, os=os, compute_units=units)
+    except CoremlscopeError as error:
+        print_note(f"{model.name} is not planned: {error.message}")
+        return ()
+    plan = profile.plans[0]
+    return plan.view(profile.ops, plan.settings[0]).ops
 
 
 COMMAND = Command(

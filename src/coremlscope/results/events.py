@@ -66,7 +66,9 @@ EVENT_KINDS: Final[tuple[EventKind, ...]] = (
     ),
     EventKind("run", "compute", "The engine ran the model."),
     EventKind("operation", "compute", "The engine ran one operation."),
-    EventKind("unit busy", "compute", "A compute unit was busy, by Instruments."),
+    EventKind("CPU busy", "compute", "The CPU ran a part of a model, by Instruments."),
+    EventKind("GPU busy", "compute", "The GPU was busy, by Instruments."),
+    EventKind("Neural Engine busy", "compute", "The Neural Engine was busy, by Instruments."),
 )
 
 #: The code of each kind by name.

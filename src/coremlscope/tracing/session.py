@@ -23,8 +23,12 @@ from coremlscope.tracing.mistakes import find_mistakes
 from coremlscope.tracing.recorder import CAPACITY_VARIABLE, FOLDER_VARIABLE, STARTUP_FOLDER, Recorder
 from coremlscope.tracing.ring import CAPACITY
 from coremlscope.tracing.spans import SpanSender, otlp_provider
+from coremlscope.writing import write_file
 
-__all__ = ["RecordedProgram", "Recording", "record"]
+__all__ = ["RecordedProgram", "Recording", "record", "record_process"]
+
+#: A process that was attached to runs what it was given between two of its own instructions.
+_SETTLING_S = 0.5
 
 
 class Recording:
@@ -220,6 +224,42 @@ class RecordedProgram:
             UsageError: Nothing was recorded.
         """
         return find_mistakes(read_recording(self._folder, command=self._command, fps=self._fps))
+
+
+def record_process(pid: int, seconds: float, *, fps: float | None = None, capacity: int = CAPACITY) -> Trace:
+    """Records a process that runs already, by Python's interface for external debuggers (PEP 768).
+
+    Not yet confirmed on Python 3.14. Models that the process loaded before have no names.
+
+    Args:
+        pid: The number of the process. It must run the same version of Python, with coremlscope installed.
+        seconds: How long it is recorded.
+        fps: Frames per second that it should reach.
+        capacity: The number of events that it keeps.
+
+    Raises:
+        UsageError: This Python cannot attach, the process does not exist or refuses, or it recorded nothing.
+    """
+    attach = getattr(sys, "remote_exec", None)
+    if attach is None:
+        raise UsageError(
+            f"Python {sys.version_info.major}.{sys.version_info.minor} cannot attach to a running process",
+            "use Python 3.14 or newer on both sides, or start the program with `coremlscope trace`",
+        )
+    with tempfile.TemporaryDirectory(prefix="coremlscope-trace-") as name:
+        folder = Path(name)
+        for script, call in (("begin.py", f"begin({name!r}, {capacity})"), ("finish.py", "finish()")):
+            write_file(folder / script, f"from coremlscope.tracing import child\nchild.{call}\n")
+        try:
+            attach(pid, str(folder / "begin.py"))
+            time.sleep(seconds)
+            attach(pid, str(folder / "finish.py"))
+        except (OSError, RuntimeError) as error:
+            raise UsageError(
+                f"the process {pid} cannot be recorded: {error}", "check its number, and that it is yours"
+            ) from error
+        time.sleep(_SETTLING_S)
+        return find_mistakes(read_recording(folder, command=(f"process {pid}",), fps=fps))
 
 
 def _temporary_folder() -> Path:

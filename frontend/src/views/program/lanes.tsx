@@ -255,6 +255,9 @@ const FILLS: Record<string, string> = {
   load: "ne",
   compile: "ne",
   "prepare engine": "ne",
+  "CPU busy": "cpu",
+  "GPU busy": "gpu",
+  "Neural Engine busy": "ne",
   "resize image": "warning",
   "convert image": "warning",
 };

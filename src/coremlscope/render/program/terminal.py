@@ -43,15 +43,17 @@ def summary_pairs(trace: Trace) -> list[tuple[str, str]]:
     share = f" ({100 * trace.overhead_s / trace.duration_s:.2g} % of the time)" if trace.duration_ns else ""
     lost = f"; {format_count(trace.lost)} older ones were replaced" if trace.lost else ""
     killed = [str(process.pid) for process in trace.processes if not process.ended]
+    recorded = " on ".join(filter(None, [trace.made, trace.host]))
+    took = f"{format_duration(trace.overhead_s)}{share}" if trace.overhead_s else ""
     return [
-        ("recorded", f"{trace.made} on {trace.host}"),
+        ("recorded", recorded),
         ("events", f"{len(trace.events):,}, {plural(len(trace.models), 'load')} of models{lost}"),
         ("processes", f"{plural(len(trace.processes), 'process')}, {plural(threads, 'thread')}"),
         (
             "not ended",
             ", ".join(killed) and f"{', '.join(killed)}: killed, left by os._exit, or still running",
         ),
-        ("recording took", f"{format_duration(trace.overhead_s)}{share}"),
+        ("recording took", took),
     ]
 
 

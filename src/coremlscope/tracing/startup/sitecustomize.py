@@ -19,10 +19,10 @@ for _folder in sys.path:
 
 if os.environ.get("COREMLSCOPE_TRACE"):
     try:
-        from coremlscope.tracing.child import begin
+        from coremlscope.tracing.child import begin_as_child
     except ImportError:
         sys.stderr.write(
             "coremlscope trace: this interpreter does not have coremlscope, so it is not recorded\n"
         )
     else:
-        begin()
+        begin_as_child()
