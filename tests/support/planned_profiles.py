@@ -7,7 +7,7 @@ import dataclasses
 from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
 from coremlscope.results.calibration import OwnCalibration
-from coremlscope.results.estimate import Estimate, Kernel, NearRow, UnitTerms
+from coremlscope.results.estimate import Estimate, Kernel, LoadEstimate, NearRow, UnitTerms
 from coremlscope.results.generation import TokenRate
 from coremlscope.results.plan import FunctionCost, InsertedOp, Plan, Reason, SettingPlan
 from coremlscope.results.profile import Profile
@@ -125,6 +125,11 @@ def _estimate(device: str, setting: ComputeUnits, conv_s: float, switches: int) 
         own=None
         if setting == "all"
         else OwnCalibration(measurements=12, models=5, factors={"cpu": 1.25, "neural_engine": 0.75}),
+        load=LoadEstimate(
+            first_s=Figure(20, 5, 80, "estimated"),
+            cached_s=Figure(0.5, 0.1, 2.5, "estimated"),
+            publications=3,
+        ),
         near=(
             NearRow(
                 network="small-8",

@@ -288,6 +288,8 @@ export interface Estimate {
   terms: UnitTerms[];
   /** Which of the user's own measurements it uses; null if it uses published ones alone. */
   own: OwnCalibration | null;
+  /** Times of loading, where the Neural Engine does most of the work; null where they are not known. */
+  load: LoadEstimate | null;
   /** Published latencies of like networks on like chips, nearest first; empty unless asked for. */
   near: NearRow[];
   /** Seconds of each kernel in a prediction, in all iterations of a loop. */
@@ -510,6 +512,16 @@ export interface KindChange {
   after: number;
   /** The sum of their times, in seconds. */
   time: Change;
+}
+
+/** Estimated times of loading on a Neural Engine, from published ones and the number of parameters. */
+export interface LoadEstimate {
+  /** Seconds of the first load, in which Core ML compiles for the Neural Engine, with an 80 % interval. */
+  first_s: Figure;
+  /** Seconds of a later load, which finds the result in Core ML's cache. */
+  cached_s: Figure;
+  /** Number of publications. */
+  publications: number;
 }
 
 /** A machine that ran the model or made the profile. */

@@ -12,6 +12,7 @@ import numpy as np
 from coremlscope.cost.latency.evidence import find_nearest
 from coremlscope.cost.latency.kernels import Kernel as FusedKernel
 from coremlscope.cost.latency.kernels import fuse
+from coremlscope.cost.latency.loads import estimate_loads
 from coremlscope.cost.latency.model import estimate
 from coremlscope.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.cost.latency.recorded import record
@@ -19,7 +20,7 @@ from coremlscope.cost.latency.structure import structure_of
 from coremlscope.cost.latency.table import KernelTable
 from coremlscope.cost.planned.prices import PlannedCosts, price
 from coremlscope.cost.planned.rates import RateTable, rate_table
-from coremlscope.devices import ComputeUnit, ComputeUnits, Device, all_chips
+from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, ComputeUnits, Device, all_chips
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import Stage, is_external, shaped_stages, stage_key, wire
@@ -47,7 +48,7 @@ from coremlscope.placement.hypotheses import Planning, Replanned, weigh_reasons
 from coremlscope.placement.place import PlacedFunction, place, reached
 from coremlscope.placement.rules import GRAPH_RULES, RULES
 from coremlscope.results.calibration import KernelColumns
-from coremlscope.results.estimate import Estimate, Kernel
+from coremlscope.results.estimate import Estimate, Kernel, LoadEstimate
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
 from coremlscope.results.what_if import WhatIf
@@ -492,9 +493,15 @@ class _Kernels:
                 table=self._table,
                 left_out=left_out,
             )
-            return replace(found, own=self._own.label(found))
+            return replace(found, own=self._own.label(found), load=self._load(found))
 
         return estimate_moved
+
+    def _load(self, found: Estimate) -> LoadEstimate | None:
+        """Returns times of loading; None where another unit does most of the work."""
+        on_engine = found.placement.get(NEURAL_ENGINE, 0.0)
+        parameters = float(self._table.weights.sum())
+        return estimate_loads(parameters) if on_engine > 0.5 else None
 
     def with_evidence(self, found: Estimate) -> Estimate:
         """Returns an estimate with the published latencies of the unit that does most of its work."""

@@ -10,7 +10,7 @@ from coremlscope.devices.unit import UNITS, ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
 from coremlscope.results.calibration import OwnCalibration
 
-__all__ = ["Bound", "Estimate", "EstimateBasis", "Kernel", "NearRow", "UnitTerms"]
+__all__ = ["Bound", "Estimate", "EstimateBasis", "Kernel", "LoadEstimate", "NearRow", "UnitTerms"]
 
 #: The bottleneck of a kernel or a prediction.
 Bound = Literal["compute", "weights", "activations", "dispatch", "switches"]
@@ -61,6 +61,22 @@ class UnitTerms:
     def total_s(self) -> float:
         """The sum of the terms."""
         return self.compute_s + self.weights_s + self.activations_s + self.operations_s + self.launch_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadEstimate:
+    """Estimated times of loading on a Neural Engine, from published ones and the number of parameters.
+
+    Attributes:
+        first_s: Seconds of the first load, in which Core ML compiles for the Neural Engine, with an 80 %
+            interval.
+        cached_s: Seconds of a later load, which finds the result in Core ML's cache.
+        publications: Number of publications.
+    """
+
+    first_s: Figure
+    cached_s: Figure
+    publications: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +132,7 @@ class Estimate:
         left_out: What the estimate does not include, because nothing is known about it: stages of a
             pipeline, and the number of operations that cannot be estimated.
         own: Which of the user's own measurements it uses; None if it uses published ones alone.
+        load: Times of loading, where the Neural Engine does most of the work; None where they are not known.
         near: Published latencies of like networks on like chips, nearest first; empty unless asked for.
         kernel_s: Seconds of each kernel in a prediction, in all iterations of a loop.
         kernel_unit: The unit of each kernel, an index into `units`.
@@ -136,6 +153,7 @@ class Estimate:
     left_out: tuple[str, ...] = ()
     terms: tuple[UnitTerms, ...] = ()
     own: OwnCalibration | None = None
+    load: LoadEstimate | None = None
     near: tuple[NearRow, ...] = ()
     kernel_s: tuple[float, ...] = ()
     kernel_unit: tuple[int, ...] = ()

@@ -271,6 +271,7 @@ def _to_json(profile: Profile, e: Estimate) -> dict[str, Any]:
         "terms_ms": [_terms_to_json(terms) for terms in e.terms],
         "left_out": list(e.left_out),
         "kernels": [_kernel_to_json(profile, e, index) for index in _costliest(profile, e)],
+        "load": None if e.load is None else plain(e.load),
         "near": [plain(row) for row in e.near],
         "tokens_per_second": [plain(rate) for rate in profile.rates if _is_of(rate, e)],
     }

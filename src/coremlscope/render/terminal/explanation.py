@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from coremlscope.devices.catalog import all_chips
+from coremlscope.figures import Figure
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import UNIT_NAMES
 from coremlscope.results.estimate import Estimate, NearRow
@@ -36,6 +37,7 @@ _NEAR = (
     Column("ours", is_number=True),
     Column("ours / measured", is_number=True),
 )
+_NOT_KNOWN = "not known: no two publications of comparable models"
 #: Structures up to this distance are called the same, or alike.
 _SAME, _ALIKE = 0.05, 0.5
 
@@ -45,6 +47,7 @@ def show_explanations(screen: Screen, estimates: Iterable[Estimate]) -> None:
     for e in estimates:
         screen.heading(f"What the estimate is made of: {e.device}, {e.compute_units}", _uses(e))
         screen.table(_TERMS, list(_terms(e)))
+        screen.pairs(_around(e), indent=2)
         if e.near:
             screen.heading("Published latencies that are nearest", _spread(e.near))
             screen.table(_NEAR, [_near(row) for row in e.near])
@@ -52,6 +55,23 @@ def show_explanations(screen: Screen, estimates: Iterable[Estimate]) -> None:
                 screen.line(url, "dim", indent=2)
         else:
             screen.line("no published latencies of this unit", "dim", indent=2)
+
+
+def _around(e: Estimate) -> list[tuple[str, str]]:
+    """What surrounds predictions: loading, and what is not known."""
+    if e.load is None:
+        return [("loading", _NOT_KNOWN), ("peak memory", _NOT_KNOWN)]
+    by = f"by {e.load.publications} publications and the number of parameters"
+    return [
+        ("first load", f"{_range(e.load.first_s)}: compiles for the Neural Engine, {by}"),
+        ("later loads", f"{_range(e.load.cached_s)}: from Core ML's cache"),
+        ("peak memory", _NOT_KNOWN),
+    ]
+
+
+def _range(figure: Figure) -> str:
+    ends = f"{format_duration(figure.low)} – {format_duration(figure.high)}"
+    return f"{format_duration(figure.value)} (80 % within {ends})"
 
 
 def _uses(e: Estimate) -> str:
