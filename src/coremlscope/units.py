@@ -20,7 +20,7 @@ __all__ = [
 #: Maximum length of a displayed name.
 _MAX_LENGTH = 300
 #: Terminal control characters, and characters that change the direction of text.
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb]")
 
 
 def escape_controls(text: str, *, keep: str = "") -> str:

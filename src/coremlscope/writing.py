@@ -57,7 +57,7 @@ def write_file(path: str | os.PathLike[str], content: bytes | str) -> None:
         OutputError: The file cannot be written.
     """
     target = Path(path)
-    data = content.encode() if isinstance(content, str) else content
+    data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     with _failures(target):
         if _is_replaceable(target):
             _write_beside(_final(target), data, _replace)

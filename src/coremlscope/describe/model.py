@@ -22,6 +22,7 @@ from coremlscope.describe.stages import (
 )
 from coremlscope.describe.weights import group_weights
 from coremlscope.errors import UsageError
+from coremlscope.escaping import path_text
 from coremlscope.execution.binding import bind_model, choose_function, program_of
 from coremlscope.execution.wiring import BoundStage, bind_stages, stage_key
 from coremlscope.features import bind_shapes, default_shape, describe_feature
@@ -83,7 +84,7 @@ def describe_model(
     metadata = model.metadata
     weights = group_weights(*programs_of(model))
     return ModelSummary(
-        path="" if model.source is None else str(model.source),
+        path="" if model.source is None else path_text(model.source),
         container=model.container,
         kind=model.kind,
         spec_version=model.spec_version,

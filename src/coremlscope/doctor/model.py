@@ -17,6 +17,7 @@ from coremlscope.errors import (
     UnsupportedOpError,
     UsageError,
 )
+from coremlscope.escaping import path_text
 from coremlscope.execution.binding import program_of
 from coremlscope.execution.custom_layers import CustomLayer, custom_layers, replace_custom_layers
 from coremlscope.execution.lowering import lower_function
@@ -100,9 +101,9 @@ def examine_model(path: Path, systems: Sequence[OSRelease] = ()) -> ModelReport:
         model = container.read(path)
     except CoremlscopeError as error:
         problem = Problem(id="not-readable", effect="not here", text=error.message, fix=error.hint)
-        return ModelReport(path=str(path), kind="", needs="", problems=(problem,))
+        return ModelReport(path=path_text(path), kind="", needs="", problems=(problem,))
     return ModelReport(
-        path=str(path),
+        path=path_text(path),
         kind=model.kind,
         needs=describe_platforms(model.spec_version),
         problems=tuple(find_problems(model, systems)),

@@ -10,6 +10,7 @@ import onnx
 from google.protobuf.message import EncodeError
 
 from coremlscope.errors import EngineError
+from coremlscope.escaping import path_text
 from coremlscope.execution.lowering import lower_function
 from coremlscope.ir import Model
 from coremlscope.ops.program import OnnxProgram
@@ -123,7 +124,7 @@ def _describe(graph: onnx.ModelProto, program: OnnxProgram, model: Model, functi
         "license": metadata.licence,
         "version": metadata.version,
         **metadata.user_defined,
-        "coremlscope.source": "" if model.source is None else model.source.name,
+        "coremlscope.source": "" if model.source is None else path_text(Path(model.source.name)),
         "coremlscope.function": function,
         "coremlscope.labels": json.dumps(labels, ensure_ascii=False) if labels else "",
         "coremlscope.states": json.dumps(states, ensure_ascii=False) if states else "",

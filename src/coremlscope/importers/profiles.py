@@ -15,6 +15,7 @@ from typing import Protocol
 from coremlscope.assemble import assemble, with_plans
 from coremlscope.describe.model import describe_model, list_operations
 from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.escaping import path_text
 from coremlscope.findings import Finding
 from coremlscope.importers import (
     analytics,
@@ -305,7 +306,7 @@ def _summary(imported: Imported, ops: OpTable, path: Path) -> ModelSummary:
         types = Counter(kind for kind, of in zip(ops.type, ops.function, strict=True) if of == name)
         functions.append(FunctionSummary(name=name, inputs=(), outputs=(), ops=dict(types.most_common())))
     return ModelSummary(
-        path=imported.model or str(path),
+        path=imported.model or path_text(path),
         functions=tuple(functions),
         facts=(("imported from", imported.origin.file),),
         absent="only files about the model were imported",

@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coremlscope.escaping import csv_cell
 from coremlscope.render.columns import figure_columns, listed_columns, op_columns
 from coremlscope.render.words import compact_type
 from coremlscope.results.model import ModelSummary
@@ -27,9 +28,9 @@ def render_figures_csv(profiles: Sequence[Profile]) -> str:
 
 
 def render_columns(columns: Mapping[str, Sequence[Any]]) -> str:
-    """Renders columns of equal length under their names."""
+    """Renders columns of equal length under their names; no cell is a formula."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
+    writer.writerows(map(csv_cell, row) for row in zip(*columns.values(), strict=True))
     return file.getvalue()

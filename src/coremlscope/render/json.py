@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from coremlscope.comparison.profiles import Comparison
+from coremlscope.escaping import json_text
 from coremlscope.results.explanation import Explanations
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, to_json
 from coremlscope.results.trace import Trace
+from coremlscope.units import escape_controls
 
-__all__ = ["Result", "plain", "render_json", "render_values", "to_values"]
+__all__ = ["Result", "displayed", "plain", "render_json", "render_values", "to_values"]
 
 #: Results that can be rendered.
 Result = Profile | ModelSummary | Comparison | Trace | Sequence[Profile]
@@ -31,15 +34,26 @@ def render_json(subject: Result | Explanations) -> str:
 
 def render_values(values: Any) -> str:
     """Renders plain values as JSON text; infinite numbers become null."""
-    return json.dumps(plain(values), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    return json_text(json.dumps(plain(values), ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
 
 
 def plain(value: Any) -> Any:
     """Converts values for JSON: tuples become lists, infinite numbers null."""
+    return _convert(value, str)
+
+
+def displayed(value: Any) -> Any:
+    """Converts values for a program that displays their texts: as `plain`, without control characters."""
+    return _convert(value, partial(escape_controls, keep="\n"))
+
+
+def _convert(value: Any, convert_text: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return convert_text(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {convert_text(str(key)): _convert(item, convert_text) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [_convert(item, convert_text) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

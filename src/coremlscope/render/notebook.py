@@ -6,13 +6,13 @@ notebook's own, so that they match light and dark themes.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from coremlscope.comparison.change import Change
 from coremlscope.comparison.profiles import Comparison, Difference
 from coremlscope.devices.unit import SETTINGS
+from coremlscope.escaping import html_text
 from coremlscope.render.difference import (
     device_title,
     format_ratio,
@@ -39,7 +39,7 @@ from coremlscope.results.measurement import Measurement
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.plan import Plan, PlannedOp, PlanView, unit_costs_ms, unit_counts
 from coremlscope.results.profile import Profile
-from coremlscope.units import escape_controls, format_duration, format_rate, format_share
+from coremlscope.units import format_duration, format_rate, format_share
 
 __all__ = ["Grid", "card", "comparison_card", "matrix_card", "model_card", "profile_card"]
 
@@ -79,24 +79,20 @@ def card(title: str, remark: str, grids: Sequence[Grid], notes: Sequence[str] = 
     """
     parts = [
         '<div style="font-size:13px;line-height:1.45;max-width:60em;overflow-x:auto">',
-        f'<div style="font-weight:600;font-size:15px">{_text(title)}</div>',
-        f'<div style="opacity:.75">{_text(remark)}</div>',
+        f'<div style="font-weight:600;font-size:15px">{html_text(title)}</div>',
+        f'<div style="opacity:.75">{html_text(remark)}</div>',
         *(_grid(grid) for grid in grids if grid.rows),
-        *(f'<div style="margin-top:4px">{_text(note)}</div>' for note in notes),
+        *(f'<div style="margin-top:4px">{html_text(note)}</div>' for note in notes),
         "</div>",
     ]
     return "".join(parts)
-
-
-def _text(text: str) -> str:
-    return html.escape(escape_controls(text))
 
 
 def _grid(grid: Grid) -> str:
     sides = ["right" if title.endswith(">") else "left" for title in grid.columns]
     heads = "".join(
         f'<th scope="col" style="{_CELL}text-align:{side};font-weight:400;opacity:.75">'
-        f"{_text(title.removesuffix('>'))}</th>"
+        f"{html_text(title.removesuffix('>'))}</th>"
         for title, side in zip(grid.columns, sides, strict=True)
     )
     rows = "".join(
@@ -104,7 +100,7 @@ def _grid(grid: Grid) -> str:
         for row in grid.rows
     )
     return (
-        f'<div style="margin-top:8px;font-weight:600">{_text(grid.title)}</div>'
+        f'<div style="margin-top:8px;font-weight:600">{html_text(grid.title)}</div>'
         f'<table style="border-collapse:collapse;margin:0;color:inherit"><thead><tr>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table>"
     )
@@ -113,7 +109,7 @@ def _grid(grid: Grid) -> str:
 def _cell(value: str | float, side: str) -> str:
     style = f"{_CELL}text-align:{side};white-space:nowrap;font-variant-numeric:tabular-nums"
     if isinstance(value, str):
-        return f'<td style="{style}">{_text(value)}</td>'
+        return f'<td style="{style}">{html_text(value)}</td>'
     return f'<td style="{style}"><span style="{_BAR.format(max(0.0, min(value, 1.0)) * 12)}"></span></td>'
 
 

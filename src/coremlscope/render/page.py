@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,13 +16,13 @@ from importlib import resources
 from typing import Any
 
 from coremlscope.comparison.profiles import Comparison
-from coremlscope.render.json import Result, plain, to_values
+from coremlscope.escaping import html_text
+from coremlscope.render.json import Result, displayed, to_values
 from coremlscope.render.words import model_name, plural
 from coremlscope.results.events import EVENT_KINDS
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.trace import Trace
-from coremlscope.units import escape_controls
 from coremlscope.version import __version__
 
 __all__ = ["build_page", "render_html", "render_html_comparison", "render_html_trace", "to_page_values"]
@@ -111,14 +110,14 @@ def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False)
         ]
     )
     payload = json.dumps(
-        {"version": __version__, "result": plain(result)},
+        {"version": __version__, "result": displayed(result)},
         ensure_ascii=False,
         separators=(",", ":"),
         allow_nan=False,
     ).translate(_ESCAPES)
     return _PAGE.format(
         policy=policy,
-        title=html.escape(escape_controls(f"{title} – coremlscope")),
+        title=html_text(f"{title} – coremlscope"),
         style=style,
         payload=payload,
         script=script,

@@ -13,14 +13,14 @@ from functools import partial
 from typing import Any
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
-from coremlscope.render.json import plain
+from coremlscope.render.json import displayed
 from coremlscope.render.timing import disclaimer, measurement_name
 from coremlscope.render.words import compact_type, model_name, plural
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
-from coremlscope.units import escape_controls, format_duration
+from coremlscope.units import format_duration
 from coremlscope.version import __version__
 
 __all__ = ["render_trace"]
@@ -50,7 +50,7 @@ def render_trace(profile: Profile) -> str:
             "note": "durations are measured, planned or estimated, as processes say; starts are not",
         },
     }
-    return json.dumps(plain(trace), ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(displayed(trace), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _processes(profile: Profile, arrows: _Arrows) -> Iterator[Callable[[int], Iterable[Event]]]:
@@ -72,12 +72,12 @@ def _processes(profile: Profile, arrows: _Arrows) -> Iterator[Callable[[int], It
 
 
 def _process(process: int, name: str, tracks: Iterable[tuple[int, str]], label: str = "") -> Iterator[Event]:
-    yield _meta(process, 0, "process_name", name=escape_controls(name))
+    yield _meta(process, 0, "process_name", name=name)
     yield _meta(process, 0, "process_sort_index", sort_index=process)
     if label:
-        yield _meta(process, 0, "process_labels", labels=escape_controls(label))
+        yield _meta(process, 0, "process_labels", labels=label)
     for track, title in tracks:
-        yield _meta(process, track, "thread_name", name=escape_controls(title))
+        yield _meta(process, track, "thread_name", name=title)
         yield _meta(process, track, "thread_sort_index", sort_index=track)
 
 
@@ -96,7 +96,7 @@ def _slice(
     arguments: Mapping[str, Any],
 ) -> Event:
     where = {"pid": process, "tid": track, "ts": start_s * _US, "dur": seconds * _US}
-    return {"ph": "X", "name": escape_controls(name), "cat": kind, **where, "args": dict(arguments)}
+    return {"ph": "X", "name": name, "cat": kind, **where, "args": dict(arguments)}
 
 
 def _measured(profile: Profile, measurement: Measurement, process: int) -> Iterator[Event]:
@@ -141,7 +141,7 @@ def _measured(profile: Profile, measurement: Measurement, process: int) -> Itera
 
 def _operation(id_: str, type_: str, name: str, outputs: Sequence[str]) -> dict[str, str]:
     results = ", ".join(map(compact_type, outputs))
-    return {"id": id_, "type": type_, "name": escape_controls(name), "results": results}
+    return {"id": id_, "type": type_, "name": name, "results": results}
 
 
 class _Arrows:

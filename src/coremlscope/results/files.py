@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from coremlscope.errors import UsageError
+from coremlscope.escaping import json_text
 from coremlscope.writing import write_file
 
 __all__ = ["is_saved_profile", "read_json", "write_json"]
@@ -40,4 +41,5 @@ def write_json(path: str | os.PathLike[str], values: Any) -> None:
     Raises:
         OutputError: The file cannot be written.
     """
-    write_file(path, msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")
+    text = msgspec.json.format(msgspec.json.encode(values), indent=1).decode()
+    write_file(path, json_text(text) + "\n")

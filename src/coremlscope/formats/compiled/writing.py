@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from coremlscope import ir, schema
 from coremlscope.errors import UsageError
+from coremlscope.escaping import path_text
 from coremlscope.formats import container
 from coremlscope.formats.compiled.coremldata import COREMLDATA, format_analytics, format_program_data
 from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT
@@ -91,7 +92,7 @@ def compile_into(model: ir.Model, source: Path, folder: Path, name: str, copy: C
         _write_program(model, model.content, folder, name, copy)
     else:
         write_source(source, folder, copy)
-    metadata = json.dumps(describe_model(model, name), indent=2, ensure_ascii=False)
+    metadata = json.dumps(describe_model(model, path_text(Path(name))), indent=2, ensure_ascii=False)
     write_draft(folder / METADATA, metadata + "\n")
 
 
@@ -110,7 +111,7 @@ def _write_program(model: ir.Model, program: ir.Program, folder: Path, name: str
     write_description(model.description, model.metadata, message)
     write_draft(folder / COREMLDATA, format_program_data(model.spec_version, message))
     (folder / _ANALYTICS).mkdir()
-    write_draft(folder / _ANALYTICS / COREMLDATA, format_analytics(text, name))
+    write_draft(folder / _ANALYTICS / COREMLDATA, format_analytics(text, path_text(Path(name))))
 
 
 def _is_compiled(folder: Path) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from coremlscope.comparison.change import Change
 from coremlscope.comparison.plans import PlanChange
 from coremlscope.comparison.profiles import Comparison, Difference
+from coremlscope.escaping import markdown_code as code
+from coremlscope.escaping import markdown_text as cell
 from coremlscope.render.difference import (
     describe_operations,
     describe_units,
@@ -21,7 +23,7 @@ from coremlscope.render.difference import (
     verdict,
     whole_rows,
 )
-from coremlscope.render.markdown.report import code, details, table
+from coremlscope.render.markdown.report import details, table
 
 __all__ = ["render_markdown_comparison"]
 
@@ -49,10 +51,10 @@ def render_markdown_comparison(comparison: Comparison) -> str:
 def _difference(difference: Difference) -> Iterable[str]:
     if difference.phases:
         text = measured_by(difference)
-        yield f"{text[0].upper()}{text[1:]}:"
+        yield f"{cell(text[0].upper() + text[1:])}:"
         rows = [(name, *_cells(change)) for name, change in difference.phases.items()]
         yield table(("", *_CHANGE), rows)
-        yield method(difference)
+        yield cell(method(difference)) if difference.incomparable else method(difference)
     if difference.phases and not difference.incomparable:
         kinds = [
             (kind.label, f"{kind.before} → {kind.after}", *_cells(kind.time)) for kind in difference.kinds
@@ -67,14 +69,14 @@ def _difference(difference: Difference) -> Iterable[str]:
             yield details(title, table(("operations", "name", *_CHANGE), changed))
     for plan in difference.plans:
         yield from _plan(plan)
-    yield describe_operations(difference)
+    yield cell(describe_operations(difference))
 
 
 def _plan(plan: PlanChange) -> Iterable[str]:
-    yield f"On {device_title(plan)}, planned and estimated; nothing of it was measured:"
+    yield f"On {cell(device_title(plan))}, planned and estimated; nothing of it was measured:"
     titles = tuple(title.removeprefix("95 % ") for title in _CHANGE)
     yield table(("", *titles), [(name, *_cells(change)) for name, change in whole_rows(plan)])
-    yield describe_units(plan)
+    yield cell(describe_units(plan))
     if plan.ops:
         rows = [
             (cells[0], code(cells[1]), *cells[2:]) for cells in map(planned_cells, plan.ops[:_LISTED_ROWS])

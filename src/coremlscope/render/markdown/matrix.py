@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coremlscope.render.markdown.report import cell, table
+from coremlscope.escaping import markdown_text as cell
+from coremlscope.render.markdown.report import table
 from coremlscope.render.terminal.matrix import (
     device_blocks,
     device_remarks,
@@ -19,11 +20,14 @@ __all__ = ["render_markdown_matrix"]
 
 def render_markdown_matrix(profiles: Sequence[Profile]) -> str:
     """Renders several profiles as Markdown: measurements, a table for each device, and failures."""
-    blocks = [f"## {summary_line(profiles)}"]
+    blocks = [f"## {cell(summary_line(profiles))}"]
     for block in (*measured_blocks(profiles), *device_blocks(profiles)):
         titles = (block.titles[0], *(f"{name}>" for name in block.titles[1:]))
-        blocks += [f"### {cell(block.title)} ({cell(block.remark)})", table(titles, block.rows)]
-    blocks += [remark.replace("*", "\\*") for remark in device_remarks(profiles)]
+        blocks += [
+            f"### {cell(block.title)} ({cell(block.remark)})",
+            table(titles, block.rows),
+        ]
+    blocks += [cell(remark) for remark in device_remarks(profiles)]
     failed = [f"- {cell(text)}" for text, _ in failures(profiles)]
     if failed:
         blocks += ["### Failed", "\n".join(failed)]

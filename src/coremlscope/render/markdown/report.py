@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Iterator, Sequence
 
+from coremlscope.escaping import html_text, markdown_cell
+from coremlscope.escaping import markdown_code as code
+from coremlscope.escaping import markdown_text as cell
 from coremlscope.findings import Finding
 from coremlscope.render.agreement import (
     DISAGREEMENT_TITLES,
@@ -64,7 +66,6 @@ from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import COST_RULE, Plan, PlannedOp
 from coremlscope.results.profile import Profile
 from coremlscope.units import (
-    escape_controls,
     format_bytes,
     format_count,
     format_duration,
@@ -72,7 +73,7 @@ from coremlscope.units import (
     format_share,
 )
 
-__all__ = ["cell", "code", "details", "render_markdown", "table"]
+__all__ = ["details", "render_markdown", "table"]
 
 _LISTED_GROUPS = 20
 _PHASE_TITLES = ("runs", "min", "median", "mean", "p95", "p99", "max", "std")
@@ -87,36 +88,29 @@ def render_markdown(subject: Profile | ModelSummary) -> str:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Renders a table; columns whose title ends with `>` are right-aligned."""
-    titles = [column.removesuffix(">") for column in columns]
+    titles = [markdown_cell(column.removesuffix(">")) for column in columns]
     rules = ["---:" if column.endswith(">") else "---" for column in columns]
-    lines = [titles, rules, *([cell(text) for text in row] for row in rows)]
+    lines = [
+        list(map(markdown_cell, titles)),
+        rules,
+        *([markdown_cell(text) for text in row] for row in rows),
+    ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def cell(text: str) -> str:
-    """Escapes text for a table."""
-    return escape_controls(text.replace("\r", "")).replace("|", "\\|")
-
-
-def code(text: str) -> str:
-    """Formats a name as code."""
-    return f"`{escape_controls(text).replace('`', 'ʼ')}`"
 
 
 def details(title: str, *blocks: str) -> str:
     """Renders collapsed blocks."""
-    summary = html.escape(escape_controls(title), quote=False)
-    return "\n\n".join([f"<details>\n<summary>{summary}</summary>", *blocks, "</details>"])
+    return "\n\n".join([f"<details>\n<summary>{html_text(title)}</summary>", *blocks, "</details>"])
 
 
 def _summary(model: ModelSummary) -> list[str]:
     main = main_function(model)
-    blocks = [f"## {cell(model_name(model.path))}", " · ".join(_summary_facts(model, main))]
+    blocks = [f"## {cell(model_name(model.path))}", cell(" · ".join(_summary_facts(model, main)))]
     if model.description:
         blocks.append(cell(model.description))
     blocks += [f"{cell(what)}: {cell(how)}" for what, how in model.facts]
     if model.absent:
-        blocks.append(f"⚠ cannot run here: {model.absent}")
+        blocks.append(f"⚠ cannot run here: {cell(model.absent)}")
     if model.missing_weights:
         blocks.append(f"⚠ weights absent: {', '.join(map(code, model.missing_weights))}")
     for function in model.functions:
@@ -126,9 +120,9 @@ def _summary(model: ModelSummary) -> list[str]:
     if model.weights:
         blocks += ["### Parameters", _weights(model)]
     if main.layers:
-        blocks += ["### Layers", histogram(main.layers)]
+        blocks += ["### Layers", cell(histogram(main.layers))]
     elif main.ops:
-        blocks += ["### Operations", histogram(main.ops)]
+        blocks += ["### Operations", cell(histogram(main.ops))]
     if model.ops:
         blocks.append(_operations(model.ops))
     return blocks
@@ -199,7 +193,7 @@ def _profile(profile: Profile) -> list[str]:
         facts.append(f"{count(work.flops, work.is_complete)} FLOPs (declared)")
     return [
         f"## {cell(model_name(model.path))}",
-        *([" · ".join(facts)] if facts else []),
+        *([cell(" · ".join(facts))] if facts else []),
         *_predictions(profile),
         *_estimates(profile),
         *_plans(profile),
@@ -293,7 +287,7 @@ def _estimates(profile: Profile) -> list[str]:
         "### On Apple devices (estimated from published latencies, not measured)",
         table(titles, rows),
         *(["\\* extrapolated"] if any(mark_of(e) == "*" for e in estimates) else []),
-        *dict.fromkeys(f"† {calibrated_on(e)}" for e in estimates if e.own),
+        *dict.fromkeys(f"† {cell(calibrated_on(e))}" for e in estimates if e.own),
         *([f"without {cell(', '.join(left_out))}: unknown"] if left_out else []),
         *_rates(profile),
     ]
@@ -314,7 +308,7 @@ def _plans(profile: Profile) -> Iterator[str]:
     """Yields plans of profiles without estimates."""
     for plan in () if profile.estimates else profile.plans:
         views = [plan.view(profile.ops, setting) for setting in plan.settings]
-        yield f"### On {plan.device}, {plan.os} ({cell(describe_planner(plan))}, not measured)"
+        yield f"### On {cell(f'{plan.device}, {plan.os}')} ({cell(describe_planner(plan))}, not measured)"
         titles = ("operations on", *(f"{name}>" for name in UNIT_NAMES.values()))
         yield table((*titles, "switches>", "planned in all>"), setting_rows(views))
         if plan.notes:
@@ -378,7 +372,7 @@ def _where(ops: OpTable, measurement: Measurement) -> list[str]:
     ]
     return [
         table(("operations", "count>", "time>", "share>"), shares),
-        f"{nodes_line(measurement)}. {status_line(measurement)}.",
+        cell(f"{nodes_line(measurement)}. {status_line(measurement)}."),
     ]
 
 
@@ -388,7 +382,7 @@ def _slowest(ops: OpTable, measurement: Measurement) -> list[str]:
         (
             format_duration(group.wall_s),
             share_text(group.share),
-            ", ".join(code(ops.id[row]) for row in group.ops[:1]),
+            code(ops.id[group.ops[0]] if group.ops else ""),
             group.label,
             code(group_name(group, ops)),
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coremlscope.render.markdown.report import cell, table
+from coremlscope.escaping import markdown_text as cell
+from coremlscope.render.markdown.report import table
 from coremlscope.render.program.terminal import place_of, summary_pairs
 from coremlscope.results.aggregate import aggregate
 from coremlscope.results.trace import Trace

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from coremlscope.render.json import displayed
 from coremlscope.results.events import EVENT_KINDS, LANES
 from coremlscope.results.trace import Trace
-from coremlscope.units import escape_controls
 from coremlscope.version import __version__
 
 __all__ = ["render_program_perfetto"]
@@ -20,19 +20,17 @@ def render_program_perfetto(trace: Trace) -> str:
     """Renders a recorded program as a trace: a process each, with a track for each thread and lane."""
     events = list(_names(trace)) + list(_slices(trace))
     other = {
-        "command": escape_controls(" ".join(trace.command)),
+        "command": " ".join(trace.command),
         "made by": f"coremlscope {__version__}",
         "note": "all times are measured",
     }
-    return (
-        json.dumps({"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}, ensure_ascii=False)
-        + "\n"
-    )
+    values = displayed({"traceEvents": events, "displayTimeUnit": "ms", "otherData": other})
+    return json.dumps(values, ensure_ascii=False) + "\n"
 
 
 def _names(trace: Trace) -> Iterator[dict[str, Any]]:
     for process in trace.processes:
-        name = escape_controls(" ".join(process.command) or "process")
+        name = " ".join(process.command) or "process"
         yield {"ph": "M", "pid": process.pid, "tid": 0, "name": "process_name", "args": {"name": name}}
     used = set(
         zip(
@@ -50,7 +48,7 @@ def _names(trace: Trace) -> Iterator[dict[str, Any]]:
             "pid": trace.processes[process].pid,
             "tid": _track(thread, lane),
             "name": "thread_name",
-            "args": {"name": escape_controls(name)},
+            "args": {"name": name},
         }
 
 
@@ -86,10 +84,10 @@ def _slices(trace: Trace) -> Iterator[dict[str, Any]]:
         yield {
             "ph": "X",
             "cat": kind.lane,
-            "name": escape_controls(f"{kind.name} {name}".strip()),
+            "name": f"{kind.name} {name}".strip(),
             "ts": start / 1e3,
             "dur": duration / 1e3,
             "pid": trace.processes[process].pid,
             "tid": _track(thread, kind.lane),
-            "args": {key: escape_controls(str(value)) for key, value in facts.items() if value != ""},
+            "args": {key: str(value) for key, value in facts.items() if value != ""},
         }

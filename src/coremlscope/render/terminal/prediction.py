@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from coremlscope.escaping import json_text
 from coremlscope.features import describe_shape
 from coremlscope.ir import Array
 from coremlscope.render.terminal.screen import Column, Screen
@@ -86,7 +87,8 @@ def _spread(flat: Array) -> str:
 
 def render_prediction_json(results: Mapping[str, Any]) -> str:
     """Renders the outputs as JSON: arrays with type, shape and all elements, images by mode and size only."""
-    return json.dumps({name: _plain(value) for name, value in results.items()}, ensure_ascii=False) + "\n"
+    values = {name: _plain(value) for name, value in results.items()}
+    return json_text(json.dumps(values, ensure_ascii=False)) + "\n"
 
 
 def _plain(value: Any) -> Any:

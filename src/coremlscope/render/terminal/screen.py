@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from coremlscope.render.words import shorten
@@ -136,7 +136,7 @@ class Screen:
         If the screen is too narrow, each row becomes a short list: numbers are never cut.
         """
         kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
-        shown = [columns[i] for i in kept]
+        shown = [replace(columns[i], title=escape_controls(columns[i].title)) for i in kept]
         cells = [[escape_controls(row[i]) for i in kept] for row in rows]
         widths = _fit_columns(shown, cells, self.width - indent - _GAP * (len(kept) - 1))
         if widths is None:
