@@ -23,35 +23,40 @@ from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.render import (
     COMPARISON_RENDERERS,
+    EXPLANATION_RENDERERS,
     MATRIX_RENDERERS,
     RENDERERS,
     SUMMARY_RENDERERS,
+    TRACE_RENDERERS,
     Renderer,
     notebook_card,
     render_json,
     write_report,
 )
-from coremlscope.render.json import Result
 from coremlscope.results.profile import Profile
 from tests.support.comparisons import small_comparison
+from tests.support.explanations import EXPLANATIONS
 from tests.support.hostile import HARMLESS, HOSTILE, UNSEEN, with_text
 from tests.support.matrices import host_matrix
 from tests.support.partial_profiles import PROFILES
 from tests.support.profiles import small_profile, small_summary
+from tests.support.traces import recorded_program
 
-_RESULTS: dict[str, Callable[[str], Result]] = {
+_RESULTS: dict[str, Callable[[str], Any]] = {
     "profile": lambda text: with_text(PROFILES["every field"](), text),
     "measurement": lambda text: with_text(small_profile(), text),
     "several": lambda text: with_text(PROFILES["three measurements and two plans"](), text),
     "summary": lambda text: with_text(small_summary(list_ops=True), text),
     "comparison": lambda text: with_text(small_comparison(), text),
+    "explanation": lambda text: with_text(EXPLANATIONS, text),
+    "program": lambda text: with_text(recorded_program(3), text),
     "matrix": lambda text: tuple(with_text(profile, text) for profile in host_matrix()),
 }
 _FORMULA = re.compile(r"\s*[=+\-@]")
 
 
 @cache
-def _result(name: str, text: str) -> Result:
+def _result(name: str, text: str) -> Any:
     return _RESULTS[name](text)
 
 
@@ -61,6 +66,8 @@ _CASES = [
         **dict.fromkeys(("profile", "measurement", "several"), RENDERERS),
         "summary": SUMMARY_RENDERERS,
         "comparison": COMPARISON_RENDERERS,
+        "explanation": EXPLANATION_RENDERERS,
+        "program": TRACE_RENDERERS,
         "matrix": MATRIX_RENDERERS,
     }.items()
     for renderer in renderers
@@ -154,7 +161,7 @@ def test_a_format_shows_hostile_texts_as_text(name: str, renderer: Renderer[Any]
     _CHECKS[renderer.suffix](text, harmless)
 
 
-@pytest.mark.parametrize("name", _RESULTS)
+@pytest.mark.parametrize("name", [name for name in _RESULTS if name != "explanation"])
 def test_cards_show_hostile_texts_as_text(name: str) -> None:
     text, harmless = (notebook_card(_result(name, words)) for words in (HOSTILE, HARMLESS))
     assert not UNSEEN.search(text)

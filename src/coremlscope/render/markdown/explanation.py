@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coremlscope.escaping import markdown_code as code
+from coremlscope.escaping import markdown_text as cell
 from coremlscope.render.explanation import (
     COST_TITLES,
     chosen_line,
@@ -14,7 +16,7 @@ from coremlscope.render.explanation import (
     rule_line,
     rule_source,
 )
-from coremlscope.render.markdown.report import cell, code, table
+from coremlscope.render.markdown.report import table
 from coremlscope.render.words import compact_type, model_name
 from coremlscope.results.explanation import Explanation, Explanations
 
@@ -25,7 +27,7 @@ def render_markdown_explanations(found: Explanations) -> str:
     """Renders explanations of operations as Markdown."""
     blocks = [
         f"# {cell(model_name(found.path))}",
-        f"On {cell(found.device)}, {found.os}, under {found.compute_units}: {cell(found.cost_model)};"
+        f"On {cell(found.device)}, {cell(found.os)}, under {found.compute_units}: {cell(found.cost_model)};"
         " planned, nothing was measured.",
         *(block for explained in found.ops for block in _explanation(explained)),
         cell(left_out_line(found)),
@@ -34,7 +36,7 @@ def render_markdown_explanations(found: Explanations) -> str:
 
 
 def _explanation(explained: Explanation) -> Iterator[str]:
-    yield f"## {code(explained.name)} ({explained.type}, {code(explained.id)})"
+    yield f"## {code(explained.name)} ({cell(explained.type)}, {code(explained.id)})"
     types = ", ".join(map(compact_type, explained.outputs))
     yield cell("; ".join(filter(None, [types, chosen_line(explained)])))
     yield f"Path: {cell(path_text(explained.path))}"
