@@ -63,7 +63,7 @@ conformance: $(TORCH)/.conformance ## run coremltools' own tests; TESTS="path be
 	  $(if $(filter 1,$(ONE_PER_CLASS)),--one-per-class) $(if $(filter 1,$(ONE_PER_FUNCTION)),--one-per-function) \
 	  $(addprefix --workers=,$(WORKERS)) --output $(OUT)/conformance $(ARGS)
 
-bench-plan: $(VENV)/.dev ## compare plans with published ones, every miss listed; ARGS="network wholes shapes left-out fit support context speed"
+bench-plan: $(VENV)/.dev ## compare plans with published ones, every miss listed; ARGS="network wholes shapes programs left-out fit support context speed"
 	$(VENV)/bin/python -m benchmarks.plan $(ARGS)
 
 bench-latency: $(VENV)/.dev ## how good latency estimates are on measurements that the fit did not see (minutes)

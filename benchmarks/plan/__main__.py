@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from benchmarks.plan.published import FOLDER
 
-_PARTS = ("network", "wholes", "shapes", "left-out", "fit", "support", "context", "speed")
+_PARTS = ("network", "wholes", "shapes", "programs", "left-out", "fit", "support", "context", "speed")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,12 +25,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore")
-    from benchmarks.plan import agreement, fit, speed, wholes
+    from benchmarks.plan import agreement, fit, programs, speed, wholes
 
     compare = {
         "network": agreement.compare_network,
         "wholes": wholes.compare_networks,
         "shapes": wholes.compare_shapes,
+        "programs": programs.compare_programs,
         "left-out": wholes.compare_left_out,
         "support": agreement.compare_support,
         "context": agreement.compare_context,

@@ -86,6 +86,23 @@ def test_json_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == f"wrote {path}\n"
 
 
+def test_rates_of_a_chip_with_their_sources(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "m4-pro", "--rates"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(
+        "Rates of planned costs on M4 Pro, macOS 27\nrates of M4 Pro, macOS 26.5.1; others"
+    )
+    assert "6871" in text
+    assert main(["devices", "m1", "--rates", "--os", "14.5", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema"], found["os"]) == ("coremlscope.rates/1", "macOS 14.5")
+    known = found["rates"]["convolution, dense"]["ane"]
+    assert (known["value"], known["basis"], known["publication"]) == (
+        *(11582.1572265625, "recovered"),
+        "M1, macOS 14.5",
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
@@ -96,6 +113,7 @@ def test_json_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["rules", "--os", "14"], "--os needs --device", "--device m4"),
         (["rules", "--unit", "ane"], "--unit: invalid unit 'ane'", "neural_engine"),
         (["rules", "--device", "m11"], "'m11'", "m1"),
+        (["devices", "--rates"], "--rates requires the name of a device", "`coremlscope devices` lists them"),
     ],
 )
 def test_mistakes(arguments: list[str], message: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -244,3 +244,77 @@ def test_computed_weights_are_priced_too() -> None:
 )
 def test_damaged_operations_still_have_a_price(example: Example) -> None:
     assert set(price(example_view(example), M4)) == set(BACKENDS)
+
+
+def test_indices_of_half_the_width_count_half() -> None:
+    arguments = {"x": fp16(1, 64, 1024), "k": 5, "axis": 2, "ascending": False}
+    long = price(example_view(Example("topk", {**arguments, "output_indices_dtype": "int32"})), M4)
+    short = price(example_view(Example("topk", {**arguments, "output_indices_dtype": "uint16"})), M4)
+    saved = long["bnns"].ms - short["bnns"].ms
+    assert saved == pytest.approx(64 * 5 * 2 / 60.845367296e9 * 1e3, rel=1e-6)
+
+
+def linear(rows: int, width: int, out: int) -> Example:
+    return Example("linear", {"x": fp16(rows, width), "weight": weight(out, width)})
+
+
+def test_linear_counts_a_square_of_its_input_on_every_chip() -> None:
+    """Published for an M1 Max; BERT's layers of an M4 Pro have the same rates."""
+    m1_max, m4_pro = (rate_table(find_device(chip, "27")) for chip in ("m1-max", "m4-pro"))
+    for out in (1152, 1536):
+        wide = price(example_view(linear(769, 384, out)), m1_max)
+        assert wide["ane"].ms * 1e3 == pytest.approx(17.131, rel=1e-4)
+        assert wide["mps_graph"].ms * 1e3 == pytest.approx(34.3382, rel=1e-4)
+    assert price(example_view(linear(769, 1536, 384)), m1_max)["ane"].ms * 1e3 == pytest.approx(
+        685.83, rel=1e-4
+    )
+    rates = [
+        2 * 2048 * 768**2 / price(example_view(linear(2048, 768, 768)), table)["ane"].ms / 1e6
+        for table in (m1_max, m4_pro)
+    ]
+    assert rates[0] == pytest.approx(rates[1], rel=1e-3)
+
+
+def test_small_linear_layers_on_an_m4() -> None:
+    """0.0072 ms on the Neural Engine and 0.186 ms on BNNS are published for 128 rows of 128 elements."""
+    prices = price(example_view(linear(128, 128, 128)), M4)
+    assert prices["ane"].ms == pytest.approx(0.0072, rel=0.01)
+    assert prices["bnns"].ms == pytest.approx(0.186, rel=0.01)
+
+
+def test_a_single_row_is_priced_by_bytes() -> None:
+    single = price(example_view(linear(1, 576, 576)), M4)
+    assert single["ane"].ms == pytest.approx((576 * 576 + 2 * 576) * 2 / 73.014444032e9 * 1e3, rel=1e-6)
+
+
+def test_long_attention_costs_the_cpu_more_than_its_bytes() -> None:
+    def attention(heads: int, positions: int) -> float:
+        shape = fp16(1, heads, positions, 64)
+        example = Example("scaled_dot_product_attention", dict.fromkeys(("query", "key", "value"), shape))
+        prices = price(example_view(example), M4)
+        return prices["bnns"].ms / prices["ane"].ms
+
+    assert attention(8, 128) == pytest.approx(1.2)
+    assert attention(16, 2048) > 10
+
+
+def test_resizing_by_other_factors_costs_bytes() -> None:
+    example = Example(
+        "resize_bilinear",
+        {"x": fp16(1, 64, 32, 32), "target_size_height": 48, "target_size_width": 48},
+        outputs=(fp16(1, 64, 48, 48),),
+    )
+    moved = 2 * 64 * (32 * 32 + 48 * 48)
+    assert price(example_view(example), M4)["bnns"].ms == pytest.approx(
+        moved / 60.845367296e9 * 1e3, rel=1e-3
+    )
+
+
+def test_costs_near_a_border_span_both_leaves() -> None:
+    """84.9 operations per byte with 256 products lie between the published 80.6 and 101.7 of an M4 Pro."""
+    table = rate_table(find_device("m4-pro", "27"))
+    strided = conv(fp16(16, 256, 56, 56), 512, 256, 1, 1, strides=[2, 2])
+    between = price(example_view(strided), table)["ane"]
+    assert between.high / between.low == pytest.approx(6870.994 / 3159.306, rel=1e-3)
+    clear = price(example_view(conv(fp16(16, 64, 28, 28), 64, 64, 3, 3)), table)["ane"]
+    assert clear.high / clear.low == pytest.approx(1, abs=1e-4)

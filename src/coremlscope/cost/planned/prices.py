@@ -247,10 +247,14 @@ def _linear(view: OpView, rates: RateTable) -> PlannedCosts:
     """Counts a square matrix of the input's width, whatever the width of the result: 2 · rows · in².
 
     In plans of an M1 Max 384→384, 384→1152 and 384→1536 cost the same per operation so counted, and 1536→384
-    costs 16 times 384→384; on M4, M4 Pro and M4 Max the rates so counted are those of the M1 Max.
+    costs 16 times 384→384; on M4, M4 Pro and M4 Max the rates so counted are those of the M1 Max. A single
+    row is priced by bytes: chains of 64 such layers of width 576, and one of width 4096, stay on the CPU
+    (thisisthepy/torchnative, chip not stated).
     """
     width, elements = view.static_shape("weight")[1], _output_elements(view)
     rows = math.prod(view.static_shape("x")[:-1])
+    if rows == 1:
+        return _at(_moved_bytes(view), rates, "bytes", "fitted")
     operations = 2 * rows * width**2 + (view.static_shape("weight")[0] if view.has("bias") else 0)
     if elements < _LINEAR_MEDIUM[1]:
         return _between(operations, rates, ("linear, small", "linear, medium"), elements, _LINEAR_MEDIUM)

@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from coremlscope.cost.planned.rates import RateTable
 from coremlscope.devices.chip import Chip, Fact, Facts
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.units import format_bytes, format_count
 
-__all__ = ["devices_to_json", "render_chip", "render_chips"]
+__all__ = ["devices_to_json", "rates_to_json", "render_chip", "render_chips", "render_rates"]
 
 
 def render_chips(chips: Sequence[Chip], *, width: int = 100, color: bool = False) -> str:
@@ -105,6 +106,53 @@ def _amount(name: str, value: float) -> str:
         if name.endswith(ending):
             return f"{value * factor:.4g} {unit}"
     return f"{value:g}"
+
+
+def render_rates(table: RateTable, *, width: int = 100, color: bool = False) -> str:
+    """Every rate behind planned costs on a chip: its interval, and where it comes from."""
+    screen = Screen(width, color)
+    screen.title(f"Rates of planned costs on {table.chip}, {table.os}")
+    screen.line(table.name)
+    columns = [
+        Column("class", style="cyan", most=28),
+        Column("backend"),
+        Column("10⁹/s", is_number=True),
+        Column("interval"),
+        Column("basis"),
+        Column("from"),
+    ]
+    rows = [
+        (
+            name if index == 0 else "",
+            backend,
+            f"{rate.value:.5g}",
+            f"{rate.low:.4g} … {rate.high:.4g}" if rate.low < rate.high else "",
+            rate.basis,
+            "; ".join(filter(None, (rate.publication, rate.law, rate.note))),
+        )
+        for name, rates in table.rates.items()
+        for index, (backend, rate) in enumerate(rates.items())
+    ]
+    screen.heading("Rates", "bytes, elements or operations")
+    screen.table(columns, rows)
+    launches = table.transition_costs.launch_ms.items()
+    screen.line(", ".join(f"entering {backend}: {ms:g} ms" for backend, ms in launches), indent=2)
+    return screen.text
+
+
+def rates_to_json(table: RateTable) -> dict[str, Any]:
+    """Every rate behind planned costs on a chip."""
+    return {
+        "schema": "coremlscope.rates/1",
+        "chip": table.chip,
+        "os": table.os,
+        "name": table.name,
+        "rates": {
+            name: {backend: dataclasses.asdict(rate) for backend, rate in rates.items()}
+            for name, rates in table.rates.items()
+        },
+        "transition_costs": dataclasses.asdict(table.transition_costs),
+    }
 
 
 def devices_to_json(chips: Sequence[Chip]) -> dict[str, Any]:
