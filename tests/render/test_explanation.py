@@ -22,7 +22,10 @@ def test_screens(width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
     assert "\x1b" not in text
     joined = " ".join(text.split())
-    assert "runs on the CPU (bnns); the function is planned at 2.00 ms" in joined
+    assert (
+        "runs on the CPU (bnns), or on the GPU (the plan goes there within the intervals of the rates);"
+        " the function is planned at 2.00 ms"
+    ) in joined
     assert "(Neural Engine)" in joined or "(Neural" in joined
     assert "400 µs – 600 µs" in joined
     assert "60.85 G bytes a second (bytes); plans on M9" in joined

@@ -46,6 +46,7 @@ _ONE = Explanation(
     output_names=("y",),
     unit="cpu",
     backend="bnns",
+    alternatives={"gpu": "rates"},
     planned_ms=2.0,
     supported={"cpu": "yes", "gpu": "yes", "neural_engine": "no"},
     costs=(_COST, dataclasses.replace(_COST, backend="ane", unit="neural_engine", is_supported=False)),

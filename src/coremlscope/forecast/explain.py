@@ -124,6 +124,7 @@ def _explain(
         output_names=op.outputs,
         unit=choice.unit,
         backend=choice.backend,
+        alternatives=dict(choice.alternatives),
         planned_ms=planning.placed.total_ms[setting],
         supported={unit: op.supported(unit) for unit in UNITS},
         costs=tuple(_costs(planning, op)),

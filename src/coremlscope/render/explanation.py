@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.figures import Figure
-from coremlscope.render.words import UNIT_NAMES, plural
+from coremlscope.render.words import UNDECIDED_WORDS, UNIT_NAMES, plural
 from coremlscope.results.explanation import Explanation, Explanations, Forced, PathStep, SpokenRule
 from coremlscope.results.what_if import describe_saving
 from coremlscope.units import format_duration
@@ -40,7 +40,9 @@ def chosen_line(explained: Explanation) -> str:
     whole = f"the function is planned at {format_duration(explained.planned_ms / 1e3)}"
     if explained.unit is None:
         return f"no unit is known to run it; {whole}"
-    return f"runs on {UNIT_WORDS[explained.unit]} ({explained.backend}); {whole}"
+    others = [f"{UNIT_WORDS[unit]} ({UNDECIDED_WORDS[why]})" for unit, why in explained.alternatives.items()]
+    open_ = f", or on {' or '.join(others)}" if others else ""
+    return f"runs on {UNIT_WORDS[explained.unit]} ({explained.backend}){open_}; {whole}"
 
 
 def cost_rows(explained: Explanation) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure, Origin
 from coremlscope.results.encoding import plain
-from coremlscope.results.plan import Reason, Support
+from coremlscope.results.plan import Reason, Support, Undecided
 
 __all__ = ["BackendCost", "Explanation", "Explanations", "Forced", "PathStep", "SpokenRule"]
 
@@ -112,6 +112,7 @@ class Explanation:
         output_names: Names of its results.
         unit: Its unit; None if no unit is known to run it.
         backend: Its backend.
+        alternatives: The other units where it may go as well, because the evidence does not decide.
         planned_ms: The planned cost of the function, launches and changes of unit included.
         supported: Whether each unit can run it.
         costs: Its planned cost on each backend.
@@ -128,6 +129,7 @@ class Explanation:
     output_names: tuple[str, ...]
     unit: ComputeUnit | None
     backend: str | None
+    alternatives: dict[ComputeUnit, Undecided]
     planned_ms: float
     supported: dict[ComputeUnit, Support]
     costs: tuple[BackendCost, ...]

@@ -47,7 +47,7 @@ def render_rule(entry: Entry, *, width: int, color: bool) -> str:
             ("fix", entry.fix),
             ("Core ML says", entry.core_ml),
             ("scope", entry.scope or "everywhere"),
-            ("confidence", entry.confidence),
+            ("confidence", _confidence(entry)),
             ("source", entry.source),
         ]
     )
@@ -60,6 +60,13 @@ def render_rule(entry: Entry, *, width: int, color: bool) -> str:
         for operation in entry.negative_examples:
             screen.bullet("•", operation)
     return screen.text
+
+
+def _confidence(entry: Entry) -> str:
+    """How a rule is known, and that anecdotes alone move nothing."""
+    if entry.confidence == "anecdotal" and entry.effect in ("rejects", "fails"):
+        return "anecdotal: listed as a doubt, not applied where a better-known rule lets the unit run it"
+    return entry.confidence
 
 
 def render_op(card: OpCard, *, width: int, color: bool) -> str:

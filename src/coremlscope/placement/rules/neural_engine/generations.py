@@ -238,7 +238,8 @@ RULES: tuple[Rule, ...] = (
         when=always,
         message="this Neural Engine has no softmax; A14, M1 and later have",
         core_ml="Softmax is not supported by this ANE architecture",
-        fix="return the scores, and take the softmax in the app",
+        fix="where it is the last layer, return the scores and take the softmax in the app; inside a model"
+        " nothing helps on these chips",
         source=GUIDE_OPS,
         confidence="static analysis",
         scope=Scope(neural_engine=(None, 12)),
