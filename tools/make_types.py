@@ -39,7 +39,7 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ProfilesForm": ("", {"schema": f'"{PROFILES}"', "profiles": "ProfileForm[]"}),
     "ModelForm": ("ModelSummary", {"schema": f'"{MODEL}"'}),
     "ComparisonForm": ("Comparison", {"schema": f'"{COMPARISON}"', "differing": "string[]"}),
-    "TraceForm": ("Trace", {"schema": f'"{TRACE}"', "kinds": "EventKind[]"}),
+    "TraceForm": ("Trace", {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "live?": "boolean"}),
     "ServerForm": ("State", {"schema": f'"{SERVER}"'}),
 }
 _ROOTS = (Profile, ModelSummary, Comparison, Trace, EventKind, State)

@@ -1414,6 +1414,7 @@ export interface ComparisonForm extends Comparison {
 export interface TraceForm extends Trace {
   schema: "coremlscope.trace/1";
   kinds: EventKind[];
+  live?: boolean;
 }
 
 export interface ServerForm extends State {

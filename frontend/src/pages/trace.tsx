@@ -10,10 +10,21 @@ import { Totals } from "../views/program/totals";
 
 /** The page of a recorded program: mistakes, lanes, totals. */
 export function TracePage(props: { result: TraceForm }) {
-  const form = props.result;
+  const [form, setForm] = useState(props.result);
+  const [isLost, setLost] = useState(false);
   const [recorded, setRecorded] = useState<Recorded | string | null>(null);
   const [span, select] = useState<readonly [number, number] | null>(null);
   const [group, choose] = useState<number | null>(null);
+  useEffect(() => {
+    if (!props.result.live) return undefined;
+    const events = new EventSource("events");
+    events.addEventListener("trace", (event) => setForm(JSON.parse(event.data) as TraceForm));
+    events.onerror = () => {
+      setLost(true);
+      events.close();
+    };
+    return () => events.close();
+  }, [props.result]);
   useEffect(() => {
     readTrace(form).then(setRecorded, (error) => setRecorded(`The events cannot be read: ${error}`));
   }, [form]);
@@ -31,6 +42,11 @@ export function TracePage(props: { result: TraceForm }) {
         <ThemeSwitch />
       </div>
       <main>
+        {isLost && (
+          <p class="banner" role="alert">
+            The recording has ended; the page shows what it got last.
+          </p>
+        )}
         <Head form={form} events={recorded !== null && typeof recorded !== "string" ? recorded.events.length : null} />
         <Mistakes form={form} />
         {recorded === null && <p class="dim">Reading the events …</p>}
@@ -57,7 +73,10 @@ function Head(props: { form: TraceForm; events: number | null }) {
     ["Events", `${props.events?.toLocaleString("en") ?? "…"}${lost ? `; ${lost.toLocaleString("en")} older ones were replaced` : ""}`],
     ["Loads of models", `${form.models.length}`],
     ["Processes", plural(form.processes.length, "process")],
-    ["Recording took", overhead === 0 ? "" : `${duration(overhead)}${seconds ? `, ${((100 * overhead) / seconds).toPrecision(2)} % of the time` : ""}`],
+    [
+      "Recording took",
+      overhead === 0 ? "" : `${duration(overhead)}${seconds ? `, ${((100 * overhead) / seconds).toPrecision(2)} % of the time` : ""}`,
+    ],
   ];
   return (
     <header class="report-head" id="top">
@@ -66,12 +85,14 @@ function Head(props: { form: TraceForm; events: number | null }) {
         <OriginTag origin="measured" on={form.host || undefined} />
       </p>
       <dl class="facts">
-        {facts.filter(([, value]) => value).map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
+        {facts
+          .filter(([, value]) => value)
+          .map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
       </dl>
     </header>
   );

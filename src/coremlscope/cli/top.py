@@ -6,12 +6,13 @@ import argparse
 import contextlib
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import Command, at_least
-from coremlscope.cli.terminal import has_color, print_result, terminal_width
+from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width
 from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ it printed follows at the end. The exit code is the program's.
 
 examples:
   coremlscope top app.py
+  coremlscope top --page app.py
   coremlscope top --window 30 -- python -m myapp --port 8000
 """
 
@@ -45,6 +47,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         default=500,
         help="milliseconds of an update (default: 500)",
     )
+    parser.add_argument(
+        "--page", action="store_true", help="show it in a local web page instead, with the lanes of `trace`"
+    )
     parser.add_argument("program", metavar="PROGRAM", help="a script or a command")
     rest = parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="its arguments")
     rest.required = False
@@ -55,6 +60,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.tracing.session import RecordedProgram
 
     command = [arguments.program, *arguments.arguments]
+    if arguments.page:
+        return _show_page(RecordedProgram(command))
     if not sys.stdout.isatty():  # There is no screen to update.
         program = RecordedProgram(command, capacity=_CAPACITY)
         code = program.wait()
@@ -74,6 +81,24 @@ def _run(arguments: argparse.Namespace) -> int:
         return code
     print_result(render_program(trace, width=terminal_width(), color=has_color()))
     return code
+
+
+def _show_page(program: RecordedProgram) -> int:
+    """Serves the recording until the program ends, and on a terminal until Ctrl-C is pressed after that."""
+    from coremlscope.server.limits import Limits
+    from coremlscope.server.live import serve_program
+    from coremlscope.server.server import Address
+
+    with serve_program(lambda: program.trace, Address(), Limits()) as (url, answer):
+        print_result(f"{url}\n")
+        thread = threading.Thread(target=answer, name="coremlscope page", daemon=True)
+        thread.start()
+        code = program.wait()
+        if sys.stdout.isatty():
+            print_note("the program has ended; press Ctrl-C to stop the page")
+            with contextlib.suppress(KeyboardInterrupt):
+                thread.join()
+    return code or 0
 
 
 def _show(program: RecordedProgram, printed: Path, arguments: argparse.Namespace) -> None:

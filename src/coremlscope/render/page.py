@@ -25,7 +25,14 @@ from coremlscope.results.profile import Profile
 from coremlscope.results.trace import Trace
 from coremlscope.version import __version__
 
-__all__ = ["build_page", "render_html", "render_html_comparison", "render_html_trace", "to_page_values"]
+__all__ = [
+    "build_page",
+    "render_html",
+    "render_html_comparison",
+    "render_html_trace",
+    "to_page_values",
+    "trace_values",
+]
 
 #: Characters that could end the script element or start a comment, and two that old scripts do not allow.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
@@ -66,8 +73,12 @@ def render_html(subject: Profile | ModelSummary | Sequence[Profile]) -> str:
 
 def render_html_trace(trace: Trace) -> str:
     """A recorded program as a page."""
-    kinds = [asdict(kind) for kind in EVENT_KINDS]
-    return build_page({**trace.to_json(), "kinds": kinds}, " ".join(trace.command) or "Recorded program")
+    return build_page(trace_values(trace), " ".join(trace.command) or "Recorded program")
+
+
+def trace_values(trace: Trace) -> dict[str, Any]:
+    """A recorded program as plain values for a page, with the kinds of events."""
+    return {**trace.to_json(), "kinds": [asdict(kind) for kind in EVENT_KINDS]}
 
 
 def render_html_comparison(comparison: Comparison) -> str:

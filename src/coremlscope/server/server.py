@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -24,7 +25,7 @@ from coremlscope.server.store import ProfileStore
 from coremlscope.server.uploads import Uploads
 from coremlscope.version import __version__
 
-__all__ = ["Address", "serve"]
+__all__ = ["Address", "Application", "run_app", "serve"]
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Maximum number of connections waiting to be accepted.
@@ -57,6 +58,19 @@ class Address:
     is_remote_allowed: bool = False
 
 
+class Application(Protocol):
+    """What a server runs.
+
+    Attributes:
+        is_stopping: Tells whether the server stops, so that streams of events end; the server sets it.
+    """
+
+    is_stopping: Callable[[], bool]
+
+    def guarded(self, token: str, hosts: frozenset[str] | None) -> ASGIApp:
+        """Returns the application behind the checks of `Guard`."""
+
+
 @contextlib.contextmanager
 def serve(folder: Path, address: Address, limits: Limits) -> Iterator[tuple[str, Callable[[], None]]]:
     """Runs the server while the context lasts.
@@ -76,18 +90,39 @@ def serve(folder: Path, address: Address, limits: Limits) -> Iterator[tuple[str,
     """
     _check_host(address)
     store = ProfileStore(folder)
-    token = secrets.token_urlsafe(16)
-    hosts = None if address.is_remote_allowed else _LOOPBACK | {address.host.lower()}
     with contextlib.ExitStack() as stack:
         uploads = stack.enter_context(contextlib.closing(Uploads()))
         queue = stack.enter_context(contextlib.closing(JobQueue(store.add)))
-        listening = stack.enter_context(_listen(address))
         app = App(store, queue, uploads, limits)
+        yield stack.enter_context(run_app(app, address, limits))
+
+
+@contextlib.contextmanager
+def run_app(app: Application, address: Address, limits: Limits) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Runs a server around an application while the context lasts.
+
+    Args:
+        app: The application.
+        address: Where to listen.
+        limits: Limits of requests.
+
+    Yields:
+        The address of the page, its token included, and a function that answers requests; see `serve`.
+
+    Raises:
+        UsageError: Other machines could connect, which is not allowed; or the address is in use.
+    """
+    _check_host(address)
+    token = secrets.token_urlsafe(16)
+    hosts = None if address.is_remote_allowed else _LOOPBACK | {address.host.lower()}
+    with _listen(address) as listening:
         server = _Server(app.guarded(token, hosts), listening, limits)
         app.is_stopping = server.is_stopping
-        stack.callback(server.stop)
         host = f"[{address.host}]" if ":" in address.host else address.host
-        yield f"http://{host}:{listening.getsockname()[1]}/{token}/", server.answer
+        try:
+            yield f"http://{host}:{listening.getsockname()[1]}/{token}/", server.answer
+        finally:
+            server.stop()
 
 
 def _check_host(address: Address) -> None:

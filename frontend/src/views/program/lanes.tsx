@@ -66,7 +66,11 @@ function Drawing(props: { recorded: Recorded; lanes: readonly TraceLane[]; span:
   const [ref, width] = useWidth<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
   const whole: Span = [recorded.first, Math.max(recorded.last, recorded.first + 1e-6)];
-  const [view, setView] = useState<Span>(whole);
+  // Null follows a recording that grows.
+  const [chosen, choose] = useState<Span | null>(null);
+  const view = chosen ?? whole;
+  const setView = (change: Span | null | ((old: Span) => Span)) =>
+    choose((old) => (typeof change === "function" ? change(old ?? whole) : change));
   const [hover, setHover] = useState<{ index: number; x: number; y: number } | null>(null);
   const drag = useRef<{ from: number; moved: boolean; x: number } | null>(null);
   const labels = width < 560 ? 86 : 190;
@@ -139,7 +143,7 @@ function Drawing(props: { recorded: Recorded; lanes: readonly TraceLane[]; span:
         <button type="button" class="quiet" aria-label="Zoom out" onClick={() => zoom(2)}>
           −
         </button>
-        <button type="button" class="quiet" onClick={() => setView(whole)}>
+        <button type="button" class="quiet" onClick={() => setView(null)}>
           All
         </button>
         {span && (

@@ -1,0 +1,88 @@
+"""A page that shows a running program: its recording so far, sent as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Iterator
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from coremlscope.errors import UsageError
+from coremlscope.render.page import build_page, trace_values
+from coremlscope.results.trace import Trace
+from coremlscope.server.bodies import respond
+from coremlscope.server.guard import Guard
+from coremlscope.server.limits import Limits
+from coremlscope.server.server import Address, run_app
+
+__all__ = ["serve_program"]
+
+#: Seconds between two readings of the recording.
+_INTERVAL_S = 1.0
+
+
+@contextlib.contextmanager
+def serve_program(
+    read: Callable[[], Trace], address: Address, limits: Limits
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Serves the recording of a running program while the context lasts.
+
+    Args:
+        read: Returns the recording so far; raises UsageError while there is none.
+        address: Where to listen.
+        limits: Limits of requests.
+
+    Yields:
+        The address of the page, and a function that answers requests; see `serve`.
+
+    Raises:
+        UsageError: The address cannot be used.
+    """
+    with run_app(_LiveApp(read, limits), address, limits) as running:
+        yield running
+
+
+class _LiveApp:
+    def __init__(self, read: Callable[[], Trace], limits: Limits) -> None:
+        self._read, self._limits = read, limits
+        self.is_stopping: Callable[[], bool] = lambda: False
+
+    def guarded(self, token: str, hosts: frozenset[str] | None) -> ASGIApp:
+        """Returns the application for a server; see `Guard`."""
+        routes = [Route("/", self._home), Route("/events", self._events)]
+        return Guard(Starlette(routes=routes), token, hosts, self._limits.requests)
+
+    async def _home(self, _: Request) -> Response:
+        try:
+            trace = await run_in_threadpool(self._read)
+        except UsageError:
+            text = "The program has not recorded anything yet. Reload this page in a moment.\n"
+            return respond(text.encode(), "text/plain; charset=utf-8")
+        values = {**trace_values(trace), "live": True}
+        page = build_page(values, " ".join(trace.command), connects=True)
+        return respond(page.encode(), "text/html; charset=utf-8")
+
+    async def _events(self, _: Request) -> Response:
+        return StreamingResponse(self._changes(), media_type="text/event-stream")
+
+    async def _changes(self) -> AsyncGenerator[bytes, None]:
+        """Yields the recording whenever it has more events, and signs of life."""
+        before = -1
+        while not self.is_stopping():
+            with contextlib.suppress(UsageError):
+                trace = await run_in_threadpool(self._read)
+                newest = int(trace.events.end_ns.max()) if len(trace.events) else 0
+                if newest != before:
+                    before = newest
+                    values = {**trace_values(trace), "live": True}
+                    yield b"event: trace\ndata: " + msgspec.json.encode(values) + b"\n\n"
+                else:
+                    yield b":\n\n"
+            await asyncio.sleep(_INTERVAL_S)
