@@ -2,6 +2,7 @@
 
 VENV    := .venv
 TORCH   := .venv-torch
+RELEASE := .venv-release
 OUT     := out
 EXAMPLE := $(OUT)/MobileNetV2.mlpackage
 MODEL   ?= $(EXAMPLE)
@@ -20,7 +21,7 @@ export TQDM_DISABLE := 1
 export ORT_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile example test check frontend browser long conformance bench-speed bench-latency bench-plan docs lock clean
+.PHONY: help profile example test check frontend browser long conformance bench-speed bench-latency bench-plan docs lock release clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -73,11 +74,19 @@ docs: $(VENV)/.dev ## write the generated pages of docs/
 	$(VENV)/bin/python tools/make_docs.py
 
 lock: $(VENV)/.dev ## pin the requirements anew from requirements/*.in
-	cd requirements && for purpose in build runtime dev; do \
+	cd requirements && for purpose in build runtime dev references conformance release; do \
 	  ../$(VENV)/bin/pip-compile $(LOCK) --output-file $$purpose.txt $$purpose.in || exit 1; done
 
+release: $(RELEASE)/.ready ## build the packages into dist/, with lists of what is in them (CycloneDX; needs Node) and checksums
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RELEASE)/bin/python -m build --quiet --outdir dist
+	$(RELEASE)/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type library --output-reproducible \
+	  --of JSON --output-file dist/coremlscope.cdx.json requirements/runtime.txt
+	cd frontend && npm sbom --silent --package-lock-only --omit dev --sbom-format cyclonedx > ../dist/coremlscope-page.cdx.json
+	cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
+
 clean: ## remove everything that make made
-	rm -rf $(VENV) $(TORCH) $(OUT) build dist frontend/node_modules
+	rm -rf $(VENV) $(TORCH) $(RELEASE) $(OUT) build dist frontend/node_modules
 
 $(EXAMPLE): | $(VENV)/.runtime
 	@mkdir -p $(OUT)
@@ -100,14 +109,21 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 $(TORCH)/bin/python:
 	@$(call make_venv,$(TORCH))
 
-$(TORCH)/.ready: requirements/build.txt requirements/dev.txt requirements/torch.txt pyproject.toml | $(TORCH)/bin/python
-	@$(call install,$(TORCH),--require-hashes -r requirements/build.txt -r requirements/dev.txt)
+$(TORCH)/.ready: requirements/build.txt requirements/dev.txt requirements/references.txt requirements/torch.txt pyproject.toml | $(TORCH)/bin/python
+	@$(call install,$(TORCH),--require-hashes -r requirements/build.txt -r requirements/dev.txt -r requirements/references.txt)
 	@$(call install,$(TORCH),-r requirements/torch.txt)
 	@$(call install,$(TORCH),--no-deps --no-build-isolation -e .)
 	@touch $@
 
 $(TORCH)/.conformance: requirements/conformance.txt $(TORCH)/.ready
-	@$(call install,$(TORCH),-r requirements/conformance.txt)
+	@$(call install,$(TORCH),--require-hashes -r requirements/conformance.txt)
+	@touch $@
+
+$(RELEASE)/bin/python:
+	@$(call make_venv,$(RELEASE))
+
+$(RELEASE)/.ready: requirements/release.txt | $(RELEASE)/bin/python
+	@$(call install,$(RELEASE),--require-hashes -r requirements/release.txt)
 	@touch $@
 
 frontend/node_modules/.package-lock.json: frontend/package-lock.json

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +23,7 @@ import coremlscope
 from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
+from coremlscope.measure.child import python_child
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, Provenance, write_profiles
 from coremlscope.server import worker
@@ -285,6 +287,17 @@ def test_uploads_have_limits(app: App) -> None:
     ):
         assert _upload(app, b"x", query).status == HTTPStatus.BAD_REQUEST, query
     assert app.queue.jobs() == []
+
+
+def test_modules_beside_an_upload_are_not_run(tmp_path: Path) -> None:
+    """The worker runs in the folder of the upload, into which a stranger's archive may be unpacked."""
+    for name in ("json", "numpy", "onnx", "onnxruntime"):
+        (tmp_path / f"{name}.py").write_text("open('was-run', 'w')", encoding="utf-8")
+    command = [*python_child("coremlscope.server.worker"), "absent.mlmodel", "profile.json", "{}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "does not exist" in done.stdout or "not a file" in done.stdout
+    assert not (tmp_path / "was-run").exists()
 
 
 def test_the_queue_is_finite(app: App) -> None:

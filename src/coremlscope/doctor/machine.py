@@ -110,7 +110,7 @@ class Host:
 
     def try_python(self, script: str) -> str:
         """Runs a script in a new process of this Python. Returns why it failed; empty if it worked."""
-        code, output = self.run(sys.executable, "-c", script)
+        code, output = self.run(sys.executable, "-P", "-c", script)
         last = output.splitlines()[-1] if output else f"ended with code {code}"
         return "" if code == 0 else escape_controls(last[:200])
 

@@ -7,7 +7,6 @@ import itertools
 import json
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.measure.child import python_child
 
 __all__ = ["Job", "JobQueue", "JobStatus"]
 
@@ -66,7 +66,7 @@ class JobQueue:
     def __init__(
         self,
         keep: Callable[[Path, str], str],
-        command: tuple[str, ...] = (sys.executable, "-m", "coremlscope.server.worker"),
+        command: tuple[str, ...] = python_child("coremlscope.server.worker"),
     ) -> None:
         self._keep, self._command = keep, command
         self._ids = itertools.count(1)
