@@ -85,3 +85,11 @@ def test_plans_say_where_their_rates_come_from() -> None:
         "rates of M4 Pro, macOS 26.5.1; others transferred"
     )
     assert rate_table(find_device("m2")).name.startswith("rates transferred from M1")
+
+
+def test_transposes_on_the_gpu_follow_the_speed_of_a_core() -> None:
+    m5 = rate("m5", "transpose, large", "mps_graph")
+    assert m5.value == pytest.approx(14.03 * (5.7 / 10) / (9.2 / 20), rel=1e-6)
+    # The same ratio takes the rate of an M1 Max to that of an M4 Pro.
+    m4_pro = 10.27 * (9.2 / 20) / (10.617 / 32)
+    assert m4_pro == pytest.approx(14.03, rel=0.02)

@@ -220,6 +220,7 @@ _LAWS: Mapping[str, str] = {
     "": "equal rates",
     "cores": "number of cores",
     "matrix": "number of cores and their speed in matrix products",
+    "core": "speed of a core",
 }
 #: Classes whose rates are those of arithmetic units. All others are the same on chips of any size.
 _ARITHMETIC = ("convolution", "linear", "matmul")
@@ -230,21 +231,33 @@ def _law(name: str, backend: Backend) -> str:
 
     The rates of convolutions grow with the cores of GPU (197, 171 and 159 GFLOP/s per core of M1, M1 Max and
     M4 Max) and CPU (729 and 1,440 with 4 and 8 performance cores), those of `add` and `mul` with the cores of
-    the GPU (1.28, 1.41, 1.40 and 1.26 per core of M1, M1 Max, M4 Pro and M4 Max). Bandwidths, `concat` and
-    `transpose` do not grow from 20 to 40 cores. Sparse convolutions are bound by bandwidth on the CPU
-    and gain nothing from matrix units.
+    the GPU (1.28, 1.41, 1.40 and 1.26 per core of M1, M1 Max, M4 Pro and M4 Max). Bandwidths and
+    `concat` do not grow with cores, and `transpose` grows with their speed: 10.27 and 14.03 elements per
+    nanosecond on M1 Max and M4 Pro, whose cores have 0.332 and 0.46 TFLOP/s. Sparse convolutions are bound by
+    bandwidth on the CPU and gain nothing from matrix units.
     """
     unit = UNIT_OF[backend]
     if name == "convolution, sparse":
         return "" if unit == CPU else "cores"
     if name.startswith(_ARITHMETIC):
         return "matrix" if unit == GPU else "cores"
-    return "cores" if unit == GPU and name in ("add", "mul", "bilinear, twice") else ""
+    if unit != GPU:
+        return ""
+    if name.startswith("transpose"):
+        return "core"
+    return "cores" if name in ("add", "mul", "bilinear, twice") else ""
+
+
+#: Operations per second of a core of a GPU where they are not published.
+_USUAL_CORE = 0.4e12
 
 
 def _strength(chip: Chip, law: str, backend: Backend) -> float:
     if not law:
         return 1.0
+    if law == "core":
+        cores = _cores(chip, backend)
+        return (chip.value(GPU, "fp32_FLOPps") or _USUAL_CORE * cores) / cores
     speedup = chip.value(GPU, "matrix_speedup") or 1.0
     return _cores(chip, backend) * (speedup if law == "matrix" else 1.0)
 
