@@ -4,6 +4,7 @@ python -m benchmarks.latency                    prints the tables
 python -m benchmarks.latency calibrate          fits the parameters, writes them and docs/accuracy.md
 python -m benchmarks.latency evidence           writes the published latencies that the package ships
 python -m benchmarks.latency generation         writes docs/token-rates.md
+python -m benchmarks.latency own                prints what own measurements change, played by publications
 python -m benchmarks.latency extract FOLDER     extracts the data from a collection
 """
 
@@ -19,6 +20,8 @@ from benchmarks.latency.decoders import render as render_rates
 from benchmarks.latency.extract import extract
 from benchmarks.latency.fit import fit
 from benchmarks.latency.intervals import fit_spread
+from benchmarks.latency.own import play
+from benchmarks.latency.own import render as render_own
 from benchmarks.latency.priors import PRIORS, REFERENCES
 from benchmarks.latency.report import Result, draw, render
 from benchmarks.latency.shipped_evidence import write
@@ -44,7 +47,7 @@ def main() -> None:
     parser.add_argument(
         "action",
         nargs="?",
-        choices=("validate", "calibrate", "evidence", "generation", "extract"),
+        choices=("validate", "calibrate", "evidence", "generation", "own", "extract"),
         default="validate",
     )
     parser.add_argument("folder", nargs="?", type=Path, help="a collection of latencies and packages")
@@ -57,6 +60,9 @@ def main() -> None:
         return
     if arguments.action == "evidence":
         print(f"wrote {write()} rows")
+        return
+    if arguments.action == "own":
+        print(render_own(play()))
         return
     if arguments.action == "generation":
         _RATES.write_text(render_rates())

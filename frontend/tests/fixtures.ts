@@ -102,6 +102,7 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
     left_out: [],
     terms: [],
     own: null,
+    load: null,
     near: [],
     kernel_s: [],
     kernel_unit: [],

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from benchmarks.latency.own import play
 from coremlscope import api
 from coremlscope.cli import main
 from coremlscope.cost.latency import own
@@ -390,3 +392,13 @@ def test_explanations_add_up(
     assert "Neural Engine: launch" in out
     assert main([*arguments, "--no-calibration"]) == 0
     assert "†" not in capsys.readouterr().out
+
+
+def test_publications_that_play_the_user_are_estimated_better_and_intervals_hold() -> None:
+    outcomes = play(2, publications=["iFormer", "RepViT", "StarNet"])
+    assert len(outcomes) > 50
+    before, after = (
+        np.median(np.abs(column)) for column in zip(*((o.before, o.after) for o in outcomes), strict=True)
+    )
+    assert after < before + 0.02
+    assert 0.65 < np.mean([one.still_holds for one in outcomes]) < 0.98

@@ -47,7 +47,7 @@ export function timeColumns(profiles: readonly Profile[]): TimeColumn[] {
       const device = `${one.device}, ${one.os}`;
       estimated.add(device);
       const { value, low, high } = one.latency;
-      const interval = { low, high, isExtrapolated: one.basis === "extrapolated" };
+      const interval = { low, high, isExtrapolated: !one.own && one.basis === "extrapolated" };
       add(index, "estimated", device, SETTING_NAMES[one.compute_units], value, interval);
     }
   });

@@ -1,4 +1,4 @@
-import type { Bound, ComputeUnit, ComputeUnits, Finding, Status, Undecided } from "./schema";
+import type { Bound, ComputeUnit, ComputeUnits, Estimate, Finding, Status, Undecided } from "./schema";
 
 /** Readable names of Apple's model types. */
 const KINDS: Record<string, string> = {
@@ -61,3 +61,9 @@ export const BOUND_WORDS: Record<Bound, string> = {
   dispatch: "launches",
   switches: "switches",
 };
+
+/** What an estimate is based on: the user's own measurements, published ones of its chip, or those of others. */
+export function basisText({ own, basis }: Pick<Estimate, "own" | "basis">): string {
+  if (!own) return basis;
+  return `calibrated on your ${own.measurements} measurement${own.measurements === 1 ? "" : "s"}`;
+}

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { conditionsText, predictionsPerSecond, switches } from "../data/profile";
 import type { FeatureSummary, Machine, Measurement, Phase, Provenance } from "../data/schema";
 import { plannedColumns, unitShares } from "../data/totals";
-import { kindName, SETTING_NAMES, settingName, UNIT_NAMES } from "../data/words";
+import { basisText, kindName, SETTING_NAMES, settingName, UNIT_NAMES } from "../data/words";
 import { bytes, count, duration, fileName, moment, plural, rateInWords } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
@@ -166,7 +166,7 @@ function Tiles() {
           value={duration(estimate.latency.value)}
           text={`${duration(estimate.latency.low)} – ${duration(estimate.latency.high)} (80 % interval); ${rateInWords(1 / estimate.latency.value, "prediction")}`}
           tag={<OriginTag origin="estimated" />}
-          hint={`${target.os}, ${SETTING_NAMES[setting]}; ${estimate.basis}`}
+          hint={`${target.os}, ${SETTING_NAMES[setting]}; ${basisText(estimate)}`}
           main
         />
       )}

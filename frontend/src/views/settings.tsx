@@ -4,7 +4,7 @@ import { switches, type Target, targetName } from "../data/profile";
 import { buildRows } from "../data/rows";
 import type { ComputeUnit, ComputeUnits, Estimate, Plan } from "../data/schema";
 import { plannedColumns, unitShares } from "../data/totals";
-import { BOUND_WORDS, SETTING_NAMES } from "../data/words";
+import { BOUND_WORDS, basisText, SETTING_NAMES } from "../data/words";
 import { duration, plural, share } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
@@ -178,7 +178,7 @@ function EstimateCells(props: { estimate: Estimate | undefined; slowest: number 
   return (
     <>
       <td class="wide">
-        <span class="range" title={`${duration(low)} – ${duration(high)} (80 % interval); ${estimate.basis}`}>
+        <span class="range" title={`${duration(low)} – ${duration(high)} (80 % interval); ${basisText(estimate)}`}>
           <span class="range-line" style={{ left: percent(low), width: percent(high - low) }} />
           <span class="range-point" style={{ left: percent(value) }} />
         </span>
@@ -186,7 +186,7 @@ function EstimateCells(props: { estimate: Estimate | undefined; slowest: number 
           {duration(value)}{" "}
           <span class="faint">
             {duration(low)} – {duration(high)}
-            {estimate.basis === "extrapolated" && ", extrapolated"}
+            {(estimate.own || estimate.basis === "extrapolated") && `, ${basisText(estimate)}`}
           </span>
         </span>
       </td>
