@@ -6,7 +6,7 @@ import { look } from "./open.mjs";
 const axe = await readFile(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf-8");
 
 await look(
-  async (page, url, [upload, screenshot]) => {
+  async (page, url, [upload, model, screenshot]) => {
     await page.goto(url);
     const rows = page.locator(".history tbody tr");
     const row = (id) => page.locator(".history tbody tr", { has: page.locator(`a[title="${id}.json"]`) });
@@ -50,9 +50,21 @@ await look(
       if (screenshot) await page.screenshot({ path: `${screenshot}-${colorScheme}.png`, fullPage: true });
     }
 
+    seen.extensible = await page.getByRole("button", { name: "Add devices" }).count();
+    await page.locator(".drop input").setInputFiles(model);
+    await page.getByText("Open the report").waitFor({ timeout: 60_000 });
+    await page.getByRole("button", { name: "Add devices" }).click();
+    await page.getByLabel("Devices, separated by commas").fill("m3");
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await page.waitForFunction(() => document.querySelectorAll(".job-done").length === 2);
+    await page.locator(".history", { hasText: "small.zip" }).locator("tbody a").click();
+    seen.planned = await page.locator(".settings .group-head").allTextContents();
+    await page.goBack();
+    await page.locator(".history", { hasText: "small.zip" }).getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("button", { name: "Delete", exact: true }).first().click();
+    await page.locator(".history", { hasText: "small.zip" }).waitFor({ state: "detached" });
+
     await page.locator(".drop input").setInputFiles(upload);
-    await page.locator(".job-done, .job-failed").waitFor({ timeout: 60_000 });
-    await page.getByText("Open the report").waitFor();
     await page.waitForFunction((before) => document.querySelectorAll(".history tbody tr").length > before, seen.listed.length);
 
     await row("first").getByRole("button", { name: "Delete" }).click();

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from coremlscope.devices import ComputeUnits, find_device
+from coremlscope.cost.latency.own import NOTHING_OWN, Own
+from coremlscope.devices import SETTINGS, ComputeUnits, Device, find_device
 from coremlscope.engines.host import this_machine
 from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.findings import Finding
@@ -20,7 +21,7 @@ from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile, Provenance
 from coremlscope.version import __version__
 
-__all__ = ["assemble", "made_here", "with_plans", "with_plans_by_rules"]
+__all__ = ["assemble", "made_here", "with_devices", "with_plans", "with_plans_by_rules"]
 
 
 def assemble(
@@ -60,6 +61,42 @@ def assemble(
 def with_plans(profile: Profile, plans: Sequence[Plan]) -> Profile:
     """Returns a profile with other plans, and how far they agree."""
     return dataclasses.replace(profile, plans=tuple(plans), agreements=find_agreements(plans, profile.ops))
+
+
+def with_devices(
+    profile: Profile,
+    model: Model,
+    devices: Sequence[Device],
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    own: Own = NOTHING_OWN,
+) -> Profile:
+    """Returns a profile with plans and estimates also for other devices, under every setting.
+
+    Those that it has are made again, since estimates share one list of kernels. Measurements, and plans by
+    Core ML, stay as they are.
+
+    Args:
+        profile: The profile.
+        model: The model that it is of.
+        devices: The devices.
+        shapes: Shapes of flexible inputs, as in the profile.
+        own: A user's own measurements, which refine estimates.
+
+    Raises:
+        UnsupportedModelError: The model has no operations to plan, or its kind cannot be estimated.
+        UsageError: A device of the profile is not known.
+    """
+    theirs = tuple(plan for plan in profile.plans if plan.planner != "rules")
+    known = [find_device(plan.device, plan.os) for plan in profile.plans if plan.planner == "rules"]
+    wanted = {(device.name, str(device.os)): device for device in (*known, *devices)}
+    found = forecast(model, profile.ops, list(wanted.values()), list(SETTINGS), shapes=shapes, own=own)
+    return dataclasses.replace(
+        with_plans(profile, (*theirs, *found.plans)),
+        kernels=found.kernels,
+        estimates=found.estimates,
+        findings=tuple(dict.fromkeys((*profile.findings, *found.findings))),
+    )
 
 
 def with_plans_by_rules(profile: Profile, model: Model) -> Profile:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import threading
 from typing import Any
 
 import pytest
 
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
 from coremlscope.results.profile import Provenance, write_profiles
 from coremlscope.server.limits import Limits
 from coremlscope.server.server import Address, serve
@@ -25,9 +28,11 @@ def seen(drive: Drive, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
         made = Provenance(f"2026-02-0{number + 1}T00:00:00Z")
         write_profiles(profiles / f"{name}.json", [dataclasses.replace(small_profile(), made=made)])
     write_profiles(folder / "upload.json", [small_profile()])
+    write_mlpackage(sample_model(size=32, width=0.5, classes=10), folder / "small.mlpackage")
+    shutil.make_archive(str(folder / "small"), "zip", folder, "small.mlpackage")
     with serve(profiles, Address(), Limits()) as (url, answer):
         threading.Thread(target=answer, daemon=True).start()
-        found: dict[str, Any] = drive("server", url, str(folder / "upload.json"))
+        found: dict[str, Any] = drive("server", url, str(folder / "upload.json"), f"{folder / 'small'}.zip")
     return {**found, "files": sorted(path.name for path in profiles.iterdir() if path.name[0] != ".")}
 
 
@@ -48,6 +53,11 @@ def test_profiles_are_renamed_deleted_and_compared(seen: dict[str, Any]) -> None
 def test_devices_are_suggested(seen: dict[str, Any]) -> None:
     assert seen["devices"] == ["iPhone 15 Pro ×", "m1 ×"]
     assert seen["suggestions"] == len(device_names())
+
+
+def test_devices_are_added_to_a_profile(seen: dict[str, Any]) -> None:
+    assert seen["extensible"] == 0  # no model of the saved profiles is here
+    assert [name.split(",")[0] for name in seen["planned"]] == ["iPhone 15 Pro", "M1", "M3"]
 
 
 def test_the_page_is_accessible_and_quiet(seen: dict[str, Any]) -> None:

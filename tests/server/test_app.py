@@ -13,6 +13,7 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote
@@ -29,6 +30,7 @@ from coremlscope.results.profile import Profile, Provenance, write_profiles
 from coremlscope.server import worker
 from coremlscope.server.app import App
 from coremlscope.server.jobs import Job, JobQueue
+from coremlscope.server.kept_models import KeptModels, save_result
 from coremlscope.server.limits import Limits
 from coremlscope.server.store import Entry, ProfileStore, safe_name
 from coremlscope.server.uploads import Uploads
@@ -68,10 +70,13 @@ def app(tmp_path: Path) -> Iterator[App]:
 def _app(folder: Path, command: tuple[str, ...] | None = None) -> Iterator[App]:
     (folder / "temporary").mkdir()
     store, uploads = ProfileStore(folder / "profiles"), Uploads(folder / "temporary")
-    queue = JobQueue(store.add, command) if command else JobQueue(store.add)
-    yield App(store, queue, uploads, Limits(upload_bytes=1 << 20))
+    models = KeptModels(1 << 22)
+    keep = partial(save_result, store, models)
+    queue = JobQueue(keep, command) if command else JobQueue(keep)
+    yield App(store, queue, uploads, Limits(upload_bytes=1 << 20), models)
     queue.close()
-    assert [path.name for path in uploads.folder.iterdir()] == [".lock"]
+    left = {path.name for path in uploads.folder.iterdir() if not path.name.startswith("kept-")}
+    assert left == {".lock"}
     uploads.close()
     assert not list((folder / "temporary").iterdir())
 
@@ -359,6 +364,53 @@ def test_changes_that_are_not_valid_are_refused(app: App, profile_json: str, cha
 
 def test_a_change_that_is_too_large_is_refused(app: App) -> None:
     assert _change(app, "one", {"name": "x" * 20_000}).status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+def _post(app: App, path: str) -> Answer:
+    return ask(
+        app.guarded(_TOKEN, frozenset({"localhost"})), "POST", f"/{_TOKEN}/{path}", {"host": "localhost"}
+    )
+
+
+def test_devices_are_added_to_profiles_whose_models_are_here(app: App, profile_json: str) -> None:
+    (app.store.folder / "saved.json").write_text(profile_json, encoding="utf-8")
+    _upload(app, profile_json.encode(), "name=m.mlmodel")
+    id_ = _wait(app, "done").profile
+    state = _get(app, f"/{_TOKEN}/state").json()
+    assert state["extensible"] == [id_]
+    assert _post(app, f"profiles/{id_}/devices?devices=m1,m1").status == HTTPStatus.ACCEPTED
+    job = app.queue.jobs()[0]
+    assert (job.model, job.request["of"], job.request["devices"]) == ("m.mlmodel", id_, ["m1"])
+    for _ in range(200):
+        if app.queue.jobs()[0].status == "done":
+            break
+        time.sleep(0.025)
+    assert app.queue.jobs()[0].profile == id_
+    assert len(app.store.entries()) == 2
+    for path in (
+        "saved/devices?devices=m1",
+        f"{id_}/devices",
+        f"{id_}/devices?devices=nokia",
+        "x/devices?devices=m1",
+    ):
+        assert _post(app, f"profiles/{path}").status == HTTPStatus.BAD_REQUEST, path
+
+
+def test_models_follow_their_profiles(app: App, profile_json: str) -> None:
+    _upload(app, profile_json.encode(), "name=m.mlmodel")
+    id_ = _wait(app, "done").profile
+    assert _change(app, id_, {"name": "renamed"}).json()["extensible"] == ["renamed"]
+    assert _get(app, f"/{_TOKEN}/profiles/renamed", "DELETE").json()["extensible"] == []
+    assert not list(app.uploads.folder.glob("kept-*"))
+
+
+def test_the_oldest_models_are_removed(app: App, profile_json: str) -> None:
+    big = profile_json.encode() + b" " * 1_000_000
+    for number in range(5):
+        _upload(app, big, f"name=m{number}.mlmodel")
+        assert _wait(app, "done").id == number + 1
+    kept = sorted(model.name for model in app.uploads.folder.glob("kept-*/*.mlmodel"))
+    assert kept == ["m1.mlmodel", "m2.mlmodel", "m3.mlmodel", "m4.mlmodel"]
 
 
 def test_profiles_are_compared(app: App) -> None:

@@ -56,7 +56,7 @@ def test_two_hundred_requests_at_once(url: str) -> None:
     assert {status for status, _ in answers} == {200}
 
 
-def test_a_model_is_profiled(url: str, tmp_path: Path) -> None:
+def test_a_model_is_profiled_and_devices_are_added(url: str, tmp_path: Path) -> None:
     write_mlpackage(sample_model(size=32, width=0.5, classes=10), tmp_path / "m.mlpackage")
     archive = shutil.make_archive(str(tmp_path / "m"), "zip", tmp_path, "m.mlpackage")
     with contextlib.closing(_connect(url)) as connection:
@@ -64,27 +64,40 @@ def test_a_model_is_profiled(url: str, tmp_path: Path) -> None:
             "POST", f"{urlsplit(url).path}jobs?name=m.zip&iterations=2", Path(archive).read_bytes()
         )
         assert connection.getresponse().status == 202
-    for _ in range(600):
-        (job,) = json.loads(_get(url, "state")[1])["jobs"]
-        if job["status"] not in ("waiting", "running"):
-            break
-        time.sleep(0.1)
-    assert job["status"] == "done", job
-    status, page = _get(url, f"profiles/{job['profile']}")
+    done = _wait(url, "done")
+    status, page = _get(url, f"profiles/{done['profile']}")
     assert status == 200
     assert b"coremlscope.profile/2" in page
+
+    measured = json.loads(_get(url, f"profiles/{done['profile']}.json")[1])
+    with contextlib.closing(_connect(url)) as connection:
+        query = f"profiles/{done['profile']}/devices?devices=iPhone%2015%20Pro,m1"
+        connection.request("POST", urlsplit(url).path + query)
+        assert connection.getresponse().status == 202
+    assert _wait(url, "done", 2)["profile"] == done["profile"]
+    extended = json.loads(_get(url, f"profiles/{done['profile']}.json")[1])
+    assert [plan["device"] for plan in extended["plans"]] == ["iPhone 15 Pro", "M1"]
+    assert {estimate["device"] for estimate in extended["estimates"]} == {"iPhone 15 Pro", "M1"}
+    assert extended["measurements"] == measured["measurements"]
+
+
+def _wait(url: str, status: str, jobs: int = 1) -> dict[str, Any]:
+    """Waits until the latest of a number of jobs has a status."""
+    for _ in range(600):
+        job, *others = json.loads(_get(url, "state")[1])["jobs"]
+        if len(others) == jobs - 1 and job["status"] not in ("waiting", "running"):
+            break
+        time.sleep(0.1)
+    assert job["status"] == status, job
+    found: dict[str, Any] = job
+    return found
 
 
 def test_a_model_that_is_damaged(url: str) -> None:
     with contextlib.closing(_connect(url)) as connection:
         connection.request("POST", f"{urlsplit(url).path}jobs?name=m.mlmodel", b"\x08\x07junk")
         assert connection.getresponse().status == 202
-    for _ in range(600):
-        (job,) = json.loads(_get(url, "state")[1])["jobs"]
-        if job["status"] == "failed":
-            break
-        time.sleep(0.1)
-    assert job["status"] == "failed"
+    job = _wait(url, "failed")
     assert job["error"].startswith("m.mlmodel ")
 
 

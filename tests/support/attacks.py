@@ -263,6 +263,15 @@ def _changes(base: str) -> Iterator[Attack]:
     for method, payload in product(("DELETE", "PATCH"), _PATHS):
         sent = _request(method, f"{base}profiles/{payload}", "Content-Length: 15", body=b'{"name": "evil"}')
         yield Attack(kind="change", steps=(sent,), statuses=_REFUSED)
+    for name, devices in (
+        ("own", "m1"),
+        ("own", ""),
+        ("../secret", "m1"),
+        ("big", "m1," * 3000),
+        ("keys", "m1"),
+    ):
+        sent = _request("POST", f"{base}profiles/{name}/devices?devices={devices}", "Content-Length: 0")
+        yield Attack(kind="change", steps=(sent,), statuses=_REFUSED)
     for ids in (
         ["own"],
         ["own", "../secret"],

@@ -468,7 +468,7 @@ export interface InsertedOp {
   output_names: string[];
 }
 
-/** The profiling of a model, or the import of a file. */
+/** The profiling of a model, the addition of devices to its profile, or the import of a file. */
 export interface Job {
   /** A unique number. */
   id: number;
@@ -488,7 +488,7 @@ export interface Job {
   error: string;
   /** Advice on the error. */
   hint: string;
-  /** The requested options; see `worker.main`. */
+  /** The requested options, see `worker.main`; `of` is the id of a profile that is extended. */
   request: Record<string, unknown>;
 }
 
@@ -1098,6 +1098,8 @@ export interface State {
   profiles: Entry[];
   /** The waiting, running and completed jobs, newest first. */
   jobs: Job[];
+  /** The ids of profiles whose models are here, so that devices can be added. */
+  extensible: string[];
   /** Names of chips and devices that can be planned and estimated for, with what they are. */
   devices: DeviceName[];
 }

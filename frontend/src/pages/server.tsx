@@ -54,7 +54,7 @@ export function ServerPage(props: { result: ServerForm }) {
         )}
         <Upload limit={state.max_upload_bytes} suffixes={state.suffixes} devices={state.devices} onState={setState} />
         <Jobs jobs={state.jobs} onState={setState} />
-        <Histories entries={state.profiles} folder={state.folder} onState={setState} />
+        <Histories entries={state.profiles} extensible={state.extensible} folder={state.folder} onState={setState} />
       </main>
     </>
   );

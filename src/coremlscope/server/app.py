@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -33,11 +34,13 @@ from coremlscope.server.bodies import (
 )
 from coremlscope.server.guard import Guard
 from coremlscope.server.jobs import JobQueue
+from coremlscope.server.kept_models import KeptModels
 from coremlscope.server.limits import Limits
 from coremlscope.server.state import SCHEMA, State, device_names
 from coremlscope.server.store import ProfileStore, safe_name
 from coremlscope.server.uploads import Uploads
 from coremlscope.server.worker import MODEL_SUFFIXES
+from coremlscope.writing import write_draft
 
 __all__ = ["App"]
 
@@ -49,6 +52,8 @@ _SUFFIXES = tuple(sorted({*MODEL_SUFFIXES, *SUFFIXES, ".txt"}))
 #: Seconds between looks at the jobs, and their number between looks at the folder and between signs of life.
 _TICK_S, _TICKS_BETWEEN_SCANS, _TICKS_BETWEEN_SIGNS = 0.2, 10, 75
 _MOST_COMPARED = 8
+#: The name of a saved profile in the folder of a job.
+_SAVED = "saved-profile.json"
 #: Maximum number of commas and spaces in a list of devices.
 _MOST_SEPARATORS = 200
 
@@ -68,10 +73,14 @@ class App:
         queue: The models to profile, and the files to import.
         uploads: Uploaded files that are not yet profiled or imported.
         limits: Limits of requests.
+        models: Models to whose profiles devices can be added.
     """
 
-    def __init__(self, store: ProfileStore, queue: JobQueue, uploads: Uploads, limits: Limits) -> None:
+    def __init__(
+        self, store: ProfileStore, queue: JobQueue, uploads: Uploads, limits: Limits, models: KeptModels
+    ) -> None:
         self.store, self.queue, self.uploads, self.limits = store, queue, uploads, limits
+        self.models = models
         #: Whether the server stops, so that streams of events end.
         self.is_stopping: Callable[[], bool] = lambda: False
         self._watchers, self._files = 0, 0
@@ -87,6 +96,7 @@ class App:
                 Route("/profiles/{name}", self._profile),
                 Route("/profiles/{name}", self._delete, methods=["DELETE"]),
                 Route("/profiles/{name}", self._change, methods=["PATCH"]),
+                Route("/profiles/{name}/devices", self._add_devices, methods=["POST"]),
                 Route("/jobs", self._upload, methods=["POST"]),
                 Route("/jobs/{number}", self._cancel, methods=["DELETE"]),
             ],
@@ -115,6 +125,7 @@ class App:
             suffixes=_SUFFIXES,
             profiles=tuple(self.store.entries()),
             jobs=tuple(self.queue.jobs()),
+            extensible=tuple(sorted(self.models.ids())),
             devices=device_names(),
         )
         return {"schema": SCHEMA, **plain(state)}
@@ -142,6 +153,7 @@ class App:
 
     def _delete(self, request: Request) -> Response:
         self.store.remove(request.path_params["name"])
+        self.models.remove(request.path_params["name"])
         return json_response(self.state())
 
     async def _change(self, request: Request) -> Response:
@@ -160,8 +172,30 @@ class App:
         if change.tags is not None:
             await run_in_threadpool(self.store.tag, name, change.tags)
         if change.name is not None:
-            await run_in_threadpool(self.store.rename, name, change.name)
+            self.models.rename(name, await run_in_threadpool(self.store.rename, name, change.name))
         return json_response(await run_in_threadpool(self.state))
+
+    def _add_devices(self, request: Request) -> Response:
+        """Queues plans and estimates for devices that a profile does not have."""
+        name = request.path_params["name"]
+        devices = list(dict.fromkeys(_device_names(request.query_params.get("devices", ""))))
+        if not devices:
+            raise UsageError("no device is named", "name chips or devices: m1, iPhone 15 Pro")
+        self.queue.check_place()
+        content, folder = self.store.content(name), self.uploads.new_folder()
+        try:
+            model = self.models.link(name, folder)
+            if model is None:
+                raise UsageError(
+                    "the model of this profile is not on the server",
+                    "upload the model again, or use `coremlscope profile MODEL --device NAME`",
+                )
+            write_draft(folder / _SAVED, content)
+            self.queue.add(model, {"profile": _SAVED, "of": name, "devices": devices})
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return json_response(self.state(), HTTPStatus.ACCEPTED)
 
     async def _events(self, _: Request) -> Response:
         if self._watchers >= self.limits.watchers:

@@ -27,7 +27,7 @@ _GRACE_S = 3.0
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """The profiling of a model, or the import of a file.
+    """The profiling of a model, the addition of devices to its profile, or the import of a file.
 
     Attributes:
         id: A unique number.
@@ -39,7 +39,7 @@ class Job:
         profile: The id of the saved profile; empty if there is none.
         error: The error message; empty if it did not fail.
         hint: Advice on the error.
-        request: The requested options; see `worker.main`.
+        request: The requested options, see `worker.main`; `of` is the id of a profile that is extended.
     """
 
     id: int
@@ -58,14 +58,14 @@ class JobQueue:
     """A queue that profiles models in sequence.
 
     Args:
-        keep: Called with the JSON file of a profile and the model's name; returns the profile's id.
+        keep: Called with the JSON file of a profile, the job and the uploaded file; returns the profile's id.
         command: The command that profiles a model. Its arguments are the model, the file to write, and the
             request as JSON.
     """
 
     def __init__(
         self,
-        keep: Callable[[Path, str], str],
+        keep: Callable[[Path, Job, Path], str],
         command: tuple[str, ...] = python_child("coremlscope.server.worker"),
     ) -> None:
         self._keep, self._command = keep, command
@@ -207,7 +207,7 @@ class JobQueue:
             with self._changed:
                 self._process = None
         if code == 0 and target.is_file():
-            self._end(job, "done", profile=self._keep(target, job.model))
+            self._end(job, "done", profile=self._keep(target, job, model))
             return
         failure["error"] = failure["error"] or f"the profiler ended unexpectedly (exit code {code})"
         self._end(job, "failed", **failure)

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from coremlscope.errors import UsageError
 from coremlscope.server.app import App
 from coremlscope.server.connections import limited_connection
 from coremlscope.server.jobs import JobQueue
+from coremlscope.server.kept_models import KeptModels, save_result
 from coremlscope.server.limits import Limits
 from coremlscope.server.store import ProfileStore
 from coremlscope.server.uploads import Uploads
@@ -32,6 +34,8 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _BACKLOG = 256
 #: Seconds that responses have to be completed when the server stops.
 _GRACE_S = 2
+#: Maximum size of the models that are kept, in uploads of the maximum size.
+_KEPT_UPLOADS = 4
 _HEADERS = (
     # One request per connection: nothing that follows a request can be taken for another one.
     ("Connection", "close"),
@@ -92,8 +96,9 @@ def serve(folder: Path, address: Address, limits: Limits) -> Iterator[tuple[str,
     store = ProfileStore(folder)
     with contextlib.ExitStack() as stack:
         uploads = stack.enter_context(contextlib.closing(Uploads()))
-        queue = stack.enter_context(contextlib.closing(JobQueue(store.add)))
-        app = App(store, queue, uploads, limits)
+        models = KeptModels(_KEPT_UPLOADS * limits.upload_bytes)
+        queue = stack.enter_context(contextlib.closing(JobQueue(partial(save_result, store, models))))
+        app = App(store, queue, uploads, limits, models)
         yield stack.enter_context(run_app(app, address, limits))
 
 

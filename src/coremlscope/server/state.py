@@ -38,6 +38,7 @@ class State:
         suffixes: What the names of files that can be uploaded end with.
         profiles: The saved profiles, newest first.
         jobs: The waiting, running and completed jobs, newest first.
+        extensible: The ids of profiles whose models are here, so that devices can be added.
         devices: Names of chips and devices that can be planned and estimated for, with what they are.
     """
 
@@ -46,6 +47,7 @@ class State:
     suffixes: tuple[str, ...]
     profiles: tuple[Entry, ...]
     jobs: tuple[Job, ...]
+    extensible: tuple[str, ...]
     devices: tuple[DeviceName, ...]
 
 

@@ -20,7 +20,7 @@ from coremlscope.importers.profiles import SUFFIXES, is_saved, read_any
 from coremlscope.results.measurement import Phase
 from coremlscope.results.profile import Profile, to_json
 from coremlscope.server.tags import read_tags, write_tags
-from coremlscope.writing import create_file, place_folder
+from coremlscope.writing import create_file, place_folder, write_file
 
 __all__ = ["Entry", "ProfileStore", "safe_name"]
 
@@ -152,6 +152,21 @@ class ProfileStore:
     def _file(self, id_: str) -> Path:
         own = self.folder / id_
         return own if own.suffix in SUFFIXES and own.exists() else self.folder / f"{id_}.json"
+
+    def replace(self, id_: str, source: Path) -> str:
+        """Replaces the file of an entry by a file of profiles.
+
+        Returns:
+            The id.
+
+        Raises:
+            UsageError: The id is unknown, or a file does not contain profiles.
+            OutputError: The file cannot be written.
+        """
+        path = self.path(id_)
+        read_any(source)
+        write_file(path, source.read_bytes())
+        return id_
 
     def revision(self) -> int:
         """Returns a number that changes with the files of the folder."""

@@ -97,7 +97,7 @@ class Uploads:
             try:
                 if size + reserved > shutil.disk_usage(self.folder).free:
                     raise OutputError("the disk is too full for this file", "free some space")
-                upload = Upload(Path(tempfile.mkdtemp(dir=self.folder)) / name, size)
+                upload = Upload(self.new_folder() / name, size)
             except OSError as error:
                 raise OutputError(
                     f"the upload cannot be saved: {error.strerror or error}", "free some space"
@@ -109,6 +109,19 @@ class Uploads:
             with self._changing:
                 self._running.discard(upload)
             upload.close()
+
+    def new_folder(self) -> Path:
+        """Creates a folder for what a job needs.
+
+        Raises:
+            OutputError: It cannot be created.
+        """
+        try:
+            return Path(tempfile.mkdtemp(dir=self.folder))
+        except OSError as error:
+            raise OutputError(
+                f"the upload cannot be saved: {error.strerror or error}", "free some space"
+            ) from None
 
     def close(self) -> None:
         """Removes the folder."""

@@ -1,4 +1,4 @@
-"""Profiles one model, or imports one file, in a process of its own, with progress as lines of JSON.
+"""Profiles a model, adds devices to its profile, or imports a file, in a process of its own.
 
 After each repetition it prints to standard output `{"phase": "predict", "done": 3, "total": 50}`, and if it
 fails `{"error": "…", "hint": "…"}`.
@@ -14,9 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope import api
+from coremlscope.assemble import with_devices
+from coremlscope.devices import find_device
 from coremlscope.errors import CoremlscopeError
+from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.importers.archive import unpack_report
 from coremlscope.importers.profiles import read_any
+from coremlscope.own_measurements.report import use_own
 from coremlscope.results.profile import Profile, write_profiles
 
 __all__ = ["MODEL_SUFFIXES", "main"]
@@ -31,14 +35,19 @@ def main(arguments: list[str]) -> int:
     Args:
         arguments: The model or the file, the file to write, and the request as JSON: `iterations`, `devices`,
             `compute_units`, `random_weights`; for an imported file the first device is the one that it is
-            from, with the system `os`.
+            from, with the system `os`. With `profile`, the name of a saved profile of the model, plans and
+            estimates for `devices` are added to it, and nothing is measured.
 
     Returns:
         The exit code.
     """
     model, target, request = Path(arguments[0]), Path(arguments[1]), json.loads(arguments[2])
     try:
-        write_profiles(target, _imported(model, request) or [_profiled(model, request)])
+        if "profile" in request:
+            made: Sequence[Profile] = [_planned(model, request)]
+        else:
+            made = _imported(model, request) or [_profiled(model, request)]
+        write_profiles(target, made)
     except CoremlscopeError as error:
         _report({"error": error.message, "hint": error.hint})
         return error.exit_code
@@ -56,6 +65,15 @@ def _imported(path: Path, request: Mapping[str, Any]) -> Sequence[Profile]:
     device = next(iter(request.get("devices", ())), None)
     system = request.get("os") or None
     return read_any(file, device=device, system=system, progress=_report_progress)
+
+
+def _planned(model: Path, request: Mapping[str, Any]) -> Profile:
+    """Returns a saved profile with plans and estimates for other devices."""
+    (profile,) = read_any(request["profile"])
+    read, devices = api.read(model), [find_device(name) for name in request["devices"]]
+    shapes = choose_lengths(read, read.description.default, {})
+    own, _ = use_own()
+    return with_devices(profile, read, devices, shapes=shapes, own=own)
 
 
 def _profiled(model: Path, request: Mapping[str, Any]) -> Profile:

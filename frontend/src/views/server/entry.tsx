@@ -5,6 +5,8 @@ import { duration, plural } from "../../format";
 /** What a row of the list can do to the list. */
 export interface EntryActions {
   chosen: ReadonlySet<string>;
+  /** The entries to which devices can be added. */
+  extensible: ReadonlySet<string>;
   onChoose: (id: string, isChosen: boolean) => void;
   onSearch: (text: string) => void;
   onState: (state: ServerForm) => void;
@@ -14,14 +16,14 @@ export interface EntryActions {
 /** A saved profile as a row, with its name, its tags and its deletion. */
 export function EntryRow(props: { entry: Entry; actions: EntryActions }) {
   const { entry, actions } = props;
-  const [editing, setEditing] = useState<"" | "name" | "tags" | "delete">("");
+  const [editing, setEditing] = useState<"" | "name" | "tags" | "devices" | "delete">("");
   const time = entry.predict_s;
   const hasInterval = time !== null && time.low !== time.high;
   const address = `profiles/${encodeURIComponent(entry.id)}`;
-  const send = async (method: string, change?: object) => {
+  const send = async (method: string, change?: object, place = address) => {
     actions.onProblem("");
     try {
-      const response = await fetch(address, { method, ...(change && { body: JSON.stringify(change) }) });
+      const response = await fetch(place, { method, ...(change && { body: JSON.stringify(change) }) });
       const answer = (await response.json()) as ServerForm | { error: string; hint: string };
       if ("error" in answer) actions.onProblem([answer.error, answer.hint].filter(Boolean).join(": "));
       else actions.onState(answer);
@@ -67,6 +69,16 @@ export function EntryRow(props: { entry: Entry; actions: EntryActions }) {
             <button type="button" class="quiet" onClick={() => setEditing("tags")}>
               Tags
             </button>
+            {actions.extensible.has(entry.id) && (
+              <button
+                type="button"
+                class="quiet"
+                title="Plan and estimate the model for other devices; nothing is measured"
+                onClick={() => setEditing("devices")}
+              >
+                Add devices
+              </button>
+            )}
             <button type="button" class="quiet" onClick={() => setEditing("delete")}>
               Delete
             </button>
@@ -90,6 +102,15 @@ export function EntryRow(props: { entry: Entry; actions: EntryActions }) {
             onCancel={() => setEditing("")}
           />
         )}
+        {editing === "devices" && (
+          <Editor
+            label="Devices, separated by commas"
+            value=""
+            suggestions="known-devices"
+            onSave={(names) => send("POST", undefined, `${address}/devices?${new URLSearchParams({ devices: names }).toString()}`)}
+            onCancel={() => setEditing("")}
+          />
+        )}
         {editing === "delete" && (
           <>
             <span class="dim">Delete the file?</span>
@@ -106,7 +127,7 @@ export function EntryRow(props: { entry: Entry; actions: EntryActions }) {
   );
 }
 
-function Editor(props: { label: string; value: string; onSave: (value: string) => void; onCancel: () => void }) {
+function Editor(props: { label: string; value: string; suggestions?: string; onSave: (value: string) => void; onCancel: () => void }) {
   const [value, setValue] = useState(props.value);
   return (
     <form
@@ -121,6 +142,7 @@ function Editor(props: { label: string; value: string; onSave: (value: string) =
         type="text"
         class="editor-field"
         aria-label={props.label}
+        list={props.suggestions}
         title={props.label}
         value={value}
         onInput={(event) => setValue(event.currentTarget.value)}

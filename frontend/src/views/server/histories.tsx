@@ -9,7 +9,12 @@ import { Section } from "../../ui/section";
 import { type EntryActions, EntryRow } from "./entry";
 
 /** All saved profiles by model, with the trend of their times; some can be searched for and compared. */
-export function Histories(props: { entries: readonly Entry[]; folder: string; onState: (state: ServerForm) => void }) {
+export function Histories(props: {
+  entries: readonly Entry[];
+  extensible: readonly string[];
+  folder: string;
+  onState: (state: ServerForm) => void;
+}) {
   const [text, setText] = useState("");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [problem, setProblem] = useState("");
@@ -19,6 +24,7 @@ export function Histories(props: { entries: readonly Entry[]; folder: string; on
   const compared = props.entries.filter((entry) => chosen.has(entry.id));
   const actions: EntryActions = {
     chosen,
+    extensible: new Set(props.extensible),
     onChoose: (id, isChosen) => setChosen(new Set([...chosen].filter((one) => one !== id).concat(isChosen ? [id] : []))),
     onSearch: setText,
     onState: props.onState,
