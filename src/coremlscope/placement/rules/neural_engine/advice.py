@@ -33,6 +33,7 @@ from coremlscope.placement.rules.rule import (
     fp16,
     weight,
 )
+from coremlscope.units import format_duration
 
 __all__ = ["RULES"]
 
@@ -120,13 +121,15 @@ def _moving_weight(view: OpView, context: RuleContext) -> bool:
 def _large_operand(view: OpView, context: RuleContext) -> str:
     """Only where moving the operands takes noticeably longer than computing with them."""
     converts = Trait.CONVERSION in traits_of(view.op.type)
-    if context.inserted or converts or _is_fused(view, context) or _waiting_s(view) < _NOTICED_S:
+    waiting = _waiting_s(view)
+    if context.inserted or converts or waiting < _NOTICED_S or _is_fused(view, context):
         return ""
     found = [(type_.nbytes or 0, name, type_) for name, type_ in run_time_tensors(view)]
     size, name, type_ = max(found, key=lambda item: item[0], default=(0, "", None))
     if type_ is None or size <= _WORKING_SET:
         return ""
-    return f"{name} is {extents(type_)}, {size / 2**20:.1f} MiB"
+    longer = format_duration(waiting)
+    return f"{name} is {extents(type_)}, {size / 2**20:.1f} MiB, about {longer} longer (estimated)"
 
 
 def _is_fused(view: OpView, context: RuleContext) -> bool:
