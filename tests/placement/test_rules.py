@@ -219,6 +219,21 @@ def test_anecdotes_alone_move_nothing() -> None:
     assert [doubt.rule for doubt in verdict.doubts] == ["ne-mask-from-elsewhere"]
 
 
+@pytest.mark.parametrize(("kinds", "told"), [(("relu",), False), (("batch_norm", "clip"), False), ((), True)])
+def test_large_results_are_remarked_on_unless_they_are_fused(kinds: tuple[str, ...], told: bool) -> None:
+    """An activation of a convolution's result is applied before that is stored; a softmax is not."""
+    shape = fp16(1, 64, 256, 256)
+    views = [example_view(Example("conv", {"x": shape, "weight": weight(64, 64, 3, 3)}), "main/0")]
+    more = {"batch_norm": {"mean": fp16(64), "variance": fp16(64)}, "clip": {"alpha": 0.0, "beta": 6.0}}
+    for kind in kinds or ("softmax",):
+        last = {"axis": 1} if kind == "softmax" else more.get(kind, {})
+        example = Example(kind, {"x": Result(len(views) - 1), **last}, outputs=(shape,))
+        views.append(example_view(example, f"main/{len(views)}", views))
+    verdicts = judge(CoreMLGraph("main", tuple(map(Node, views))), find_device("m4"), ProgramFacts())
+    advice = verdicts[f"main/{len(views) - 1}"]["neural_engine"].advice
+    assert any(reason.rule == "ne-slow-large-operand" for reason in advice) is told
+
+
 def test_the_message_names_the_operand_of_a_moving_slice() -> None:
     slice_ = Example(
         "slice_by_size",

@@ -46,6 +46,7 @@ _MEMORY_BPS, _FLOPPS = 68 * 2.0**30, 12e12
 #: What waiting for memory must cost, in seconds, to be worth a remark.
 _NOTICED_S = 50e-6
 _PRODUCTS = Trait.CONVOLUTION | Trait.LINEAR | Trait.MATRIX_PRODUCT
+_FUSED = Trait.ACTIVATION | Trait.FUNCTION | Trait.CHANNEL_SCALE
 #: The last axis of a tensor in memory is padded to this many bytes.
 _ROW_BYTES = 64
 #: Constants up to this size are searched for infinities.
@@ -133,11 +134,16 @@ def _large_operand(view: OpView, context: RuleContext) -> str:
 
 
 def _is_fused(view: OpView, context: RuleContext) -> bool:
-    """True for an activation of a product's result, which is applied before the result is stored."""
-    given = view.op.inputs.get("x", ())
-    maker = context.producers.get(given[0].name) if given and isinstance(given[0], Value) else None
-    is_product = maker is not None and bool(_PRODUCTS & traits_of(maker.op.type))
-    return is_product and Trait.ACTIVATION in traits_of(view.op.type)
+    """True for what is applied to a product's result before that is stored: activations, clamps, scales."""
+    while _FUSED & traits_of(view.op.type):
+        given = view.op.inputs.get("x", ())
+        maker = context.producers.get(given[0].name) if given and isinstance(given[0], Value) else None
+        if maker is None:
+            return False
+        if _PRODUCTS & traits_of(maker.op.type):
+            return True
+        view = maker
+    return False
 
 
 def _waiting_s(view: OpView) -> float:
