@@ -29,3 +29,38 @@ def test_a_streaming_encoder_stays_on_the_neural_engine(folder: str, pytestconfi
     assert doubt.rule == "ne-mask-from-elsewhere"
     assert doubt.moved["cpu"] >= len(doubt.ops) > 50
     assert doubt.saved_ms < 0
+
+
+def test_networks_on_an_m4_pro_have_the_published_units() -> None:
+    """erwinzhang7/coreml-compute-placement: five networks at batch 16 on an M4 Pro with macOS 26.5.1."""
+    from benchmarks.plan.published import FOLDER
+    from benchmarks.plan.wholes import compare_networks
+
+    if not FOLDER.is_dir():
+        pytest.skip(f"no published plans at {FOLDER}")
+    for found in compare_networks():
+        assert found.right == found.total, (found.name, found.misses)
+
+
+def test_programs_of_one_kind_of_layer_have_the_published_units() -> None:
+    """thisisthepy/torchnative: 49 programs on a chip that is not stated; one is known to differ."""
+    from benchmarks.plan.programs import compare_programs
+
+    found, _ = compare_programs()
+    assert [miss.partition(":")[0] for miss in found.misses] == ["linear 512×576→49152 ×1"]
+
+
+def test_whole_networks_go_where_published_plans_of_an_m5_max_and_an_m5_put_them() -> None:
+    """On an M5 Max everything is on the GPU, on an M5 about 37 % of a transformer's operations.
+
+    These shares are from erwinzhang7/coreml-compute-placement; no rate was fitted to them.
+    """
+    models = Path(__file__).parents[3] / "shared" / "knowledge" / "plan" / "models"
+    if not models.is_dir():
+        pytest.skip(f"no models at {models}")
+    for name in ("siglip-vision", "resnet50"):
+        profile = api.plan(models / f"{name}-b16.mlpackage", "m5-max")
+        assert {op.unit for op in profile.plans[0].view(profile.ops).ops} == {"gpu"}
+    profile = api.plan(models / "siglip-vision-b16.mlpackage", "m5")
+    units = [op.unit for op in profile.plans[0].view(profile.ops).ops]
+    assert units.count("gpu") / len(units) == pytest.approx(0.37, abs=0.05)
