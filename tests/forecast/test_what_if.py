@@ -102,6 +102,14 @@ def test_numbers_and_words_agree() -> None:
             "would move 1 operation to the CPU if it holds (anecdotal): planned 1.00 ms more"
             " (2.00 ms → 3.00 ms)",
         ),
+        (
+            {"hypothesis": "without all", "reasons": {}, "moved": {}},
+            "without them nothing moves: launches and changes of unit would cost more than that saves",
+        ),
+        (
+            {"hypothesis": "moved", "reasons": {}, "saved_ms": -1.0, "total_ms": 3.0},
+            "moving it: planned 1.00 ms more (2.00 ms → 3.00 ms)",
+        ),
         ({"hypothesis": "doubt", "moved": {}}, "would move nothing if it holds (anecdotal)"),
         (
             {"hypothesis": "without all", "reasons": {}, "moved": {"main/0": "neural_engine"}},
@@ -130,7 +138,7 @@ def test_operations_kept_by_launches_name_the_rule_that_takes_them_along() -> No
         " unit cost more than that"
     )
     assert moved.effect == (
-        "moving them: planned 250 µs more (3.00 ms → 3.25 ms); 1 of them move as well without ne-a"
+        "moving them: planned 250 µs more (3.00 ms → 3.25 ms); 1 of them moves as well without ne-a"
     )
     assert moved.rule == "plan-cost"
 

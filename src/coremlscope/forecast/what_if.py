@@ -97,15 +97,17 @@ def _reason(one: Replanned) -> str:
     if one.hypothesis == "without all":
         return f"all rules that keep operations from {unit}, together"
     gain = format_duration(one.gain_ms / 1e3)
+    these, themselves = ("it", "itself") if len(one.ops) == 1 else ("these", "themselves")
     return (
-        f"{unit} can run these, planned at {gain} less by themselves, but launches and changes of unit cost"
-        " more than that"
+        f"{unit} can run {these}, planned at {gain} less by {themselves}, but launches and changes of unit"
+        " cost more than that"
     )
 
 
 def _effect(one: Replanned, others: Sequence[Replanned], saved: Figure | None) -> str:
     """What the hypothesis changes, in a sentence."""
     saving = describe_saving(one.saved_ms, one.total_ms, saved)
+    without = "without them" if one.hypothesis == "without all" else "without it"
     moves = _describe_moves(one.moved, " moves" if len(one.moved) == 1 else " move")
     match one.hypothesis:
         case "doubt":
@@ -114,13 +116,13 @@ def _effect(one: Replanned, others: Sequence[Replanned], saved: Figure | None) -
             moves = _describe_moves(one.moved, "")
             return f"would move {moves} {holds}: {saving}" if moves else f"would move nothing {holds}"
         case "moved":
-            return f"moving them: {saving}{_carried(one, others)}"
+            return f"moving {'it' if len(one.ops) == 1 else 'them'}: {saving}{_carried(one, others)}"
         case _ if moves:
-            return f"without {'them' if one.hypothesis == 'without all' else 'it'} {moves}: {saving}"
+            return f"{without} {moves}: {saving}"
         case _ if one.free:
-            return "without it nothing moves: launches and changes of unit would cost more than that saves"
+            return f"{without} nothing moves: launches and changes of unit would cost more than that saves"
         case _:
-            return "without it nothing moves: other rules keep the same operations from this unit"
+            return f"{without} nothing moves: other rules keep the same operations from this unit"
 
 
 def _describe_moves(moved: Mapping[str, ComputeUnit], verb: str) -> str:
@@ -141,4 +143,7 @@ def _carried(one: Replanned, others: Sequence[Replanned]) -> str:
             along = sum(other.moved.get(id_) == one.unit for id_ in one.ops)
             if along > best:
                 best, rule = along, next(iter(other.reasons.values())).rule
-    return f"; {best} of them move as well without {rule}" if best else ""
+    if not best:
+        return ""
+    which = "it moves" if len(one.ops) == 1 else f"{best} of them {'moves' if best == 1 else 'move'}"
+    return f"; {which} as well without {rule}"
