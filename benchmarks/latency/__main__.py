@@ -22,12 +22,12 @@ from benchmarks.latency.fit import fit
 from benchmarks.latency.intervals import fit_spread
 from benchmarks.latency.own import play
 from benchmarks.latency.own import render as render_own
-from benchmarks.latency.priors import PRIORS, REFERENCES
-from benchmarks.latency.report import Result, draw, render
+from benchmarks.latency.priors import PRIORS
+from benchmarks.latency.report import FamilyResult, Result, draw, render
 from benchmarks.latency.shipped_evidence import write
 from benchmarks.latency.validate import choose, hold_out
 from coremlscope.cost.latency.calibration import load_calibration
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
 _ROOT = Path(__file__).parents[2]
 _CALIBRATION = _ROOT / "src" / "coremlscope" / "cost" / "latency" / "data" / "calibration.json"
@@ -85,11 +85,14 @@ def main() -> None:
 
 
 def _result(unit: ComputeUnit) -> Result:
-    networks = load_networks()
-    chosen = choose(load_measurements(), unit)
-    whole = fit(unit, chosen, networks)
-    held = hold_out(unit, chosen, networks, whole)
-    return Result(unit, whole, held, fit_spread(held))
+    networks, measurements = load_networks(), load_measurements()
+    families, held = [], []
+    for family in PRIORS[unit]:
+        chosen = choose(measurements, unit, family)
+        whole = fit(unit, family, chosen, networks)
+        families.append(FamilyResult(family, whole, chosen))
+        held += hold_out(unit, family, chosen, networks, whole)
+    return Result(unit, families, held, fit_spread(held))
 
 
 def _write(results: dict[ComputeUnit, Result]) -> None:
@@ -98,20 +101,21 @@ def _write(results: dict[ComputeUnit, Result]) -> None:
         "switch_s": _SWITCH_S,
         "convert_Bps": _CONVERT_BPS,
         "spreads": {unit: asdict(result.spread) for unit, result in results.items()},
-        "families": {unit: [_family(result)] for unit, result in results.items()},
+        "families": {unit: [_family(one) for one in result.families] for unit, result in results.items()},
     }
     _CALIBRATION.parent.mkdir(exist_ok=True)
     _CALIBRATION.write_text(json.dumps(table, indent=2) + "\n")
 
 
-def _family(result: Result) -> dict[str, object]:
-    fitted = result.whole.parameters
+def _family(found: FamilyResult) -> dict[str, object]:
+    fitted = found.whole.parameters
     return {
-        "reference": REFERENCES[result.unit],
-        "first_generation": all_chips()[REFERENCES[result.unit]].neural_engine_generation,
-        "rows": len(result.held),
-        "publications": sorted({h.measurement.publication for h in result.held}),
-        "constants": {name: float(f"{getattr(fitted, name):.4g}") for name in PRIORS[result.unit]},
+        "reference": found.priors.reference,
+        "first_generation": found.priors.first_generation,
+        "rows": len(found.rows),
+        "publications": sorted({m.publication for m in found.rows}),
+        "constants": {name: float(f"{getattr(fitted, name):.4g}") for name in found.priors.priors},
+        "spreads": {name: round(spread, 3) for name, spread in found.whole.spreads.items()},
     }
 
 

@@ -9,16 +9,16 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from benchmarks.latency.extract import KERNELS, MEASUREMENTS
 from coremlscope.cost.latency.kinds import KERNEL_KINDS
 from coremlscope.cost.latency.table import Floats, KernelTable
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
+from coremlscope.devices import ComputeUnit, ComputeUnits
 
 _CHIP_IDS = {"A17 Pro": "a17-pro", "A19 Pro": "a19-pro"}
-_UNIT_OF = {"ALL": NEURAL_ENGINE, "CPU_AND_NE": NEURAL_ENGINE, "CPU_AND_GPU": GPU, "CPU_ONLY": CPU}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,10 @@ class Measurement:
         family: The family of architectures.
         publication: The publication.
         chip: The chip's id.
-        unit: The unit that ran it, according to the setting of compute units.
+        os: The system as published; empty if it was not.
+        setting: The setting of compute units.
+        ran_on: The unit that ran it: a setting with one accelerator, or what the publication says; empty if
+            it is not known; `idle` for a GPU whose clock was low.
         precision: `fp16`, `w8`, `pal4`, `sparse75`, `w8a8`, `fp32`.
         ms: The latency.
         rounding: Half a unit of its last digit.
@@ -43,7 +46,9 @@ class Measurement:
     family: str
     publication: str
     chip: str
-    unit: ComputeUnit
+    os: str
+    setting: ComputeUnits
+    ran_on: ComputeUnit | Literal["", "idle"]
     precision: str
     ms: float
     rounding: float
@@ -64,15 +69,20 @@ def _measurement(row: Mapping[str, str]) -> Measurement:
         family=row["family"],
         publication=row["publication"],
         chip=_CHIP_IDS.get(row["chip"], row["chip"].lower().replace(" ", "-")),
-        unit=_UNIT_OF[row["compute_units"]],
-        precision=_precision(row["precision"]),
+        os=row["os"],
+        setting=row["compute_units"].lower(),  # type: ignore[arg-type]
+        ran_on=row["ran_on"],  # type: ignore[arg-type]
+        precision=_precision(row["precision"], row["network"]),
         ms=float(row["latency_ms"]),
         rounding=0.5 * 10**-digits,
         grade=row["grade"],
     )
 
 
-def _precision(text: str) -> str:
+def _precision(text: str, network: str) -> str:
+    if network.endswith(("fp32", "int4")):
+        # The network is in this precision already.
+        return "fp16"
     if "sparse" in text:
         return "sparse" + re.findall(r"\d+", text)[-1]
     if text.startswith("pal"):
@@ -107,6 +117,8 @@ def _network(kernels: Sequence[Mapping[str, float]]) -> Network:
 
 def in_precision(table: KernelTable, precision: str) -> KernelTable:
     """Returns the table of a half-precision network for compressed weights or for single precision."""
+    if precision == "fp16":
+        return table
     if precision == "fp32":
         return replace(table, element_bytes=table.element_bytes * 2, weight_bytes=table.weight_bytes * 2)
     number = int(re.findall(r"\d+", precision)[0])

@@ -9,14 +9,16 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, fields
 from pathlib import Path
 
 from coremlscope.cost.latency.kernels import fuse
 from coremlscope.cost.latency.kinds import KERNEL_KINDS
 from coremlscope.cost.latency.table import KernelTable
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE
 from coremlscope.formats import container
 from coremlscope.ir import Program
 from coremlscope.ops import OPS
@@ -37,6 +39,8 @@ COLUMNS = (
     "chip",
     "os",
     "compute_units",
+    "ran_on",
+    "batch",
     "precision",
     "latency_ms",
     "grade",
@@ -58,26 +62,42 @@ _PUBLICATIONS = (
     ("woolfel", "ml-macos-performance"),
     ("efficientformer issue", "users"),
     ("cvnets issue", "users"),
+    ("eks-a9", "EKS-A9"),
+    ("whisper.cpp", "whisper.cpp"),
+    ("fluidinference", "FluidInference"),
 )
+#: What the collection notes about where all units ran a network.
+_ON_GPU = re.compile(r"ALL (?:ran|runs|is) (?:on )?the GPU")
+_ON_NEURAL_ENGINE = re.compile(r"ALL ran on the Neural Engine")
+_ON_CPU = re.compile(r"places it on CPU even")
+#: Rows of a GPU whose clock was low, because it was idle between predictions.
+_IDLE = re.compile(r"sporadic calls")
+#: Rows of the GPU whose plan, printed beside them, uses the CPU for most operations.
+_MOSTLY_ELSEWHERE = re.compile(r"puts only")
+_SOURCES = ("latencies.csv", "latencies_m_series.csv")
 
 
 def extract(collection: Path) -> None:
     """Writes both files.
 
     Args:
-        collection: A folder with `latencies.csv` and `models/`.
+        collection: A folder with `latencies.csv`, `latencies_m_series.csv` and `models/`.
     """
     with (collection / "models" / "index.csv").open(newline="") as file:
         index = list(csv.DictReader(file))
     networks = {row: Path(m["file"]).stem for m in index for row in m["latency_rows"].split()}
-    with (collection / "latencies.csv").open(newline="") as file:
-        rows = [r for r in csv.DictReader(file) if r["row_id"] in networks]
-    kept = [r for r in rows if r["grade"] in "AB" and r["batch"] == "1"]
+    kept = [r for r in _rows(collection) if r["row_id"] in networks and r["grade"] in "AB"]
+    with_engine = {
+        (r["source"], networks[r["row_id"]], r["chip"]) for r in kept if r["compute_units"] == "CPU_AND_NE"
+    }
     DATA.mkdir(exist_ok=True)
     with MEASUREMENTS.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows(_measurement(row, networks[row["row_id"]]) for row in kept)
+        for row in kept:
+            network = networks[row["row_id"]]
+            has_engine = (row["source"], network, row["chip"]) in with_engine
+            writer.writerow(_measurement(row, network, _ran_on(row, network, has_engine)))
     used = sorted({networks[row["row_id"]] for row in kept})
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -88,7 +108,29 @@ def extract(collection: Path) -> None:
     KERNELS.write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))
 
 
-def _measurement(row: dict[str, str], network: str) -> tuple[str, ...]:
+def _rows(collection: Path) -> Iterator[dict[str, str]]:
+    for name in _SOURCES:
+        with (collection / name).open(newline="") as file:
+            yield from csv.DictReader(file)
+
+
+def _ran_on(row: Mapping[str, str], network: str, has_engine: bool) -> str:
+    """Returns the unit that ran a network; empty where it is not known, `idle` for GPUs at a low clock."""
+    setting, notes = row["compute_units"], row["notes"]
+    if _ON_CPU.search(notes) or setting == "CPU_ONLY":
+        return "idle" if _IDLE.search(notes) else CPU
+    if setting == "CPU_AND_GPU" or (setting == "ALL" and _ON_GPU.search(notes)):
+        if _MOSTLY_ELSEWHERE.search(notes):
+            return ""
+        return "idle" if _IDLE.search(notes) else GPU
+    if row["precision"].startswith("fp32") and network.endswith("fp32"):
+        return CPU if setting == "CPU_AND_NE" else ""
+    if setting == "CPU_AND_NE" or row["chip"].startswith("A") or _ON_NEURAL_ENGINE.search(notes):
+        return NEURAL_ENGINE
+    return "" if has_engine else NEURAL_ENGINE
+
+
+def _measurement(row: dict[str, str], network: str, ran_on: str) -> tuple[str, ...]:
     source = row["source"].lower()
     publication = next((name for part, name in _PUBLICATIONS if part in source), row["source"])
     return (
@@ -103,6 +145,8 @@ def _measurement(row: dict[str, str], network: str) -> tuple[str, ...]:
         row["chip"],
         row["os"],
         row["compute_units"],
+        ran_on,
+        row["batch"],
         row["precision"],
         row["latency_ms"],
         row["grade"],

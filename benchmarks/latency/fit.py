@@ -1,31 +1,43 @@
-"""Fits the parameters of a compute unit to measurements, with priors from micro-benchmarks."""
+"""Fits the constants of a compute unit to measurements, with priors from micro-benchmarks.
+
+The model is hierarchical. Constants belong to a family of chips; other chips of the family scale them by
+their specifications. A publication is a random effect: all its measurements on a chip share an offset. The
+fit finds the mode of the posterior with SciPy's trust-region least squares.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
+from scipy.optimize import least_squares
 
 from benchmarks.latency.dataset import Measurement, Network, concatenate
-from benchmarks.latency.minimise import minimise
-from benchmarks.latency.priors import PRIORS, REFERENCES, Prior
+from benchmarks.latency.priors import FamilyPriors, Prior
 from coremlscope.cost.latency.calibration import UnitParameters
 from coremlscope.cost.latency.constants import scaled_to
 from coremlscope.cost.latency.roofline import time_kernels
 from coremlscope.cost.latency.table import Floats
-from coremlscope.devices import ComputeUnit, all_chips
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
 
-#: Standard deviation between runs of one network on one chip, in addition to rounding.
-_RUN = 0.06
-#: Standard deviation between publications, due to tools, systems and phones: the value of A15. On A14 they
-#: differ less, which the fit derives from the measurements.
-_PUBLICATION = 0.26
-#: Standard deviation of the centre of all publications of a chip.
+#: Standard deviation between networks of one publication on one chip, in addition to rounding: what the form
+#: of the model leaves.
+_RUN: dict[ComputeUnit, float] = {NEURAL_ENGINE: 0.06, CPU: 0.2, GPU: 0.3}
+#: Standard deviation between publications, due to tools, systems and devices: that of A15 on the Neural
+#: Engine, and that of Macs on the other units. On A14 they differ less, which the fit derives.
+_PUBLICATION = 0.25
+#: Standard deviation of the centre of all publications of a chip with several.
 _CENTRE = 0.03
-#: Threshold of the Huber loss, in standard deviations: larger errors have a linear, not a quadratic loss.
+#: Threshold of the robust loss, in standard deviations: larger errors have a linear, not a quadratic loss.
 _HUBER = 1.5
+#: Estimates are linear around a point, up to this change of a constant's logarithm.
+_REACH = 0.5
+_STEP = 1e-4
+#: Changes of logarithms below which the fit ends.
+_ENOUGH = 5e-3
+_ROUNDS, _ROUNDS_AGAIN = 12, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +45,30 @@ class Fitted:
     """The result of a fit.
 
     Attributes:
-        parameters: The parameters.
-        logs: The logarithms of the free parameters, as the start of another fit.
+        parameters: The constants.
+        logs: The logarithms of the free constants, as the start of another fit.
+        spreads: The standard deviation of each free constant's logarithm, by name.
         offsets: By publication and chip: the logarithm of its measurements relative to the centre.
     """
 
     parameters: UnitParameters
     logs: Floats
+    spreads: Mapping[str, float]
     offsets: Mapping[tuple[str, str], float]
 
 
 class Estimator:
-    """Vectorised estimates of all measurements of one unit, for any parameters."""
+    """Vectorised estimates of all measurements of one unit, for any constants."""
 
     def __init__(
-        self, unit: ComputeUnit, measurements: Sequence[Measurement], networks: Mapping[str, Network]
+        self,
+        unit: ComputeUnit,
+        reference: str,
+        measurements: Sequence[Measurement],
+        networks: Mapping[str, Network],
     ) -> None:
         self.unit = unit
+        self.reference = all_chips()[reference]
         self.count = len(measurements)
         groups: dict[tuple[str, str], list[int]] = defaultdict(list)
         for place, m in enumerate(measurements):
@@ -64,9 +83,8 @@ class Estimator:
     def seconds(self, parameters: UnitParameters) -> Floats:
         """Returns the estimate of each measurement, in seconds."""
         result = np.zeros(self.count)
-        reference = all_chips()[REFERENCES[self.unit]]
         for chip, table, times, begins, places, which in self.groups:
-            constants = scaled_to(chip, self.unit, reference, parameters)
+            constants = scaled_to(chip, self.unit, self.reference, parameters)
             seconds = time_kernels(table, self.unit, constants)
             kernels = np.add.reduceat(seconds.total * times, begins)
             sums = np.maximum(kernels, np.add.reduceat(seconds.stream * times, begins))
@@ -76,41 +94,125 @@ class Estimator:
 
 def fit(
     unit: ComputeUnit,
+    family: FamilyPriors,
     measurements: Sequence[Measurement],
     networks: Mapping[str, Network],
     start: Floats | None = None,
 ) -> Fitted:
-    """Fits the parameters of a unit: robust logarithmic errors, priors, and one offset per publication."""
-    priors = PRIORS[unit]
+    """Fits the constants of a unit for a family: robust logarithmic errors, priors, offsets of publications.
+
+    Args:
+        unit: The unit.
+        family: The priors of the family.
+        measurements: Those of the family's chips; none gives the priors.
+        networks: The networks by name.
+        start: The logarithms of the free constants to start from.
+    """
+    priors = family.priors
     free = [name for name, prior in priors.items() if prior.spread]
     centre = np.log([priors[name].value for name in free])
     spread = np.array([priors[name].spread for name in free])
-    estimator = Estimator(unit, measurements, networks)
+    if not measurements:
+        return Fitted(_parameters(priors, free, centre), centre, dict(zip(free, spread, strict=True)), {})
+    estimator = Estimator(unit, family.reference, measurements, networks)
     target = np.log([m.ms * 1e-3 for m in measurements])
-    sigma = _sigmas(measurements)
+    sigma = _sigmas(unit, measurements)
     keys = [(m.publication, m.chip) for m in measurements]
     publications = sorted(set(keys))
     owner = np.array([publications.index(key) for key in keys])
-    centres = np.array(
-        [[chip == c for _, chip in publications] for c in sorted({m.chip for m in measurements})]
+    posterior = _Posterior(
+        sigma=sigma,
+        target=target,
+        owner=np.equal.outer(owner, np.arange(len(publications))).astype(float),
+        centre=centre,
+        spread=spread,
+        centres=_centres(publications, keys),
     )
-    centres = centres * np.array([keys.count(key) for key in publications])
-    centres = centres / centres.sum(1, keepdims=True)
+    vector = np.concatenate([centre if start is None else start, np.zeros(len(publications))])
+    for _ in range(_ROUNDS if start is None else _ROUNDS_AGAIN):
+        logs = vector[: len(free)]
+        around = _linear(lambda at: np.log(estimator.seconds(_parameters(priors, free, at))), logs)
+        reach = np.concatenate([np.full(len(free), _REACH), np.full(len(publications), np.inf)])
+        solution = least_squares(
+            posterior.residuals,
+            vector,
+            posterior.derivatives,
+            bounds=(vector - reach, vector + reach),
+            args=around,
+        )
+        change = np.max(np.abs(solution.x - vector)[: len(free)])
+        vector = solution.x
+        if change < _ENOUGH:
+            break
+    covariance = np.linalg.inv(solution.jac.T @ solution.jac)
+    spreads = dict(zip(free, np.sqrt(np.diag(covariance))[: len(free)].tolist(), strict=True))
+    logs = vector[: len(free)]
+    offsets = dict(zip(publications, map(float, vector[len(free) :]), strict=True))
+    return Fitted(_parameters(priors, free, logs), logs, spreads, offsets)
 
-    def residuals(vector: Floats) -> Floats:
-        logs, offsets = vector[: len(free)], vector[len(free) :]
-        estimate = np.log(estimator.seconds(_parameters(priors, free, logs)))
-        errors = (estimate + offsets[owner] - target) / sigma
-        return np.concatenate(
-            [_huber(errors), (logs - centre) / spread, offsets / _PUBLICATION, centres @ offsets / _CENTRE]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Posterior:
+    """The residuals of a posterior whose estimates are linear around a point.
+
+    Attributes:
+        sigma: Standard deviations of the measurements.
+        target: The logarithms of the measurements.
+        owner: 1 where a measurement (row) is of a publication on a chip (column).
+        centre: The centre of the prior of each constant's logarithm.
+        spread: Its standard deviation.
+        centres: Rows of weights that average the offsets of a chip.
+    """
+
+    sigma: Floats
+    target: Floats
+    owner: Floats
+    centre: Floats
+    spread: Floats
+    centres: Floats
+
+    def residuals(self, vector: Floats, logs: Floats, here: Floats, slopes: Floats) -> Floats:
+        """Returns the errors of measurements, and the deviations from the priors."""
+        moved, offsets = np.split(vector, [len(self.centre)])
+        errors = _robust(self._errors(moved, offsets, logs, here, slopes))
+        deviations = (moved - self.centre) / self.spread
+        return np.concatenate([errors, deviations, offsets / _PUBLICATION, self.centres @ offsets / _CENTRE])
+
+    def derivatives(self, vector: Floats, logs: Floats, here: Floats, slopes: Floats) -> Floats:
+        """Returns the derivatives of the residuals, a column for each constant and offset."""
+        moved, offsets = np.split(vector, [len(self.centre)])
+        size = np.maximum(np.abs(self._errors(moved, offsets, logs, here, slopes)), _HUBER)
+        weight = _HUBER / np.sqrt(2 * _HUBER * size - _HUBER**2) / self.sigma
+        constants, publications = len(moved), len(offsets)
+        zeros = np.zeros
+        return np.block(
+            [
+                [weight[:, None] * slopes, weight[:, None] * self.owner],
+                [np.diag(1 / self.spread), zeros((constants, publications))],
+                [zeros((publications, constants)), np.eye(publications) / _PUBLICATION],
+                [zeros((len(self.centres), constants)), self.centres / _CENTRE],
+            ]
         )
 
-    first = centre if start is None else start
-    vector = np.concatenate([first, np.zeros(len(publications))])
-    solution = minimise(residuals, vector, 40 if start is None else 12)
-    logs = solution[: len(free)]
-    offsets = dict(zip(publications, map(float, solution[len(free) :]), strict=True))
-    return Fitted(_parameters(priors, free, logs), logs, offsets)
+    def _errors(self, moved: Floats, offsets: Floats, logs: Floats, here: Floats, slopes: Floats) -> Floats:
+        estimate = here + slopes @ (moved - logs)
+        return np.asarray((estimate + self.owner @ offsets - self.target) / self.sigma)
+
+
+def _linear(estimate: Callable[[Floats], Floats], logs: Floats) -> tuple[Floats, Floats, Floats]:
+    """Returns a point, the estimates there, and their derivatives by differences."""
+    here = estimate(logs)
+    steps = [logs + _STEP * (np.arange(len(logs)) == place) for place in range(len(logs))]
+    return logs, here, np.array([(estimate(step) - here) / _STEP for step in steps]).T
+
+
+def _centres(publications: Sequence[tuple[str, str]], keys: Sequence[tuple[str, str]]) -> Floats:
+    """Returns a row of weights for each chip with several publications, which averages their offsets."""
+    chips = sorted({chip for _, chip in publications})
+    rows = [[float(keys.count(key)) if key[1] == chip else 0.0 for key in publications] for chip in chips]
+    several = [row for row in rows if np.count_nonzero(row) > 1]
+    table = np.array(several).reshape(len(several), len(publications))
+    return table / np.maximum(table.sum(1, keepdims=True), 1)
 
 
 def _parameters(priors: Mapping[str, Prior], free: Sequence[str], logs: Floats) -> UnitParameters:
@@ -119,18 +221,19 @@ def _parameters(priors: Mapping[str, Prior], free: Sequence[str], logs: Floats) 
     return UnitParameters(**{field.name: values[field.name] for field in fields(UnitParameters)})
 
 
-def _sigmas(measurements: Sequence[Measurement]) -> Floats:
+def _sigmas(unit: ComputeUnit, measurements: Sequence[Measurement]) -> Floats:
     """Returns standard deviations, larger for repeated measurements of one network by one publication."""
-    same: dict[tuple[str, str, str, bool], int] = defaultdict(int)
-    keys = [(m.network, m.chip, m.publication, m.precision in ("fp16", "fp32")) for m in measurements]
+    same: dict[tuple[str, str, str], int] = defaultdict(int)
+    keys = [(m.network, m.chip, m.publication + m.precision) for m in measurements]
     for key in keys:
         same[key] += 1
     rounding = np.array([m.rounding / m.ms for m in measurements]) / np.sqrt(3)
-    grade = np.array([1.0 if m.grade == "A" else 2.0 for m in measurements])
-    return np.hypot(_RUN, rounding) * np.sqrt([same[key] for key in keys]) * grade
+    grade = np.array([1.0 if m.grade == "A" else 1.5 for m in measurements])
+    return np.hypot(_RUN[unit], rounding) * np.sqrt([same[key] for key in keys]) * grade
 
 
-def _huber(errors: Floats) -> Floats:
+def _robust(errors: Floats) -> Floats:
+    """Returns errors whose squares are Huber's loss."""
     size = np.abs(errors)
     return np.where(
         size < _HUBER, errors, np.sign(errors) * np.sqrt(2 * _HUBER * np.maximum(size, _HUBER) - _HUBER**2)

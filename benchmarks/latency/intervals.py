@@ -2,97 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from benchmarks.latency.dataset import Measurement
 from benchmarks.latency.validate import HeldOut
 from coremlscope.cost.latency.calibration import Spread
-from coremlscope.cost.latency.model import spread_of
+from coremlscope.cost.latency.model import interval_factors
 from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import all_chips
 
 #: A normal distribution holds 80 % of its mass within this many standard deviations.
 _Z80 = 1.2816
-#: Minimum extent of an interval to either side, in standard deviations.
-_LEAST = 0.25
-#: Target coverage of held-out measurements: slightly more than 80 %, because both the publication and the
-#: family of a new network may be unseen.
+#: Target coverage of held-out measurements: slightly more than 80 %, because widths are fitted, too.
 _AIM = 0.82
-#: Chips with fewer measurements than this get the uncertainty of chips without measurements.
-_FEW = 6
-#: Minimum widening for chips without measurements: too few chips were measured for a better estimate.
-_INHERITED = 0.3
+#: Chips of phones with fewer measurements than this share a width with all chips of their platform.
+_FEW = 12
+#: The least term between publications, which few publications on a chip would understate.
+_BETWEEN = 0.1
+#: The least widening per share of kernels other than convolutions: publications differ more on transformers.
+_UNUSUAL = 0.1
 #: Widening where more than one unit works: no published latencies include the placement.
-_MIXED = 0.4
+_MIXED = 0.3
+#: Publications that a chip needs to count as calibrated, and families of networks.
+_PUBLICATIONS, _FAMILIES = 3, 3
 
 
 def fit_spread(held: Sequence[HeldOut]) -> Spread:
-    """Fits the spread to the target coverage of held-out measurements, chip by chip (conformal prediction).
+    """Fits the spread to the target coverage of held-out measurements (split conformal prediction).
 
-    A new network may be of a family, and measured by a publication, that are not in the calibration data, so
-    the errors of both kinds of hold-out have equal weight. The chip with the most measurements determines the
-    lower and upper extent of the intervals; the other chips widen them. Chips without measurements get the
-    uncertainty of chips that were held out as a whole.
+    The group of chips whose estimates are best determines the base; each other group widens it. Estimates are
+    held out together with their publication and their family of networks, so that widths include what both
+    have in common.
 
     Args:
         held: The measurements, with held-out estimates.
     """
-    chips = np.array([h.measurement.chip for h in held] * 2)
-    unusual = np.array([h.unusual for h in held] * 2)
-    off = np.concatenate(
-        [_off(held, lambda h: h.without_publication), _off(held, lambda h: h.without_family)]
-    )
-    good = np.isfinite(off)
-    most = max(set(chips[good]), key=lambda chip: int(np.sum(chips[good] == chip)))
-    own = good & (chips == most)
-    base, slope = _quantile_line(unusual[own], np.abs(off[own]) / _Z80)
+    kept = [h for h in held if np.isfinite(h.ms)]
+    groups = _groups(kept)
+    off, unusual, weights = _off(kept), np.array([h.unusual for h in kept]), _weights(kept)
+    places = {name: np.array([groups[p] == name for p in range(len(kept))]) for name in set(groups)}
+    sized = {name: here for name, here in places.items() if here.sum() >= _FEW} or places
+    best = min(sized, key=lambda name: _quantile(np.abs(off[sized[name]]), weights[sized[name]]))
+    here = sized[best]
+    base, slope = _quantile_line(unusual[here], np.abs(off[here]) / _Z80, weights[here])
     sigma = base + slope * unusual
-    ends = np.quantile(off[own] / sigma[own], [(1 - _AIM) / 2, (1 + _AIM) / 2])
-    below, above = max(-ends[0], _LEAST), max(ends[1], _LEAST)
-    apart = _off(held, lambda h: h.without_chip)
-    inherited = np.isfinite(apart)
-    by_chip = {}
-    for chip in sorted(set(chips)):
-        here = good & (chips == chip)
-        if here.sum() >= 2 * _FEW:
-            by_chip[str(chip)] = _widening(off[here], sigma[here], below, above)
-    # Inherited parameters are less certain than those measured on any chip.
-    inheriting = _widening(apart[inherited], sigma[: len(held)][inherited], below, above)
-    extrapolated = max(inheriting, _INHERITED, *by_chip.values())
-    by_chip |= {str(chip): extrapolated for chip in set(chips) if chip not in by_chip}
+    by_group = {name: _widening(off[at], sigma[at], weights[at]) for name, at in places.items()}
+    chips = sorted({h.measurement.chip for h in kept})
+    group_of = {h.measurement.chip: group for h, group in zip(kept, groups, strict=True)}
+    by_chip = {chip: max(by_group[group_of[chip]], _BETWEEN) for chip in chips}
     return Spread(
         base=round(base, 3),
         unusual=round(slope, 3),
         by_chip=by_chip,
-        extrapolated=extrapolated,
+        extrapolated=max(by_chip.values()),
         mixed=_MIXED,
-        below=round(float(below), 3),
-        above=round(float(above), 3),
+        below=_Z80,
+        above=_Z80,
+        calibrated=tuple(chip for chip in chips if _is_calibrated(kept, chip)),
     )
 
 
-def coverage(
-    held: Sequence[HeldOut], estimate: Callable[[HeldOut], float], spread: Callable[[HeldOut], Spread]
-) -> float:
+def _groups(held: Sequence[HeldOut]) -> list[str]:
+    """Returns for each measurement its chip, or its platform where chips have few measurements."""
+    counts: dict[str, int] = defaultdict(int)
+    for h in held:
+        counts[h.measurement.chip] += 1
+    chips = all_chips()
+    return [
+        chip if counts[chip] >= _FEW and chips[chip].platform == "iOS" else chips[chip].platform
+        for chip in (h.measurement.chip for h in held)
+    ]
+
+
+def _weights(held: Sequence[HeldOut]) -> Floats:
+    """Returns weights with which each network of a publication on a chip counts once."""
+    keys = [(h.measurement.publication, h.measurement.network, h.measurement.chip) for h in held]
+    return np.array([1 / keys.count(key) for key in keys])
+
+
+def _is_calibrated(held: Sequence[HeldOut], chip: str) -> bool:
+    mine = [h.measurement for h in held if h.measurement.chip == chip]
+    return len({m.publication for m in mine}) >= _PUBLICATIONS and len({m.family for m in mine}) >= _FAMILIES
+
+
+def coverage(held: Sequence[HeldOut], spread: Callable[[HeldOut], Spread]) -> float:
     """Returns the share of measurements within the 80 % intervals around their held-out estimates.
 
     Args:
         held: The measurements.
-        estimate: Selects one of the held-out estimates.
         spread: Returns the spread for the interval of a measurement.
     """
-    inside = [_is_inside(h, estimate(h), spread(h)) for h in held if np.isfinite(estimate(h))]
+    inside = [is_inside(h, spread(h)) for h in held if np.isfinite(h.ms)]
     return float(np.mean(inside)) if inside else float("nan")
 
 
-def _is_inside(h: HeldOut, estimate: float, spread: Spread) -> bool:
-    sigma = spread_of(spread, all_chips()[h.measurement.chip], h.unusual)
-    return bool(-spread.below * sigma <= np.log(h.measurement.ms / estimate) <= spread.above * sigma)
+def is_inside(h: HeldOut, spread: Spread) -> bool:
+    """True where a measurement is within the interval around its held-out estimate."""
+    below, above = interval_factors(spread, all_chips()[h.measurement.chip], h.unusual)
+    return below <= h.measurement.ms / h.ms <= above
 
 
-def unseen_spreads(held: Sequence[HeldOut], key: Callable[[Measurement], str]) -> dict[str, Spread]:
+def unseen_spreads(held: Sequence[HeldOut], key: Callable[[Measurement], str]) -> Mapping[str, Spread]:
     """Returns for each group the spread fitted to the other groups only."""
     groups = {key(h.measurement) for h in held}
     found = {}
@@ -102,27 +115,34 @@ def unseen_spreads(held: Sequence[HeldOut], key: Callable[[Measurement], str]) -
     return found
 
 
-def _off(held: Iterable[HeldOut], estimate: Callable[[HeldOut], float]) -> Floats:
+def _off(held: Sequence[HeldOut]) -> Floats:
     """Returns the logarithms of the ratios of measurements to estimates."""
-    return np.array([np.log(h.measurement.ms / estimate(h)) for h in held])
+    return np.array([np.log(h.measurement.ms / h.ms) for h in held])
 
 
-def _quantile_line(x: Floats, y: Floats) -> tuple[float, float]:
+def _quantile(values: Floats, weights: Floats) -> float:
+    """Returns the quantile that the target coverage needs, with weights."""
+    order = np.argsort(values)
+    place = int(np.searchsorted(np.cumsum(weights[order]), _AIM * weights.sum()))
+    return float(values[order][min(place, len(values) - 1)])
+
+
+def _quantile_line(x: Floats, y: Floats, weights: Floats) -> tuple[float, float]:
     """Fits the line below which the target share of the points is, by quantile regression."""
-    best = (np.inf, 0.1, 0.0)
-    for slope in np.arange(0.0, 1.01, 0.05):
+    best = (np.inf, 0.1, _UNUSUAL)
+    for slope in np.arange(_UNUSUAL, 1.01, 0.05):
         rest = y - slope * x
-        base = max(float(np.quantile(rest, _AIM)), 0.02)
+        base = max(_quantile(rest, weights), 0.02)
         error = rest - base
-        loss = float(np.sum(np.maximum(_AIM * error, (_AIM - 1) * error)))
+        loss = float(np.sum(weights * np.maximum(_AIM * error, (_AIM - 1) * error)))
         best = min(best, (loss, base, float(slope)))
     return best[1], best[2]
 
 
-def _widening(off: Floats, sigma: Floats, below: float, above: float) -> float:
+def _widening(off: Floats, sigma: Floats, weights: Floats) -> float:
     """Returns the standard deviation to add in quadrature for the target coverage."""
     for extra in np.arange(0.0, 1.5, 0.01):
-        wide = np.hypot(sigma, extra)
-        if np.mean((-below * wide <= off) & (off <= above * wide)) >= _AIM:
+        inside = np.abs(off) <= _Z80 * np.hypot(sigma, extra)
+        if np.sum(weights * inside) >= _AIM * weights.sum():
             return round(float(extra), 2)
     return 1.5

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from benchmarks.latency.dataset import Measurement
-from benchmarks.latency.fit import Fitted
+from benchmarks.latency.dataset import Measurement, load_networks
+from benchmarks.latency.fit import Estimator, Fitted
 from benchmarks.latency.intervals import coverage, unseen_spreads
-from benchmarks.latency.priors import PRIORS, REFERENCES
+from benchmarks.latency.priors import FamilyPriors
 from benchmarks.latency.validate import Errors, HeldOut, errors, noise_floor, oracle
-from coremlscope.cost.latency.calibration import Spread, UnitParameters
+from coremlscope.cost.latency.calibration import Spread
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyResult:
+    """The fit of a unit for a family of chips.
+
+    Attributes:
+        priors: The priors.
+        whole: The fit to all measurements.
+        rows: The measurements.
+    """
+
+    priors: FamilyPriors
+    whole: Fitted
+    rows: Sequence[Measurement]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +36,21 @@ class Result:
 
     Attributes:
         unit: The unit.
-        whole: The fit to all measurements.
+        families: The fits of its families of chips.
         held: The measurements with held-out estimates.
         spread: The width of the intervals.
     """
 
     unit: ComputeUnit
-    whole: Fitted
+    families: Sequence[FamilyResult]
     held: Sequence[HeldOut]
     spread: Spread
 
 
 _NAMES = {"neural_engine": "Neural Engine", "cpu": "CPU", "gpu": "CPU and GPU"}
-_HEAD = "| {} | n | median | p90 | bias | rank | median | p90 | bias | rank |"
-_RULE = "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+_COLUMNS = "n | median | p90 | bias | rank | within | within, held-out widths |"
+_RULE = "|---|---:|---:|---:|---:|---:|---:|---:|"
+_MACS = "Macs and iPads (M)"
 
 
 def render(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measurement]) -> str:
@@ -44,33 +60,61 @@ def render(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measure
         "",
         "Written by `python -m benchmarks.latency calibrate`; `make bench-latency` prints it again. Every"
         " figure compares a published measurement with an estimate from a fit from which this measurement was"
-        " **held out**: in the left columns together with all measurements of the same publication, in the"
-        " right columns together with all networks of the same family.",
+        " **held out, together with all measurements of its publication and all networks of its family**.",
         "",
         "*Error* is |estimate / measured - 1|; *bias* is the median of the logarithm of their ratio, so that"
-        " +0.10 means estimates 10 % too high; *rank* is Spearman's correlation. The estimates assume that"
-        " the unit runs the whole network.",
+        " +0.10 means estimates 10 % too high; *rank* is Spearman's correlation; *within* is the share of"
+        " measurements within the 80 % interval, with the widths in use and with widths fitted to the other"
+        " publications only. The estimates assume that the unit runs the whole network.",
+        "",
+        "The fit is hierarchical: constants belong to a family of chips, whose chips scale them by their"
+        " specifications; all measurements of a publication on a chip share an offset, a random effect."
+        " SciPy's trust-region least squares finds the mode of the posterior with a robust loss (Huber)."
+        " Intervals are conformal: their widths are quantiles of held-out errors.",
     ]
     for result in results.values():
-        lines += ["", f"## {_NAMES[result.unit]}", "", *_unit(result, measurements)]
-    lines += ["", "## Chips without measurements of their own", "", *_inherited(results)]
-    lines += ["", *_others(results, measurements)]
-    lines += ["", "## Limitations", "", *_caveats(results[NEURAL_ENGINE].whole.parameters)]
-    lines += ["", "## Parameters", "", *_parameters(results)]
+        lines += ["", f"## {_NAMES[result.unit]}", "", *_unit(result)]
+    lines += ["", "## Not in any fit", "", *_others(results, measurements)]
+    lines += ["", "## Limitations", "", *_CAVEATS]
+    lines += ["", "## Constants", "", *_parameters(results)]
     return "\n".join(lines) + "\n"
 
 
-def _unit(result: Result, measurements: Sequence[Measurement]) -> list[str]:
+def _unit(result: Result) -> list[str]:
     held = result.held
-    lines = [_HEAD.format("chip; publication held out, family held out"), _RULE]
-    lines += _table(held, lambda m: all_chips()[m.chip].name)
+    unseen = unseen_spreads(held, lambda m: m.publication)
+
+    def table(title: str, key: Callable[[Measurement], str]) -> list[str]:
+        groups = sorted({key(h.measurement) for h in held})
+        rows = [
+            _row(group, [h for h in held if key(h.measurement) == group], result.spread, unseen)
+            for group in groups
+        ]
+        return [f"| {title} | {_COLUMNS}", _RULE, *rows]
+
+    chips = all_chips()
+    lines = [*table("chips", lambda m: _MACS if m.chip.startswith("m") else "iPhones and iPads (A)")]
+    lines += ["", *table("chip", lambda m: chips[m.chip].name)]
     if result.unit == NEURAL_ENGINE:
         lines += ["", *_floor([h.measurement for h in held])]
-        lines += ["", _HEAD.format("publication"), _RULE]
-        lines += _table(held, lambda m: f"{m.publication}, {all_chips()[m.chip].name}")
-    lines += ["", _HEAD.format("family"), _RULE, *_table(held, lambda m: m.family)]
-    lines += ["", *_coverage(result)]
-    return lines
+    lines += ["", *table("publication, chip", lambda m: f"{m.publication}, {chips[m.chip].name}")]
+    lines += ["", *table("family of networks", lambda m: m.family)]
+    known = ", ".join(chips[chip].name for chip in result.spread.calibrated)
+    return [*lines, "", f"Chips with three publications of several families: {known or 'none'}."]
+
+
+def _row(name: str, held: Sequence[HeldOut], spread: Spread, unseen: Mapping[str, Spread]) -> str:
+    e = errors([h.measurement.ms for h in held], [h.ms for h in held])
+    shares = (
+        coverage(held, lambda h: spread),
+        coverage(held, lambda h: unseen[h.measurement.publication]),
+    )
+    return f"| {name} | {len(held)} | {_cells(e)} | {shares[0]:.0%} | {shares[1]:.0%} |"
+
+
+def _cells(e: Errors) -> str:
+    rank = "" if math.isnan(e.rank) else f"{e.rank:.3f}"
+    return f"{e.median:.1%} | {e.p90:.1%} | {e.bias:+.2f} | {rank}"
 
 
 def _floor(measurements: Sequence[Measurement]) -> list[str]:
@@ -91,137 +135,65 @@ def _floor(measurements: Sequence[Measurement]) -> list[str]:
     return lines
 
 
-def _coverage(result: Result) -> list[str]:
-    """Returns the shares within the intervals, with the widths in use and with held-out widths."""
-    lines = [
-        "Share of held-out measurements within the 80 % interval: with the widths in use, and with held-out"
-        " widths, which are fitted to the other publications or families only.",
-        "",
-        "| chip | n | publication | family | publication, held-out widths | family, held-out widths |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    by_publication = unseen_spreads(result.held, lambda m: m.publication)
-    by_family = unseen_spreads(result.held, lambda m: m.family)
-    for chip in ["", *sorted({h.measurement.chip for h in result.held})]:
-        held = [h for h in result.held if chip in ("", h.measurement.chip)]
-        cells = [
-            coverage(held, lambda h: h.without_publication, lambda h: result.spread),
-            coverage(held, lambda h: h.without_family, lambda h: result.spread),
-            coverage(
-                held, lambda h: h.without_publication, lambda h: by_publication[h.measurement.publication]
-            ),
-            coverage(held, lambda h: h.without_family, lambda h: by_family[h.measurement.family]),
-        ]
-        name = all_chips()[chip].name if chip else "all"
-        shown = " | ".join("" if math.isnan(cell) else f"{cell:.0%}" for cell in cells)
-        lines.append(f"| {name} | {len(held)} | {shown} |")
-    return lines
-
-
-def _inherited(results: Mapping[ComputeUnit, Result]) -> list[str]:
-    """Returns the table of chips estimated without their own measurements."""
-    lines = [
-        "The errors of the estimates for a chip if all its measurements are held out, so that its parameters"
-        " follow from its specification and the other chips, and the share of measurements within the"
-        " interval of such a chip.",
-        "",
-        "| unit | chip | n | median | p90 | bias | rank | within |",
-        "|---|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    for result in results.values():
-        spread = replace(result.spread, by_chip={})
-        for chip in sorted({h.measurement.chip for h in result.held}):
-            held = [h for h in result.held if h.measurement.chip == chip]
-            e = errors([h.measurement.ms for h in held], [h.without_chip for h in held])
-            within = coverage(held, lambda h: h.without_chip, lambda h, s=spread: s)  # type: ignore[misc]
-            lines.append(
-                f"| {_NAMES[result.unit]} | {all_chips()[chip].name} | {len(held)} | {_cells(e)} |"
-                f" {within:.0%} |"
-            )
-    return lines
-
-
-def _table(held: Sequence[HeldOut], key: Callable[[Measurement], str]) -> Iterable[str]:
-    groups = sorted({key(h.measurement) for h in held})
-    for group in groups:
-        rows = [h for h in held if key(h.measurement) == group]
-        measured = [h.measurement.ms for h in rows]
-        left = errors(measured, [h.without_publication for h in rows])
-        right = errors(measured, [h.without_family for h in rows])
-        yield f"| {group} | {len(rows)} | {_cells(left)} | {_cells(right)} |"
-
-
-def _cells(e: Errors) -> str:
-    if not e.count:
-        return " | ".join([""] * 4)
-    rank = "" if math.isnan(e.rank) else f"{e.rank:.3f}"
-    return f"{e.median:.1%} | {e.p90:.1%} | {e.bias:+.2f} | {rank}"
-
-
 def _others(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measurement]) -> list[str]:
-    """Returns the table of Neural Engine measurements outside the fit: of grade B, or of other chips."""
-    from benchmarks.latency.dataset import load_networks
-    from benchmarks.latency.fit import Estimator
-
+    """Returns the table of Neural Engine measurements outside the fit."""
     seen = {h.measurement.row for result in results.values() for h in result.held}
-    rest = [m for m in measurements if m.unit == NEURAL_ENGINE and m.row not in seen]
-    whole = results[NEURAL_ENGINE].whole
-    estimates = Estimator(NEURAL_ENGINE, rest, load_networks()).seconds(whole.parameters) * 1e3
+    rest = [m for m in measurements if m.ran_on == NEURAL_ENGINE and m.row not in seen]
+    family = results[NEURAL_ENGINE].families[0]
+    estimator = Estimator(NEURAL_ENGINE, family.priors.reference, rest, load_networks())
+    estimates = estimator.seconds(family.whole.parameters) * 1e3
     lines = [
-        "Measurements that are not used in any fit: of other chips, and of grade B. Estimates for these chips"
-        " follow from their specification and are labelled as extrapolated. Two kinds of differences are not"
-        " due to the chips: nearly all measurements of A13 are from 2020, with iOS 13 and in whole"
-        " milliseconds (the estimate agrees with a later one, of MobileNetV2 1.4 with iOS 15); and most of"
-        " those of A14 and that of M1 Pro are too slow for networks that stay on the Neural Engine, which the"
-        " estimates here assume.",
+        "Measurements of the Neural Engine that are not used in any fit: of A13, and those of phones of grade"
+        " B. Nearly all measurements of A13 are from 2020, with iOS 13 and in whole milliseconds; most of"
+        " those of A14 are of transformers on systems before iOS 16.",
         "",
-        "| chip | n | median | p90 | bias |",
-        "|---|---:|---:|---:|---:|",
+        "| chip | n | median | p90 | bias | rank |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     for chip in sorted({m.chip for m in rest}):
         places = [place for place, m in enumerate(rest) if m.chip == chip]
         e = errors([rest[p].ms for p in places], [float(estimates[p]) for p in places])
-        lines.append(
-            f"| {all_chips()[chip].name} | {e.count} | {e.median:.1%} | {e.p90:.1%} | {e.bias:+.2f} |"
-        )
+        lines.append(f"| {all_chips()[chip].name} | {e.count} | {_cells(e)} |")
     return lines
 
 
-def _caveats(parameters: UnitParameters) -> list[str]:
-    before = parameters.dispatch_s * 1e3
-    after = before * parameters.dispatch_share
-    return [
-        "- The form of the model was selected with these tables: about 60 forms were compared, most of them"
-        " not better. Errors on new measurements will be slightly larger.",
-        "- On A15, publications differ from each other more than estimates differ from them: no estimate can"
-        " rank its measurements better than the oracle above.",
-        "- A16 and A17 Pro were measured by one publication, on three networks. MobileNetV3-small takes 0.12"
-        " to 0.22 ms there, less than other measurements of the Neural Engine, and may have run on the CPU.",
-        f"- The fixed cost of a prediction is {before:.2f} ms up to A15 and {after:.2f} ms from A16 on. The"
-        " data do not show whether this is due to chips, systems or tools. Networks of about a millisecond"
-        " therefore gain little from A14 to A15 and from A16 to A17 Pro, and only this difference in"
-        " between.",
-        "- Publications differ by a factor of two on EfficientNet (0.9 to 1.7 ms for B0 on A15), and only one"
-        " has measured DeiT, at nearly twice its estimate.",
-        "- A13's CPU and GPU were measured once, in whole milliseconds, with iOS 13; without that publication"
-        " there are very few measurements of either unit.",
-    ]
+_CAVEATS = [
+    "- The form of the model was selected with these tables. Errors on new measurements will be slightly"
+    " larger.",
+    "- On A15, publications differ from each other more than estimates differ from them: no estimate can"
+    " rank its measurements better than the oracle above.",
+    "- A16 and A17 Pro were measured by one publication, on three networks. MobileNetV3-small takes 0.12"
+    " to 0.22 ms there, less than other measurements of the Neural Engine, and may have run on the CPU.",
+    "- The launch of the Neural Engine is shorter from A16 on. The data do not show whether this is due to"
+    " chips, systems or tools.",
+    "- CPUs and GPUs of phones were measured on A13 with iOS 13 only. Later phones use the constants of Macs,"
+    " and intervals of at least a factor of two.",
+    "- GPUs that are idle between predictions run at a low clock, and take several times as long; such"
+    " measurements are left out.",
+    "- Effects of systems are not separated from those of chips: DenseNet became 1.5 times as fast on one"
+    " M1 Max from macOS 12 to 13.",
+]
 
 
 def _parameters(results: Mapping[ComputeUnit, Result]) -> list[str]:
     lines = []
     for unit, result in results.items():
-        lines += [
-            f"{_NAMES[unit]}, for {all_chips()[REFERENCES[unit]].name}:",
-            "",
-            "| parameter | prior | spread | fitted | source of the prior |",
-            "|---|---:|---:|---:|---|",
-        ]
-        for name, prior in PRIORS[unit].items():
-            spread = f"{prior.spread:g}" if prior.spread else "fixed"
-            fitted = getattr(result.whole.parameters, name)
-            lines.append(f"| `{name}` | {prior.value:.3g} | {spread} | {fitted:.3g} | {prior.source} |")
-        lines.append("")
+        for family in result.families:
+            lines += [
+                f"{_NAMES[unit]}, for {all_chips()[family.priors.reference].name}, from {len(family.rows)}"
+                f" measurements of {len({m.publication for m in family.rows})} publications:",
+                "",
+                "| constant | prior | spread | fitted | spread | source of the prior |",
+                "|---|---:|---:|---:|---:|---|",
+            ]
+            for name, prior in family.priors.priors.items():
+                before = f"{prior.spread:g}" if prior.spread else "fixed"
+                after = f"{family.whole.spreads[name]:.2f}" if prior.spread else ""
+                fitted = getattr(family.whole.parameters, name)
+                lines.append(
+                    f"| `{name}` | {prior.value:.3g} | {before} | {fitted:.3g} | {after} | {prior.source} |"
+                )
+            lines.append("")
     return lines[:-1]
 
 
@@ -231,7 +203,7 @@ _COLORS = {"a14": "#1f77b4", "a15": "#ff7f0e", "a16": "#2ca02c", "a17-pro": "#d6
 
 def draw(held: Sequence[HeldOut]) -> str:
     """Plots estimated against measured times on logarithmic axes as SVG; lines are a factor of 1.25 apart."""
-    values = [v for h in held for v in (h.measurement.ms, h.without_publication) if v == v]
+    values = [v for h in held for v in (h.measurement.ms, h.ms) if v == v]
     low, high = math.log(min(values) * 0.8), math.log(max(values) * 1.25)
 
     def at(ms: float) -> float:
@@ -257,10 +229,10 @@ def draw(held: Sequence[HeldOut]) -> str:
     for h in held:
         color = _COLORS.get(h.measurement.chip, "#777")
         parts.append(
-            f'<circle cx="{at(h.measurement.ms):.1f}" cy="{_SIDE - at(h.without_publication):.1f}" r="3"'
+            f'<circle cx="{at(h.measurement.ms):.1f}" cy="{_SIDE - at(h.ms):.1f}" r="3"'
             f' fill="{color}" fill-opacity="0.55"><title>{h.measurement.network} on'
             f" {all_chips()[h.measurement.chip].name}: {h.measurement.ms:g} ms measured,"
-            f" {h.without_publication:.2f} ms estimated</title></circle>"
+            f" {h.ms:.2f} ms estimated</title></circle>"
         )
     for place, (chip, color) in enumerate(_COLORS.items()):
         parts.append(f'<text x="56" y="{60 + 14 * place}" fill="{color}">{all_chips()[chip].name}</text>')

@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.fit import Estimator, Fitted, fit
-from benchmarks.latency.priors import REFERENCES
+from benchmarks.latency.priors import FamilyPriors
 from coremlscope.cost.latency.calibration import UnitParameters
 from coremlscope.cost.latency.constants import scaled_to
 from coremlscope.cost.latency.roofline import time_kernels
 from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 
+#: A13 with iOS 13, in whole milliseconds, stays out of the constants of the Neural Engine.
+_PHONES = ("a14", "a15", "a16", "a17-pro")
+#: Rows that contradict others of their network by a factor of five or more: networks that fell off a unit.
+_CONTRADICTED = {("a16", "efficientformer_l1-224"), ("m1-pro", "tiny_vit_5m_224-1024")}
+#: Families of transformers, which took several times as long before iOS 16 (EfficientFormer's figures).
+_TRANSFORMERS = frozenset({"deit", "mobilevit", "pit", "sam"})
+_OLD_PUBLICATIONS = frozenset({"MobileViT"})
+
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """A measurement and its estimates from fits without it.
+    """A measurement and its estimate from a fit without it.
 
     Attributes:
         measurement: The measurement.
-        without_publication: Milliseconds, from a fit without the measurements of its publication.
-        without_family: Milliseconds, from a fit without the networks of its family.
-        without_chip: Milliseconds, from a fit without the measurements of its chip.
+        ms: Milliseconds, from a fit without the measurements of its publication and without the networks of
+            its family.
         unusual: The share of the time in kernels other than convolutions.
     """
 
     measurement: Measurement
-    without_publication: float
-    without_family: float
-    without_chip: float
+    ms: float
     unusual: float
 
 
@@ -56,57 +61,55 @@ class Errors:
     rank: float
 
 
-def choose(measurements: Iterable[Measurement], unit: ComputeUnit) -> list[Measurement]:
-    """Selects the calibration data of a unit: grade A of the Neural Engine, grade B of the other units."""
-    if unit == NEURAL_ENGINE:
-        chips = ("a14", "a15", "a16", "a17-pro")
-        return [m for m in measurements if m.unit == unit and m.grade == "A" and m.chip in chips]
-    return [m for m in measurements if m.unit == unit and m.grade == "B" and m.precision == "fp32"]
+def choose(measurements: Iterable[Measurement], unit: ComputeUnit, family: FamilyPriors) -> list[Measurement]:
+    """Selects the measurements for a unit and a family of chips.
+
+    Left out are GPUs at the low clock of idleness, transformers on systems before iOS 16, the Neural Engine
+    of A13, phones' Neural Engines of grade B, and rows that others contradict by a factor of five or more.
+    """
+    chips = all_chips()
+    return [
+        m
+        for m in measurements
+        if m.ran_on == unit
+        and family.has(chips[m.chip])
+        and (m.chip, m.network) not in _CONTRADICTED
+        and not (m.family in _TRANSFORMERS and m.publication in _OLD_PUBLICATIONS)
+        and (unit != NEURAL_ENGINE or m.chip.startswith("m") or (m.chip in _PHONES and m.grade == "A"))
+    ]
 
 
 def hold_out(
-    unit: ComputeUnit, measurements: Sequence[Measurement], networks: Mapping[str, Network], whole: Fitted
-) -> list[HeldOut]:
-    """Estimates every measurement from fits without its publication, without its family, without its chip."""
-    publication = _without(unit, measurements, networks, whole, lambda m: m.publication)
-    family = _without(unit, measurements, networks, whole, lambda m: m.family)
-    chip = _without(unit, measurements, networks, whole, lambda m: m.chip)
-    unusual = unusual_shares(unit, measurements, networks, whole.parameters)
-    columns = publication * 1e3, family * 1e3, chip * 1e3, unusual
-    return [HeldOut(*row) for row in zip(measurements, *columns, strict=True)]
-
-
-def _without(
     unit: ComputeUnit,
+    family: FamilyPriors,
     measurements: Sequence[Measurement],
     networks: Mapping[str, Network],
     whole: Fitted,
-    key: Callable[[Measurement], str],
-) -> Floats:
-    result = np.full(len(measurements), np.nan)
-    for group in sorted({key(m) for m in measurements}):
-        seen = [m for m in measurements if key(m) != group]
-        places = [place for place, m in enumerate(measurements) if key(m) == group]
-        if not seen:
-            continue
-        fitted = fit(unit, seen, networks, whole.logs)
+) -> list[HeldOut]:
+    """Estimates every measurement from a fit without its publication and without its family of networks."""
+    seconds = np.full(len(measurements), np.nan)
+    for publication, kind in sorted({(m.publication, m.family) for m in measurements}):
+        seen = [m for m in measurements if m.publication != publication and m.family != kind]
+        places = [p for p, m in enumerate(measurements) if (m.publication, m.family) == (publication, kind)]
+        fitted = fit(unit, family, seen, networks, whole.logs)
         hidden = [measurements[place] for place in places]
-        result[places] = Estimator(unit, hidden, networks).seconds(fitted.parameters)
-    return result
+        seconds[places] = Estimator(unit, family.reference, hidden, networks).seconds(fitted.parameters)
+    unusual = unusual_shares(unit, family.reference, measurements, networks, whole.parameters)
+    return [HeldOut(*row) for row in zip(measurements, (seconds * 1e3).tolist(), unusual, strict=True)]
 
 
 def unusual_shares(
     unit: ComputeUnit,
+    reference: str,
     measurements: Sequence[Measurement],
     networks: Mapping[str, Network],
     parameters: UnitParameters,
 ) -> list[float]:
     """Returns the share of each network's time in kernels other than convolutions."""
     shares = []
-    reference = all_chips()[REFERENCES[unit]]
     for m in measurements:
         table, times, _ = concatenate([networks[m.network]], m.precision)
-        constants = scaled_to(all_chips()[m.chip], unit, reference, parameters)
+        constants = scaled_to(all_chips()[m.chip], unit, all_chips()[reference], parameters)
         total = time_kernels(table, unit, constants).total * times
         plain = table.is_kind("conv", "pointwise", "depthwise", "elementwise", "pool", "reduce")
         shares.append(float(total[~plain].sum() / (total.sum() + constants.dispatch_s)))

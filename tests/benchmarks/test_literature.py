@@ -25,7 +25,8 @@ PHONES = ("a14", "a15", "a16", "a17-pro", "a18", "a19-pro")
 
 def ms(network: str, chip: str, unit: ComputeUnit = NEURAL_ENGINE, precision: str = "fp16") -> float:
     row = replace(ANY, network=network, chip=chip, precision=precision)
-    seconds = Estimator(unit, [row], NETWORKS).seconds(load_calibration().families[unit][0].constants)
+    family = load_calibration().family(find_device(chip).chip, unit)
+    seconds = Estimator(unit, family.reference, [row], NETWORKS).seconds(family.constants)
     return float(seconds[0]) * 1e3
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import fields, replace
 
@@ -25,6 +26,8 @@ A14 = find_device("a14")
 ROUND = replace(
     load_calibration().families[NEURAL_ENGINE][0].constants,
     kernel_s=0.0,
+    light_share=1.0,
+    single_share=1.0,
     dense_FLOPps=1e12,
     pointwise_FLOPps=2e12,
     linear_share=0.5,
@@ -39,6 +42,7 @@ ROUND = replace(
     function_Bps=1e9,
     gate_Bps=5e8,
     softmax_Bps=1e9,
+    attention_Bps=1e9,
     reduce_Bps=1e9,
     elementwise_Bps=1e10,
     norm_Bps=1e9,
@@ -159,7 +163,7 @@ def test_weight_streaming_scales_with_memory_up_to_a_limit() -> None:
     speed = {name: given(NEURAL_ENGINE, name).weights_Bps for name in ("a14", "a15", "a16", "m1", "m3-pro")}
     assert speed["a15"] == pytest.approx(speed["a14"])
     assert speed["a16"] == pytest.approx(51.2 / 34.1 * speed["a14"])
-    assert speed["m3-pro"] == pytest.approx(70e9)
+    assert speed["m3-pro"] == given(NEURAL_ENGINE, "m3-max").weights_Bps
     assert speed["m1"] == pytest.approx(60.87e9)
 
 
@@ -237,7 +241,13 @@ def test_every_kernel_has_a_time_a_unit_and_a_bound() -> None:
 
 
 def test_leaving_the_neural_engine_is_expensive() -> None:
-    assert 5 < on(CPU, "a14").latency.value / on(NEURAL_ENGINE, "a14").latency.value < 70
+    # Published ratios are of networks with much work; for little, the launch of the Neural Engine counts.
+    large, small = (
+        on(CPU, "a14", made).latency.value / on(NEURAL_ENGINE, "a14", made).latency.value
+        for made in (network(400), network(1))
+    )
+    assert 5 < large < 70
+    assert small < 1
 
 
 def test_changes_of_the_unit_cost() -> None:
@@ -283,6 +293,46 @@ def test_constants_of_ones_own_replace_those_of_the_family_on_one_chip() -> None
     assert found.basis == "calibrated"
     other = estimate(made, units, find_device("m4-pro"), calibration=own)
     assert other == on(NEURAL_ENGINE, "m4-pro")
+
+
+def test_units_that_are_slower_than_the_cpu_alone_are_explained() -> None:
+    tiny = network(2)
+    slow, alone, large = on(GPU, "m1", tiny), on(CPU, "m1", tiny), on(GPU, "m5-max", network(400))
+    assert alone.latency.value < slow.latency.value
+    assert alone.notes == large.notes == ()
+    (note,) = slow.notes
+    assert note.startswith("the CPU alone is estimated at ")
+    assert "to launch the GPU" in note
+
+
+def test_thousands_of_operations_on_the_neural_engine_take_longer_than_their_launch() -> None:
+    # 2,532 operations of 100 elements each: their arithmetic takes nothing, their start does.
+    tiny = [replace(kernel(size=200), ops=[f"main/{n}"]) for n in range(2532)]
+    assert on(NEURAL_ENGINE, "m1", tiny).latency.value > 1e-3
+
+
+LINES = (
+    ("m1", "m2", "m3", "m4", "m5"),
+    ("m1-pro", "m2-pro", "m4-pro", "m5-pro"),
+    ("m1-max", "m2-max", "m3-max", "m4-max", "m5-max"),
+    ("a14", "a15", "a16", "a17-pro", "a18-pro", "a19-pro"),
+    ("m1", "m1-pro", "m1-max", "m1-ultra"),
+    ("m4", "m4-pro", "m4-max"),
+)
+
+
+@pytest.mark.parametrize("line", LINES, ids=" ".join)
+@pytest.mark.parametrize("unit", [CPU, GPU, NEURAL_ENGINE])
+def test_newer_and_larger_chips_are_not_slower(line: tuple[str, ...], unit: ComputeUnit) -> None:
+    convolutions, products = network(60), network(20)
+    weights = [replace(kernel("linear", macs=10**7, size=10**4, weights=10**7), ops=["main/w"])]
+    for product in products:
+        product.kind = "attention"
+    for made in (convolutions, products, weights):
+        times = [on(unit, chip, made).latency.value for chip in line]
+        # anemll-bench: M1 Pro and M4 Max stream weights 6 to 10 % slower than M1 and M4 Pro.
+        least = 1.12 if made is weights else 1.02
+        assert all(b <= least * a for a, b in itertools.pairwise(times)), times
 
 
 def test_an_empty_network_costs_the_dispatch() -> None:
@@ -339,4 +389,4 @@ def test_every_parameter_is_a_positive_number() -> None:
         for field in fields(UnitParameters):
             value = getattr(family.constants, field.name)
             assert np.isfinite(value)
-            assert value > 0, field.name
+            assert value > 0 or (field.name == "weights_hidden" and value == 0), field.name

@@ -281,6 +281,8 @@ export interface Estimate {
    * be estimated.
    */
   left_out: string[];
+  /** Remarks that explain the estimate. */
+  notes: string[];
   /**
    * The terms of each unit in use; with the conversion of inputs and outputs, which `dispatch` includes, and with the changes of the unit
    * they add up to the latency. Empty in older profiles.

@@ -129,6 +129,7 @@ class Estimate:
             includes, and with the changes of the unit they add up to the latency. Empty in older profiles.
         placement: The share of each unit in the time of the kernels, as the plan places them.
         switches: How often the unit changes between kernels.
+        notes: Remarks that explain the estimate.
         left_out: What the estimate does not include, because nothing is known about it: stages of a
             pipeline, and the number of operations that cannot be estimated.
         own: Which of the user's own measurements it uses; None if it uses published ones alone.
@@ -151,6 +152,7 @@ class Estimate:
     placement: Mapping[ComputeUnit, float]
     switches: int
     left_out: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     terms: tuple[UnitTerms, ...] = ()
     own: OwnCalibration | None = None
     load: LoadEstimate | None = None

@@ -24,6 +24,8 @@ class UnitParameters:
     Attributes:
         dispatch_s: Fixed overhead of a prediction.
         kernel_s: Fixed overhead of each kernel.
+        light_share: The share of this overhead for kernels that only move data or work on single elements:
+            several of them may run as one.
         dense_FLOPps: Dense convolutions with windows larger than 1×1.
         pointwise_FLOPps: Dense convolutions of 1×1.
         window_gain: By how much Winograd's algorithm reduces the multiplications of dense 3×3 windows with
@@ -34,10 +36,12 @@ class UnitParameters:
         linear_share: The rate of `linear` relative to 1×1 convolutions.
         flat_share: The further factor for flat rows: (1, N, C) instead of (1, H, W, C).
         product_FLOPps: Products of two computed tensors, those in attention included.
+        single_share: The rate of arithmetic in single precision relative to half precision.
         activation_Bps: Inputs and results of convolutions and products.
         elementwise_Bps: Kernels of elementwise operations.
         norm_Bps: Normalizations of rows.
-        softmax_Bps: Softmax, that in attention included.
+        softmax_Bps: Softmax.
+        attention_Bps: Softmax within attention, per score.
         pool_Bps: Pooling.
         reduce_Bps: Reductions, those of normalizations over whole maps included.
         copy_Bps: Copies of whole rows: concatenation, splitting.
@@ -45,14 +49,20 @@ class UnitParameters:
         reshape_Bps: Reshapes, which keep the order of elements.
         layout_Bps: Any other rearrangement, partial rows included.
         resize_Bps: Resampling.
-        weights_Bps: Streaming of weights; scales with the bandwidth of a chip's memory.
+        weights_Bps: Streaming of weights.
+        weights_hidden: 1 where weights are streamed during the arithmetic, 0 where before it.
         prefetch_bytes: Weights of a kernel that are loaded during the previous kernel.
         spill_Bps: The additional cost of tensors that do not stay on the chip.
         on_chip_bytes: How much of a tensor stays on the chip.
         function_Bps: Activation functions and sums at the end of a kernel, per result.
         gate_Bps: Gates (silu, hard-swish) at the end of a kernel, per result.
         int8_gain: The speedup of 8-bit arithmetic, where the chip has it.
-        progress: How much of a newer chip's higher specification takes effect: the exponent of their ratio.
+        progress: How much of another chip's higher specification takes effect: the exponent of their ratio.
+        generation_gain: The gain in speed of each generation beyond the specification.
+        kernel_gain: The factor by which the overhead of kernels shrinks with each generation.
+        matrix_gain: The gain of matrix products from units for them, where the chip has these and its
+            reference does not.
+        window_matrix_gain: The same for convolutions with windows.
         dispatch_share: The share of `dispatch_s` that remains from H15 (A16, M3) on. Published figures of
             these chips all come from iOS 17 or later, those of older chips from earlier systems, so the
             effects of system and chip cannot be separated.
@@ -60,6 +70,7 @@ class UnitParameters:
 
     dispatch_s: float
     kernel_s: float
+    light_share: float
     dense_FLOPps: float  # noqa: N815
     window_gain: float
     channels_step: float
@@ -69,10 +80,12 @@ class UnitParameters:
     linear_share: float
     flat_share: float
     product_FLOPps: float  # noqa: N815
+    single_share: float
     activation_Bps: float  # noqa: N815
     elementwise_Bps: float  # noqa: N815
     norm_Bps: float  # noqa: N815
     softmax_Bps: float  # noqa: N815
+    attention_Bps: float  # noqa: N815
     pool_Bps: float  # noqa: N815
     reduce_Bps: float  # noqa: N815
     copy_Bps: float  # noqa: N815
@@ -81,6 +94,7 @@ class UnitParameters:
     layout_Bps: float  # noqa: N815
     resize_Bps: float  # noqa: N815
     weights_Bps: float  # noqa: N815
+    weights_hidden: float
     prefetch_bytes: float
     spill_Bps: float  # noqa: N815
     on_chip_bytes: float
@@ -88,6 +102,10 @@ class UnitParameters:
     gate_Bps: float  # noqa: N815
     int8_gain: float
     progress: float
+    generation_gain: float
+    kernel_gain: float
+    matrix_gain: float
+    window_matrix_gain: float
     dispatch_share: float
 
 
@@ -103,6 +121,8 @@ class Spread:
         mixed: Added in quadrature where two units share the time equally, in proportion where less.
         below: Standard deviations from the estimate down to the start of its interval.
         above: Standard deviations from the estimate up to the end of its interval.
+        calibrated: The chips for which at least three publications, of several families of networks, are in
+            the fit.
     """
 
     base: float
@@ -112,6 +132,7 @@ class Spread:
     mixed: float
     below: float
     above: float
+    calibrated: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +145,7 @@ class FamilyConstants:
         constants: The constants on the reference chip.
         rows: The number of measurements in the fit.
         publications: The publications of these measurements.
+        spreads: The standard deviation of the logarithm of each fitted constant, by name.
     """
 
     reference: str
@@ -131,6 +153,7 @@ class FamilyConstants:
     constants: UnitParameters
     rows: int
     publications: tuple[str, ...]
+    spreads: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +233,10 @@ def calibration_of(table: Mapping[str, Any]) -> Calibration:
     """The calibration in the content of its file."""
     return Calibration(
         families={unit: tuple(map(_family, families)) for unit, families in table["families"].items()},
-        spreads={unit: Spread(**values) for unit, values in table["spreads"].items()},
+        spreads={
+            unit: Spread(**{**values, "calibrated": tuple(values["calibrated"])})
+            for unit, values in table["spreads"].items()
+        },
         switch_s=table["switch_s"],
         convert_Bps=table["convert_Bps"],
     )

@@ -8,12 +8,17 @@ from dataclasses import fields, replace
 from coremlscope.cost.latency.calibration import Calibration, UnitParameters
 from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.chip import Chip
-from coremlscope.devices.unit import CPU, NEURAL_ENGINE, ComputeUnit
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
 __all__ = ["constants_of", "faster", "scaled_to"]
 
 #: Neural Engine generations from H16 (A17 Pro, M4) on are specified by 8-bit operations.
 _INT8_GENERATION = 16
+#: GPUs have units for matrix products from A19 (H18) and M5 (H17) on (Apple, announcements of both).
+_MATRIX_GENERATION, _MATRIX_MAC = 18, 17
+#: CPUs of phones relative to Macs with as many cores, which scaling by specification leaves: 0.4 on A14
+#: (EfficientFormer-L1 in 11.5 ms, in its paper), 0.85 on A19 Pro (YOLO26n in 9.2 ms, yolo-ios-app).
+_PHONE_CPU = 0.5
 #: From this generation on, dispatch costs less; see `dispatch_share`.
 _SHORT_DISPATCH_GENERATION = 15
 #: Dispatch through Core ML on M1 (maderix and others: less without Core ML); phones need more.
@@ -49,19 +54,33 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
         reference: The chip that the constants are for.
         constants: The constants; `progress` limits the effect of a higher specification.
     """
+    newer = chip.neural_engine_generation - reference.neural_engine_generation
+    is_mac = chip.platform == "macOS"
     speed = (_capability(unit, chip) / _capability(unit, reference)) ** constants.progress
+    if unit != NEURAL_ENGINE or is_mac:
+        # Neural Engines of phones gain nothing beyond their specification from A16 to A17 Pro.
+        speed *= constants.generation_gain**newer
     memory = _bandwidth(chip) / _bandwidth(reference)
-    if unit != NEURAL_ENGINE:
-        return faster(constants, speed, weights_Bps=constants.weights_Bps * memory, int8_gain=1.0)
-    is_mac = chip.id.startswith("m")
+    kernel_s = constants.kernel_s / constants.kernel_gain**newer
+    if unit == CPU:
+        if not is_mac and reference.platform == "macOS":
+            speed *= _PHONE_CPU
+        # One cluster streams no faster than on the reference chip, whatever the memory.
+        return faster(constants, speed, kernel_s=kernel_s, int8_gain=1.0)
+    if unit == GPU:
+        scaled = faster(
+            constants, speed, kernel_s=kernel_s, weights_Bps=constants.weights_Bps * memory, int8_gain=1.0
+        )
+        return _with_matrix_units(scaled) if _has_matrix_units(chip) else scaled
     dispatch_s = _MAC_DISPATCH_S if is_mac else constants.dispatch_s
     if chip.neural_engine_generation >= _SHORT_DISPATCH_GENERATION:
         dispatch_s *= constants.dispatch_share
-    streamed = chip.value(unit, "weight_stream_Bps") if is_mac else None
+    streamed = _stream_Bps(chip) if is_mac else None
     return faster(
         constants,
         speed,
         dispatch_s=dispatch_s,
+        kernel_s=kernel_s,
         weights_Bps=streamed or min(constants.weights_Bps * memory, _STREAM_LIMIT_BPS),
         int8_gain=constants.int8_gain if chip.neural_engine_generation >= _INT8_GENERATION else 1.0,
     )
@@ -85,6 +104,29 @@ def faster(constants: UnitParameters, speed: float, **changes: float) -> UnitPar
     return replace(constants, **{**rates, "kernel_s": constants.kernel_s / speed, **changes})
 
 
+def _stream_Bps(chip: Chip) -> float | None:  # noqa: N802
+    """Returns the measured streaming of weights, of a chip or of a Pro, Max or Ultra of its family."""
+    siblings = [other for other in all_chips().values() if other.family == chip.family != other.id]
+    candidates = [chip, *(siblings if chip.family != chip.id else [])]
+    measured = (one.value(NEURAL_ENGINE, "weight_stream_Bps") for one in candidates)
+    return next((value for value in measured if value), None)
+
+
+def _has_matrix_units(chip: Chip) -> bool:
+    """True for GPUs whose cores have units for matrix products: those of A19 and M5."""
+    return chip.neural_engine_generation >= (_MATRIX_GENERATION if chip.platform == "iOS" else _MATRIX_MAC)
+
+
+def _with_matrix_units(constants: UnitParameters) -> UnitParameters:
+    products, windows = constants.matrix_gain, constants.window_matrix_gain
+    return replace(
+        constants,
+        pointwise_FLOPps=constants.pointwise_FLOPps * products,
+        product_FLOPps=constants.product_FLOPps * products,
+        dense_FLOPps=constants.dense_FLOPps * windows,
+    )
+
+
 def _bandwidth(chip: Chip) -> float:
     for relative in _relatives(chip):
         facts = relative.memory.get("bandwidth_Bps")
@@ -106,9 +148,7 @@ def _capability(unit: ComputeUnit, chip: Chip) -> float:
             return {12: 6e12}.get(generation, 19e12 if generation > _INT8_GENERATION else 16e12)
         return peak / engines / (2 if generation >= _INT8_GENERATION else 1)
     if unit == CPU:
-        return _of_relatives(chip, unit, "performance_clock_Hz") * (
-            chip.value(unit, "performance_cores") or 2
-        )
+        return chip.value(unit, "performance_cores") or 2.0
     name = "fp16_FLOPps" if chip.value(unit, "fp16_FLOPps") else "fp32_FLOPps"
     return _of_relatives(chip, unit, name, "cores")
 

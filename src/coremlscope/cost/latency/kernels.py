@@ -100,6 +100,16 @@ def _same_shape(view: OpView, name: str) -> bool:
     return all(getattr(b.type, "shape", None) == shape for b in _others(view, name) if b.constant is None)
 
 
+def _broadcasts(view: OpView, name: str) -> bool:
+    """True where the other arguments are at most as large as the value called `name`."""
+    return all(_size(b) <= _size(view.outputs[0]) for b in _others(view, name)) and all(
+        _size(bound) == _size(view.outputs[0])
+        for parameter, given in view.op.inputs.items()
+        for argument, bound in zip(given, view.inputs[parameter], strict=True)
+        if getattr(argument, "name", None) == name
+    )
+
+
 _MATRIX: frozenset[KernelKind] = frozenset({"conv", "pointwise", "depthwise", "grouped", "linear", "matmul"})
 _VECTOR: frozenset[KernelKind] = frozenset({"elementwise", "norm", "map_norm", "pool", "reduce", "resize"})
 _MOVES: frozenset[KernelKind] = frozenset({"layout", "channels", "reshape"})
@@ -119,6 +129,7 @@ FUSIONS: tuple[Fusion, ...] = (
         joins=Trait.ACTIVATION | Trait.FUNCTION | Trait.CONVERSION,
     ),
     Fusion(name="sum with a shortcut", heads=_MATRIX, ops=frozenset({"add"}), when=_same_shape),
+    Fusion(name="mask of scores", heads=frozenset({"matmul"}), ops=frozenset({"add"}), when=_broadcasts),
     Fusion(name="consecutive moves", heads=_MOVES, joins=Trait.TRANSPOSITION | Trait.RESHAPE),
     Fusion(
         name="chain of elementwise operations",
@@ -333,6 +344,8 @@ class _Fuser:
         return chain
 
     def add_weights(self, kernel: Kernel, view: OpView) -> None:
+        """Adds the constants of an operation; of a table from which rows are gathered, only these rows."""
+        gathered = sum(_size(value) for value in view.outputs) if _has(view, Trait.GATHER) else None
         for name, bound in _constants(view):
             elements, type_ = _size(bound), bound.type
             packed = self.packed.get(name)
@@ -341,9 +354,10 @@ class _Fuser:
                 and isinstance(type_, TensorType)
                 and (type_.dtype.is_float or packed is not None)
             ):
-                kernel.weights += elements
-                bits = type_.dtype.bits
-                kernel.weight_bytes += elements * bits / 8 if packed is None else packed
+                read = elements if gathered is None else min(elements, gathered)
+                size = elements * type_.dtype.bits / 8 if packed is None else packed
+                kernel.weights += read
+                kernel.weight_bytes += size * read / elements
         kernel.is_int8 = kernel.is_int8 and kernel.weight_bytes < 1.5 * kernel.weights
 
 

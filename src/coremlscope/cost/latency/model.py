@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,28 @@ from coremlscope.cost.latency.constants import constants_of
 from coremlscope.cost.latency.kernels import Kernel
 from coremlscope.cost.latency.roofline import KernelTimes, time_kernels
 from coremlscope.cost.latency.table import Floats, KernelTable
-from coremlscope.devices import CPU, UNITS, Chip, ComputeUnit, ComputeUnits, Device
+from coremlscope.devices import (
+    CPU,
+    GPU,
+    NEURAL_ENGINE,
+    UNITS,
+    Chip,
+    ComputeUnit,
+    ComputeUnits,
+    Device,
+    all_chips,
+)
 from coremlscope.figures import Figure
 from coremlscope.results.estimate import Bound, Estimate, EstimateBasis, UnitTerms
+from coremlscope.units import format_duration
 
-__all__ = ["estimate", "spread_of"]
+__all__ = ["estimate", "interval_factors", "spread_of"]
 
+_NAMES: Mapping[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "Neural Engine"}
+#: Units with at least this share of the time determine the interval and its basis.
+_MATTERS = 0.1
+#: The least factor to either end of an interval where only other chips were measured, and where none was.
+_OTHER_CHIPS, _NO_CHIP = 1.7, 2.0
 _BOUNDS: tuple[Bound, ...] = ("compute", "weights", "activations", "dispatch", "switches")
 
 
@@ -79,6 +95,7 @@ def estimate(
         placement=placement,
         switches=switches,
         left_out=left_out,
+        notes=tuple(_faster_alone(table, steps, terms, seconds - conversion_s, chip, known)),
         kernel_s=tuple(total.tolist()),
         kernel_unit=tuple(UNITS.index(unit) for unit in where),
         kernel_bound=tuple(bounds),
@@ -96,13 +113,37 @@ def _parts(terms: Sequence[UnitTerms], conversion_s: float, switches_s: float) -
     }
 
 
-def _main_unit(placement: Mapping[ComputeUnit, float]) -> ComputeUnit:
-    return max(placement, key=lambda unit: placement[unit])
+def _faster_alone(
+    table: KernelTable,
+    steps: Floats,
+    terms: Sequence[UnitTerms],
+    seconds: float,
+    chip: Chip,
+    known: Calibration,
+) -> Iterator[str]:
+    """Yields why the other units make a prediction slower, where the CPU alone would be faster."""
+    others = [one for one in terms if one.unit != CPU]
+    alone = sum(one.total_s for one in _price(table, steps, [CPU] * len(table), chip, known)[2])
+    if others and alone < seconds:
+        overheads = ", ".join(
+            f"{format_duration(one.launch_s)} to launch the {_NAMES[one.unit]} and"
+            f" {format_duration(one.operations_s)} to start its operations"
+            for one in others
+        )
+        yield f"the CPU alone is estimated at {format_duration(alone)}: this estimate includes {overheads}"
+
+
+def _units_that_matter(placement: Mapping[ComputeUnit, float]) -> list[ComputeUnit]:
+    """Returns the unit that does most, and those whose error would matter."""
+    main = max(placement, key=lambda unit: placement[unit])
+    return [unit for unit, share in placement.items() if unit == main or share >= _MATTERS]
 
 
 def _basis(chip: Chip, placement: Mapping[ComputeUnit, float], known: Calibration) -> EstimateBasis:
-    main = _main_unit(placement)
-    is_known = chip.id in known.spreads[main].by_chip or (chip.id, main) in known.own
+    is_known = all(
+        chip.id in known.spreads[unit].calibrated or (chip.id, unit) in known.own
+        for unit in _units_that_matter(placement)
+    )
     return "calibrated" if is_known else "extrapolated"
 
 
@@ -113,12 +154,38 @@ def _interval(
     unusual: float,
     known: Calibration,
 ) -> tuple[float, float]:
-    """Returns the ends of the 80 % interval, in seconds."""
-    main = _main_unit(placement)
-    own = known.own.get((chip.id, main))
-    spread = known.spreads[main] if own is None or own.spread is None else own.spread
-    sigma = spread_of(spread, chip, unusual, 1 - placement[main])
-    return seconds * math.exp(-spread.below * sigma), seconds * math.exp(spread.above * sigma)
+    """Returns the ends of the 80 % interval, in seconds: the widest of the units that matter."""
+    low, high = seconds, seconds
+    for unit in _units_that_matter(placement):
+        own = known.own.get((chip.id, unit))
+        spread = known.spreads[unit] if own is None or own.spread is None else own.spread
+        below, above = interval_factors(spread, chip, unusual, 1 - max(placement.values()))
+        low, high = min(low, seconds * below), max(high, seconds * above)
+    return low, high
+
+
+def interval_factors(
+    spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0
+) -> tuple[float, float]:
+    """Returns the ends of an interval relative to the estimate.
+
+    Args:
+        spread: The spread of the unit.
+        chip: The chip.
+        unusual: The share of the time in kernels other than convolutions.
+        elsewhere: The share of the time on other units than the main one.
+    """
+    sigma, least = spread_of(spread, chip, unusual, elsewhere), _least_factor(spread, chip)
+    return min(math.exp(-spread.below * sigma), 1 / least), max(math.exp(spread.above * sigma), least)
+
+
+def _least_factor(spread: Spread, chip: Chip) -> float:
+    """Returns the least factor between an estimate and the ends of its interval."""
+    if chip.id in spread.by_chip:
+        return 1.0
+    # Constants of phones before A14 are of older systems, and do not speak for later phones.
+    speaks = any(all_chips()[other].platform == chip.platform for other in spread.by_chip)
+    return _OTHER_CHIPS if speaks else _NO_CHIP
 
 
 def spread_of(spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0) -> float:

@@ -16,6 +16,8 @@ __all__ = ["KernelTimes", "time_kernels"]
 
 #: Bytes of a number in the Neural Engine and, in practice, on the GPU.
 _HALF = 2.0
+#: Kernels that only move data or work on single elements.
+_LIGHT: tuple[KernelKind, ...] = ("elementwise", "layout", "channels", "reshape", "copy")
 #: Positions of a window of 3×3.
 _WINDOW = 9
 
@@ -57,7 +59,8 @@ def time_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamete
     p = parameters
     size = table.element_bytes if unit == CPU else np.full(len(table), _HALF)
     gain = np.where(table.int8 > 0, p.int8_gain, 1.0)
-    compute = 2 * _multiplications(table, p) / (_arithmetic(table, p) * gain)
+    single = np.where(table.element_bytes > _HALF, p.single_share, 1.0) if unit == CPU else 1.0
+    compute = 2 * _multiplications(table, p) / (_arithmetic(table, p) * gain * single)
     size = np.where((table.int8 > 0) & (p.int8_gain > 1), size / 2, size)
     attention = table.is_kind("attention")
     spilled = np.maximum(size * table.inputs - p.on_chip_bytes, 0) + np.maximum(
@@ -66,16 +69,19 @@ def time_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamete
     activations = _moving(table, p, size) + spilled / p.spill_Bps
     streamed = table.weight_bytes * (1.0 if unit == CPU else np.minimum(_HALF / table.element_bytes, 1.0))
     weights = np.maximum(streamed - p.prefetch_bytes, 0) / p.weights_Bps
-    passes = np.where(attention, size * table.vector / p.softmax_Bps, size * table.vector / p.function_Bps)
+    passes = np.where(attention, size * table.vector / p.attention_Bps, size * table.vector / p.function_Bps)
     passes = passes + size * table.gated / p.gate_Bps
-    slowest = np.maximum(np.maximum(compute, activations), weights)
+    hidden = weights if p.weights_hidden else 0.0
+    slowest = np.maximum(np.maximum(compute, activations), hidden)
     by_compute = compute >= slowest
-    by_weights = ~by_compute & (weights > activations)
+    by_weights = (~by_compute & (hidden > activations)) | (not p.weights_hidden)
+    by_activations = ~by_compute & (activations >= slowest)
+    overhead = np.where(table.is_kind(*_LIGHT), p.light_share, 1.0) * p.kernel_s
     return KernelTimes(
         compute=np.where(by_compute, compute, 0.0),
-        activations=np.where(~by_compute & ~by_weights, activations, 0.0),
+        activations=np.where(by_activations, activations, 0.0),
         weights=np.where(by_weights, weights, 0.0),
-        operations=passes + p.kernel_s,
+        operations=passes + overhead,
         stream=streamed / p.weights_Bps,
     )
 

@@ -82,6 +82,8 @@ def render_estimates(
     for text in dict.fromkeys(_left_out(profile, estimate) for profile, estimate in results):
         if text:
             screen.line(text, "yellow", indent=2)
+    for text in dict.fromkeys(text for _, estimate in results for text in estimate.notes):
+        screen.line(text, "dim", indent=2)
     note = "estimated from published latencies, not measured; assumes that nothing else runs on the device"
     screen.line(note if results else "no estimate", "dim", indent=2)
     show_rates(screen, [rate for profile in profiles for rate in profile.rates])
@@ -270,6 +272,7 @@ def _to_json(profile: Profile, e: Estimate) -> dict[str, Any]:
         "switches": e.switches,
         "terms_ms": [_terms_to_json(terms) for terms in e.terms],
         "left_out": list(e.left_out),
+        "notes": list(e.notes),
         "kernels": [_kernel_to_json(profile, e, index) for index in _costliest(profile, e)],
         "load": None if e.load is None else plain(e.load),
         "near": [plain(row) for row in e.near],
