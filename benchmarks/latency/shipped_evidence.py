@@ -13,16 +13,17 @@ from coremlscope.cost.latency.constants import constants_of
 from coremlscope.cost.latency.evidence import Published, write_evidence
 from coremlscope.cost.latency.roofline import time_kernels
 from coremlscope.cost.latency.structure import structure_of
-from coremlscope.devices import all_chips
+from coremlscope.devices import ComputeUnit, all_chips
 
 EVIDENCE = Path(__file__).parents[2] / "src" / "coremlscope" / "cost" / "latency" / "data" / "evidence.csv.gz"
 
 
 def published() -> Iterator[Published]:
-    """Yields every measurement with the structure of its network and our estimate."""
+    """Yields every measurement of a known unit with the structure of its network and our estimate."""
     networks, urls = load_networks(), _urls()
     for m in load_measurements():
-        yield _row(m, networks[m.network], urls.get(m.row, ""))
+        if m.ran_on not in ("", "idle"):
+            yield _row(m, m.ran_on, networks[m.network], urls.get(m.row, ""))
 
 
 def write() -> int:
@@ -32,10 +33,10 @@ def write() -> int:
     return len(rows)
 
 
-def _row(m: Measurement, network: Network, url: str) -> Published:
+def _row(m: Measurement, unit: ComputeUnit, network: Network, url: str) -> Published:
     table = in_precision(network.table, m.precision)
-    constants = constants_of(load_calibration(), all_chips()[m.chip], m.unit)
-    times = time_kernels(table, m.unit, constants)
+    constants = constants_of(load_calibration(), all_chips()[m.chip], unit)
+    times = time_kernels(table, unit, constants)
     kernels = float((times.total * network.times).sum())
     seconds = max(kernels, float((times.stream * network.times).sum())) + constants.dispatch_s
     return Published(
@@ -44,7 +45,7 @@ def _row(m: Measurement, network: Network, url: str) -> Published:
         publication=m.publication,
         url=url,
         chip=m.chip,
-        unit=m.unit,
+        unit=unit,
         precision=m.precision,
         measured_ms=m.ms,
         estimated_ms=seconds * 1e3,

@@ -133,9 +133,13 @@ def _faster_alone(
         yield f"the CPU alone is estimated at {format_duration(alone)}: this estimate includes {overheads}"
 
 
+def _main_unit(placement: Mapping[ComputeUnit, float]) -> ComputeUnit:
+    return max(placement, key=lambda unit: placement[unit])
+
+
 def _units_that_matter(placement: Mapping[ComputeUnit, float]) -> list[ComputeUnit]:
     """Returns the unit that does most, and those whose error would matter."""
-    main = max(placement, key=lambda unit: placement[unit])
+    main = _main_unit(placement)
     return [unit for unit, share in placement.items() if unit == main or share >= _MATTERS]
 
 
