@@ -18,7 +18,7 @@ from benchmarks.latency.dataset import Measurement, Network, in_precision, load_
 from coremlscope.cost.latency.own import calibrate
 from coremlscope.cost.latency.recorded import estimate_recorded, structure_digest
 from coremlscope.cost.latency.table import KernelTable
-from coremlscope.devices import CPU, GPU, UNITS, ComputeUnits, find_device
+from coremlscope.devices import CPU, GPU, UNITS, ComputeUnit, ComputeUnits, find_device
 from coremlscope.results.calibration import KernelColumns, OwnMeasurement
 
 __all__ = ["Outcome", "play", "render"]
@@ -59,8 +59,9 @@ def play(draws: int = 4, *, seed: int = 0, publications: Collection[str] = ()) -
     draw, networks = random.Random(seed), load_networks()
     groups: dict[tuple[str, str, str], dict[str, OwnMeasurement]] = defaultdict(dict)
     for m in load_measurements():
-        if not publications or m.publication in publications:
-            groups[m.publication, m.chip, m.unit].setdefault(m.network, _own(m, networks[m.network]))
+        unit = m.ran_on
+        if unit not in ("", "idle") and (not publications or m.publication in publications):
+            groups[m.publication, m.chip, unit].setdefault(m.network, _own(m, unit, networks[m.network]))
     found: list[Outcome] = []
     for rows in groups.values():
         if len(rows) < _MEASURED + _LEAST_OTHERS:
@@ -91,20 +92,20 @@ def _outcomes(measured: Sequence[OwnMeasurement], others: Sequence[OwnMeasuremen
     return found
 
 
-def _own(m: Measurement, network: Network) -> OwnMeasurement:
+def _own(m: Measurement, unit: ComputeUnit, network: Network) -> OwnMeasurement:
     """A published latency in the form of a user's."""
     table = in_precision(network.table, m.precision)
     columns = {name: tuple(float(x) for x in getattr(table, name)) for name in KernelTable.__slots__}
     columns["steps"] = tuple(float(times) for times in network.times)
-    columns["unit"] = (float(UNITS.index(m.unit)),) * len(table)
+    columns["unit"] = (float(UNITS.index(unit)),) * len(table)
     kernels = KernelColumns(columns=columns, order=tuple(range(len(table))))
     settings: dict[str, ComputeUnits] = {CPU: "cpu_only", GPU: "cpu_and_gpu"}
     return OwnMeasurement(
         id=m.row,
         structure=structure_digest(kernels),
         chip=m.chip,
-        compute_units=settings.get(m.unit, "cpu_and_ne"),
-        unit=m.unit,
+        compute_units=settings.get(unit, "cpu_and_ne"),
+        unit=unit,
         measured_s=m.ms * 1e-3,
         kernels=kernels,
     )
