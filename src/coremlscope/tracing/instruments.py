@@ -31,7 +31,7 @@ _KINDS = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Columns:
     start_ns: list[int] = field(default_factory=list)
     duration_ns: list[int] = field(default_factory=list)
