@@ -53,7 +53,8 @@ def test_programs_of_one_kind_of_layer_have_the_published_units() -> None:
 def test_whole_networks_go_where_published_plans_of_an_m5_max_and_an_m5_put_them() -> None:
     """On an M5 Max everything is on the GPU, on an M5 about 37 % of a transformer's operations.
 
-    These shares are from erwinzhang7/coreml-compute-placement; no rate was fitted to them.
+    These shares are from erwinzhang7/coreml-compute-placement. They bound one number: how much faster a core
+    of these GPUs is in matrix products.
     """
     models = Path(__file__).parents[3] / "shared" / "knowledge" / "plan" / "models"
     if not models.is_dir():
@@ -61,6 +62,7 @@ def test_whole_networks_go_where_published_plans_of_an_m5_max_and_an_m5_put_them
     for name in ("siglip-vision", "resnet50"):
         profile = api.plan(models / f"{name}-b16.mlpackage", "m5-max")
         assert {op.unit for op in profile.plans[0].view(profile.ops).ops} == {"gpu"}
-    profile = api.plan(models / "siglip-vision-b16.mlpackage", "m5")
-    units = [op.unit for op in profile.plans[0].view(profile.ops).ops]
-    assert units.count("gpu") / len(units) == pytest.approx(0.37, abs=0.05)
+    for name in ("siglip-vision", "bert"):
+        profile = api.plan(models / f"{name}-b16.mlpackage", "m5")
+        units = [op.unit for op in profile.plans[0].view(profile.ops).ops]
+        assert units.count("gpu") / len(units) == pytest.approx(0.37, abs=0.02)

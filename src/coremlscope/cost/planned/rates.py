@@ -203,6 +203,9 @@ def _transferred(
     high = max(published.high * ratio for (_, published), ratio in zip(known, ratios, strict=True))
     if len(known) == 1 and nearest.chip.id != device.chip.id:
         low, high = low / _SINGLE, high * _SINGLE
+    if law == "matrix" and device.chip.value(GPU, "matrix_speedup"):
+        least, usual, most = _MATRIX_SPEEDUP
+        low, high = low * least / usual, high * most / usual
     return Rate(
         value=value,
         low=low,
@@ -248,6 +251,10 @@ def _law(name: str, backend: Backend) -> str:
     return "cores" if name in ("add", "mul", "bilinear, twice") else ""
 
 
+#: How much faster a core with matrix units is in planned rates: at least, most likely, at most. Apple says 4
+#: for peak rates. That `linear` leaves the Neural Engine on an M5 Max (40 cores) but not on an M5 (10), as
+#: published shares of units show, bounds it.
+_MATRIX_SPEEDUP = (1.6, 2.3, 3.3)
 #: Operations per second of a core of a GPU where they are not published.
 _USUAL_CORE = 0.4e12
 
@@ -258,8 +265,8 @@ def _strength(chip: Chip, law: str, backend: Backend) -> float:
     if law == "core":
         cores = _cores(chip, backend)
         return (chip.value(GPU, "fp32_FLOPps") or _USUAL_CORE * cores) / cores
-    speedup = chip.value(GPU, "matrix_speedup") or 1.0
-    return _cores(chip, backend) * (speedup if law == "matrix" else 1.0)
+    is_faster = law == "matrix" and chip.value(GPU, "matrix_speedup")
+    return _cores(chip, backend) * (_MATRIX_SPEEDUP[1] if is_faster else 1.0)
 
 
 def _cores(chip: Chip, backend: Backend) -> float:
