@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from coremlscope.placement import replan as replan_module
 from coremlscope.placement.backend import BACKENDS
 from coremlscope.placement.replan import replan
 from coremlscope.placement.search import TransitionCosts, search
@@ -45,6 +46,15 @@ def test_without_a_change_nothing_moves_though_paths_cost_the_same() -> None:
     for chosen in (("bnns",) * 4, ("classic_cpu",) * 4):
         ((path, total),) = replan(costs, [{}], chosen, TRANSITIONS)
         assert (path, total) == (chosen, 4.0)
+
+
+def test_hypotheses_are_planned_in_parts_where_memory_would_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs = _random_costs(1, 20)
+    changes = [{index: {"bnns": 0.0}} for index in range(7)]
+    chosen = search(costs, TRANSITIONS).backends
+    whole = replan(costs, changes, chosen, TRANSITIONS)
+    monkeypatch.setattr(replan_module, "_MOST_PATHS", 60)
+    assert replan(costs, changes, chosen, TRANSITIONS) == whole
 
 
 def test_without_operations_or_hypotheses() -> None:

@@ -20,6 +20,9 @@ __all__ = ["Costs", "replan"]
 #: What an operation costs on each backend that may run it, in milliseconds.
 Costs = Mapping[Backend, float]
 
+#: Operations times hypotheses whose arrays are held at once: about 130 MB.
+_MOST_PATHS = 2_000_000
+
 _Floats = npt.NDArray[np.float64]
 _Places = npt.NDArray[np.int64]
 
@@ -40,6 +43,21 @@ def replan(
     """
     if not costs or not changes:
         return [((), 0.0) for _ in changes]
+    most = max(1, _MOST_PATHS // len(costs))
+    return [
+        found
+        for first in range(0, len(changes), most)
+        for found in _replan(costs, changes[first : first + most], chosen, transition_costs)
+    ]
+
+
+def _replan(
+    costs: Sequence[Costs],
+    changes: Sequence[Mapping[int, Costs]],
+    chosen: Sequence[Backend],
+    transition_costs: TransitionCosts,
+) -> list[tuple[tuple[Backend, ...], float]]:
+    """As `replan`, for hypotheses whose arrays fit memory together."""
     prices = _prices(costs, changes)
     steps = _steps(transition_costs)
     reached = _forward(prices, steps, transition_costs)
