@@ -41,12 +41,16 @@ from tests.support.profiles import small_profile
 _TOKEN = "t0k3n"
 #: A profiler that reports progress, does what the model's content says, and copies its input.
 _PROFILER = """
-import json, sys, time
+import json, os, sys, tempfile, time
 model, target, request = sys.argv[1:]
 content = open(model).read()
 print(json.dumps({"phase": "predict", "done": 1, "total": 2}), flush=True)
 if content == "slow":
     time.sleep(60)
+if content == "asks":
+    place = os.path.relpath(tempfile.gettempdir())
+    print(json.dumps({"error": f"temporary files are in {place}", "hint": ""}), flush=True)
+    sys.exit(3)
 if content == "dies":
     sys.exit(-9)
 if content == "bad":
@@ -257,7 +261,12 @@ def test_damaged_uploads_are_told_in_a_sentence(
 
 
 @pytest.mark.parametrize(
-    ("content", "error"), [(b"bad", "it is damaged"), (b"dies", "the profiler ended unexpectedly")]
+    ("content", "error"),
+    [
+        (b"bad", "it is damaged"),
+        (b"dies", "the profiler ended unexpectedly"),
+        (b"asks", "temporary files are in ."),  # which are removed with the folder of the job
+    ],
 )
 def test_a_job_that_fails_says_why(app: App, content: bytes, error: str) -> None:
     _upload(app, content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import signal
+import contextlib
 import webbrowser
 from pathlib import Path
 
@@ -66,22 +66,15 @@ def _run(arguments: argparse.Namespace) -> int:
 
     address = Address(host=arguments.host, port=arguments.port, is_remote_allowed=arguments.allow_remote)
     limits = Limits(upload_bytes=arguments.max_upload * _MEGABYTE)
-    signal.signal(signal.SIGTERM, _interrupt)
     with serve(arguments.folder, address, limits) as (url, answer):
         print_result(f"{url}\n")
         print_note("press Ctrl-C to stop the server")
         if arguments.open:
             webbrowser.open(url)
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             answer()
-        except KeyboardInterrupt:
-            print_note("ended")
+        print_note("ended")
     return 0
-
-
-def _interrupt(number: int, _: object) -> None:
-    """Ends the server as Ctrl-C does, so that uploads are removed and jobs are stopped."""
-    raise KeyboardInterrupt
 
 
 COMMAND = Command(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import shutil
 import subprocess
 import threading
@@ -188,6 +189,8 @@ class JobQueue:
             self._process = subprocess.Popen(
                 arguments,
                 cwd=model.parent,
+                # Temporary files of a process that is stopped are removed with the folder.
+                env={**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(model.parent))},
                 text=True,
                 encoding="utf-8",
                 errors="replace",

@@ -6,6 +6,7 @@ import contextlib
 import ipaddress
 import logging
 import secrets
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -176,11 +177,17 @@ class _Server:
         self._has_ended.set()
 
     def answer(self) -> None:
-        """Answers requests until `stop`, or until the process is interrupted."""
+        """Answers requests until `stop`, or until the process is interrupted or asked to end."""
         self._has_ended.clear()
+        is_main = threading.current_thread() is threading.main_thread()
         try:
+            if is_main:
+                # uvicorn repeats the signal when it has ended, which must not end the process before jobs.
+                signal.signal(signal.SIGTERM, self._server.handle_exit)
             self._server.run(sockets=[self._listening])
         finally:
+            if is_main:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self._has_ended.set()
 
     def is_stopping(self) -> bool:
