@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.own_measurements.store import default_store
-from coremlscope.results.calibration import OwnMeasurement
+from coremlscope.results.calibration import Calibrations, KernelColumns, OwnMeasurement
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 from coremlscope.results.profile import Profile
@@ -351,6 +353,46 @@ def test_records_of_another_version_are_told(recorded: dict[tuple[int, str], Own
     assert found.stale == (older,)
     assert not found.corrections
     assert found.calibration == load_calibration()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"chip": "m99"},
+        {"measured_s": -1.0},
+        {"measured_s": math.inf},
+        {"kernels": KernelColumns(columns={}, order=(0,))},
+        {"order": (10**6,)},
+        {"order": ()},
+        {"macs": -1.0},
+    ],
+)
+def test_damaged_exports_are_not_used(
+    recorded: dict[tuple[int, str], OwnMeasurement], tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    one = recorded[0, "cpu_only"]
+    kernels = one.kernels
+    if "order" in changes:
+        one = replace(one, kernels=replace(kernels, order=changes["order"]))
+    elif "macs" in changes:
+        count = len(kernels.columns["macs"])
+        columns = {**kernels.columns, "macs": (changes["macs"],) * count}
+        one = replace(one, kernels=replace(kernels, columns=columns))
+    else:
+        one = replace(one, **changes)
+    assert own.calibrate([one]).stale == (one,)
+    path = tmp_path / "exported.json"
+    path.write_text(json.dumps(Calibrations(measurements=(one,)).to_json()))
+    with pytest.raises(UsageError, match=r"recorded by another version|is damaged"):
+        api.calibrate(path)
+    assert default_store().read() == ()
+
+
+def test_an_export_without_measurements(tmp_path: Path) -> None:
+    path = tmp_path / "exported.json"
+    path.write_text(json.dumps(Calibrations().to_json()))
+    with pytest.raises(UsageError, match="no measurements"):
+        api.calibrate(path)
 
 
 @pytest.mark.parametrize("width", ["60", "80", "140"])

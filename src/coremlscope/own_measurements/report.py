@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from coremlscope.cost.latency.own import NOTHING_OWN, Own, calibrate
+from coremlscope.cost.latency.own import NOTHING_OWN, Own, calibrate, is_usable
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.findings import Finding
 from coremlscope.ir import Model
 from coremlscope.own_measurements.adding import Gathered, gather
 from coremlscope.own_measurements.measured import read_measured
 from coremlscope.own_measurements.store import CalibrationStore, default_store, read_calibrations
-from coremlscope.results.calibration import CALIBRATION, CalibrationReport, Calibrations
+from coremlscope.results.calibration import CALIBRATION, CalibrationReport, Calibrations, Skipped
 from coremlscope.version import __version__
 
 __all__ = ["add_files", "export", "remove", "show", "use_own"]
 
 _ALL = "all"
+_OTHER_VERSION = "was recorded by another version, or is damaged"
 
 
 def use_own() -> tuple[Own, tuple[Finding, ...]]:
@@ -56,6 +57,8 @@ def add_files(
     measurements = [one for gathered in found for one in gathered.measurements]
     skipped = tuple(one for gathered in found for one in gathered.skipped)
     if not measurements:
+        if not skipped:
+            raise UsageError("the files hold no measurements", "see `coremlscope calibrate --help`")
         first = skipped[0]
         more = f"; {len(skipped) - 1} more cannot be used either" if len(skipped) > 1 else ""
         raise UsageError(f"{first.where} {first.reason}{more}", "see `coremlscope calibrate --help`")
@@ -68,7 +71,9 @@ def add_files(
 
 def _gather(path: Path, model: Model | None, device: str | None, system: str | None) -> Gathered:
     if _is_exported(path):
-        return Gathered(read_calibrations(path).measurements, ())
+        told = read_calibrations(path).measurements
+        skipped = [Skipped(f"{path.name}, {one.id}", _OTHER_VERSION) for one in told if not is_usable(one)]
+        return Gathered(tuple(filter(is_usable, told)), tuple(skipped))
     return gather(read_measured(path, model, device, system), model)
 
 

@@ -26,7 +26,7 @@ from coremlscope.results.calibration import (
 )
 from coremlscope.results.estimate import Estimate
 
-__all__ = ["NOTHING_OWN", "Own", "calibrate"]
+__all__ = ["NOTHING_OWN", "Own", "calibrate", "is_usable"]
 
 #: Standard deviations of an 80 % interval of a normal distribution.
 _Z80 = 1.2816
@@ -100,7 +100,7 @@ def calibrate(measurements: Sequence[OwnMeasurement], known: Calibration | None 
     groups: dict[tuple[str, ComputeUnit], _Group] = {}
     stale = []
     for row in measurements:
-        if row.chip not in all_chips() or not is_current(row.kernels) or row.measured_s <= 0:
+        if not is_usable(row):
             stale.append(row)
             continue
         group = groups.setdefault((row.chip, row.unit), _Group(all_chips()[row.chip], row.unit))
@@ -118,6 +118,12 @@ def calibrate(measurements: Sequence[OwnMeasurement], known: Calibration | None 
         corrections=tuple(_correction(group, found, known, refined) for group, found in corrections),
         stale=tuple(stale),
     )
+
+
+def is_usable(row: OwnMeasurement) -> bool:
+    """Returns whether a measurement can be compared with an estimate by this version."""
+    has_time = math.isfinite(row.measured_s) and row.measured_s > 0
+    return has_time and row.chip in all_chips() and is_current(row.kernels)
 
 
 def _estimate_s(row: OwnMeasurement, known: Calibration) -> float:

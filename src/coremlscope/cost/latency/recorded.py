@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -48,7 +49,9 @@ def is_current(recorded: KernelColumns) -> bool:
     """Returns whether a record has the numbers that estimates need, and no index beyond its rows."""
     columns = [recorded.columns.get(name, ()) for name in _COLUMNS]
     count = len(columns[0])
-    if not count or {len(column) for column in columns} != {count}:
+    if not count or {len(column) for column in columns} != {count} or not recorded.order:
+        return False
+    if not all(math.isfinite(number) and number >= 0 for column in columns for number in column):
         return False
     kinds, units = recorded.columns["kind"], recorded.columns[_UNIT]
     return (
