@@ -16,7 +16,7 @@ from coremlscope.errors import MissingDependencyError, UsageError
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.results.profile import Profile
 from tests.support import converted_models
-from tests.support.coreml_children import child_over_dropin
+from tests.support.coreml_children import scripted_timing_child
 
 QUICK = ("--iterations", "2", "--compile-iterations", "1", "--load-iterations", "1", "--warmups", "1")
 
@@ -39,12 +39,10 @@ def test_core_ml_is_the_default_and_its_plan_stands_beside(package: Path, tmp_pa
 
 @pytest.mark.usefixtures("mac")
 def test_an_abort_costs_one_setting(package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    code = (
-        "import json, os, sys; request = json.load(open(sys.argv[1]))\n"
-        "if request['compute_units'] == 'all': os.abort()\n"
-    )
-    child = child_over_dropin("coremlscope.measure.coreml.timing_child")
-    command = (*child[:2], code + child[2])
+    """Before anything was timed; otherwise the measurement would be partial."""
+    command = scripted_timing_child()
+    abort = "if request['compute_units'] == 'all': os.abort()\ntell(coremltools"
+    command = (*command[:2], command[2].replace("tell(coremltools", abort, 1))
     monkeypatch.setattr(
         "coremlscope.measure.coreml.timing.CoreMLMeasurer", partial(CoreMLMeasurer, command=command)
     )

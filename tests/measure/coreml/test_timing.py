@@ -37,8 +37,9 @@ from coremlscope.measure.coreml.values import load_values, save_values
 from coremlscope.measure.endings import explain
 from coremlscope.results.measurement import Conditions, Machine, Settings
 from tests.support import converted_models
-from tests.support.coreml_children import TIMING_CHILD
+from tests.support.coreml_children import TIMING_CHILD, scripted_timing_child
 from tests.support.ir_models import perceptron
+from tests.support.later import minutes_later
 
 SHORT = Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
 
@@ -54,7 +55,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_process_of_its_own_times(package: Path) -> None:
+def test_a_process_of_its_own_times(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
     told: list[tuple[str, int, int]] = []
     settings = Settings(
         compute_units="cpu_only", iterations=4, compile_iterations=2, load_iterations=2, warmups=3
@@ -89,13 +92,33 @@ def test_a_process_of_its_own_times(package: Path) -> None:
     assert measured.compile.native is None
     assert measured.runtime.through == f"coremltools {ct.__version__}"
     assert measured.findings == ()
-
-
-def test_nothing_is_left_behind(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    CoreMLMeasurer(command=TIMING_CHILD).measure(subject_of(container.read(package)), SHORT)
+    # Nothing is left behind.
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("end", "error", "cause"),
+    [
+        ("os.abort()", "Core ML failed: Core ML aborted the process (SIGABRT)", "failed"),
+        ("sys.exit(0)", "Core ML made no predictions", "failed"),
+        ("import time; time.sleep(60)", "Core ML took longer than 600 s", "limit"),
+    ],
+)
+def test_what_was_timed_before_is_kept(
+    package: Path, end: str, error: str, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = scripted_timing_child(f"if (phase, number) == ('predict', 1): {end}")
+    measured = CoreMLMeasurer(command=command, limits=Limits(time_s=600.0)).measure(
+        subject_of(container.read(package)),
+        dataclasses.replace(SHORT, iterations=9),
+        progress=minutes_later(monkeypatch) if cause == "limit" else None,
+    )
+    assert measured.partial is not None
+    assert (measured.partial.cause, measured.partial.phase) == (cause, "predict")
+    assert measured.partial.text == f"{error} (phase: predict)"
+    counts = {name: len(phase.samples_s) for name, phase in measured.phases.items()}
+    assert counts == {"compile": 1, "load": 1, "predict": 2}
+    assert [finding.id for finding in measured.findings] == ["partial"]
 
 
 def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +126,7 @@ def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.M
     monkeypatch.setattr("coremlscope.api.sys.platform", "darwin")
     monkeypatch.setattr("coremlscope.batch.power_mode", lambda: "low power")
     monkeypatch.setattr("coremlscope.engines.host.power_mode", lambda: "low power")
-    measurer = partial(CoreMLMeasurer, command=TIMING_CHILD)
+    measurer = partial(CoreMLMeasurer, command=scripted_timing_child())
     monkeypatch.setattr("coremlscope.measure.coreml.timing.CoreMLMeasurer", measurer)
     (profile,) = api.matrix(package, compute_units=["all", "cpu_only"], iterations=2)
     assert profile.findings == ()
@@ -255,7 +278,9 @@ def test_the_label_and_findings_of_a_mac(package: Path, monkeypatch: pytest.Monk
     states = iter(told)
     monkeypatch.setattr("coremlscope.measure.coreml.timing.this_machine", lambda: mac)
     monkeypatch.setattr("coremlscope.measure.coreml.timing.conditions", lambda: next(states))
-    measured = CoreMLMeasurer(command=TIMING_CHILD).measure(subject_of(container.read(package)), SHORT)
+    measured = CoreMLMeasurer(command=scripted_timing_child()).measure(
+        subject_of(container.read(package)), SHORT
+    )
     assert measured.label == "Core ML on M1 (Virtual), macOS 15.1"
     assert [finding.id for finding in measured.findings] == [
         "virtual-machine",
