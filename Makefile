@@ -21,7 +21,7 @@ export TQDM_DISABLE := 1
 export ORT_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile example test check frontend browser long conformance bench-speed bench-latency bench-plan docs lock release clean
+.PHONY: help profile example test check frontend browser long conformance bench-speed bench-latency bench-plan docs drift lock release clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -63,6 +63,9 @@ conformance: $(TORCH)/.conformance ## run coremltools' own tests; TESTS="path be
 	$(TORCH)/bin/python -m benchmarks.conformance $(TESTS) $(addprefix --sample=,$(SAMPLE)) \
 	  $(if $(filter 1,$(ONE_PER_CLASS)),--one-per-class) $(if $(filter 1,$(ONE_PER_FUNCTION)),--one-per-function) \
 	  $(addprefix --workers=,$(WORKERS)) --output $(OUT)/conformance $(ARGS)
+
+drift: $(VENV)/.dev ## compare results between versions of ONNX Runtime and numbers of threads; ARGS="--engine 1.30.0 MODEL"
+	$(VENV)/bin/python -m benchmarks.drift $(ARGS)
 
 bench-plan: $(VENV)/.dev ## compare plans with published ones, every miss listed; ARGS="network wholes shapes programs left-out fit support context speed"
 	$(VENV)/bin/python -m benchmarks.plan $(ARGS)

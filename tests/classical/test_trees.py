@@ -14,6 +14,7 @@ import coremlscope
 from coremlscope.classical.trees import TreeEnsembleRegressor
 from coremlscope.classical.trees.lower import MOST_BRANCHES
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.execution.lowering import lower_function
 from coremlscope.execution.predictor import FunctionPredictor
 from tests.support.classical_specs import (
     DOUBLE,
@@ -262,3 +263,20 @@ def test_hit_rates_are_read() -> None:
     content = read_spec(tree_regressor([_TREE])).content
     assert isinstance(content, TreeEnsembleRegressor)
     assert content.trees.hit_rates.numpy().tolist() == [0.0, 0.5, 0.5]
+
+
+def test_every_leaf_is_reached_in_one_way() -> None:
+    """ONNX Runtime before 1.30 adds wrong numbers where both ways of a branch lead to the same leaf."""
+    spec = tree_regressor([2.0, (1, 0, 0.5, 3.0, 4.0), 8.0])
+    nodes = lower_function(read_spec(spec)).program.model.graph.node
+    (tree,) = (node for node in nodes if node.op_type == "TreeEnsemble")
+    attributes = {attribute.name: list(attribute.ints) for attribute in tree.attribute}
+    ways = [("nodes_truenodeids", "nodes_trueleafs"), ("nodes_falsenodeids", "nodes_falseleafs")]
+    leaves = [
+        number
+        for ids, is_leaf in ways
+        for number, leaf in zip(attributes[ids], attributes[is_leaf], strict=True)
+        if leaf
+    ]
+    assert sorted(leaves) == list(range(6))
+    assert coremlscope.predict(read_spec(spec), {"x": [0.0, 0, 0]}) == {"y": 13.0}

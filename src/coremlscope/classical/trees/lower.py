@@ -134,6 +134,8 @@ class _Nodes:
         self.leaf_count = int(self._is_leaf.sum())
         self._trees = self._tree_of_nodes()
         self.tree_of_leaf: _Array = self._trees[self._is_leaf]
+        roots: _Array = ensemble.roots.numpy()
+        self._bare: _Array = roots[self._is_leaf[roots]]
 
     def _tree_of_nodes(self) -> _Array:
         trees = np.zeros(len(self._behaviors), np.int64)
@@ -159,8 +161,8 @@ class _Nodes:
         """
         attributes = self._branches()
         attributes |= {
-            "leaf_weights": numpy_helper.from_array(weights),
-            "leaf_targetids": targets.tolist(),
+            "leaf_weights": numpy_helper.from_array(self._with_copies(weights)),
+            "leaf_targetids": self._with_copies(targets).tolist(),
             "n_targets": count,
             "aggregate_function": _SUM,
             "post_transform": _NO_TRANSFORM,
@@ -174,8 +176,16 @@ class _Nodes:
         emitter.owners[result.name] = emitter.owner
         return result
 
+    def _with_copies(self, of_leaves: _Array) -> _Array:
+        """Values of all leaves, and again those of the roots that are leaves."""
+        return np.concatenate([of_leaves, of_leaves[self.leaf_rows[self._bare]]])
+
     def _branches(self) -> dict[str, Any]:
-        """The attributes of all branches. A root that is a leaf gets a branch, as `TreeEnsemble` requires."""
+        """The attributes of all branches.
+
+        A root that is a leaf gets a branch, as `TreeEnsemble` requires, to the leaf and to a copy of it:
+        before version 1.30, ONNX Runtime computes wrong sums if both ways lead to the same leaf.
+        """
         ensemble, is_leaf = self._ensemble, self._is_leaf
         inner = np.flatnonzero(~is_leaf)
         rows: _Array = np.cumsum(~is_leaf) - 1
@@ -186,7 +196,7 @@ class _Nodes:
         true, false = np.where(swapped, false, true), np.where(swapped, true, false)
         missing, modes = missing ^ swapped, np.where(swapped, _EQUAL, modes)
         roots = ensemble.roots.numpy()
-        bare = roots[is_leaf[roots]]
+        bare = self._bare
         starts = rows[roots]
         starts[is_leaf[roots]] = len(inner) + np.arange(len(bare))
 
@@ -196,6 +206,7 @@ class _Nodes:
             return np.where(leaf, self.leaf_rows[nodes], rows[nodes]), leaf
 
         (true_ids, true_leaf), (false_ids, false_leaf) = children(true), children(false)
+        false_ids[len(inner) :] = self.leaf_count + np.arange(len(bare))
         more = np.zeros(len(bare))
         return {
             "tree_roots": starts.tolist(),
