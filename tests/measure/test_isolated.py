@@ -95,7 +95,7 @@ def test_the_measurement_is_that_of_the_engine(
 @pytest.mark.parametrize(
     ("end", "limits", "cause", "text"),
     [
-        ("os.abort()", Limits(), "failed", "the engine failed: the engine aborted the process (SIGABRT)"),
+        ("os.abort()", Limits(), "failed", "the engine failed: it aborted the process (SIGABRT)"),
         ("os.kill(os.getpid(), 9)", Limits(), "failed", "as it does when memory runs out"),
         ("sys.exit('std::bad_alloc')", Limits(), "failed", "the engine failed: the memory was not enough"),
         ("time.sleep(60)", Limits(silence_s=60.0), "limit", "the engine gave no sign of life for 60 s"),

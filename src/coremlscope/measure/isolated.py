@@ -31,7 +31,7 @@ __all__ = ["CHILD", "IsolatedMeasurer"]
 CHILD = python_child("coremlscope.measure.engine_child")
 _HINT = "`coremlscope inspect` and `coremlscope estimate` work without running the model"
 _FAILURES = Failures(
-    "the engine",
+    "it",
     (
         Failure(
             r"std::bad_alloc|MemoryError|[Ff]ailed to allocate memory|Cannot allocate memory",
