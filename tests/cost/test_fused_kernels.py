@@ -228,3 +228,14 @@ def test_palettized_weights_count_their_bytes_in_the_file() -> None:
     (kernel,) = kernels(body, x=MAP)
     assert kernel.weights == 16 * 8
     assert 64 <= kernel.weight_bytes < 2 * 16 * 8
+
+
+def test_a_gather_reads_its_rows_and_not_the_whole_table() -> None:
+    table = np.zeros((30522, 384), np.float16)
+    indices = np.zeros((1, 77), np.int32)
+    graph = programs.bind_main(
+        programs.build(lambda x: mb.gather(x=table, indices=x, axis=0), {"x": indices})
+    ).graph
+    (made,) = [kernel for kernel in fuse(graph) if kernel.weights]
+    assert made.weights == 77 * 384
+    assert made.weight_bytes == 2 * 77 * 384

@@ -46,7 +46,7 @@ _COLUMNS = (
     Column("waits for", most=11, style="cyan"),
 )
 _IS_OWN, _IS_EXTRAPOLATED = "†", "*"
-_EXTRAPOLATED = "* extrapolated from the chip's specification: no latencies of it went into the model"
+_EXTRAPOLATED = "* extrapolated from the chip's specification: fewer than three publications measured it"
 
 
 def render_estimates(
