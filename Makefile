@@ -56,6 +56,9 @@ browser: $(VENV)/.dev frontend/node_modules/.package-lock.json ## test the repor
 long: $(TORCH)/.ready ## compare with PyTorch and other references (minutes; downloads torch); ARGS="-k …" for a part
 	$(TORCH)/bin/python -m pytest -q -m long $(ARGS)
 
+attack: $(VENV)/.dev ## read damaged files of every form; ARGS="--files 100000 --seed 1 --corpus"
+	$(VENV)/bin/python -m tests.long.attack $(ARGS)
+
 bench-speed: $(TORCH)/.ready ## time this runtime beside ONNX Runtime, OpenVINO and PyTorch
 	$(TORCH)/bin/python -m benchmarks.speed $(ARGS)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import os
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.units import format_bytes
 
-__all__ = ["Budget", "machine_memory_bytes"]
+__all__ = ["Budget", "machine_memory_bytes", "return_memory"]
 
 #: What any model may have, whatever its size, in bytes.
 _FREE_BYTES = 256 << 20
@@ -91,6 +92,14 @@ class Budget:
             )
 
 
+def return_memory() -> None:
+    """Returns freed memory to the system. glibc would keep it: ten times the size of a specification."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl does not have it
+        if trim is not None:
+            trim(0)
+
+
 @functools.cache
 def machine_memory_bytes() -> int:
     """Returns the memory that this process may use: that of the machine, its container, and its limits."""
@@ -108,8 +117,6 @@ def _physical_bytes() -> int | None:
 
 
 def _physical_bytes_of_windows() -> int | None:
-    import ctypes
-
     kilobytes = ctypes.c_ulonglong()
     kernel = ctypes.windll.kernel32  # type: ignore[attr-defined,unused-ignore]
     return (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import importlib.metadata
 import os
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from coremlscope.budget import return_memory
 from coremlscope.engines.base import GRAPH_FILE, EngineOptions, NodeProfile
 from coremlscope.engines.host import logical_processors
 from coremlscope.engines.node_events import NodeEvents, read_nodes
@@ -144,22 +144,14 @@ class OnnxRuntimeSession:
                 events = NodeEvents.read(Path(session.end_profiling()), warmups)
             del session
             nodes = read_nodes(scratch / _OPTIMISED_GRAPH, events)
-        _return_memory()
+        return_memory()
         is_complete = len(events.runs) == iterations
         return NodeProfile(nodes if is_complete else (), tuple(seconds[warmups:]), warmups)
 
     def close(self) -> None:
         """Releases ONNX Runtime's memory; see `Session.close`. The session is not in a reference cycle."""
         self._session = None
-        _return_memory()
-
-
-def _return_memory() -> None:
-    """Returns freed memory to the system. glibc would keep it: twice the weights of a large model."""
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # musl does not have it
-        if trim is not None:
-            trim(0)
+        return_memory()
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from coremlscope import ir, schema
+from coremlscope.budget import return_memory
 from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedModelError
 from coremlscope.formats.description import read_description, read_metadata, write_description
 from coremlscope.formats.external import EXTERNAL_READERS, read_external
@@ -30,6 +31,8 @@ MODEL_PATH = "@model_path"
 
 #: protobuf's size limit for a message.
 MAX_SPEC_BYTES = 2**31 - 1
+#: The memory of the messages of larger specifications is returned to the system before models are bound.
+_LARGE_SPEC_BYTES = 4 * 2**20
 _DAMAGED = "the file is damaged or incomplete; export or download the model again"
 _NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 _PIPELINES = {"pipeline": None, "pipelineClassifier": "pipeline", "pipelineRegressor": "pipeline"}
@@ -107,6 +110,9 @@ def read_spec(
         raise CorruptModelError(
             f"the messages in {_display_name(source)} are nested too deeply", _DAMAGED
         ) from None
+    del spec
+    if len(data) > _LARGE_SPEC_BYTES:
+        return_memory()
     weights_bytes = sum(file.size or 0 for file in model.weight_files)
     return replace(
         model,

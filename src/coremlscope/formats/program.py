@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping
+from sys import intern
 from typing import Protocol
 
 from coremlscope import ir
@@ -43,9 +44,16 @@ def read_program(message: Message, open_blob: BlobOpener) -> ir.Program:
     )
 
 
+#: Shared by all operations without attributes.
+_NO_ATTRIBUTES: Mapping[str, ir.Constant] = {}
+
+
 class _Reader:
+    """Reads functions. Equal names and types, of which a program has thousands, are one object."""
+
     def __init__(self, open_blob: BlobOpener) -> None:
         self._open_blob = open_blob
+        self._types: dict[ir.ValueType, ir.ValueType] = {}
 
     def read_function(self, name: str, message: Message) -> ir.Function:
         blocks = {entry.key: entry.value for entry in message.block_specializations}
@@ -65,11 +73,14 @@ class _Reader:
             name=name, opset=message.opset, graph=graph, attributes=self.read_attributes(message.attributes)
         )
 
-    def read_attributes(self, entries: Iterable[Message]) -> dict[str, ir.Constant]:
-        return {entry.key: read_value(entry.value, self._open_blob) for entry in entries}
+    def read_attributes(self, entries: Iterable[Message]) -> Mapping[str, ir.Constant]:
+        found = {intern(entry.key): read_value(entry.value, self._open_blob) for entry in entries}
+        return found or _NO_ATTRIBUTES
 
     def _read_values(self, messages: Iterable[Message]) -> tuple[ir.Value, ...]:
-        return tuple(ir.Value(message.name, read_type(message.type)) for message in messages)
+        types = (read_type(message.type) for message in messages)
+        shared = (self._types.setdefault(type_, type_) for type_ in types)
+        return tuple(ir.Value(message.name, type_) for message, type_ in zip(messages, shared, strict=True))
 
     def _read_block(self, name: str, message: Message, path: str, scope: _Scope) -> ir.Graph:
         inputs = self._read_values(message.inputs)
@@ -90,7 +101,9 @@ class _Reader:
 
     def _read_operation(self, message: Message, op_id: str, scope: _Scope) -> ir.Op:
         inputs = {
-            entry.key: tuple(self._read_binding(binding, op_id, scope) for binding in entry.value.arguments)
+            intern(entry.key): tuple(
+                self._read_binding(binding, op_id, scope) for binding in entry.value.arguments
+            )
             for entry in message.inputs
         }
         names = BLOCK_NAMES.get(message.type, ())
@@ -107,7 +120,7 @@ class _Reader:
             raise CorruptModelError(f"{error.message} (in {where})", error.hint) from None
         return ir.Op(
             id=op_id,
-            type=message.type,
+            type=intern(message.type),
             inputs=inputs,
             outputs=outputs,
             blocks=tuple(blocks),

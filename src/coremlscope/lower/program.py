@@ -28,6 +28,7 @@ from coremlscope.ops.program import (
     copy_out,
 )
 from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
+from coremlscope.units import shown
 
 __all__ = ["finish", "lower"]
 
@@ -169,7 +170,7 @@ class _Lowerer:
         for value, given in zip(graph.graph.inputs, graph.inputs, strict=True):
             type_ = given.type.wrapped if isinstance(given.type, StateType) else given.type
             if not isinstance(type_, TensorType):
-                self.unsupported.append(("input", value.name, "neither a tensor nor a state"))
+                self.unsupported.append(("input", shown(value.name), "neither a tensor nor a state"))
                 continue
             tensor = Tensor(self.emitter.unique(value.name), carry(type_.dtype))
             if isinstance(given.type, StateType):
@@ -193,7 +194,7 @@ class _Lowerer:
                 shape = (len(tensor.labels) if tensor.dtype == F32 else 1,)
                 type_, is_flat = TensorType(DType.of(tensor.dtype), shape), True
             if not isinstance(type_, TensorType):
-                self.unsupported.append(("output", value.name, "not a tensor"))
+                self.unsupported.append(("output", shown(value.name), "not a tensor"))
                 continue
             name = copy_out(self.emitter, tensor, value.name, is_flat=is_flat)
             ports.append(
@@ -223,7 +224,7 @@ class _Lowerer:
             return self.emitter.weight(bound.constant, carry(bound.type.dtype), value.name)
         if value.name in scope:
             return scope[value.name]
-        self.unsupported.append(("output", value.name, f"a {describe_type(bound.type)}"))
+        self.unsupported.append(("output", shown(value.name), f"a {describe_type(bound.type)}"))
         return Tensor(value.name, F32)
 
     def op(self, view: OpView, scope: dict[str, Tensor]) -> Sequence[Tensor]:
@@ -261,7 +262,7 @@ class _Lowerer:
 
     def refuse(self, op: Op, reason: str) -> list[Tensor]:
         """Records an operation that cannot be lowered; placeholders let the lowering find further ones."""
-        problem = (op.type, op.id, reason)
+        problem = (shown(op.type), op.id, shown(reason))
         if problem not in self.unsupported:  # The condition of a loop is lowered twice.
             self.unsupported.append(problem)
         return [

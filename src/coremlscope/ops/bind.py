@@ -256,6 +256,8 @@ def _open(type_: ValueType) -> ValueType:
 
 def _merge(inferred: ValueType, declared: ValueType) -> ValueType:
     """The inferred type, with dimensions that could not be inferred taken from the declared one."""
+    if inferred == declared:
+        return declared  # Equal types of a program are one object.
     match inferred, declared:
         case TensorType(dtype, shape), TensorType(_, other):
             if shape is None:

@@ -179,11 +179,12 @@ def trip_count(view: OpView) -> int | None:
     """
     if not view.blocks[0].graph.outputs:
         return None
-    if _TRIPS not in view.memo:
+
+    def passes() -> int | None:
         known = _passes(view, view.blocks[0].graph.outputs[0])
-        view.memo[_TRIPS] = _Simulation(view).passes() if known is None else known
-    passes: int | None = view.memo[_TRIPS]
-    return passes
+        return _Simulation(view).passes() if known is None else known
+
+    return view.remember(_TRIPS, passes)
 
 
 def trip_limit(view: OpView) -> int | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from coremlscope.ir import Array, Constant, Graph, Op, Shape, StateType, TensorType, ValueType
 
 __all__ = ["BoundGraph", "BoundValue", "CannotInfer", "CannotLower", "OpView"]
 
 _REQUIRED: Any = object()
+_Result = TypeVar("_Result")
 #: The longest parameter of shapes, axes, paddings or lengths of parts.
 _MOST_INTEGERS = 1 << 16
 
@@ -56,7 +57,6 @@ class OpView:
         opset: The number in the function's opset: 5 for `CoreML5` (iOS 15) … 8 for `CoreML8` (iOS 18).
         blocks: Its nested graphs, bound (filled in by `bind`).
         outputs: What is known of its results (filled in by `bind`).
-        memo: Cached results of functions that examine the bound operation.
     """
 
     op: Op
@@ -64,7 +64,17 @@ class OpView:
     opset: int
     blocks: tuple[BoundGraph, ...] = ()
     outputs: tuple[BoundValue, ...] = field(default=())
-    memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    #: Results of functions that examine the operation. Few operations have any: an empty table takes memory.
+    _memo: dict[object, Any] | None = field(default=None, init=False, repr=False, compare=False)
+
+    def remember(self, key: object, compute: Callable[[], _Result]) -> _Result:
+        """Returns what `compute` returned for a key before, or calls it."""
+        if self._memo is None:
+            self._memo = {}
+        if key not in self._memo:
+            self._memo[key] = compute()
+        found: _Result = self._memo[key]
+        return found
 
     def has(self, name: str) -> bool:
         """True where the parameter is given."""

@@ -51,11 +51,10 @@ def run_time_inputs(view: OpView, *, indices: bool = True) -> Sequence[tuple[str
         view: The operation, bound.
         indices: False omits parameters that hold positions, such as the indices of a gather.
     """
-    key = "run-time inputs", indices
-    if key not in view.memo:
-        view.memo[key] = _run_time_inputs(view, () if indices else _index_parameters(view))
-    found: tuple[tuple[str, TensorType], ...] = view.memo[key]
-    return found
+    return view.remember(
+        ("run-time inputs", indices),
+        lambda: _run_time_inputs(view, () if indices else _index_parameters(view)),
+    )
 
 
 def _run_time_inputs(view: OpView, skipped: Sequence[str]) -> tuple[tuple[str, TensorType], ...]:
@@ -77,17 +76,17 @@ def run_time_tensors(view: OpView, *, indices: bool = True) -> Sequence[tuple[st
 
     Without `indices`, results that hold positions (of an arg-max, the second of top-k) are omitted too.
     """
-    key = "run-time tensors", indices
-    if key not in view.memo:
+
+    def tensors() -> tuple[tuple[str, TensorType], ...]:
         skipped = () if indices else _index_results(view)
         results = [
             ("result", bound.type)
             for position, bound in enumerate(view.outputs)
             if isinstance(bound.type, TensorType) and position not in skipped
         ]
-        view.memo[key] = (*run_time_inputs(view, indices=indices), *results)
-    found: tuple[tuple[str, TensorType], ...] = view.memo[key]
-    return found
+        return (*run_time_inputs(view, indices=indices), *results)
+
+    return view.remember(("run-time tensors", indices), tensors)
 
 
 def _index_parameters(view: OpView) -> tuple[str, ...]:

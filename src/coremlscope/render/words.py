@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
+from typing import TypeVar
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.findings import Finding, Severity
@@ -23,6 +24,7 @@ __all__ = [
     "by_severity",
     "compact_type",
     "count",
+    "elide",
     "histogram",
     "main_function",
     "model_name",
@@ -44,6 +46,8 @@ UNDECIDED_WORDS: Mapping[Undecided, str] = {
     "tie": "the plan costs the same there",
     "rates": "the plan goes there within the intervals of the rates",
 }
+
+_Row = TypeVar("_Row")
 
 #: Marks of findings in lists.
 FINDING_MARKS: Mapping[Severity, str] = {"error": "✗", "warning": "!", "info": "·"}
@@ -140,6 +144,23 @@ def _compact(match: re.Match[str]) -> str:
 def model_name(path: str) -> str:
     """Returns the last part of a path, or `model` for a model that was read from bytes."""
     return PurePath(path).name or "model"
+
+
+def elide(rows: Sequence[_Row], noun: str, most: int = 200) -> tuple[Sequence[_Row], str]:
+    """Shortens a long list for a terminal or Markdown, which people read.
+
+    Args:
+        rows: The list.
+        noun: What a row is.
+        most: The length of a list that is shown as a whole.
+
+    Returns:
+        The first rows, and a sentence on those that are left out; empty if there are none.
+    """
+    left_out = len(rows) - most
+    if left_out <= 0:
+        return rows, ""
+    return rows[:most], f"{plural(left_out, noun)} more, which JSON lists"
 
 
 def plural(number: int, noun: str) -> str:

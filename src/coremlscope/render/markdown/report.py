@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from coremlscope.escaping import html_text, markdown_cell
 from coremlscope.escaping import markdown_code as code
@@ -52,6 +53,7 @@ from coremlscope.render.words import (
     by_severity,
     compact_type,
     count,
+    elide,
     histogram,
     main_function,
     model_name,
@@ -74,6 +76,9 @@ from coremlscope.units import (
 )
 
 __all__ = ["details", "render_markdown", "table"]
+
+#: Operations in the list of all operations.
+_LISTED_OPS = 10_000
 
 _LISTED_GROUPS = 20
 _PHASE_TITLES = ("runs", "min", "median", "mean", "p95", "p99", "max", "std")
@@ -112,9 +117,12 @@ def _summary(model: ModelSummary) -> list[str]:
     if model.absent:
         blocks.append(f"⚠ cannot run here: {cell(model.absent)}")
     if model.missing_weights:
-        blocks.append(f"⚠ weights absent: {', '.join(map(code, model.missing_weights))}")
-    for function in model.functions:
+        listed, more = elide(model.missing_weights, "file", 8)
+        blocks.append(f"⚠ weights absent: {', '.join([*map(code, listed), *_rest(more)])}")
+    functions, more = elide(model.functions, "function")
+    for function in functions:
         blocks += _features(function, f" of {code(function.name)}" if len(model.functions) > 1 else "")
+    blocks += _rest(more)
     if model.stages:
         blocks += ["### Stages", _stage_table(model.stages)]
     if model.weights:
@@ -125,6 +133,7 @@ def _summary(model: ModelSummary) -> list[str]:
         blocks += ["### Operations", cell(histogram(main.ops))]
     if model.ops:
         blocks.append(_operations(model.ops))
+        blocks += _rest(elide(range(len(model.ops)), "operation", _LISTED_OPS)[1])
     return blocks
 
 
@@ -145,9 +154,17 @@ def _features(function: FunctionSummary, name: str) -> Iterator[str]:
     sections = (("Inputs", function.inputs), ("Outputs", function.outputs), ("States", function.states))
     for title, features in sections:
         if features:
-            rows = [(code(f.name), f.type, f.flexibility, f.preprocessing or f.doc) for f in features]
+            listed, more = elide(features, "feature")
+            rows = [(code(f.name), f.type, f.flexibility, f.preprocessing or f.doc) for f in listed]
             yield f"### {title}{name}"
             yield table(("name", "type", "allows", "about"), rows)
+            yield from _rest(more)
+
+
+def _rest(text: str) -> Iterator[str]:
+    """Yields what is left out of a list, if anything is."""
+    if text:
+        yield f"… {text}"
 
 
 def _weights(model: ModelSummary) -> str:
@@ -181,7 +198,7 @@ def _operations(ops: OpTable) -> str:
             ", ".join(map(compact_type, op.outputs)),
             count(op.flops, op.work_is_complete),
         )
-        for op in ops
+        for op in islice(ops, _LISTED_OPS)
     ]
     return table(("id", "type", "name", "results", "FLOPs>"), rows)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.terminal.stages import show_stages
@@ -11,6 +12,7 @@ from coremlscope.render.words import (
     bits_each,
     compact_type,
     count,
+    elide,
     histogram,
     main_function,
     model_name,
@@ -26,6 +28,8 @@ __all__ = ["show_summary"]
 
 #: Operation types in the overview; the rest is counted.
 _LISTED_TYPES = 12
+#: Operations that `--ops` lists.
+_LISTED_OPS = 10_000
 _WIDE = 110
 
 
@@ -35,12 +39,13 @@ def show_summary(screen: Screen, model: ModelSummary) -> None:
     screen.pairs(_facts(model))
     if model.missing_weights:
         screen.line(
-            f"weights absent: {', '.join(model.missing_weights)} – sizes are those that the program declares",
+            f"weights absent: {_few(model.missing_weights)} – sizes are those that the program declares",
             "yellow",
         )
-    several = len(model.functions) > 1
-    for function in model.functions:
-        _show_function(screen, model, function, several)
+    functions, more = elide(model.functions, "function")
+    for function in functions:
+        _show_function(screen, model, function, len(functions) > 1)
+    _show_rest(screen, more)
     if model.stages:
         show_stages(screen, model.stages)
     if model.weights:
@@ -52,12 +57,25 @@ def show_summary(screen: Screen, model: ModelSummary) -> None:
         _show_histogram(screen, main)
     if model.user_defined:
         screen.heading("Metadata")
-        screen.pairs(model.user_defined.items(), indent=2)
+        pairs, more = elide(list(model.user_defined.items()), "entry")
+        screen.pairs(pairs, indent=2)
+        _show_rest(screen, more, 2)
     if model.ops:
         _show_ops(screen, model)
     screen.line()
     ops = "" if model.ops else "--ops lists every operation; "
     screen.line(f"more: {ops}-o report.html, or .md, .csv, .json", "dim")
+
+
+def _few(names: Sequence[str]) -> str:
+    listed, more = elide(names, "file", 8)
+    return ", ".join(filter(None, (*listed, more)))
+
+
+def _show_rest(screen: Screen, text: str, indent: int = 0) -> None:
+    """Prints what is left out of a list, if anything is."""
+    if text:
+        screen.line(f"… {text}", "dim", indent)
 
 
 def _facts(model: ModelSummary) -> list[tuple[str, str]]:
@@ -136,7 +154,8 @@ def _show_labels(screen: Screen, model: ModelSummary) -> None:
 def _show_features(screen: Screen, features: tuple[FeatureSummary, ...], indent: int) -> None:
     name_width = max(12, screen.width // 3)
     rows = []
-    for feature in features:
+    listed, more = elide(features, "feature")
+    for feature in listed:
         remarks = [feature.doc] if feature.doc else []
         if feature.is_optional:
             remarks.insert(0, "optional")
@@ -144,7 +163,8 @@ def _show_features(screen: Screen, features: tuple[FeatureSummary, ...], indent:
             remarks.insert(0, f"allows {feature.flexibility}")
         rows.append((feature.name, feature.type, "; ".join(remarks)))
     screen.table((Column("", most=name_width, style="cyan"), Column(""), Column("")), rows, indent)
-    for feature in features:
+    _show_rest(screen, more, indent)
+    for feature in listed:
         if feature.preprocessing:
             name = shorten(feature.name, name_width)
             screen.line(f"{name}: {feature.preprocessing}", "dim", indent)
@@ -197,7 +217,7 @@ def _show_ops(screen: Screen, model: ModelSummary) -> None:
     )
     is_wide = screen.width >= _WIDE
     numbers = ("FLOPs", "read", "written") if is_wide else ()
-    rows = [_op_row(op, is_wide) for op in model.ops]
+    rows = [_op_row(op, is_wide) for op in islice(model.ops, _LISTED_OPS)]
     taken = sum(max(len(row[column]) for row in rows) + 2 for column in (0, 1)) + 9 * len(numbers)
     free = max(30, screen.width - taken - 2)
     columns = [
@@ -208,6 +228,7 @@ def _show_ops(screen: Screen, model: ModelSummary) -> None:
         *(Column(title, is_number=True) for title in numbers),
     ]
     screen.table(columns, rows, indent=0)
+    _show_rest(screen, elide(range(len(model.ops)), "operation", _LISTED_OPS)[1])
     screen.line(f"{plural(main_function(model).constants, 'constant')} not listed", "dim")
 
 

@@ -1,0 +1,38 @@
+"""Damaged files that once ended in a traceback, a hang or much memory: each found by `make attack`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from coremlscope import ir
+from coremlscope.errors import UnsupportedOpError
+from coremlscope.execution.lowering import lower_function
+from coremlscope.formats import container
+from coremlscope.formats.mlmodel import write_spec
+from coremlscope.formats.values import write_immediate
+from tests.support.graphs import function, op, tensor, value
+from tests.support.model_files import all_seeds, write_files
+
+
+def test_types_of_operations_cannot_contain_terminal_controls() -> None:
+    from tests.support.constant_programs import model_of
+
+    model = model_of({})
+    x, y = value("x", tensor(1, 4)), value("y", tensor(1, 4))
+    main = function((x,), (op("r\x1b[2Jange\n", y, x=x),), (x,))
+    model = dataclasses.replace(model, content=ir.Program(functions={"main": main}))
+    read = container.read(write_spec(model, write_immediate))
+    with pytest.raises(UnsupportedOpError) as caught:
+        lower_function(read)
+    assert caught.value.message.isprintable()
+
+
+def test_undamaged_files_are_read(tmp_path) -> None:
+    """What the attack damages is whole: otherwise it would attack nothing."""
+    for index, (name, files) in enumerate(all_seeds().items()):
+        folder = tmp_path / str(index)
+        path = write_files(files, folder)
+        if not name.startswith("import ") and name != "two_delegates.pte":
+            assert container.read(path).description.functions

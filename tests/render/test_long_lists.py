@@ -1,0 +1,61 @@
+"""Long lists are shortened where people read them, and whole in JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from coremlscope.render import render_console
+from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.words import elide
+from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary
+from coremlscope.results.operations import OpRow, OpTable
+
+
+def _row(id_: str) -> OpRow:
+    return OpRow(id=id_, type="relu", name=id_, function="main", outputs=("tensor<fp32, [4]>",))
+
+
+_MODEL = ModelSummary(
+    path="m.mlmodel",
+    container="mlmodel",
+    kind="mlProgram",
+    spec_version=8,
+    functions=(
+        FunctionSummary(
+            name="main",
+            inputs=tuple(FeatureSummary(name=f"x{i}", type="fp32 [4]") for i in range(1000)),
+            outputs=(FeatureSummary(name="y", type="fp32 [4]"),),
+        ),
+    ),
+    user_defined={f"key{i}": "" for i in range(300)},
+    missing_weights=tuple(f"w{i}.bin" for i in range(20)),
+    ops=OpTable.of(_row(f"main/{i}") for i in range(150)),
+)
+
+
+@pytest.mark.parametrize("render", [lambda model: render_console(model, width=80), render_markdown])
+def test_summaries(render, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coremlscope.render.terminal.model._LISTED_OPS", 50)
+    monkeypatch.setattr("coremlscope.render.markdown.report._LISTED_OPS", 50)
+    text = render(_MODEL)
+    assert "x199" in text
+    assert "x200" not in text
+    assert "800 features more, which JSON lists" in text
+    assert "12 files more" in text
+    assert "main/49" in text
+    assert "main/50" not in text
+    assert "100 operations more, which JSON lists" in text
+
+
+def test_json_is_whole() -> None:
+    from coremlscope.render.json import render_json
+
+    content = json.loads(render_json(_MODEL))
+    assert "x999" in json.dumps(content)
+
+
+def test_short_lists_are_whole() -> None:
+    assert elide(range(200), "feature") == (range(200), "")
+    assert elide(range(201), "feature") == (range(200), "1 feature more, which JSON lists")
