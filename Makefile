@@ -59,6 +59,9 @@ long: $(TORCH)/.ready ## compare with PyTorch and other references (minutes; dow
 attack: $(VENV)/.dev ## read damaged files of every form; ARGS="--files 100000 --seed 1 --corpus"
 	$(VENV)/bin/python -m tests.long.attack $(ARGS)
 
+fuzz: $(VENV)/.fuzz ## fuzz a reader, TARGET=mlmodel (default), zip, mil …; ARGS="-max_total_time=600" for libFuzzer
+	$(VENV)/bin/python -m tests.long.fuzz $(or $(TARGET),mlmodel) $(or $(ARGS),-max_total_time=60)
+
 bench-speed: $(TORCH)/.ready ## time this runtime beside ONNX Runtime, OpenVINO and PyTorch
 	$(TORCH)/bin/python -m benchmarks.speed $(ARGS)
 
@@ -80,7 +83,7 @@ docs: $(VENV)/.dev ## write the generated pages of docs/
 	$(VENV)/bin/python tools/make_docs.py
 
 lock: $(VENV)/.dev ## pin the requirements anew from requirements/*.in
-	cd requirements && for purpose in build runtime dev references conformance release; do \
+	cd requirements && for purpose in build runtime dev fuzz references conformance release; do \
 	  ../$(VENV)/bin/pip-compile $(LOCK) --output-file $$purpose.txt $$purpose.in || exit 1; done
 
 release: $(RELEASE)/.ready ## build the packages into dist/, with lists of what is in them (CycloneDX; needs Node) and checksums
@@ -110,6 +113,10 @@ $(VENV)/.runtime: requirements/build.txt requirements/runtime.txt pyproject.toml
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 	@$(call install,$(VENV),--require-hashes -r requirements/dev.txt)
+	@touch $@
+
+$(VENV)/.fuzz: requirements/fuzz.txt $(VENV)/.dev
+	@$(call install,$(VENV),--require-hashes -r requirements/fuzz.txt)
 	@touch $@
 
 $(TORCH)/bin/python:

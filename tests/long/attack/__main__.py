@@ -26,6 +26,8 @@ __all__ = ["Tally", "attack", "main"]
 #: The bar: memory beyond that of the process before it reads the file.
 _FREE_BYTES, _TIMES = 200_000_000, 3
 _START_S = 120.0
+#: Each process tells its counts after so many files.
+_TOLD = 1000
 
 
 @dataclass(slots=True)
@@ -125,7 +127,12 @@ def attack(
         generator = random.Random(f"{seed} {index}")
         for _ in range(index, files, processes):
             name, number = generator.choice(names), generator.randrange(2**32)
+            found = len(tally.faults)
             tally.add(name, number, child.ask(name, number))
+            for fault in tally.faults[found:]:
+                print(fault, flush=True)
+            if sum(tally.files.values()) % _TOLD == 0:
+                print(f"process {index}: {dict(tally.outcomes)}", flush=True)
         child.close()
         return tally
 
@@ -145,8 +152,6 @@ def main() -> int:
     parser.add_argument("--corpus", action="store_true", help="also damage the models of the corpus")
     given = parser.parse_args()
     tally = attack(given.files, seed=given.seed, processes=given.processes, with_corpus=given.corpus)
-    for fault in tally.faults:
-        print(fault)
     outcomes = ", ".join(f"{count} {name}" for name, count in tally.outcomes.most_common())
     print(f"{sum(tally.files.values())} damaged files of {len(tally.files)} seeds: {outcomes}")
     print(f"memory beyond 3 × the file: at most {max(0, tally.largest) / 1e6:.0f} MB")
