@@ -24,7 +24,7 @@ __all__ = ["COLUMNS", "Published", "find_nearest", "load_evidence", "write_evide
 
 _FILE = "evidence.csv.gz"
 #: Distance that a chip of another family, and each generation of Neural Engine between two chips, add.
-_OTHER_FAMILY, _GENERATION = 0.1, 0.15
+_OTHER_FAMILY, _GENERATION = 0.05, 0.05
 #: Distance that other compression of weights adds.
 _OTHER_PRECISION = 0.1
 _TEXTS = ("network", "family", "publication", "url", "chip", "unit", "precision")

@@ -23,6 +23,8 @@ _WORK = ("dense", "depthwise", "linear", "products")
 _TRAFFIC = ("matrix", "simple", "norms", "moves")
 #: Sizes that differ by this factor count as much as compositions without anything in common.
 _SCALE = 4.0
+#: A size counts at most this much: a network of the same kind is like another, however much larger it is.
+_MOST = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,7 @@ def distance(one: Structure, other: Structure) -> float:
         (one.traffic, other.traffic),
         (one.kernels, other.kernels),
     ]
-    apart = [math.log((a + 1) / (b + 1)) / math.log(_SCALE) for a, b in sizes]
+    apart = [min(abs(math.log((a + 1) / (b + 1))) / math.log(_SCALE), _MOST) for a, b in sizes]
     work = _hellinger(_shares(one, *_WORK), _shares(other, *_WORK))
     traffic = _hellinger(_shares(one, *_TRAFFIC), _shares(other, *_TRAFFIC))
     return math.sqrt(sum(x * x for x in apart) / len(apart) + work * work + traffic * traffic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from coremlscope.devices.catalog import all_chips
 from coremlscope.figures import Figure
@@ -35,7 +35,7 @@ _NEAR = (
     Column("structure"),
     Column("measured", is_number=True),
     Column("ours", is_number=True),
-    Column("ours / measured", is_number=True),
+    Column("ratio", is_number=True),
 )
 _NOT_KNOWN = "not known: no two publications of comparable models"
 #: Structures up to this distance are called the same, or alike.
@@ -101,9 +101,10 @@ def _cells(seconds: float, whole: float) -> tuple[str, str]:
     return format_duration(seconds), format_share(seconds / whole)
 
 
-def _spread(rows: Iterable[NearRow]) -> str:
+def _spread(rows: Sequence[NearRow]) -> str:
     ratios = sorted(row.estimated_s / row.measured_s for row in rows)
-    return f"ours are {ratios[0]:.2f} to {ratios[-1]:.2f} × the measured ones"
+    none = "" if any(row.distance <= _ALIKE for row in rows) else "none is alike; "
+    return f"{none}ours are {ratios[0]:.2f} to {ratios[-1]:.2f} × the measured ones"
 
 
 def _near(row: NearRow) -> tuple[str, ...]:
