@@ -335,6 +335,15 @@ def test_newer_and_larger_chips_are_not_slower(line: tuple[str, ...], unit: Comp
         assert all(b <= least * a for a, b in itertools.pairwise(times)), times
 
 
+def test_all_units_of_a_mac_are_less_certain_than_a_setting_with_one_accelerator() -> None:
+    made = network()
+    units = {id_: NEURAL_ENGINE for k in made for id_ in k.ops}
+    every, one = (estimate(made, units, find_device("m1"), s).latency for s in ("all", "cpu_and_ne"))
+    assert every.value == one.value
+    assert every.high > one.high
+    assert every.low < one.low
+
+
 def test_an_empty_network_costs_the_dispatch() -> None:
     found = estimate([], {}, find_device("m1"))
     assert found.latency.value == pytest.approx(given(CPU, "m1").dispatch_s)

@@ -39,6 +39,9 @@ __all__ = ["estimate", "interval_factors", "spread_of"]
 _NAMES: Mapping[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "Neural Engine"}
 #: Units with at least this share of the time determine the interval and its basis.
 _MATTERS = 0.1
+#: With all units on a Mac, Core ML may use another accelerator than our plan: as uncertain as this share of
+#: the time on other units.
+_UNCERTAIN_PLACEMENT = 0.4
 #: The least factor to either end of an interval where only other chips were measured, and where none was.
 _OTHER_CHIPS, _NO_CHIP = 1.7, 2.0
 _BOUNDS: tuple[Bound, ...] = ("compute", "weights", "activations", "dispatch", "switches")
@@ -81,7 +84,10 @@ def estimate(
     switches_s = slower * switches * known.switch_s
     seconds = sum(one.total_s for one in terms) + conversion_s + switches_s
     parts = _parts(terms, conversion_s, switches_s)
-    low, high = _interval(seconds, placement, chip, _unusual(table, total, seconds), known)
+    unusual, elsewhere = _unusual(table, total, seconds), 1 - max(placement.values())
+    if compute_units == "all" and chip.platform == "macOS" and placement != {CPU: 1.0}:
+        elsewhere = max(elsewhere, _UNCERTAIN_PLACEMENT)
+    low, high = _interval(seconds, placement, chip, unusual, elsewhere, known)
     return Estimate(
         device=device.name,
         chip=chip.id,
@@ -156,6 +162,7 @@ def _interval(
     placement: Mapping[ComputeUnit, float],
     chip: Chip,
     unusual: float,
+    elsewhere: float,
     known: Calibration,
 ) -> tuple[float, float]:
     """Returns the ends of the 80 % interval, in seconds: the widest of the units that matter."""
@@ -163,7 +170,7 @@ def _interval(
     for unit in _units_that_matter(placement):
         own = known.own.get((chip.id, unit))
         spread = known.spreads[unit] if own is None or own.spread is None else own.spread
-        below, above = interval_factors(spread, chip, unusual, 1 - max(placement.values()))
+        below, above = interval_factors(spread, chip, unusual, elsewhere)
         low, high = min(low, seconds * below), max(high, seconds * above)
     return low, high
 
