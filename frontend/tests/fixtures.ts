@@ -100,6 +100,7 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
     placement: {},
     switches: 0,
     left_out: [],
+    notes: [],
     terms: [],
     own: null,
     load: null,
