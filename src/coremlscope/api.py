@@ -194,11 +194,9 @@ def profile(
     from coremlscope.assemble import assemble
     from coremlscope.measure.choice import choose_measurer
     from coremlscope.measure.contract import Subject, resolve_settings
-    from coremlscope.measure.coreml.tracing import trace_measurer
     from coremlscope.measure.partial import is_interrupted
     from coremlscope.measure.repetitions import choose_repetitions
     from coremlscope.measure.settings import measure_settings
-    from coremlscope.on_this_mac import with_plans_of_this_mac
     from coremlscope.results.measurement import Settings
 
     model, chosen, units = read(source), _devices(devices, os), _settings(compute_units)
@@ -206,7 +204,7 @@ def profile(
     name = engine or ("onnxruntime" if only_embedded else _default_engine())
     is_core_ml = measurer is None and name == "coreml"
     runs = measurer or choose_measurer(name, threads, isolate, (timeout_s, memory_bytes), other_predictions)
-    recorder = trace_measurer(is_core_ml) if trace else None
+    recorder = _recorder(is_core_ml) if trace else None
     if is_core_ml and only_embedded:
         raise UsageError(
             "threads, synthetic weights, fp16 precision and models in memory are not for Core ML",
@@ -231,6 +229,8 @@ def profile(
             runs, subject, settings, inputs=inputs, progress=progress, recorder=recorder
         )
     if is_core_ml and not is_interrupted(measurements[-1]):
+        from coremlscope.on_this_mac import with_plans_of_this_mac
+
         measured = {m.compute_units for m in measurements}
         forecast, remarks = with_plans_of_this_mac(forecast, subject, first, measured)
         findings += remarks
@@ -241,6 +241,13 @@ def profile(
         forecast=forecast,
         findings=[*_on_lengths(asked, inputs, first), *failures, *findings],
     )
+
+
+def _recorder(is_core_ml: bool) -> Measurer:
+    """Returns what measures again while Instruments records."""
+    from coremlscope.measure.coreml.tracing import trace_measurer
+
+    return trace_measurer(is_core_ml)
 
 
 def profile_power_modes(
