@@ -82,8 +82,10 @@ def render_estimates(
     for text in dict.fromkeys(_left_out(profile, estimate) for profile, estimate in results):
         if text:
             screen.line(text, "yellow", indent=2)
-    for text in dict.fromkeys(text for _, estimate in results for text in estimate.notes):
-        screen.line(text, "dim", indent=2)
+    for _, estimate in results:
+        of = f"{estimate.device}, {estimate.compute_units}: " if len(results) > 1 else ""
+        for text in estimate.notes:
+            screen.line(of + text, "dim", indent=2)
     note = "estimated from published latencies, not measured; assumes that nothing else runs on the device"
     screen.line(note if results else "no estimate", "dim", indent=2)
     show_rates(screen, [rate for profile in profiles for rate in profile.rates])
