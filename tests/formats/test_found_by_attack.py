@@ -8,17 +8,16 @@ import pytest
 
 from coremlscope import ir
 from coremlscope.errors import UnsupportedOpError
-from coremlscope.execution.lowering import lower_function
+from coremlscope.execution.lowering import _missing_weights_error, lower_function
 from coremlscope.formats import container
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
+from tests.support.constant_programs import linear_model, model_of
 from tests.support.graphs import function, op, tensor, value
 from tests.support.model_files import all_seeds, write_files
 
 
 def test_types_of_operations_cannot_contain_terminal_controls() -> None:
-    from tests.support.constant_programs import model_of
-
     model = model_of({})
     x, y = value("x", tensor(1, 4)), value("y", tensor(1, 4))
     main = function((x,), (op("r\x1b[2Jange\n", y, x=x),), (x,))
@@ -27,6 +26,11 @@ def test_types_of_operations_cannot_contain_terminal_controls() -> None:
     with pytest.raises(UnsupportedOpError) as caught:
         lower_function(read)
     assert caught.value.message.isprintable()
+
+
+def test_names_of_weight_files_cannot_contain_terminal_controls() -> None:
+    model = dataclasses.replace(linear_model(), weight_files=(ir.WeightFile("weig\x01t.bin", None),))
+    assert _missing_weights_error(model, 1).message.isprintable()
 
 
 def test_undamaged_files_are_read(tmp_path) -> None:

@@ -13,6 +13,7 @@ from coremlscope.ir import Classical, Model
 from coremlscope.lower import lower, lower_classical
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.program import OnnxProgram, Precision
+from coremlscope.units import shown
 
 __all__ = ["Lowered", "lower_function"]
 
@@ -81,7 +82,9 @@ def lower_function(
 
 
 def _missing_weights_error(model: Model, count: int) -> MissingWeightsError:
-    files = ", ".join(file.name for file in model.weight_files if file.size is None) or "its weight file"
+    files = (
+        ", ".join(shown(file.name) for file in model.weight_files if file.size is None) or "its weight file"
+    )
     noun = "constant" if count == 1 else "constants"
     return MissingWeightsError(
         f"weights are missing: {count} {noun} cannot be read, because {files} is absent or truncated",
