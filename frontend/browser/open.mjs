@@ -1,3 +1,5 @@
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
 const FLAGS = [
@@ -31,6 +33,13 @@ export async function look(work, options = {}) {
   } finally {
     await browser.close();
   }
+}
+
+/** What axe-core takes for serious or critical: the rule and the first elements. The page must be opened with `bypassCSP`. */
+export async function seriousViolations(page) {
+  await page.evaluate(await readFile(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf-8"));
+  const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  return result.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => `${one.id}: ${one.nodes[0].html}`);
 }
 
 /** The text of each cell of the rows in view: heading of the column to text. */

@@ -1,9 +1,5 @@
 // A list of profiles: its table, sorted by a column, and the report that a row opens.
-import { readFile } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
-import { look } from "./open.mjs";
-
-const axe = await readFile(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf-8");
+import { look, seriousViolations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -21,11 +17,7 @@ await look(
     };
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
-      await page.evaluate(axe);
-      const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-      seen.violations[colorScheme] = result.violations
-        .filter((one) => ["serious", "critical"].includes(one.impact))
-        .map((one) => `${one.id}: ${one.nodes[0].html}`);
+      seen.violations[colorScheme] = await seriousViolations(page);
     }
     const heading = page.locator(".overview .heading").first();
     await heading.click();

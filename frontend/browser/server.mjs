@@ -1,9 +1,5 @@
 // The page of `coremlscope serve`: search, tags, names, comparison, deletion, devices, and jobs as they change.
-import { readFile } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
-import { look } from "./open.mjs";
-
-const axe = await readFile(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf-8");
+import { look, seriousViolations } from "./open.mjs";
 
 await look(
   async (page, url, [upload, model, screenshot]) => {
@@ -42,11 +38,7 @@ await look(
 
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
-      await page.evaluate(axe);
-      const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-      seen.violations[colorScheme] = result.violations
-        .filter((one) => ["serious", "critical"].includes(one.impact))
-        .map((one) => `${one.id}: ${one.nodes[0].html}`);
+      seen.violations[colorScheme] = await seriousViolations(page);
       if (screenshot) await page.screenshot({ path: `${screenshot}-${colorScheme}.png`, fullPage: true });
     }
 

@@ -1,9 +1,5 @@
 // The page of a recorded program: totals of the whole and of a selection, what axe-core finds, whether a phone shows it.
-import { readFile } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
-import { look } from "./open.mjs";
-
-const axe = await readFile(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf-8");
+import { look, seriousViolations } from "./open.mjs";
 
 await look(
   async (page, url, [mode]) => {
@@ -34,11 +30,7 @@ await look(
     seen.cleared = await totals();
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
-      await page.evaluate(axe);
-      const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-      seen.violations[colorScheme] = result.violations
-        .filter((one) => ["serious", "critical"].includes(one.impact))
-        .map((one) => `${one.id}: ${one.nodes[0].html}`);
+      seen.violations[colorScheme] = await seriousViolations(page);
     }
     await page.setViewportSize({ width: 390, height: 844 });
     seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

@@ -5,6 +5,7 @@ import { UNIT_SHORT } from "../data/words";
 import { duration, plural } from "../format";
 import { useReport } from "../report";
 import { useTheme } from "../theme";
+import { drawTimeAxis, prepare } from "../ui/canvas";
 import { Choice } from "../ui/choice";
 import { OriginTag } from "../ui/origin";
 import { Section } from "../ui/section";
@@ -179,20 +180,12 @@ function spanIn(spans: readonly Span[], time: number, reach: number): Span | nul
 }
 
 function draw(canvas: HTMLCanvasElement, lanes: Lanes, view: Window, width: number, height: number) {
-  const context = canvas.getContext("2d");
-  if (!context) return;
-  const density = window.devicePixelRatio || 1;
-  canvas.width = Math.round(width * density);
-  canvas.height = Math.round(height * density);
-  canvas.style.height = `${height}px`;
-  context.scale(density, density);
-  const style = getComputedStyle(document.documentElement);
-  const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
+  const pen = prepare(canvas, width, height);
+  if (!pen) return;
+  const { context, colour } = pen;
   const x = (time: number) => LABELS + ((time - view.start) / view.seconds) * (width - LABELS);
-  context.font = `12px ${style.getPropertyValue("--sans")}`;
-  context.textBaseline = "middle";
-
-  drawAxis(context, view, x, width, height, colour);
+  const axis = { from: view.start, to: view.start + view.seconds, left: LABELS, width, bottom: height - AXIS, height };
+  drawTimeAxis(pen, axis, (tick, step) => (tick < step / 2 ? "0" : duration(tick)));
   context.save();
   context.beginPath();
   context.rect(LABELS, 0, width - LABELS, height);
@@ -263,29 +256,4 @@ function drawSpans(
     }
   }
   flush();
-}
-
-function drawAxis(
-  context: CanvasRenderingContext2D,
-  view: Window,
-  x: (time: number) => number,
-  width: number,
-  height: number,
-  colour: (name: string) => string,
-) {
-  const wanted = view.seconds / Math.max(2, (width - LABELS) / 110);
-  const power = 10 ** Math.floor(Math.log10(wanted));
-  const step = ([1, 2, 5, 10].find((one) => one * power >= wanted) ?? 10) * power;
-  context.fillStyle = colour("faint");
-  context.strokeStyle = colour("line");
-  context.textAlign = "center";
-  for (let tick = Math.ceil(view.start / step) * step; tick <= view.start + view.seconds; tick += step) {
-    const at = x(tick);
-    context.beginPath();
-    context.moveTo(at, 0);
-    context.lineTo(at, height - AXIS);
-    context.stroke();
-    if (at < width - 20) context.fillText(tick < step / 2 ? "0" : duration(tick), Math.max(at, LABELS + 4), height - AXIS / 2);
-  }
-  context.textAlign = "left";
 }

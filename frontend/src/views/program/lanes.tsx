@@ -2,6 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { eventAt, firstAfter, type Recorded, type TraceLane } from "../../data/trace";
 import { bytes, duration } from "../../format";
 import { useTheme } from "../../theme";
+import { drawTimeAxis, prepare } from "../../ui/canvas";
 import { Choice } from "../../ui/choice";
 import { Section } from "../../ui/section";
 import { useWidth } from "../../ui/width";
@@ -203,19 +204,12 @@ function draw(
   height: number,
   labels: number,
 ) {
-  const context = canvas.getContext("2d");
-  if (!context) return;
-  const density = window.devicePixelRatio || 1;
-  canvas.width = Math.round(width * density);
-  canvas.height = Math.round(height * density);
-  canvas.style.height = `${height}px`;
-  context.scale(density, density);
-  const style = getComputedStyle(document.documentElement);
-  const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
+  const pen = prepare(canvas, width, height);
+  if (!pen) return;
+  const { context, colour } = pen;
   const x = (time: number) => labels + ((time - view[0]) / (view[1] - view[0])) * (width - labels);
-  context.font = `12px ${style.getPropertyValue("--sans")}`;
-  context.textBaseline = "middle";
-  drawAxis(context, view, x, width, height, labels, colour);
+  const axis = { from: view[0], to: view[1], left: labels, width, bottom: height - AXIS, height };
+  drawTimeAxis(pen, axis, (tick, step) => `${tick.toFixed(Math.max(0, -Math.floor(Math.log10(step))))} s`);
   context.save();
   context.beginPath();
   context.rect(labels, 0, width - labels, height);
@@ -338,32 +332,4 @@ function drawName(context: CanvasRenderingContext2D, name: string, left: number,
   context.fillStyle = colour;
   context.fillText(name, from + 5, top + LANE / 2);
   context.restore();
-}
-
-function drawAxis(
-  context: CanvasRenderingContext2D,
-  view: Span,
-  x: (time: number) => number,
-  width: number,
-  height: number,
-  labels: number,
-  colour: (name: string) => string,
-) {
-  const seconds = view[1] - view[0];
-  const wanted = seconds / Math.max(2, (width - labels) / 110);
-  const power = 10 ** Math.floor(Math.log10(wanted));
-  const step = ([1, 2, 5, 10].find((one) => one * power >= wanted) ?? 10) * power;
-  const digits = Math.max(0, -Math.floor(Math.log10(step)));
-  context.fillStyle = colour("faint");
-  context.strokeStyle = colour("line");
-  context.textAlign = "center";
-  for (let tick = Math.ceil(view[0] / step) * step; tick <= view[1]; tick += step) {
-    const at = x(tick);
-    context.beginPath();
-    context.moveTo(at, 0);
-    context.lineTo(at, height - AXIS);
-    context.stroke();
-    if (at < width - 24 && at > labels + 16) context.fillText(`${tick.toFixed(digits)} s`, at, height - AXIS / 2);
-  }
-  context.textAlign = "left";
 }
