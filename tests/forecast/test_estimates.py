@@ -202,6 +202,31 @@ def test_the_steps_of_a_loop_are_counted() -> None:
     assert totals[2] - totals[1] == pytest.approx(10 * (totals[1] - totals[0]))
 
 
+def _branching(layers: int, others: int) -> ir.Model:
+    """A choice at run time between two chains of linear layers of different lengths."""
+    weight = np.ones((512, 512), np.float32)
+
+    def chain(x: Any, length: int) -> Any:
+        for _ in range(length):
+            x = mb.linear(x=x, weight=weight)
+        return x
+
+    def body(x: Any, n: Any) -> Any:
+        pred = mb.squeeze(x=mb.cast(x=n, dtype="bool"), axes=[0])
+        return mb.cond(pred=pred, _true_fn=lambda: chain(x, layers), _false_fn=lambda: chain(x, others))
+
+    return programs.build(body, {"x": np.zeros((64, 512), np.float32), "n": np.zeros(1, np.float32)})
+
+
+@pytest.mark.parametrize("others", [1, 4, 8])
+def test_the_costlier_branch_of_a_choice_is_counted(others: int) -> None:
+    totals = [
+        api.estimate(_branching(*layers), "m1", compute_units="cpu_only").estimates[0].latency.value
+        for layers in ((8, others), (others, 8), (8, 8))
+    ]
+    assert totals == pytest.approx([totals[2]] * 3)
+
+
 def test_no_total_is_estimated_for_a_loop_of_unknown_length() -> None:
     profile = api.estimate(_looped(None), "m1")
     assert profile.estimates == ()

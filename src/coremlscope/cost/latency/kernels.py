@@ -41,7 +41,8 @@ class Kernel:
         weight_bytes: Bytes of the constants in the file, compressed.
         weights: Elements of the constants.
         is_int8: True where both the weights and the input are quantized to 8 bits.
-        steps: How often it runs in a prediction, without the loop below.
+        steps: How often it runs in a prediction, without the loop below; 0 in the cheaper branch of a
+            condition that is only known at run time.
         loop: The id of the innermost loop around it whose number of iterations is not known; empty for none.
     """
 
@@ -184,8 +185,11 @@ class _Fuser:
         for view in self.graph.ops:
             if self.is_constant(view):
                 continue
-            for index, block in enumerate(view.blocks):
-                chains.extend(_repeated(view, index, fuse(block)))
+            blocks = [_repeated(view, index, fuse(block)) for index, block in enumerate(view.blocks)]
+            if view.op.type == "cond":
+                _skip_cheaper(blocks)
+            for block in blocks:
+                chains.extend(block)
             chain = self.place(view)
             if chain is not None:
                 chains.append(chain)
@@ -373,6 +377,21 @@ def _repeated(view: OpView, block: int, kernels: Sequence[Kernel]) -> Sequence[K
             # The condition is also computed after the last iteration.
             kernel.steps *= passes + 1 if block == 0 else passes
     return kernels
+
+
+def _skip_cheaper(branches: Sequence[Sequence[Kernel]]) -> None:
+    """Keeps the costlier branch of a condition that is only known at run time: one of them runs."""
+    dearest = max(branches, key=_effort, default=())
+    for branch in branches:
+        if branch is not dearest:
+            for kernel in branch:
+                kernel.steps = 0
+
+
+def _effort(kernels: Sequence[Kernel]) -> tuple[int, float]:
+    """Multiply-adds and bytes of kernels, to compare two branches."""
+    moved = sum(k.steps * ((k.inputs + k.outputs) * k.element_bytes + k.weight_bytes) for k in kernels)
+    return sum(k.steps * k.geometry.macs for k in kernels), moved
 
 
 def _joins(kernel: Kernel, view: OpView, name: str) -> bool:
