@@ -11,13 +11,19 @@ import pytest
 
 import coremlscope
 from coremlscope.results.trace import Trace
+from coremlscope.tracing.session import RecordedProgram
 
 PROGRAMS = Path(__file__).parent / "programs"
 _MARK = re.compile(r"# mistake: (\S+)")
 
 
 def run_recorded(program: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> Trace:
-    """Runs a program in this process and records it."""
+    """Runs a program and records it: in this process, or in a new one if it forks."""
+    # A process with threads, such as this one, must not fork.
+    if "fork" in program.read_text(encoding="utf-8"):
+        started = RecordedProgram([str(program), str(models)])
+        assert started.wait(60) == 0
+        return started.trace
     monkeypatch.setattr(sys, "argv", [str(program), str(models)])
     coremlscope.install()
     with coremlscope.record(children=False) as recording:
