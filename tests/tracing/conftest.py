@@ -37,7 +37,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     save("net", network((1, 4, 16, 16), 2, types.fp32))
     save("half", network((1, 4, 16, 16), 2, types.fp16))
-    save("deep", network((1, 4, 16, 16), 60, types.fp32))
+
+    @mb.program(input_specs=[mb.TensorSpec((1, 8))], opset_version=ct.target.iOS16)
+    def deep(x: Any) -> Any:
+        for _ in range(120):  # Many small operations: quick to run, slow to prepare.
+            x = mb.tanh(x=mb.add(x=x, y=np.float32(0.1)))
+        return mb.identity(x=x, name="y")
+
+    save("deep", deep)
     save("large", network((1, 1, 8, 8), 1, types.fp16, 128))
     image = ct.ImageType("image", shape=(1, 3, 32, 32))
 

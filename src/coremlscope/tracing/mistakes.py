@@ -35,7 +35,7 @@ _LEAST_SHARE = 0.05
 _LARGE_OUTPUT = 1 << 20
 _FEWEST_OUTPUTS = 10
 #: A first prediction is slow if it takes this many times the median of the others, and this much longer.
-_SLOW_FIRST, _SLOW_FIRST_NS = 5.0, 20_000_000
+_SLOW_FIRST, _SLOW_FIRST_NS = 5.0, 10_000_000
 #: Predictions follow each other at once if the gap is below this share of their duration.
 _SMALL_GAP = 0.5
 _FEWEST_IN_ROW = 8

@@ -6,7 +6,7 @@ import numpy as np
 
 import coremlscope
 
-x = np.ones((1, 4, 16, 16), np.float32)
+x = np.ones((1, 8), np.float32)
 model = coremlscope.open(f"{sys.argv[1]}/deep.mlpackage")
 for _ in range(12):
     model.predict({"x": x})  # mistake: slow-first-prediction
