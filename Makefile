@@ -35,8 +35,8 @@ example: $(VENV)/.dev ## record a program with mistakes, and its mended twin (ex
 	@$(VENV)/bin/coremlscope trace -o $(OUT)/slow.html examples/style_transfer/slow.py $(OUT)
 	@$(VENV)/bin/coremlscope trace -o $(OUT)/fast.html examples/style_transfer/fast.py $(OUT)
 
-test: $(VENV)/.dev ## run the tests, one process per core; ARGS="-n0 --pdb tests/ops -k conv" for some in one process
-	$(VENV)/bin/python -m pytest -q $(PARALLEL) $(ARGS)
+test: $(VENV)/.dev ## run the tests but those of the page, one process per core; ARGS="-n0 --pdb tests/ops -k conv" for some in one process
+	$(VENV)/bin/python -m pytest -q $(PARALLEL) --ignore=tests/browser $(ARGS)
 
 check: $(VENV)/.dev ## lint, formatting, types, layers, and that the documentation is true
 	$(VENV)/bin/ruff check .
