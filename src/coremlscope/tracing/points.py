@@ -76,6 +76,7 @@ class Point:
         applies: Whether a call with these positional arguments is an event.
         before: Describes a call before it is made.
         after: Describes a call that returned.
+        is_plain: Whether a nested call is not described.
         is_activity: Whether the kind is shown in the lane of activities.
         code: The code of the kind.
         nested_code: The code of the kind of a nested call.
@@ -89,6 +90,7 @@ class Point:
     applies: Callable[[tuple[Any, ...]], bool] | None = None
     before: Callable[[Call], None] | None = None
     after: Callable[[Call], None] | None = None
+    is_plain: bool = False
     is_activity: bool = field(init=False)
     code: int = field(init=False)
     nested_code: int = field(init=False)
@@ -139,9 +141,7 @@ def _predicting(call: Call) -> None:
 
 
 def _running(call: Call) -> None:
-    """Describes the inputs of a session of ONNX Runtime; nested ones were described by the prediction."""
-    if call.is_nested:
-        return
+    """Describes the inputs of a session of ONNX Runtime."""
     call.model = _number_of(call.args[0])
     feeds = call.argument(2, "input_feed")
     if isinstance(feeds, dict):
@@ -214,7 +214,7 @@ def _making_state(call: Call) -> None:
 def _inputs_converted(call: Call) -> None:
     """Describes one input that the drop-in's runtime converted."""
     feature, value = call.args[0], call.args[1]
-    call.detail = f"{feature.name}: {describe_value(value)} → {_target(feature)}"
+    call.detail = _conversion(feature.name, describe_value(value), feature.type)
     call.bytes = int(getattr(call.result, "nbytes", 0))
     if _is_copy(value, call.result):
         call.flags |= COPIED
@@ -228,12 +228,16 @@ def _outputs_converted(call: Call) -> None:
         call.flags |= COPIED
 
 
-def _target(feature: Any) -> str:
-    """The type that a model's input is declared with."""
-    dtype = getattr(feature.type, "dtype", None)
-    if dtype is not None:
-        return str(getattr(dtype, "numpy", dtype))
-    return str(type(feature.type).__name__.removesuffix("Feature").lower())
+@functools.lru_cache(maxsize=4096)
+def _conversion(name: str, given: str, type_: Any) -> str:
+    """What became of a value of an input with a declared type."""
+    dtype = getattr(type_, "dtype", None)
+    target = (
+        type(type_).__name__.removesuffix("Feature").lower()
+        if dtype is None
+        else getattr(dtype, "numpy", dtype)
+    )
+    return f"{name}: {given} → {target}"
 
 
 def _is_copy(source: Any, result: Any) -> bool:
@@ -322,7 +326,9 @@ POINTS: tuple[Point, ...] = (
         is_outermost=True,
         before=_compiling,
     ),
-    Point(module=f"{_COREMLTOOLS}.model", name="MLModel._verify_input_dict", kind="check inputs"),
+    Point(
+        module=f"{_COREMLTOOLS}.model", name="MLModel._verify_input_dict", kind="check inputs", is_plain=True
+    ),
     Point(
         module=f"{_COREMLTOOLS}.model",
         name="MLModel._convert_tensor_to_numpy",
@@ -370,12 +376,20 @@ POINTS: tuple[Point, ...] = (
         kind_when_nested="prepare engine",
         after=_loaded_with(facts_of_session),
     ),
-    Point(module=_SESSION, name="Session.run", kind="predict", kind_when_nested="run", before=_running),
+    Point(
+        module=_SESSION,
+        name="Session.run",
+        kind="predict",
+        kind_when_nested="run",
+        is_plain=True,
+        before=_running,
+    ),
     Point(
         module=_SESSION,
         name="Session.run_with_iobinding",
         kind="predict",
         kind_when_nested="run",
+        is_plain=True,
         before=_running,
     ),
     Point(module="PIL.Image", name="Image.resize", kind="resize image", after=_image_changed),

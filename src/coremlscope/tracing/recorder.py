@@ -236,10 +236,31 @@ class Recorder:
                 return original(*args, **kwargs)
             if point.applies is not None and not point.applies(args):
                 return original(*args, **kwargs)
+            if point.is_plain and self._local.depth:
+                return self._record_plain(ring, point.nested_code, original, args, kwargs)
             return self._record(ring, point, original, args, kwargs)
 
         vars(recorded)["__recorded__"] = True
         return recorded
+
+    def _record_plain(
+        self, ring: Ring, kind: int, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Records a call inside an activity that is not described, in as little time as possible."""
+        entered = time.perf_counter_ns()
+        thread, task, site, flags = self._local.context
+        flags |= NESTED
+        start = time.perf_counter_ns()
+        try:
+            return original(*args, **kwargs)
+        except BaseException:
+            flags |= FAILED
+            raise
+        finally:
+            end = time.perf_counter_ns()
+            if ring is self._ring:
+                ring.write(start, end - start, kind, flags, 0, (thread, task, site, 0))
+            ring.overhead += start - entered + time.perf_counter_ns() - end
 
     def _record(
         self, ring: Ring, point: Point, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
