@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from coremlscope.tracing.points import Call
+from coremlscope.tracing.call import Call
 
 __all__ = ["facts_of_coremltools", "facts_of_predictor", "facts_of_session"]
 

@@ -13,54 +13,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coremlscope.results.events import COPIED, EVENT_KINDS, KIND_CODES, NOT_CONTIGUOUS, SHARES_BASE
+from coremlscope.tracing.call import Call
 from coremlscope.tracing.facts import facts_of_coremltools, facts_of_predictor, facts_of_session
 
-if TYPE_CHECKING:
-    from coremlscope.tracing.recorder import Recorder
-
-__all__ = ["POINTS", "Call", "Point"]
+__all__ = ["POINTS", "Point"]
 
 #: The attribute that holds the number of a loaded model.
 _NUMBER = "_coremlscope_trace_number"
 _MOST_NAMES = 4
-
-
-@dataclass(slots=True, kw_only=True)
-class Call:
-    """One call of a recorded function.
-
-    Attributes:
-        args: Its positional arguments.
-        kwargs: Its named arguments.
-        recorder: Who records it.
-        is_nested: Whether it is made inside another recorded activity.
-        result: What it returned.
-        model: The number of the model.
-        detail: What it did, in a few words.
-        bytes: Bytes that it converted, or of the inputs of a prediction.
-        address: The address of the first input's memory.
-        flags: Bits of `results.events`.
-        is_dropped: Set if the call is no event.
-    """
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    recorder: Recorder
-    is_nested: bool
-    result: Any = None
-    model: int = 0
-    detail: str = ""
-    bytes: int = 0
-    address: int = 0
-    flags: int = 0
-    is_dropped: bool = False
-
-    def argument(self, position: int, name: str, default: Any = None) -> Any:
-        """An argument by its position, `self` included, or its name."""
-        return self.args[position] if len(self.args) > position else self.kwargs.get(name, default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

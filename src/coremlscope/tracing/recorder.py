@@ -25,7 +25,8 @@ from typing import Any
 from coremlscope.errors import UsageError
 from coremlscope.module_hooks import after_import
 from coremlscope.results.events import FAILED, IN_EVENT_LOOP, KIND_CODES, NESTED, ON_MAIN_THREAD
-from coremlscope.tracing.points import POINTS, Call, Point
+from coremlscope.tracing.call import Call
+from coremlscope.tracing.points import POINTS, Point
 from coremlscope.tracing.ring import CAPACITY, Ring
 
 __all__ = ["CAPACITY_VARIABLE", "FOLDER_VARIABLE", "STARTUP_FOLDER", "Recorder", "is_recording"]
