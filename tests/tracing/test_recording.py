@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +18,7 @@ import pytest
 
 import coremlscope
 from coremlscope.cli.main import main
-from coremlscope.errors import UsageError
+from coremlscope.errors import OutputError, UsageError
 from coremlscope.module_hooks import after_import
 from coremlscope.render import render_now, render_program
 from coremlscope.results.aggregate import aggregate
@@ -371,3 +373,47 @@ def test_units_that_the_plan_does_not_use_are_a_mistake(models: Path) -> None:
     assert (found.id, found.severity) == ("units-unused", "warning")
     assert "does not use the Neural Engine" in found.title
     assert "on the CPU" in found.evidence
+
+
+def test_a_full_disk_is_refused_before_recording_and_never_fails_the_program(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as full:
+        usage = shutil.disk_usage(tmp_path)._replace(free=1000)
+        full.setattr(shutil, "disk_usage", lambda _: usage)
+        with pytest.raises(OutputError, match="No space left"):
+            coremlscope.record().start()
+        assert not is_recording()
+
+    def refuse(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with coremlscope.record() as recording, coremlscope.open(models / "net.mlpackage") as model:
+        with monkeypatch.context() as full:
+            full.setattr(os, "write", refuse)
+            model.predict({"x": np.ones((1, 4, 16, 16), np.float32)})
+        model.predict({"x": np.ones((1, 4, 16, 16), np.float32)})
+    assert len(recording.trace.events.of("predict")) == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are not listed")
+def test_recordings_leave_no_file_open() -> None:
+    def record_once() -> int:
+        with coremlscope.record():
+            pass
+        gc.collect()
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = record_once()
+    assert max(record_once() for _ in range(4)) <= before
+
+
+def test_a_forked_child_without_a_ring_does_not_write_into_its_parents(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, children=False)
+    recorder.start()
+    try:
+        recorder.folder = tmp_path / "absent"
+        recorder.continue_in_child()
+        assert recorder._ring is None
+    finally:
+        recorder.stop()

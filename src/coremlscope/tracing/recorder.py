@@ -22,18 +22,18 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from coremlscope.errors import UsageError
+from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.module_hooks import after_import
 from coremlscope.results.events import FAILED, IN_EVENT_LOOP, KIND_CODES, NESTED, ON_MAIN_THREAD
 from coremlscope.tracing.call import Call
 from coremlscope.tracing.points import POINTS, Point
 from coremlscope.tracing.ring import CAPACITY, Ring
 
-__all__ = ["CAPACITY_VARIABLE", "FOLDER_VARIABLE", "STARTUP_FOLDER", "Recorder", "is_recording"]
+__all__ = ["CAPACITY_VARIABLE", "FOLDER_VARIABLE", "Recorder", "child_environment", "is_recording"]
 
 #: The environment variables by which children find the recording.
 FOLDER_VARIABLE, CAPACITY_VARIABLE = "COREMLSCOPE_TRACE", "COREMLSCOPE_TRACE_EVENTS"
-STARTUP_FOLDER = str(Path(__file__).parent / "startup")
+_STARTUP_FOLDER = str(Path(__file__).parent / "startup")
 #: Packages whose frames are not the program's own.
 _INNER = frozenset(
     {"coremlscope", "coremltools", "onnxruntime", "PIL", *sys.stdlib_module_names} - {"__main__"}
@@ -113,7 +113,7 @@ class Recorder:
                 os.register_at_fork(after_in_child=_continue_in_child)
                 _registered = True
         if self._children:
-            self._announce()
+            os.environ.update(child_environment(self.folder, self._capacity))
         for name in {point.module for point in POINTS}:
             module = sys.modules.get(name)
             if module is not None:
@@ -174,16 +174,9 @@ class Recorder:
     def continue_in_child(self) -> None:
         """Gives a forked child its own ring; the parent's is left as it is."""
         self._local = _Local()
-        with contextlib.suppress(Exception):
+        self._ring = None
+        with contextlib.suppress(CoremlscopeError):  # It is not recorded then.
             self._open_ring()
-
-    def _announce(self) -> None:
-        """Lets children that start an interpreter find the recording."""
-        os.environ[FOLDER_VARIABLE] = str(self.folder)
-        os.environ[CAPACITY_VARIABLE] = str(self._capacity)
-        parts = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
-        if STARTUP_FOLDER not in parts:
-            os.environ["PYTHONPATH"] = os.pathsep.join([STARTUP_FOLDER, *parts])
 
     def _patch(self, module: ModuleType) -> None:
         """Wraps the functions of a module that are to be recorded."""
@@ -350,12 +343,24 @@ def _continue_in_child() -> None:
         _active.continue_in_child()
 
 
+def child_environment(folder: Path, capacity: int) -> dict[str, str]:
+    """Returns the variables by which children that start an interpreter find a recording."""
+    parts = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    return {
+        FOLDER_VARIABLE: str(folder),
+        CAPACITY_VARIABLE: str(capacity),
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys([_STARTUP_FOLDER, *parts])),
+    }
+
+
 def _retract() -> None:
-    """Removes what `_announce` set."""
+    """Removes the variables of `child_environment`."""
     os.environ.pop(FOLDER_VARIABLE, None)
     os.environ.pop(CAPACITY_VARIABLE, None)
     parts = [
-        part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part and part != STARTUP_FOLDER
+        part
+        for part in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        if part and part != _STARTUP_FOLDER
     ]
     if parts:
         os.environ["PYTHONPATH"] = os.pathsep.join(parts)

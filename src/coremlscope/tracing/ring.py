@@ -7,11 +7,15 @@ the oldest ones.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import itertools
 import json
 import mmap
 import os
+import shutil
 import struct
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +56,13 @@ class Ring:
     """
 
     def __init__(self, path: Path, capacity: int = CAPACITY) -> None:
+        size = HEADER.size + capacity * RECORD_SIZE
         try:
+            if shutil.disk_usage(path.parent).free < size:
+                # A full disk would end the program at a write to the mapping.
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             with path.open("w+b") as file:
-                file.truncate(HEADER.size + capacity * RECORD_SIZE)
+                file.truncate(size)
                 self._map = mmap.mmap(file.fileno(), 0)
             self._log = os.open(
                 strings_file(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC, 0o600
@@ -64,6 +72,7 @@ class Ring:
                 f"the recording cannot be written to {path.parent}: {error.strerror or error}",
                 "free some disk space, or choose another folder with TMPDIR",
             ) from error
+        weakref.finalize(self, os.close, self._log).atexit = False
         HEADER.pack_into(self._map, 0, MAGIC, capacity, 0)
         self._capacity = capacity
         self._count = itertools.count(1)
@@ -127,17 +136,17 @@ class Ring:
         return number
 
     def log(self, row: dict[str, Any]) -> None:
-        """Appends a row to the log: a string, a model, or a fact about the process."""
-        os.write(self._log, json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        """Appends a row to the log: a string, a model, or a fact about the process.
+
+        A row that cannot be written is left out: the recorded program must not fail.
+        """
+        line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        with contextlib.suppress(OSError):
+            os.write(self._log, line)
 
     def store_overhead(self) -> None:
         """Stores `overhead` in the file."""
         struct.pack_into("<Q", self._map, _OVERHEAD_OFFSET, self.overhead)
-
-    def close(self) -> None:
-        """Closes the files. Nothing can be written afterwards."""
-        self._map.close()
-        os.close(self._log)
 
 
 def strings_file(path: Path) -> Path:

@@ -20,7 +20,7 @@ from coremlscope.results.trace import Trace
 from coremlscope.tracing.child import DROPIN_VARIABLE
 from coremlscope.tracing.collect import read_origin_ns, read_recording
 from coremlscope.tracing.mistakes import find_mistakes
-from coremlscope.tracing.recorder import CAPACITY_VARIABLE, FOLDER_VARIABLE, STARTUP_FOLDER, Recorder
+from coremlscope.tracing.recorder import Recorder, child_environment
 from coremlscope.tracing.ring import CAPACITY
 from coremlscope.tracing.spans import SpanSender, otlp_provider
 from coremlscope.writing import write_file
@@ -166,14 +166,7 @@ class RecordedProgram:
             if not Path(program[0]).is_file():
                 raise UsageError(f"the script {program[0]} does not exist", "check the path")
             program.insert(0, sys.executable)
-        path = os.pathsep.join(filter(None, [STARTUP_FOLDER, os.environ.get("PYTHONPATH", "")]))
-        environment = {
-            **os.environ,
-            "PYTHONPATH": path,
-            FOLDER_VARIABLE: str(self._folder),
-            CAPACITY_VARIABLE: str(capacity),
-            DROPIN_VARIABLE: "1",
-        }
+        environment = {**os.environ, **child_environment(self._folder, capacity), DROPIN_VARIABLE: "1"}
         try:
             self._process = subprocess.Popen(program, env=environment, stdout=output, stderr=output)
         except OSError as error:

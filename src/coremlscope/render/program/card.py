@@ -32,6 +32,6 @@ def trace_card(trace: Trace) -> str:
         f"{format_duration(trace.duration_s)}, {plural(len(trace.mistakes), 'mistake')} found",
         [
             Grid("Mistakes", ("line", "mistake", "fix"), mistakes),
-            Grid("Totals", ("model", "event", "count>", "total>", "median>"), rows),
+            Grid("Totals, measured", ("model", "event", "count>", "total>", "median>"), rows),
         ],
     )

@@ -40,5 +40,5 @@ def render_program_markdown(trace: Trace) -> str:
     ]
     if rows:
         titles = ("model", "event", "count>", "total>", "mean>", "median>", "p99>", "max>")
-        blocks += ["### Totals", table(titles, rows)]
+        blocks += ["### Totals (measured)", table(titles, rows)]
     return "\n\n".join(blocks) + "\n"

@@ -44,7 +44,7 @@ def render_now(
     screen = Screen(width, color)
     screen.title(" ".join(trace.command), f"  running for {format_duration(now_s)}")
     shares = "  ".join(f"{lane} {share:.0%}" for lane, share in _shares(window, start_s, now_s))
-    screen.line(f"the last {format_duration(length_s)}: {shares or 'no events'}")
+    screen.line(f"the last {format_duration(length_s)}, measured: {shares or 'no events'}")
     rows = [row for row in aggregate(trace, start_s, now_s, order="name") if row.kind in ("predict", "load")]
     if rows:
         columns = [

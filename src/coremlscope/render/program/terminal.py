@@ -111,7 +111,7 @@ def _show_totals(screen: Screen, trace: Trace, order: Order) -> None:
     rows = aggregate(trace, order=order)
     if not rows:
         return
-    remark = "times of one thread nest: a prediction contains its conversions and runs"
+    remark = "measured; times of one thread nest: a prediction contains its conversions and runs"
     screen.heading("Totals", remark)
     columns = [
         Column("model", most=max(screen.width // 4, 12), style="cyan"),
