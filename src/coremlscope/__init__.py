@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from coremlscope.dropin import install, uninstall
     from coremlscope.errors import CoremlscopeError
     from coremlscope.forecast.explain import explain
+    from coremlscope.isolation.isolate import isolate
     from coremlscope.on_device import measure_on_device
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.profile import Profile
@@ -56,6 +57,7 @@ __all__ = [
     "import_files",
     "inspect",
     "install",
+    "isolate",
     "list_models",
     "matrix",
     "measure_on_device",
@@ -85,6 +87,7 @@ _MODULES = {
     "import_files": "api",
     "inspect": "api",
     "install": "dropin",
+    "isolate": "isolation.isolate",
     "list_models": "api",
     "matrix": "api",
     "measure_on_device": "on_device",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn, cast
@@ -280,6 +280,7 @@ def add_reports(
     ],
     *,
     json: str = _WHOLE_RESULT,
+    flags: Sequence[str] = ("-o", "--output"),
 ) -> None:
     """Adds `-o`, `--json` and `--quiet`.
 
@@ -288,10 +289,11 @@ def add_reports(
         formats: The suffixes of the formats, for the help.
         table: The name of their table in `render`, which is imported when `-o` is given.
         json: What `--json` writes.
+        flags: The names of the option for reports, where `-o` has another meaning.
     """
     parser.add_argument(
-        "-o",
-        "--output",
+        *flags,
+        dest="output",
         metavar="FILE",
         type=_report_path(table),
         action="append",

@@ -24,12 +24,15 @@ class EngineOptions:
 
     Attributes:
         threads: Number of threads per operation; None for one per physical core.
+        fuses: Lets the engine fuse and rearrange operations. Without that, it is slower, and an operation's
+            result does not depend on the operations around it.
 
     Raises:
         UsageError: The number of threads is not positive.
     """
 
     threads: int | None = None
+    fuses: bool = True
 
     def __post_init__(self) -> None:
         if self.threads is not None and self.threads < 1:

@@ -169,6 +169,8 @@ def _session_options(folder: Path, options: EngineOptions) -> Any:
     settings = _library().SessionOptions()
     settings.log_severity_level = _FATAL_ONLY
     settings.intra_op_num_threads = options.thread_count
+    if not options.fuses:
+        settings.graph_optimization_level = _library().GraphOptimizationLevel.ORT_DISABLE_ALL
     if options.thread_count > logical_processors():
         # Spinning threads would take processors from working threads.
         settings.add_session_config_entry("session.intra_op.allow_spinning", "0")

@@ -11,7 +11,7 @@ from coremlscope.errors import CorruptModelError
 from coremlscope.schema import Message
 from coremlscope.units import shown
 
-__all__ = ["read_description", "read_metadata", "write_description"]
+__all__ = ["read_description", "read_metadata", "write_description", "write_features"]
 
 _DAMAGED = "the file is damaged or was written for a newer Core ML; export or download the model again"
 
@@ -166,7 +166,7 @@ def write_description(description: ir.Description, metadata: ir.Metadata, messag
         message.defaultFunctionName = description.default
         for name, function in description.functions.items():
             _write_function(function, message.functions.add(name=name))
-    _write_features(description.main.training_inputs, message.trainingInput)
+    write_features(description.main.training_inputs, message.trainingInput)
     target = message.metadata
     target.SetInParent()
     target.shortDescription, target.versionString = metadata.description, metadata.version
@@ -176,14 +176,15 @@ def write_description(description: ir.Description, metadata: ir.Metadata, messag
 
 
 def _write_function(function: ir.FunctionDescription, message: Message) -> None:
-    _write_features(function.inputs, message.input)
-    _write_features(function.outputs, message.output)
-    _write_features(function.states, message.state)
+    write_features(function.inputs, message.input)
+    write_features(function.outputs, message.output)
+    write_features(function.states, message.state)
     message.predictedFeatureName = function.predicted_feature
     message.predictedProbabilitiesName = function.predicted_probabilities
 
 
-def _write_features(features: Iterable[ir.Feature], messages: Message) -> None:
+def write_features(features: Iterable[ir.Feature], messages: Message) -> None:
+    """Adds features to the inputs, outputs or states of a description."""
     for feature in features:
         message = messages.add(name=feature.name, shortDescription=feature.doc)
         message.type.isOptional = feature.is_optional

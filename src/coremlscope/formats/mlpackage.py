@@ -21,7 +21,7 @@ from coremlscope.formats.mlmodel import MAX_SPEC_BYTES, is_inside, read_spec, re
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.units import shown
 
-__all__ = ["DATA", "MANIFEST", "missing_items", "read_archive", "read_mlpackage"]
+__all__ = ["DATA", "MANIFEST", "missing_items", "read_archive", "read_mlpackage", "read_package_spec"]
 
 MANIFEST = "Manifest.json"
 DATA = "Data"
@@ -73,6 +73,16 @@ def read_archive(
     """
     with open_zip(path) as archive:
         return _read_package(_Archive(path, archive, inside), path, weights_dir)
+
+
+def read_package_spec(path: Path) -> bytes:
+    """Returns the serialised specification in a `.mlpackage` folder.
+
+    Raises:
+        CorruptModelError: The package is incomplete, or its manifest is damaged or points outside it.
+    """
+    files = _Folder(path)
+    return files.read(_root_item(files.read(PurePosixPath(MANIFEST)), path))
 
 
 def missing_items(path: str | os.PathLike[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Writing of ML Programs as `.mlpackage` folders."""
+"""Writing of `.mlpackage` folders: ML Programs, and specifications of other models."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from coremlscope.formats.weights import BlobData, BlobWriter
 from coremlscope.schema import Message
 from coremlscope.writing import check_new_folder, new_folder, write_draft
 
-__all__ = ["write_mlpackage"]
+__all__ = ["write_mlpackage", "write_spec_package"]
 
 _AUTHOR = "com.apple.CoreML"
 _SPEC_NAME = "model.mlmodel"
+_SPEC_ITEM = (_SPEC_NAME, "CoreML Model Specification")
 _WEIGHTS = "weights"
 
 #: Constants with at least this many elements are written to the weight file, as by coremltools.
@@ -49,7 +50,9 @@ def write_mlpackage(model: ir.Model, path: str | os.PathLike[str], *, overwrite:
         ModelError: A weight file of `model` is damaged.
     """
     target = Path(path)
-    _check(model, target, overwrite)
+    if not isinstance(model.content, ir.Program):
+        raise OutputError(f"models of type {model.kind} cannot be written", "only ML Programs can be written")
+    _check(target, overwrite)
     try:
         with new_folder(target, overwrite=overwrite) as draft:
             _write(model, draft)
@@ -59,9 +62,26 @@ def write_mlpackage(model: ir.Model, path: str | os.PathLike[str], *, overwrite:
         ) from None
 
 
-def _check(model: ir.Model, target: Path, overwrite: bool) -> None:
-    if not isinstance(model.content, ir.Program):
-        raise OutputError(f"models of type {model.kind} cannot be written", "only ML Programs can be written")
+def write_spec_package(spec: bytes, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Writes a serialised specification without weight files as a package.
+
+    Args:
+        spec: The bytes of a `Model` message.
+        path: The path of the package. It must end in `.mlpackage`.
+        overwrite: Replaces an existing package. Other files and folders are never replaced.
+
+    Raises:
+        OutputError: The path exists or cannot be written.
+    """
+    target = Path(path)
+    _check(target, overwrite)
+    with new_folder(target, overwrite=overwrite) as draft:
+        (draft / DATA / _AUTHOR).mkdir(parents=True)
+        write_draft(draft / DATA / _AUTHOR / _SPEC_NAME, spec)
+        write_draft(draft / MANIFEST, _manifest(_SPEC_ITEM))
+
+
+def _check(target: Path, overwrite: bool) -> None:
     check_new_folder(
         target,
         ".mlpackage",
@@ -77,12 +97,11 @@ def _write(model: ir.Model, package: Path) -> None:
     with _Constants(model, folder / _WEIGHTS) as write_value:
         spec = write_spec(model, write_value)
     write_draft(folder / _SPEC_NAME, spec)
-    write_draft(package / MANIFEST, _manifest())
+    write_draft(package / MANIFEST, _manifest(_SPEC_ITEM, (_WEIGHTS, "CoreML Model Weights")))
 
 
-def _manifest() -> str:
+def _manifest(*items: tuple[str, str]) -> str:
     """Returns the manifest. Identifiers are derived from names, so equal models give equal packages."""
-    items = ((_SPEC_NAME, "CoreML Model Specification"), (_WEIGHTS, "CoreML Model Weights"))
     entries = {
         str(uuid.uuid5(uuid.NAMESPACE_URL, f"{_AUTHOR}/{name}")).upper(): {
             "author": _AUTHOR,

@@ -1,0 +1,143 @@
+"""`coremlscope isolate`: a part of a model as a model of its own."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from coremlscope.cli.command import (
+    EVERY,
+    Command,
+    add_inputs,
+    add_model,
+    add_reports,
+    add_shape,
+    at_least,
+    one_of,
+)
+from coremlscope.cli.inputs import read_inputs
+from coremlscope.cli.lookup import add_devices
+from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.repetitions import add_engine, add_function, add_seed
+from coremlscope.cli.reports import write_reports
+from coremlscope.devices.unit import SETTINGS
+
+__all__ = ["COMMAND"]
+
+_EPILOG = """\
+The whole model is run up to the end of the part, with the inputs given or synthetic ones; fp16 results
+are rounded to fp16, as on a device. The inputs of the part are written to OUT.npz, what the whole model
+computes from them to OUT.expected.npz. The part is run with them and compared with the whole model,
+then timed here, and planned and estimated for --device. On a Mac, Core ML runs and times it under each
+setting of compute units; not yet confirmed on a device.
+
+Constants and compressed weights belong to the operations that read them. Operations of a neural network
+are its layers, which are copied as they are. Classical models and pipelines have no parts.
+
+examples:
+  coremlscope isolate model.mlpackage --op conv_3 -o conv.mlpackage
+  coremlscope isolate model.mlpackage --range main/40..main/75 -o block.mlpackage --device iphone-15-pro
+  coremlscope isolate model.mlpackage --range softmax_1.. -o tail.mlpackage --input image=photo.jpg
+  coremlscope isolate network.mlmodel --type convolution -o convolutions.mlmodel
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "--op",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="an operation, by its id or name (repeatable)",
+    )
+    parser.add_argument(
+        "--range", metavar="A..B", help="all operations from A to B, by ids or names; A.. and ..B as well"
+    )
+    parser.add_argument("--type", metavar="TYPE", help="all operations of a type: conv")
+    parser.add_argument(
+        "-o",
+        "--output",
+        dest="part",
+        metavar="OUT.mlpackage",
+        type=Path,
+        required=True,
+        help="the model to write; for a neural network also a .mlmodel file",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing package")
+    add_function(parser, "to cut from")
+    add_inputs(parser)
+    add_shape(parser)
+    add_seed(parser, "synthetic inputs and weights")
+    parser.add_argument(
+        "--random-weights",
+        action="store_true",
+        help="replace weights whose file is absent by synthetic ones",
+    )
+    add_devices(parser, "chips or devices to plan and estimate the part for: m1, iphone-15-pro")
+    parser.add_argument(
+        "--compute-units",
+        metavar="UNITS",
+        type=one_of("compute units", *SETTINGS, EVERY),
+        default=EVERY,
+        help=f"{', '.join(SETTINGS)}, or every: what Core ML runs the part under, and the first setting of"
+        f" plans and estimates (default: {EVERY})",
+    )
+    add_engine(parser)
+    parser.add_argument("--iterations", metavar="N", type=at_least(1), help="timed predictions, exactly")
+    add_reports(
+        parser,
+        ".html, .json, .md, .csv, .txt or .trace.json",
+        "RENDERERS",
+        json="the part, its values' ranges and its profile",
+        flags=("--report",),
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope import api
+    from coremlscope.execution.wiring import interface_of
+    from coremlscope.isolation.isolate import isolate
+    from coremlscope.render.json import render_values
+    from coremlscope.render.terminal.isolation import render_isolation
+
+    model, shapes = api.read(arguments.model), dict(arguments.shape)
+    inputs = {}
+    if arguments.input:
+        _, description = interface_of(model, arguments.function)
+        inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
+    with progress_bars(not arguments.quiet) as progress:
+        found = isolate(
+            model,
+            arguments.part,
+            op=arguments.op,
+            span=arguments.range,
+            type=arguments.type,
+            function=arguments.function,
+            shapes=shapes,
+            inputs=inputs,
+            seed=arguments.seed,
+            random_weights=arguments.random_weights,
+            devices=arguments.device,
+            os=arguments.os,
+            compute_units=arguments.compute_units,
+            engine=arguments.engine,
+            iterations=arguments.iterations,
+            overwrite=arguments.overwrite,
+            progress=progress,
+        )
+
+    def tables(width: int, color: bool) -> str:
+        return render_isolation(found, width=width, color=color)
+
+    write_reports(found.profile, arguments, tables, lambda: render_values(found.to_json()))
+    return 0
+
+
+COMMAND = Command(
+    name="isolate",
+    doc="Cut a part out of a model as a model of its own, with real inputs.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

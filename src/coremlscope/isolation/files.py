@@ -1,0 +1,54 @@
+"""Files with the values of a part, beside its model."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from coremlscope.isolation.parts import Cutter, Part, Values
+from coremlscope.writing import write_file
+
+__all__ = ["value_files", "write_part"]
+
+
+def write_part(cutter: Cutter, part: Part, path: Path, *, overwrite: bool = False) -> tuple[Path, ...]:
+    """Writes a part, and its values beside it.
+
+    Returns:
+        The files with values: those of the inputs, of the expected outputs, and of states if there are any.
+
+    Raises:
+        OutputError: A file cannot be written, or the part's path exists.
+    """
+    cutter.write(part, path, overwrite=overwrite)
+    written = []
+    for file, values in value_files(part, path):
+        write_file(file, _archive(values))
+        written.append(file)
+    return tuple(written)
+
+
+def _archive(values: Values) -> bytes:
+    """Returns arrays in NumPy's format `.npz`. Unlike `numpy.savez` it accepts any name, such as `file`."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, array in values.items():
+            file = io.BytesIO()
+            np.save(file, array, allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), file.getbuffer())
+    return content.getvalue()
+
+
+def value_files(part: Part, path: Path) -> Iterator[tuple[Path, Values]]:
+    """Yields the files of a part's values, with their content: `part.npz`, `part.expected.npz`, …"""
+    for suffix, values in (
+        (".npz", part.inputs),
+        (".expected.npz", part.expected),
+        (".states.npz", part.states),
+    ):
+        if values:
+            yield path.with_suffix(suffix), values

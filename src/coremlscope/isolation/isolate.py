@@ -1,0 +1,194 @@
+"""Cuts a part out of a model, writes it with its values, runs it, and times and plans it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from coremlscope import api
+from coremlscope.devices.unit import SETTINGS, ComputeUnits
+from coremlscope.errors import UnsupportedModelError
+from coremlscope.execution.random_weights import with_random_weights
+from coremlscope.features import describe_feature
+from coremlscope.ir import Array, Classical, Feature, Model, Pipeline, Program
+from coremlscope.isolation.comparing import differences, run_here, run_on_core_ml
+from coremlscope.isolation.files import write_part
+from coremlscope.isolation.network import NetworkCutter
+from coremlscope.isolation.parts import Cutter, Part
+from coremlscope.isolation.program import ProgramCutter
+from coremlscope.isolation.selection import select_units
+from coremlscope.measure.contract import Progress
+from coremlscope.results.isolation import IsolatedUnit, Isolation, PartTensor
+
+__all__ = ["isolate", "open_cutter"]
+
+#: The name of the embedded engine's column of differences.
+_HERE = "here"
+
+
+def isolate(
+    source: api.Source,
+    output: str | os.PathLike[str],
+    *,
+    op: str | Sequence[str] = (),
+    span: str | None = None,
+    type: str | None = None,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    random_weights: bool = False,
+    devices: str | Sequence[str] = (),
+    os: str | None = None,
+    compute_units: ComputeUnits | Literal["every"] = "every",
+    engine: str | None = None,
+    iterations: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Isolation:
+    """Cuts a part out of a model as a model of its own, with the values that it reads in a prediction.
+
+    The whole model is run up to the end of the part, and every fp16 result is rounded to fp16, as on a
+    device. The values of the part's inputs and outputs are written beside it. The part is run with them and
+    compared with the whole model, then timed, planned and estimated.
+
+    Args:
+        source: An ML Program, or a neural network in a `.mlmodel` file or a `.mlpackage` folder.
+        output: The package to write; for a neural network a `.mlmodel` file or a package.
+        op: Ids or names of operations.
+        span: The first and the last operation: `main/3..main/9`, also `..main/9` and `main/3..`.
+        type: All operations of a type.
+        function: The function of an ML Program; None for the default one.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+        inputs: Values of the whole model's inputs by name; absent ones are synthetic.
+        seed: The seed of synthetic inputs and weights.
+        random_weights: Replaces absent weights by synthetic ones.
+        devices: Chips or devices to plan and estimate the part for: `m1`, `iphone-15-pro`.
+        os: The version of their systems; the newest known one of each by default.
+        compute_units: The settings under which Core ML runs and times the part, and of plans and estimates.
+        engine: `coreml` or `onnxruntime`, as for `profile`.
+        iterations: Timed predictions; None as for `profile`.
+        overwrite: Replaces an existing package.
+        progress: Called with the phase, the repetitions done, and how many there will be.
+
+    Raises:
+        ModelError: The model cannot be read or run, or is of a kind that has no parts.
+        InputError: A value or a shape is not allowed.
+        UsageError: Nothing has that id, name or type, or an argument is wrong.
+        OutputError: The part cannot be written.
+        EngineError: The engine failed.
+    """
+    path = Path(output)
+    cutter, has_random = open_cutter(
+        source, function, shapes=shapes, inputs=inputs, seed=seed, random_weights=random_weights
+    )
+    names = [op] if isinstance(op, str) else list(op)
+    part = cutter.cut(select_units(cutter.units, ops=names, span=span, type_=type))
+    files = write_part(cutter, part, path, overwrite=overwrite)
+    profile = api.profile(
+        path,
+        inputs=dict(part.inputs),
+        compute_units=compute_units,
+        devices=devices,
+        os=os,
+        iterations=iterations,
+        engine=engine,
+        progress=progress,
+    )
+    runs = _runs(part, path, engine, compute_units)
+    model = part.model.description.main
+    return Isolation(
+        source=_name(source),
+        path=str(path),
+        files=tuple(map(str, files)),
+        units=tuple(IsolatedUnit(unit.id, unit.name, unit.type) for unit in part.units),
+        inputs=tuple(_tensor(feature, part.inputs.get(feature.name), {}) for feature in model.inputs),
+        outputs=tuple(_tensor(f, part.expected.get(f.name), _of(runs, f.name)) for f in model.outputs),
+        states=tuple(_tensor(feature, part.states.get(feature.name), {}) for feature in model.states),
+        precision=part.precision,
+        random_weights=has_random,
+        profile=profile,
+    )
+
+
+def open_cutter(
+    source: api.Source,
+    function: str | None = None,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    random_weights: bool = False,
+) -> tuple[Cutter, bool]:
+    """Returns what cuts parts out of a model, and whether weights of it are synthetic.
+
+    Raises:
+        UnsupportedModelError: Models of its kind have no parts, or it is a compiled neural network.
+        ModelError: The model cannot be read.
+        InputError: A value or a shape is not allowed.
+        UsageError: The model has no such function.
+    """
+    model = api.read(source)
+    if not isinstance(model.content, Program):
+        raise _no_parts(model)
+    if model.content.is_network:
+        return NetworkCutter(model, shapes=shapes, inputs=inputs, seed=seed), False
+    lacks = any(file.size is None for file in model.weight_files)
+    if random_weights and lacks:
+        model = with_random_weights(model, seed)
+    cutter = ProgramCutter(model, function, shapes=shapes, inputs=inputs, seed=seed)
+    return cutter, random_weights and lacks
+
+
+def _no_parts(model: Model) -> UnsupportedModelError:
+    if isinstance(model.content, Pipeline):
+        return UnsupportedModelError(
+            "parts of a pipeline cannot be isolated", "isolate parts of the models that it consists of"
+        )
+    what = "one operation" if isinstance(model.content, Classical) else "no operations that are in the file"
+    return UnsupportedModelError(
+        f"a {model.kind} has no parts: it consists of {what}",
+        "parts can be isolated from ML Programs and neural networks",
+    )
+
+
+def _runs(
+    part: Part, path: Path, engine: str | None, compute_units: ComputeUnits | Literal["every"]
+) -> dict[str, Mapping[str, float | None]]:
+    """Returns the differences of each output from the whole model, by runtime."""
+    runs = {_HERE: differences(part.expected, run_here(part))}
+    if engine == "coreml" or (engine is None and sys.platform == "darwin"):
+        for unit in SETTINGS if compute_units == "every" else (compute_units,):
+            runs[unit] = differences(part.expected, run_on_core_ml(part, path, unit))
+    return runs
+
+
+def _of(runs: Mapping[str, Mapping[str, float | None]], name: str) -> dict[str, float | None]:
+    return {runtime: found[name] for runtime, found in runs.items() if name in found}
+
+
+def _tensor(feature: Feature, array: Array | None, difference: Mapping[str, float | None]) -> PartTensor:
+    text = describe_feature(feature.type)
+    if array is None or array.dtype == object:
+        return PartTensor(name=feature.name, type=text, difference=difference)
+    numbers = np.asarray(array, np.float64).reshape(-1)
+    finite = numbers[np.isfinite(numbers)]
+    return PartTensor(
+        name=feature.name,
+        type=text,
+        smallest=float(finite.min()) if finite.size else None,
+        largest=float(finite.max()) if finite.size else None,
+        not_finite=int(numbers.size - finite.size),
+        difference=difference,
+    )
+
+
+def _name(source: api.Source) -> str:
+    if isinstance(source, Model):
+        return str(source.source or "")
+    return "" if isinstance(source, bytes) else str(source)

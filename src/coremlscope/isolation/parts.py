@@ -1,0 +1,76 @@
+"""What a part of a model is, whatever kind of model it was cut out of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from coremlscope.engines.base import EngineOptions
+from coremlscope.ir import Array, Model
+from coremlscope.ops.program import Precision
+
+__all__ = ["EXACT", "Cutter", "Part", "Unit", "Values"]
+
+#: How values are computed that must not depend on where a part ends.
+EXACT = EngineOptions(fuses=False)
+#: Tensors by name.
+Values = Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What a part consists of: an operation of an ML Program, or a layer of a neural network.
+
+    Attributes:
+        id: The id of the operation: `main/12`; of a layer, that of its first operation.
+        name: The author's name.
+        type: Apple's name of the type: `conv`, `innerProduct`.
+    """
+
+    id: str
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a model as a model of its own.
+
+    Attributes:
+        model: The part.
+        units: What it consists of.
+        inputs: The values of its inputs in the whole model, in the types of its interface; empty if they
+            were not computed.
+        expected: Its outputs as the whole model computes them; empty if they were not computed.
+        states: The content of its states where the part begins.
+        precision: The precision in which values of the whole model are computed.
+        spec: The serialised specification of a neural network; empty for ML Programs.
+    """
+
+    model: Model
+    units: tuple[Unit, ...]
+    inputs: Values = field(default_factory=dict)
+    expected: Values = field(default_factory=dict)
+    states: Values = field(default_factory=dict)
+    precision: Precision = "fp32"
+    spec: bytes = b""
+
+
+class Cutter(Protocol):
+    """Cuts parts out of a model."""
+
+    #: The suffix of the files that `write` writes.
+    suffix: str
+    #: What can be chosen, in the order in which it runs.
+    units: tuple[Unit, ...]
+
+    def cut(self, chosen: Sequence[int]) -> Part:
+        """Cuts out the units of these indices, with the values that they read and compute."""
+
+    def cut_without_values(self, chosen: Sequence[int]) -> Part:
+        """Cuts out the units of these indices. Nothing is computed unless shapes depend on values."""
+
+    def write(self, part: Part, path: Path, *, overwrite: bool = False) -> None:
+        """Writes a part as a model file."""

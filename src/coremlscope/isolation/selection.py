@@ -1,0 +1,92 @@
+"""Selecting units of a model by id, name, range or type."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from coremlscope.errors import UsageError
+from coremlscope.isolation.parts import Unit
+from coremlscope.units import shown
+
+__all__ = ["find_unit", "select_units"]
+
+_RANGE = ".."
+_LISTED = 3
+
+
+def select_units(
+    units: Sequence[Unit], *, ops: Sequence[str] = (), span: str | None = None, type_: str | None = None
+) -> list[int]:
+    """Returns the indices of the selected units, in order.
+
+    Args:
+        units: The units of a model.
+        ops: Ids or names.
+        span: The first and the last one, both included: `main/3..main/9`; without one of them from the start
+            or to the end.
+        type_: Apple's name of a type.
+
+    Raises:
+        UsageError: Not exactly one of the three is given, or nothing has that id, name or type.
+    """
+    if sum((bool(ops), span is not None, type_ is not None)) != 1:
+        raise UsageError("what to isolate is not clear", "give one of --op ID, --range A..B and --type TYPE")
+    if span is not None:
+        return _select_span(units, span)
+    if type_ is not None:
+        found = [index for index, unit in enumerate(units) if unit.type == type_]
+        if not found:
+            types = list(dict.fromkeys(unit.type for unit in units))
+            raise UsageError(
+                f"nothing of the type {shown(type_)!r} can be isolated", _suggest(type_, types, "types: ")
+            )
+        return found
+    return sorted({find_unit(units, name) for name in ops})
+
+
+def find_unit(units: Sequence[Unit], name: str) -> int:
+    """Returns the index of a unit by its id or name.
+
+    Raises:
+        UsageError: There is none, or several have that name.
+    """
+    by_id = [index for index, unit in enumerate(units) if unit.id == name]
+    found = by_id or [index for index, unit in enumerate(units) if unit.name == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(units[index].id for index in found[:_LISTED])
+        raise UsageError(f"{len(found)} operations have the name {shown(name)!r}", f"give an id: {ids}")
+    outer = next((unit for unit in units if name.startswith(f"{unit.id}/")), None)
+    if outer is not None and outer.id:
+        raise UsageError(
+            f"{shown(name)} is inside a block of {outer.id}, and runs any number of times",
+            f"isolate {outer.id}, the {outer.type} around it",
+        )
+    raise UsageError(
+        f"no operation with the id or name {shown(name)!r} can be isolated",
+        _suggest(name, [key for unit in units for key in (unit.id, unit.name)], "")
+        or "constants belong to the operations that read them; `coremlscope inspect MODEL --ops` lists all",
+    )
+
+
+def _select_span(units: Sequence[Unit], span: str) -> list[int]:
+    first, dots, last = span.partition(_RANGE)
+    if not dots:
+        raise UsageError(f"{shown(span)!r} is not a range", "write it as FIRST..LAST: main/3..main/9")
+    begin = find_unit(units, first) if first else 0
+    end = find_unit(units, last) if last else len(units) - 1
+    if end < begin:
+        raise UsageError(
+            f"the range {shown(span)} is empty: {shown(last)} precedes {shown(first)}",
+            f"did you mean {shown(last)}..{shown(first)}?",
+        )
+    return list(range(begin, end + 1))
+
+
+def _suggest(name: str, known: Sequence[str], otherwise: str) -> str:
+    near = difflib.get_close_matches(name, known, n=_LISTED)
+    if near:
+        return f"did you mean {' or '.join(map(shown, near))}?"
+    return f"{otherwise}{', '.join(known)}" if otherwise else ""

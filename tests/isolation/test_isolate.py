@@ -1,0 +1,285 @@
+"""Parts of models: equal files, equal values, and one sentence for what cannot be cut."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import coremltools as ct
+import numpy as np
+import pytest
+from coremltools.converters.mil import Builder as mb
+from coremltools.converters.mil.frontend.milproto.load import load
+
+from coremlscope import ir
+from coremlscope.cli import main
+from coremlscope.dropin import install, uninstall
+from coremlscope.errors import UnsupportedModelError, UsageError
+from coremlscope.formats import container
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
+from coremlscope.isolation.comparing import differences, run_here, run_on_core_ml
+from coremlscope.isolation.files import write_part
+from coremlscope.isolation.isolate import isolate, open_cutter
+from coremlscope.isolation.parts import Part
+from tests.support.decoders import decoder
+from tests.support.networks import network, random, read
+from tests.support.programs import build
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "sample.mlpackage"
+    write_mlpackage(sample_model(size=32, width=0.25, classes=10), path)
+    return path
+
+
+def _equal(part: Part) -> bool:
+    found = differences(part.expected, run_here(part))
+    assert found
+    return set(found.values()) == {0.0}
+
+
+@pytest.mark.parametrize("span", [(0, 3), (5, 40), (30, 30), (60, 104)])
+def test_a_part_has_the_values_of_the_whole(sample: Path, span: tuple[int, int], tmp_path: Path) -> None:
+    cutter, _ = open_cutter(container.read(sample))
+    part = cutter.cut(range(span[0], span[1] + 1))
+    assert len(part.units) == span[1] - span[0] + 1
+    assert _equal(part)
+    path = tmp_path / "part.mlpackage"
+    files = write_part(cutter, part, path)
+    again = container.read(path)
+    assert again.content == part.model.content
+    assert again.description == part.model.description
+    saved = np.load(files[0])
+    assert {name: saved[name].dtype for name in saved} == {n: a.dtype for n, a in part.inputs.items()}
+    assert all(np.array_equal(saved[name], array) for name, array in part.inputs.items())
+
+
+def test_coremltools_reads_parts(sample: Path, tmp_path: Path) -> None:
+    cutter, _ = open_cutter(container.read(sample))
+    path = tmp_path / "part.mlpackage"
+    write_part(cutter, cutter.cut(range(10, 30)), path)
+    spec = ct.models.MLModel(str(path), skip_model_load=True).get_spec()
+    weights = path / "Data" / "com.apple.CoreML" / "weights"
+    program = load(spec, spec.specificationVersion, str(weights))
+    kinds = [op.op_type for op in program.functions["main"].operations if op.op_type != "const"]
+    assert kinds == [unit.type for unit in cutter.units[10:30]]
+
+
+def test_types_that_an_interface_lacks_are_cast() -> None:
+    x = np.zeros((1, 6), np.float32)
+
+    def body(x):
+        flags = mb.greater(x=x, y=np.float32(0.5), name="flags")
+        scalar = mb.reduce_max(x=x, axes=[0, 1], keep_dims=False, name="scalar")
+        chosen = mb.select(cond=mb.logical_not(x=flags, name="others"), a=x, b=mb.mul(x=x, y=scalar))
+        return mb.identity(x=chosen, name="chosen")
+
+    model = build(body, {"x": x})
+    cutter, _ = open_cutter(model, inputs={"x": np.linspace(0, 1, 6, dtype=np.float32).reshape(1, 6)})
+    names = [unit.name for unit in cutter.units]
+    for chosen in ({"others"}, {"flags"}, {"others", "chosen"}, set(names[2:])):
+        part = cutter.cut([names.index(name) for name in chosen])
+        interface = part.model.description.main
+        types = {f.type.dtype for f in (*interface.inputs, *interface.outputs)}
+        assert types <= {ir.DType.FP32, ir.DType.INT32}
+        assert all(f.type.shape for f in interface.inputs)
+        assert _equal(part)
+
+
+def test_shapes_that_depend_on_values_are_those_of_the_prediction() -> None:
+    def body(x):
+        places = mb.non_zero(x=x, name="places")
+        return mb.mul(x=mb.cast(x=places, dtype="fp32", name="numbers"), y=np.float32(2), name="twice")
+
+    model = build(body, {"x": np.zeros((4,), np.float32)})
+    given = {"x": np.array([0, 1, 1, 0], np.float32)}
+    cutter, _ = open_cutter(model, inputs=given)
+    part = cutter.cut([len(cutter.units) - 1])
+    (feature,) = part.model.description.main.inputs
+    assert feature.type.shape == (2, 1)
+    assert _equal(part)
+    assert cutter.cut_without_values([len(cutter.units) - 1]).model == part.model
+
+
+def test_loops_are_cut_as_a_whole() -> None:
+    def body(x):
+        low = mb.add(x=x, y=np.float32(1), name="low")
+        total = mb.while_loop(
+            _cond=lambda t: mb.less(x=mb.reduce_sum(x=t, axes=[0], keep_dims=False), y=np.float32(50)),
+            _body=lambda t: (mb.add(x=t, y=low),),
+            loop_vars=(low,),
+            name="grow",
+        )
+        return mb.mul(x=total, y=np.float32(3), name="end")
+
+    model = build(body, {"x": np.ones((3,), np.float32)})
+    cutter, _ = open_cutter(model)
+    loop = next(i for i, unit in enumerate(cutter.units) if unit.type == "while_loop")
+    part = cutter.cut([loop])
+    assert _equal(part)
+    with pytest.raises(UsageError, match="inside a block of main/"):
+        isolate(model, "never.mlpackage", op=f"{cutter.units[loop].id}/body/0")
+
+
+def test_states_begin_with_their_content() -> None:
+    cutter, _ = open_cutter(decoder(context=16, hidden=32, heads=2, layers=2))
+    writes = [i for i, unit in enumerate(cutter.units) if unit.type == "write_state"]
+    second = writes[2]  # the keys of the second layer, after the first layer wrote both states
+    part = cutter.cut(range(second - 6, len(cutter.units)))
+    assert any(content.any() for content in part.states.values())
+    assert _equal(part)
+    part = cutter.cut(range(len(cutter.units)))
+    assert not any(content.any() for content in part.states.values())
+    with pytest.raises(UnsupportedModelError, match="only writes states"):
+        cutter.cut([second])
+
+
+def test_weights_stay_compressed(tmp_path: Path) -> None:
+    def body(x):
+        weight = mb.constexpr_affine_dequantize(
+            quantized_data=np.arange(-32, 32, dtype=np.int8).reshape(8, 8),
+            zero_point=np.int8(0),
+            scale=np.float32(0.1),
+            axis=0,
+        )
+        return mb.relu(x=mb.linear(x=mb.identity(x=x), weight=weight, name="layer"))
+
+    cutter, _ = open_cutter(build(body, {"x": np.zeros((2, 8), np.float32)}))
+    part = cutter.cut([next(i for i, unit in enumerate(cutter.units) if unit.name == "layer")])
+    types = [op.type for op in part.model.content.functions["main"].graph.ops]
+    assert "constexpr_affine_dequantize" in types
+    assert _equal(part)
+
+
+def _network():
+    builder = network({"x": (3, 8, 8)})
+    builder.add_convolution(
+        "first",
+        3,
+        4,
+        3,
+        3,
+        1,
+        1,
+        "same",
+        1,
+        random(3, 3, 3, 4),
+        random(4),
+        True,
+        input_name="x",
+        output_name="a",
+    )
+    builder.add_activation("in place", "RELU", "a", "a")
+    builder.add_pooling("half", 2, 2, 2, 2, "MAX", "VALID", "a", "b")
+    builder.add_activation("again", "TANH", "b", "b")
+    builder.add_flatten("flat", 0, "b", "c")
+    builder.add_inner_product("dense", random(5, 64), random(5), 64, 5, True, "c", "y")
+    return builder
+
+
+@pytest.mark.parametrize("chosen", [[0], [1], [1, 2, 3], [3, 5], [0, 3, 5], [4, 5], list(range(6))])
+def test_layers_of_networks_have_the_values_of_the_whole(chosen: list[int], tmp_path: Path) -> None:
+    path = tmp_path / "network.mlmodel"
+    path.write_bytes(_network().spec.SerializeToString())
+    cutter, _ = open_cutter(path)
+    part = cutter.cut(chosen)
+    assert [unit.name for unit in part.units] == [
+        _network().spec.neuralNetwork.layers[i].name for i in chosen
+    ]
+    assert _equal(part)
+    for target in (tmp_path / "part.mlmodel", tmp_path / "part.mlpackage"):
+        write_part(cutter, part, target)
+        model = container.read(target)
+        assert model.kind == "neuralNetwork"
+        assert model.description == part.model.description
+        assert ct.models.MLModel(str(target), skip_model_load=True).get_spec() == ct.utils.load_spec(
+            str(target)
+        )
+
+
+def test_networks_in_memory_cannot_be_cut() -> None:
+    with pytest.raises(UnsupportedModelError, match=r"not in a \.mlmodel file"):
+        open_cutter(read(_network()))
+
+
+@pytest.mark.parametrize(
+    ("selection", "message", "hint"),
+    [
+        ({}, "not clear", "--op ID"),
+        ({"op": "main/0", "type": "conv"}, "not clear", "--range"),
+        ({"op": "stem_relu"}, "no operation with the id or name", "stem_relu6"),
+        ({"op": "stem_weight"}, "no operation with the id or name", "constants belong"),
+        ({"type": "convolution"}, "nothing of the type", "conv"),
+        ({"span": "stem"}, "not a range", "FIRST..LAST"),
+        ({"span": "softmax..stem"}, "empty", "stem..softmax"),
+    ],
+)
+def test_wrong_selections(sample: Path, selection: dict[str, str], message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        isolate(sample, "never.mlpackage", **selection)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.usefixtures("corpus")
+def test_models_without_parts(corpus: Path) -> None:
+    models = corpus / "models"
+    for name in (
+        "improve-ai__python-ranker/model.mlmodel",
+        "lovoo__NSFWDetector/NSFW.mlmodel",
+        "cfinker__postal-demo-extended-with-authorship-verification/MailSpamClassifier.mlmodel",
+        "getbouncer__cardscan-ios/SSDOcr.mlmodelc",
+    ):
+        with pytest.raises(UnsupportedModelError) as caught:
+            open_cutter(models / name)
+        assert caught.value.hint
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="on a Mac this is Core ML itself")
+def test_core_ml_runs_parts(sample: Path, tmp_path: Path) -> None:
+    install()
+    try:
+        for model, chosen in (
+            (container.read(sample), range(3, 20)),
+            (decoder(context=16, hidden=32), range(40)),
+        ):
+            cutter, _ = open_cutter(model)
+            part = cutter.cut(chosen)
+            path = tmp_path / f"part-{len(chosen)}.mlpackage"
+            write_part(cutter, part, path)
+            for unit in ("all", "cpu_only"):
+                found = differences(part.expected, run_on_core_ml(part, path, unit))
+                assert found.keys() == part.expected.keys()
+                assert all(value is not None and value < 1e-2 for value in found.values())
+    finally:
+        uninstall()
+
+
+def test_the_verb(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "part.mlpackage"
+    arguments = [
+        *("isolate", str(sample), "--range", "stem..stem_relu6", "-o", str(target), "--iterations", "2"),
+        *("--device", "m1", "--report", str(tmp_path / "report.md"), "--json", str(tmp_path / "part.json")),
+    ]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "2 operations of sample.mlpackage" in shown
+    assert "equal" in shown
+    assert "M1" in (tmp_path / "report.md").read_text()
+    saved = json.loads((tmp_path / "part.json").read_text())
+    assert saved["schema"] == "coremlscope.isolation/1"
+    assert [unit["type"] for unit in saved["units"]] == ["conv", "clip"]
+    assert saved["outputs"][0]["difference"] == {"here": 0.0}
+    assert main(arguments) == 8
+    assert "already exists" in capsys.readouterr().err
+
+
+def test_damaged_models_are_one_sentence(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = tmp_path / "damaged.mlmodel"
+    damaged.write_bytes(b"\x08\x07\x12\xff\xff")
+    assert main(["isolate", str(damaged), "--type", "conv", "-o", str(tmp_path / "x.mlpackage")]) == 3
+    assert capsys.readouterr().err.count("\n") <= 2
