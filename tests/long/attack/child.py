@@ -72,10 +72,11 @@ def _forget_peak() -> int:
     """Starts a new count of the largest memory; the memory now, in bytes."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    return _memory("VmRSS")
+    return memory_of("VmRSS")
 
 
-def _memory(name: str) -> int:
+def memory_of(name: str) -> int:
+    """Returns a line of `/proc/self/status` in bytes: `VmRSS` is the memory now, `VmHWM` its peak."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
@@ -94,7 +95,7 @@ def _answer(seeds: dict[str, Files], name: str, number: int) -> dict[str, Any]:
         except Exception as error:
             answer["outcome"] = type(error).__name__
             answer["trace"] = traceback.format_exc(limit=-6)
-        answer["memory"] = max(0, _memory("VmHWM") - before)
+        answer["memory"] = max(0, memory_of("VmHWM") - before)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return answer
