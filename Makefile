@@ -21,7 +21,7 @@ export TQDM_DISABLE := 1
 export ORT_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile example test check frontend browser long conformance bench-speed bench-latency bench-plan docs drift lock release clean
+.PHONY: help profile example test check frontend browser long attack attack-verbs fuzz conformance bench-speed bench-latency bench-plan docs drift lock release clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -58,6 +58,9 @@ long: $(TORCH)/.ready ## compare with PyTorch and other references (minutes; dow
 
 attack: $(VENV)/.dev ## read damaged files of every form; ARGS="--files 100000 --seed 1 --corpus"
 	$(VENV)/bin/python -m tests.long.attack $(ARGS)
+
+attack-verbs: $(VENV)/.dev ## run verbs of the command on damaged files; ARGS="--runs 10000 --seed 1"
+	$(VENV)/bin/python -m tests.long.attack.verbs $(ARGS)
 
 fuzz: $(VENV)/.fuzz ## fuzz a reader, TARGET=mlmodel (default), zip, mil …; ARGS="-max_total_time=600" for libFuzzer
 	$(VENV)/bin/python -m tests.long.fuzz $(or $(TARGET),mlmodel) $(or $(ARGS),-max_total_time=60)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 from coremlscope import ir
+from coremlscope.errors import UnsupportedOpError
+from coremlscope.lower import lower
 from coremlscope.ops import OPS
-from coremlscope.ops.bind import BoundFunction, bind, join
-from coremlscope.ops.view import OpView
+from coremlscope.ops.bind import Binder, BoundFunction, bind, join
+from coremlscope.ops.view import BoundValue, OpView
 from tests.support.graphs import const, function, graph, op, tensor, value
 
 X = value("x", tensor(None, 4))
@@ -138,3 +143,54 @@ def test_join() -> None:
     assert join(tensor(2, 3), tensor(2)) == ir.TensorType(ir.DType.FP32, None)
     first, second = ir.ListType(tensor(2), 1), ir.ListType(tensor(3), 2)
     assert join(first, second) == ir.ListType(tensor(None), None)
+
+
+def _nested_loops(levels: int, *, in_condition: bool = False) -> list[ir.Op]:
+    """Loops inside each other, whose variables hand a growing shape on, so that each converges slowly."""
+    condition = tuple(value(f"c{levels}_{k}", tensor(1)) for k in range(8))
+    body = tuple(value(f"b{levels}_{k}", tensor(1)) for k in range(8))
+    results = tuple(value(f"r{levels}_{k}", tensor(None)) for k in range(8))
+    start = const(f"start{levels}", np.ones(1, np.float32))
+    low, going = value(f"low{levels}", tensor()), value(f"going{levels}", tensor(dtype=ir.DType.BOOL))
+    grown = value(f"grown{levels}", tensor(None))
+    inner = _nested_loops(levels - 1, in_condition=in_condition) if levels > 1 else []
+    test = [
+        op("reduce_max", low, x=condition[0], axes=[0], keep_dims=False),
+        op("less", going, x=low, y=3.0),
+    ]
+    step = [op("concat", grown, values=(body[0], body[0]), axis=0, interleave=False)]
+    blocks = (
+        graph("cond", condition, (*(inner if in_condition else ()), *test), (going,)),
+        graph("body", body, (*(() if in_condition else inner), *step), (grown, *body[:-1])),
+    )
+    return [start, op("while_loop", results, blocks=blocks, loop_vars=start.outputs * 8)]
+
+
+@pytest.mark.parametrize("in_condition", [False, True])
+def test_loops_inside_each_other_are_bound_in_bounded_time(in_condition: bool) -> None:
+    ops = tuple(_nested_loops(25, in_condition=in_condition))
+    binder = Binder(OPS, 7)
+    bound = binder.graph(graph("main", (X,), ops, ops[-1].outputs), (BoundValue(X.type),), {})
+    assert binder.bound < 20_000  # without a bound, 9 ** 25
+    assert [output.type for output in bound.outputs] == [tensor(None)] * 8
+    assert not binder.problems
+
+
+def test_loops_in_conditions_of_loops_are_not_lowered_again_and_again() -> None:
+    few, many = (tuple(_nested_loops(levels, in_condition=True)) for levels in (2, 25))
+    lower(bind(function((X,), few, few[-1].outputs), OPS))
+    with pytest.raises(UnsupportedOpError, match="loops in conditions of loops, many levels deep"):
+        lower(bind(function((X,), many, many[-1].outputs), OPS))
+
+
+def test_names_of_a_nested_graph_do_not_leave_it() -> None:
+    i, j, y = value("i"), value("j"), value("y", tensor(2, 4))
+    twice = op("concat", X, values=(X, X), axis=0, interleave=False)  # a value with an outer one's name
+    body = graph("body", (i,), (twice, op("add", j, x=i, y=1)), (j,))
+    loop = _loop(body, ir.constant(0)).graph.ops[0]
+    main = function((X,), (loop, op("relu", y, x=X)), (y,))
+    bound = bind(main, OPS, {"x": (2, 4)})
+    assert bound.graph.ops[0].blocks[1].ops[0].outputs[0].type == tensor(4, 4)
+    assert _types(bound) == [tensor(2, 4)]
+    relu = next(node for node in lower(bound).model.graph.node if node.op_type == "Relu")
+    assert list(relu.input) == ["x"]

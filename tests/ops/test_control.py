@@ -10,10 +10,11 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import ir
-from coremlscope.ops import OPS
-from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops import OPS, control
+from coremlscope.ops.bind import BoundFunction, bind, simulation_effort
 from coremlscope.ops.control import trip_count, trip_limit
 from coremlscope.ops.view import OpView
+from tests.support.graphs import function, graph, op, tensor, value
 from tests.support.programs import bind_main, build, run
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -203,3 +204,20 @@ def test_content_that_a_loop_hands_on_stays_known() -> None:
     view = _only(bind_main(build(body, {"x": X})), "while_loop")
     reshape = next(inner for inner in view.blocks[1].ops if inner.op.type == "reshape")
     assert reshape.outputs[0].type == ir.TensorType(ir.DType.FP32, (3, 2))
+
+
+def test_all_loops_of_a_function_share_the_effort_of_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "_MOST_SIMULATED", 400)
+    monkeypatch.setattr(control, "_MOST_IN_ALL", 600)
+    start, limit = ir.constant(np.float32(0)), 1e9
+    ops: list[ir.Op] = []
+    for k in range(8):
+        c, b = value(f"c{k}", tensor()), value(f"b{k}", tensor())
+        going, same = value(f"going{k}", tensor(dtype=ir.DType.BOOL)), value(f"same{k}", tensor())
+        more = value(f"more{k}", tensor())
+        condition = graph("cond", (c,), (op("less", going, x=c, y=limit),), (going,))
+        body = graph("body", (b,), (op("mul", same, x=b, y=1.0), op("add", more, x=same, y=1.0)), (more,))
+        ops.append(op("while_loop", value(f"r{k}", tensor()), blocks=(condition, body), loop_vars=start))
+    bound = bind(function((), tuple(ops), ops[-1].outputs), OPS)
+    assert [trip_count(view) for view in bound.graph.ops] == [None] * 8
+    assert simulation_effort(bound.graph.ops[0]).bound < 800  # 3,200 if each had its own

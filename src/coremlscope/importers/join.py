@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -171,9 +172,10 @@ def _inserted(
         place = first.get(row, place)
         before[row] = place
     taken: set[str] = set(model.id)
+    numbers: Counter[str] = Counter()
     found = []
     for row in left:
-        id_ = _free(f"{file.id[row]}+", taken)
+        id_ = _free(f"{file.id[row]}+", taken, numbers)
         taken.add(id_)
         found.append(
             InsertedOp(
@@ -188,8 +190,10 @@ def _inserted(
     return tuple(found)
 
 
-def _free(id_: str, taken: set[str]) -> str:
-    """An id that no operation has."""
-    while id_ in taken:
-        id_ += "+"
-    return id_
+def _free(id_: str, taken: set[str], numbers: Counter[str]) -> str:
+    """An id that no operation has: the given one, or with a number; `numbers` counts by given id."""
+    free = id_
+    while free in taken:
+        numbers[id_] += 1
+        free = f"{id_}{numbers[id_]}"
+    return free

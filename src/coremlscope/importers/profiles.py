@@ -254,6 +254,9 @@ def _import(
         device: The device that they are from, where they do not say.
         system: Its system.
         choose: Chooses from what a file says about several models.
+
+    Raises:
+        UsageError: The files hold no results.
     """
     found: list[Imported] = []
     read: set[SourceFile] = set()
@@ -276,6 +279,8 @@ def _import(
             if str(source.path) in error.message or len(group) > 1:
                 raise
             raise type(error)(f"{source.path}: {error.message}", error.hint) from error
+    if not found:
+        raise UsageError(f"{sources[0].path} holds no results", "export the file again")
     return found
 
 

@@ -27,6 +27,7 @@ from coremlscope.ops.program import (
     StatePort,
     copy_out,
 )
+from coremlscope.ops.scope import nested
 from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 from coremlscope.units import shown
 
@@ -208,15 +209,18 @@ class _Lowerer:
             return state
         return replace(state, updated=copy_out(self.emitter, tensor, f"{state.name}_updated"))
 
-    def graph(self, graph: BoundGraph, scope: dict[str, Tensor]) -> list[Tensor]:
-        for view in graph.ops:
-            if view.outputs and all(bound.constant is not None for bound in view.outputs):
-                self.folded.add(view.op.id)
-                continue
-            tensors = self.op(view, scope)
-            scope.update(zip((v.name for v in view.op.outputs), tensors, strict=False))
-        pairs = zip(graph.graph.outputs, graph.outputs, strict=True)
-        return [self.result(value, bound, scope) for value, bound in pairs]
+    def graph(
+        self, graph: BoundGraph, scope: dict[str, Tensor], inputs: Sequence[Tensor] = ()
+    ) -> list[Tensor]:
+        with nested(scope) as define:
+            define(graph.graph.inputs, inputs)
+            for view in graph.ops:
+                if view.outputs and all(bound.constant is not None for bound in view.outputs):
+                    self.folded.add(view.op.id)
+                    continue
+                define(view.op.outputs, self.op(view, scope))
+            pairs = zip(graph.graph.outputs, graph.outputs, strict=True)
+            return [self.result(value, bound, scope) for value, bound in pairs]
 
     def result(self, value: Value, bound: BoundValue, scope: Mapping[str, Tensor]) -> Tensor:
         """An output of a graph."""
@@ -238,10 +242,9 @@ class _Lowerer:
         def lower_block(
             block: BoundGraph, inputs: Sequence[Tensor], states: Mapping[str, Tensor]
         ) -> tuple[list[Tensor], dict[str, Tensor]]:
-            names = (value.name for value in block.graph.inputs)
             before, self.states = self.states, {**self.states, **states}
             try:
-                results = self.graph(block, {**scope, **dict(zip(names, inputs, strict=True))})
+                results = self.graph(block, scope, inputs)
                 return results, {name: self.states[name] for name in states}
             finally:
                 self.states = before

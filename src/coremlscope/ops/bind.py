@@ -20,13 +20,19 @@ from coremlscope.ir import (
     ValueType,
 )
 from coremlscope.ops.folding import effort_of
+from coremlscope.ops.scope import nested
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
-__all__ = ["Binder", "BoundFunction", "bind"]
+__all__ = ["Binder", "BoundFunction", "bind", "simulation_effort"]
 
 #: How often a loop's body is bound while its types converge: each pass can only lose dimensions.
 _LOOP_PASSES = 8
+#: Operations that may be bound again in such passes: so many, and so many for each operation that is bound
+#: for the first time. Loops inside each other would otherwise take 9 times as long for each level.
+_FREE_REPEATS, _REPEATS = 10_000, 16
+#: Bytes that are computed before run time in the time in which an operation is bound.
+_BYTES_OF_OP = 1 << 16
 #: What a constant may always take to compute, in bytes: shapes and indices.
 _CHEAP_BYTES = 16 << 10
 #: The limit of NumPy 1; Core ML allows 5 dimensions.
@@ -87,7 +93,19 @@ def _with_shape(type_: ValueType, shape: Shape) -> ValueType:
     return replace(type_, shape=shape) if isinstance(type_, TensorType) else type_
 
 
-Scope = Mapping[str, BoundValue]
+Scope = dict[str, BoundValue]
+
+
+@dataclass(slots=True)
+class _Effort:
+    """The number of operations that were bound to simulate the loops of a function."""
+
+    bound: int = 0
+
+
+def simulation_effort(loop: OpView) -> _Effort:
+    """Returns the effort that all loops of a function share."""
+    return loop.remember(_Effort, _Effort)
 
 
 class Binder:
@@ -107,21 +125,27 @@ class Binder:
         self.opset = opset
         self.budget = budget or Budget.of_model()
         self.problems: list[tuple[str, str]] = []
+        #: The number of operations that were bound.
+        self.bound = 0
         self._spent_bytes = 0
+        self._repeats_left = _FREE_REPEATS
+        self._is_repeating = False
+        self._simulations = _Effort()
 
-    def graph(self, graph: Graph, inputs: tuple[BoundValue, ...], outer: Scope) -> BoundGraph:
-        scope = dict(outer)
-        scope.update(zip((v.name for v in graph.inputs), inputs, strict=True))
+    def graph(self, graph: Graph, inputs: tuple[BoundValue, ...], scope: Scope) -> BoundGraph:
         views = []
-        for op in graph.ops:
-            view = self.op(op, scope)
-            views.append(view)
-            scope.update(zip((v.name for v in op.outputs), view.outputs, strict=True))
-        outputs = tuple(_look_up(value, scope) for value in graph.outputs)
+        with nested(scope) as define:
+            define(graph.inputs, inputs)
+            for op in graph.ops:
+                views.append(self.op(op, scope))
+                define(op.outputs, views[-1].outputs)
+            outputs = tuple(_look_up(value, scope) for value in graph.outputs)
         return BoundGraph(graph, inputs, tuple(views), outputs)
 
     def op(self, op: Op, scope: Scope) -> OpView:
         """Binds an operation, given what is known of its arguments."""
+        self.bound += 1
+        self._repeats_left += -1 if self._is_repeating else _REPEATS
         arguments = {
             name: tuple(_look_up(argument, scope) for argument in given) for name, given in op.inputs.items()
         }
@@ -175,6 +199,8 @@ class Binder:
         if not self._can_afford(effort):
             return None
         self._spent_bytes += effort
+        if self._is_repeating:
+            self._repeats_left -= effort // _BYTES_OF_OP
         return constants
 
     def _can_afford(self, effort_bytes: int) -> bool:
@@ -202,6 +228,7 @@ class Binder:
         body changes become unknown.
         """
         blocks = view.op.blocks
+        view.remember(_Effort, lambda: self._simulations)
         given = view.inputs.get("loop_vars", ())
         body = blocks[-1]
         if any(len(block.inputs) != len(given) for block in blocks) or len(body.outputs) != len(given):
@@ -213,8 +240,12 @@ class Binder:
             bound if before == after else BoundValue(bound.type)
             for bound, before, after in zip(given, body.inputs, body.outputs, strict=True)
         )
-        problems, spent = len(self.problems), self._spent_bytes
-        for _ in range(_LOOP_PASSES):
+        was_repeating, problems, spent = self._is_repeating, len(self.problems), self._spent_bytes
+        for left in reversed(range(_LOOP_PASSES + 1)):
+            is_last = left == 0 or self._repeats_left <= 0
+            if is_last:
+                # Dimensions that depend on each other in a long chain are dropped all at once.
+                carried = tuple(c if c.constant is not None else BoundValue(_open(c.type)) for c in carried)
             del self.problems[problems:]
             self._spent_bytes = spent
             view.blocks = tuple(self.graph(block, carried, scope) for block in blocks)
@@ -222,13 +253,10 @@ class Binder:
                 c if c.constant is not None else BoundValue(join(c.type, r.type))
                 for c, r in zip(carried, view.blocks[-1].outputs, strict=True)
             )
-            if joined == carried:
-                return
-            carried = joined
-        # Dimensions that depend on each other in a long chain are dropped all at once.
-        del self.problems[problems:]
-        carried = tuple(c if c.constant is not None else BoundValue(_open(c.type)) for c in carried)
-        view.blocks = tuple(self.graph(block, carried, scope) for block in blocks)
+            if is_last or joined == carried:
+                break
+            self._is_repeating, carried = True, joined
+        self._is_repeating = was_repeating
 
 
 def _declared(block: Graph) -> tuple[BoundValue, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coremlscope.ir import Argument, Constant, ListType, Op, Shape, TensorType, Value, ValueType
-from coremlscope.ops.bind import Binder, join
+from coremlscope.ir import Argument, Constant, Graph, ListType, Op, Shape, TensorType, Value, ValueType
+from coremlscope.ops.bind import Binder, join, simulation_effort
 from coremlscope.ops.emit import BOOL, I64, Lowering, NumpyType, Tensor, carry
 from coremlscope.ops.spec import OpSpec, Work, work_of
 from coremlscope.ops.traits import Trait
@@ -120,8 +120,24 @@ def _infer_loop(view: OpView) -> Sequence[ValueType]:
     return [bound.type for bound in view.blocks[-1].inputs]
 
 
+#: How often an operation may be lowered: a condition is lowered before the loop and in its body.
+_MOST_COPIES = 64
+
+
+def _copies(graph: Graph) -> int:
+    """Returns how often the operations of a graph are lowered at most."""
+    most = 1
+    for op in graph.ops:
+        for index, block in enumerate(op.blocks):
+            is_condition = op.type == "while_loop" and index == 0
+            most = max(most, _copies(block) * (2 if is_condition else 1))
+    return most
+
+
 def _lower_loop(op: Lowering) -> Sequence[Tensor]:
     condition, body = op.view.blocks
+    if _copies(condition.graph) * 2 > _MOST_COPIES:
+        raise CannotLower("loops in conditions of loops, many levels deep")
     if any(inner.type == "write_state" for inner in condition.graph.walk()):
         raise CannotLower("a state written in the condition of a loop")
     names = op.written_states()
@@ -215,8 +231,9 @@ def _passes(view: OpView, result: Argument, *, is_limit: bool = False) -> int | 
 
 #: The key of the number of iterations among the cached results of a loop.
 _TRIPS = "trip count"
-#: Operations that are simulated at most: they take about a second.
-_MOST_SIMULATED = 40_000
+#: Operations that are simulated at most, for a loop and for all loops of a function: 40,000 take about a
+#: second.
+_MOST_SIMULATED, _MOST_IN_ALL = 40_000, 60_000
 #: Elements of a value that a simulated condition may depend on.
 _MOST_ELEMENTS = 64
 
@@ -238,10 +255,18 @@ class _Simulation:
 
     def passes(self) -> int | None:
         """Returns the number of iterations; None where it is not known or too large."""
+        effort = simulation_effort(self.view)
+        most = min(_MOST_SIMULATED, _MOST_IN_ALL - effort.bound)
+        try:
+            return self._simulate(most)
+        finally:
+            effort.bound += self.binder.bound
+
+    def _simulate(self, most: int) -> int | None:
         self._slice()
         given = [self.view.inputs["loop_vars"][index] for index in self.variables]
-        for passes in range(_MOST_SIMULATED // max(len(self.test) + len(self.step), 1)):
-            if not all(map(_is_small, given)):
+        for passes in range(max(most, 0)):
+            if self.binder.bound > most or not all(map(_is_small, given)):
                 return None
             inputs = [self.condition.graph.inputs[index].name for index in self.variables]
             (result,) = self._run(self.test, inputs, given, [self.condition.graph.outputs[0].name])

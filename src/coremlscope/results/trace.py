@@ -293,7 +293,7 @@ class Trace(Presented):
             data = msgspec.json.decode(Path(path).read_bytes())
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror or error}", "check the path") from error
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise UsageError(f"{path} is not valid JSON: {error}", "record the program again") from error
         return cls.from_json(data)
 

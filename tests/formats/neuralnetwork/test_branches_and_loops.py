@@ -324,3 +324,23 @@ def test_first_element_of_a_condition_is_used() -> None:
 
     np.testing.assert_array_equal(_result(write, x=np.zeros(1), p=np.array([0.0, 1.0])), [0])
     np.testing.assert_array_equal(_result(write, x=np.zeros(1), p=np.array([1.0, 0.0])), [10])
+
+
+def test_branches_inside_each_other_that_end_early_are_read_in_bounded_time() -> None:
+    builder = builder_of({"x": np.zeros(1), "p": np.zeros(1)}, ["y"])
+    inside = _inside(builder.add_loop("loop", max_iterations=3).loop.bodyNetwork)
+    opened = []
+    for level in range(20):
+        branch = inside.add_branch(f"branch {level}", "p").branch
+        ended = _inside(branch.ifBranch)
+        ended.add_loop_break(f"break {level}")
+        ended.add_copy(f"never {level}", "x", "z")
+        inside = _inside(branch.elseBranch)
+        opened.append(inside)
+    for level, network in enumerate(opened):
+        network.add_copy(f"z {level}", "x", "z")
+    builder.add_copy("out", "x", "y")
+    content = read(builder).content
+    assert isinstance(content, ir.Program)
+    problems = {layer.problem for layer in content.functions["main"].layers}
+    assert "branches and loops inside each other take too long to translate" in problems

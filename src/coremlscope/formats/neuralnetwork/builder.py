@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -103,15 +104,19 @@ class Builder:
         layer: The layer for which operations are emitted; None for conversions between layers and features.
         feature: The feature that is converted. The results of conversions are named after it.
         scope: The blobs by their names in layers. Later layers may overwrite them.
+        layers_left: How many layers may still be translated before branches and loops are refused.
     """
 
     def __init__(self, function: str, reserved: Sequence[str] = ()) -> None:
         self.layer: Layer | None = None
         self.feature = "value"
         self.scope: dict[str, Blob] = {}
+        self.layers_left = 0
         self._path = function
         self._ops: list[Op] = []
         self._names: set[str] = set(reserved)
+        #: The last number of each stem. Layers may all have one name.
+        self._numbers: Counter[str] = Counter()
         self._binder = Binder(OPS, OPSET)
         self._known: dict[str, BoundValue] = {}
         #: The integer or boolean blobs from which floats were cast, so that layers need not cast them back.
@@ -198,11 +203,11 @@ class Builder:
         return self._finish(type_, {"x": tuple(b.value for b in inputs)}, (), values, attributes)
 
     def fresh(self, stem: str) -> str:
-        """Returns an unused name."""
-        name, number = stem, 0
+        """Returns an unused name: the given one, or with a number."""
+        name = stem
         while name in self._names:
-            number += 1
-            name = f"{stem}_{number}"
+            self._numbers[stem] += 1
+            name = f"{stem}_{self._numbers[stem]}"
         self._names.add(name)
         return name
 

@@ -166,6 +166,11 @@ def _branch_graph(
     return b.block(block, [], run)
 
 
+def _check_effort(b: Builder) -> None:
+    if b.layers_left <= 0:
+        raise CannotTranslate("branches and loops inside each other take too long to translate")
+
+
 # Copies and branches
 
 
@@ -184,6 +189,7 @@ def _first(b: Builder, x: Blob) -> Blob:
 
 def _branch(t: Translation) -> Sequence[Blob]:
     b = t.builder
+    _check_effort(b)
     if_layers, else_layers = list(t.params.ifBranch.layers), list(t.params.elseBranch.layers)
     _choose(
         b,
@@ -223,6 +229,7 @@ def _loop(t: Translation) -> Sequence[Blob]:
     overwrite the blobs that the condition's network writes.
     """
     b, p = t.builder, t.params
+    _check_effort(b)
     limit = _max_iterations(t)
     if limit is None and not p.conditionVar:
         return [b.scope[name] for name in t.outputs]

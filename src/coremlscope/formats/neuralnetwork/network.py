@@ -18,6 +18,10 @@ from coremlscope.schema import Message
 
 __all__ = ["read_network"]
 
+#: Layers that may be translated: so many, and so many times the number of layers. A loop is translated up to
+#: four times and a branch twice, which multiplies where they are inside each other.
+_FREE_LAYERS, _REPEATS = 4_000, 16
+
 
 def read_network(kind: str, message: Message, name: str, interface: FunctionDescription) -> Program:
     """Translates a neural network into a program of one function.
@@ -63,6 +67,7 @@ class _Network(Boundary):
         self.message = message
         # Layers are identified by their messages, because loops are translated more than once.
         self.messages = tuple(walk(message.layers))
+        self.builder.layers_left = _FREE_LAYERS + _REPEATS * len(self.messages)
         self.known: dict[int, Layer] = {
             id(layer): Layer(
                 name=layer.name,
@@ -117,6 +122,7 @@ class _Network(Boundary):
 
     def layer(self, message: Message) -> Sequence[Blob]:
         b = self.builder
+        b.layers_left -= 1
         type_ = _type(message)
         missing = [name for name in message.input if name not in b.scope]
         if missing:
