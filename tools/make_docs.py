@@ -26,6 +26,7 @@ from coremlscope.results.evidence import SCHEMA as EVIDENCE
 from coremlscope.results.evidence import Evidence
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import docstring_parts, json_schema, json_schema_of
+from coremlscope.results.variants import VariantReport
 from coremlscope.runner.record import SCHEMA, Record
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -254,6 +255,12 @@ def _way(name: str, attribute: str, dtype: str) -> str:
     return found.through.name if found is not None else ""
 
 
+def variants_schema_file() -> str:
+    """Returns the JSON Schema of variants."""
+    schema = json_schema_of(VariantReport, "Variants of a model by coremlscope what-if")
+    return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
+
+
 PAGES = {
     "cli.md": command_line,
     "evidence.md": evidence,
@@ -262,6 +269,7 @@ PAGES = {
     "profile.schema.json": json_schema_file,
     "runner-schema.md": runner_schema,
     "runner.schema.json": runner_schema_file,
+    "variants.schema.json": variants_schema_file,
 }
 
 

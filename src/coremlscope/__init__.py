@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
     from coremlscope.results.trace import Trace
     from coremlscope.tracing.session import record
+    from coremlscope.variants.study import apply_variant, what_if
 
 __all__ = [
     "Comparison",
@@ -47,6 +48,7 @@ __all__ = [
     "Profile",
     "Trace",
     "__version__",
+    "apply_variant",
     "calibrate",
     "compare",
     "compile",
@@ -69,6 +71,7 @@ __all__ = [
     "read",
     "record",
     "uninstall",
+    "what_if",
 ]
 
 _MODULES = {
@@ -77,6 +80,7 @@ _MODULES = {
     "ModelSummary": "results.model",
     "Profile": "results.profile",
     "Trace": "results.trace",
+    "apply_variant": "variants.study",
     "calibrate": "api",
     "compare": "api",
     "compile": "api",
@@ -99,6 +103,7 @@ _MODULES = {
     "read": "api",
     "record": "tracing.session",
     "uninstall": "dropin",
+    "what_if": "variants.study",
 }
 
 # Results do not import renderers, which stand above them.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from coremlscope.devices.unit import SETTINGS
+from coremlscope.devices.unit import choose_settings as _settings
 from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.findings import Finding
 from coremlscope.ir import Model, Pipeline
@@ -936,19 +937,6 @@ def _devices(devices: str | Sequence[str], os_version: str | None) -> list[Devic
 
     names = [devices] if isinstance(devices, str) else devices
     return [find_device(name, os_version) for name in names]
-
-
-def _settings(
-    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits],
-) -> tuple[ComputeUnits, ...]:
-    asked = [compute_units] if isinstance(compute_units, str) else list(compute_units)
-    if asked == ["every"]:
-        return tuple(SETTINGS)
-    for setting in asked:
-        if setting not in SETTINGS:
-            known = ", ".join([*SETTINGS, "every"])
-            raise UsageError(f"invalid compute units {setting!r}", f"use one of {known}")
-    return tuple(dict.fromkeys(asked))  # type: ignore[arg-type]
 
 
 def _name(source: Source | Profile) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 from coremlscope.devices import ComputeUnit, ComputeUnits
+from coremlscope.devices.app_limits import AppLimit
 from coremlscope.figures import Figure
 from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.estimate import Estimate, Kernel, LoadEstimate, NearRow, UnitTerms
 from coremlscope.results.generation import TokenRate
+from coremlscope.results.memory import MemoryEstimate
 from coremlscope.results.plan import FunctionCost, InsertedOp, Plan, Reason, SettingPlan
 from coremlscope.results.profile import Profile
 from coremlscope.results.what_if import WhatIf
@@ -129,6 +131,19 @@ def _estimate(device: str, setting: ComputeUnits, conv_s: float, switches: int) 
             first_s=Figure(20, 5, 80, "estimated"),
             cached_s=Figure(0.5, 0.1, 2.5, "estimated"),
             publications=3,
+        ),
+        memory=MemoryEstimate(
+            weights_bytes=2000,
+            expanded_bytes=4000,
+            activations_bytes=1000,
+            peak_op="main/1",
+            weights_by_unit={"cpu": 4000},
+            activations_by_unit={"cpu": 1000},
+            peak=Figure(3000.0, 1000.0, 8000.0, "estimated"),
+            basis="live ranges",
+            limit=AppLimit(
+                device=device, limit_bytes=2_000_000, source="somebody", url="https://example.com"
+            ),
         ),
         near=(
             NearRow(

@@ -80,6 +80,22 @@ export interface Agreement {
   decided_share: number | null;
 }
 
+/** The memory at which a system ends an app, as somebody measured it. */
+export interface AppLimit {
+  /** The device. */
+  device: string;
+  /** The bytes. */
+  limit_bytes: number;
+  /** Who published it, and how it was measured. */
+  source: string;
+  /** Where. */
+  url: string;
+  /** Bytes of the device's memory; 0 if the source does not say. */
+  memory_bytes: number;
+  /** The system on which it was measured; empty if the source does not say. */
+  os: string;
+}
+
 /** The change of a figure between two subjects. */
 export interface Change {
   /** The figure of the base, in the unit that the owner states; null if it has none. */
@@ -292,6 +308,8 @@ export interface Estimate {
   own: OwnCalibration | null;
   /** Times of loading, where the Neural Engine does most of the work; null where they are not known. */
   load: LoadEstimate | null;
+  /** The memory of a prediction, from the file; null in older profiles. */
+  memory: MemoryEstimate | null;
   /** Published latencies of like networks on like chips, nearest first; empty unless asked for. */
   near: NearRow[];
   /** Seconds of each kernel in a prediction, in all iterations of a loop. */
@@ -598,6 +616,33 @@ export interface Measurement {
   measured_at: string;
   /** `measured`. */
   origin: Origin;
+}
+
+/** The memory of one prediction on a device, derived from the file. Nothing was measured. */
+export interface MemoryEstimate {
+  /** Bytes of the weights as the file stores them, which the system maps. */
+  weights_bytes: number;
+  /** Bytes of the weights in the type in which operations read them: more where the file stores them compressed. */
+  expanded_bytes: number;
+  /** The most bytes of inputs and results that are alive at the same time, by their declared types; null if a size is not known. */
+  activations_bytes: number | null;
+  /**
+   * Stored weights, states and live results. The ends are bounds, not an 80 % interval: without the weights, which the system maps and may
+   * drop; and with weights in the type that operations read beside the stored ones, and each result twice.
+   */
+  peak: Figure | null;
+  /** How the figures are derived. */
+  basis: string;
+  /** The id of the operation at which that is; empty if it is not known. */
+  peak_op: string;
+  /** Bytes of states. */
+  state_bytes: number;
+  /** Bytes of the weights that the operations on each unit read, expanded. */
+  weights_by_unit: Partial<Record<ComputeUnit, number>>;
+  /** The most bytes that are alive while an operation runs on each unit. */
+  activations_by_unit: Partial<Record<ComputeUnit, number>>;
+  /** What an app may use on the device; null where no published measurement is known. */
+  limit: AppLimit | null;
 }
 
 /** A mistake that a recording shows. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from coremlscope.errors import InputError
@@ -10,7 +11,7 @@ from coremlscope.features import bind_shapes, parse_input
 from coremlscope.features.names import suggest_name
 from coremlscope.ir import FunctionDescription
 
-__all__ = ["read_inputs"]
+__all__ = ["read_inputs", "read_samples"]
 
 
 def read_inputs(
@@ -39,3 +40,41 @@ def read_inputs(
         shape = bound[name] if name in shapes else None
         values[name] = parse_input(features[name], text, resize, shape)
     return values
+
+
+def read_samples(
+    description: FunctionDescription,
+    given: Sequence[tuple[str, str]],
+    shapes: Mapping[str, Sequence[int]],
+    resize: str,
+) -> list[dict[str, Any]]:
+    """Reads several values of inputs: each file of a folder is one sample; see `read_inputs`.
+
+    A value that is no folder is the same in all samples.
+
+    Raises:
+        InputError: Folders have different numbers of files, or a file does not hold a value of its input.
+    """
+    folders = {name: _files(Path(text)) for name, text in given if Path(text).is_dir()}
+    counts = {len(files) for files in folders.values()}
+    if len(counts) > 1 or 0 in counts:
+        numbers = ", ".join(f"{name} {len(files)}" for name, files in folders.items())
+        raise InputError(
+            f"the folders of inputs must have the same number of files, at least one: {numbers}",
+            "add or remove some",
+        )
+    count = counts.pop() if counts else 1
+    return [
+        read_inputs(
+            description,
+            [(name, str(folders[name][index]) if name in folders else text) for name, text in given],
+            shapes,
+            resize,
+        )
+        for index in range(count)
+    ]
+
+
+def _files(folder: Path) -> list[Path]:
+    """Returns the files of a folder in the order of their names, without hidden ones."""
+    return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))

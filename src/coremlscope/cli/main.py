@@ -31,6 +31,7 @@ from coremlscope.cli import (
     serve,
     top,
     trace,
+    what_if,
 )
 from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.terminal import abandon_output, print_error, print_note
@@ -57,6 +58,7 @@ COMMANDS: tuple[Command, ...] = (
     top.COMMAND,
     plan.COMMAND,
     estimate.COMMAND,
+    what_if.COMMAND,
     calibrate.COMMAND,
     devices.COMMAND,
     doctor.COMMAND,

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
-__all__ = ["CPU", "GPU", "NEURAL_ENGINE", "SETTINGS", "UNITS", "UNIT_WORDS", "ComputeUnit", "ComputeUnits"]
+from coremlscope.errors import UsageError
+
+__all__ = [
+    "CPU",
+    "GPU",
+    "NEURAL_ENGINE",
+    "SETTINGS",
+    "UNITS",
+    "UNIT_WORDS",
+    "ComputeUnit",
+    "ComputeUnits",
+    "choose_settings",
+]
 
 #: A compute unit: a part of a chip that runs operations.
 ComputeUnit = Literal["cpu", "gpu", "neural_engine"]
@@ -28,3 +41,21 @@ SETTINGS: dict[ComputeUnits, tuple[ComputeUnit, ...]] = {
     "cpu_and_gpu": (CPU, GPU),
     "cpu_only": (CPU,),
 }
+
+
+def choose_settings(
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits],
+) -> tuple[ComputeUnits, ...]:
+    """Returns one setting, several of them, or all for `every`.
+
+    Raises:
+        UsageError: A setting is unknown.
+    """
+    asked = [compute_units] if isinstance(compute_units, str) else list(compute_units)
+    if asked == ["every"]:
+        return tuple(SETTINGS)
+    for setting in asked:
+        if setting not in SETTINGS:
+            known = ", ".join([*SETTINGS, "every"])
+            raise UsageError(f"invalid compute units {setting!r}", f"use one of {known}")
+    return tuple(dict.fromkeys(asked))  # type: ignore[arg-type]

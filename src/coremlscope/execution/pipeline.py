@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from coremlscope.classical.function import with_absent_values
+from coremlscope.engines.base import EngineOptions
 from coremlscope.errors import EngineError, OutputError, UnsupportedModelError
 from coremlscope.execution.cache import ArtefactCache
 from coremlscope.execution.executable import (
@@ -420,6 +421,7 @@ def open_predictor(
     cache: ArtefactCache | None = None,
     *,
     precision: Precision = "fp32",
+    threads: int | None = None,
 ) -> Predictor:
     """Opens a predictor for a model or a pipeline.
 
@@ -432,6 +434,7 @@ def open_predictor(
             folder, which `Predictor.close` removes.
         precision: `fp16` rounds every result that the program declares as fp16, as a device does, and records
             its range. `fp32` keeps float32 results.
+        threads: Threads that work on one operation; None for one per physical core.
 
     Raises:
         UsageError: The function is unknown, or the precision is invalid.
@@ -439,7 +442,7 @@ def open_predictor(
         CorruptModelError: The model describes the function but does not hold it, or the stages of a pipeline
             do not match each other.
     """
-    options = CompileOptions(precision=precision)
+    options = CompileOptions(precision=precision, engine_options=EngineOptions(threads))
     if not isinstance(model.content, Pipeline):
         return FunctionPredictor(model, function=function, options=options, cache=cache)
     interface_of(model, function)

@@ -26,6 +26,7 @@ from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import Stage, is_external, shaped_stages, stage_key, wire
 from coremlscope.findings import Finding
 from coremlscope.forecast.columns import tabulate
+from coremlscope.forecast.memory import MemoryModel
 from coremlscope.forecast.what_if import Estimator, describe_what_ifs
 from coremlscope.ir import (
     ArrayFeature,
@@ -148,6 +149,7 @@ def forecast(
     estimates: list[Estimate] = []
     kernels = _Kernels(counted, ops, own) if with_estimates or (with_advice and counted) else None
     left_out = (*_left_out(model), *_unknown_operations(counted))
+    memory = MemoryModel.of(model, ops, function)
     for device in devices:
         key = _planning_key(device)
         if key not in placed:
@@ -160,7 +162,10 @@ def forecast(
         usable = {} if kernels is None or kernels.loops else estimators
         plans.append(_with_what_ifs(plan, ops, placed[key], usable, main))
         if with_estimates:
-            planned = [estimate({}) for estimate in estimators.values()]
+            planned = [
+                replace(one({}), memory=memory.on(device, _units(setting, main.values())))
+                for setting, one in estimators.items()
+            ]
             estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
     if kernels is None or not with_estimates:
         return Forecast(tuple(plans))

@@ -26,7 +26,7 @@ from coremlscope.results.encoding import decode
 from coremlscope.results.measurement import Measurement, Phase, Runtime, Settings
 from coremlscope.writing import write_draft
 
-__all__ = ["CHILD", "IsolatedMeasurer"]
+__all__ = ["CHILD", "IsolatedMeasurer", "rebuild_error"]
 
 CHILD = python_child("coremlscope.measure.engine_child")
 _HINT = "`coremlscope inspect` and `coremlscope estimate` work without running the model"
@@ -214,7 +214,7 @@ class _Heard:
         elif "runtime" in message:
             self.runtime = decode(message["runtime"], Runtime)
         elif "error" in message:
-            self.error = _rebuild(message)
+            self.error = rebuild_error(message)
         self.measurement = message.get("measurement", self.measurement)
 
     def repeated(self, phase: str) -> Phase | None:
@@ -229,8 +229,8 @@ class _Heard:
         return Phase.of(seconds, self._seconds.get("warm-up", ())) if seconds else None
 
 
-def _rebuild(message: Mapping[str, Any]) -> CoremlscopeError:
-    """Returns the error that a message describes."""
+def rebuild_error(message: Mapping[str, Any]) -> CoremlscopeError:
+    """Returns the error that a message of a child process describes."""
     if message["error"] == UnsupportedOpError.__name__:
         return UnsupportedOpError([tuple(op) for op in message["ops"]])
     name = message["error"]

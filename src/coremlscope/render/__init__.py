@@ -15,14 +15,19 @@ from typing import Any, Generic, TypeVar
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.errors import UsageError
 from coremlscope.render.columns import change_columns, data_frame, figure_columns, listed_columns, op_columns
-from coremlscope.render.csv import render_csv, render_figures_csv
+from coremlscope.render.csv import render_csv, render_figures_csv, render_variants_csv
 from coremlscope.render.json import Result, render_json
 from coremlscope.render.markdown.comparison import render_markdown_comparison
 from coremlscope.render.markdown.explanation import render_markdown_explanations
 from coremlscope.render.markdown.matrix import render_markdown_matrix
 from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.notebook import comparison_card, matrix_card, model_card, profile_card
-from coremlscope.render.page import render_html, render_html_comparison, render_html_trace
+from coremlscope.render.markdown.variants import render_markdown_variants
+from coremlscope.render.notebook import comparison_card, matrix_card, model_card, profile_card, variants_card
+from coremlscope.render.page import (
+    render_html,
+    render_html_comparison,
+    render_html_trace,
+)
 from coremlscope.render.program.card import trace_card
 from coremlscope.render.program.csv import render_program_csv, total_columns
 from coremlscope.render.program.markdown import render_program_markdown
@@ -33,11 +38,14 @@ from coremlscope.render.terminal.comparison import render_comparison
 from coremlscope.render.terminal.matrix import render_matrix
 from coremlscope.render.terminal.op_explanation import render_explanations
 from coremlscope.render.terminal.report import render_console
+from coremlscope.render.terminal.variants import render_variants
 from coremlscope.render.trace import render_trace
+from coremlscope.render.variants import variant_columns
 from coremlscope.results.explanation import Explanations
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.trace import Trace
+from coremlscope.results.variants import VariantReport
 from coremlscope.writing import write_file
 
 __all__ = [
@@ -47,6 +55,7 @@ __all__ = [
     "RENDERERS",
     "SUMMARY_RENDERERS",
     "TRACE_RENDERERS",
+    "VARIANT_RENDERERS",
     "Renderer",
     "find_renderer",
     "notebook_card",
@@ -57,6 +66,7 @@ __all__ = [
     "render_matrix",
     "render_now",
     "render_program",
+    "render_variants",
     "renderers_of",
     "to_dataframe",
     "write_report",
@@ -131,6 +141,15 @@ TRACE_RENDERERS: tuple[Renderer[Trace], ...] = (
 )
 
 
+#: Formats of variants of a model.
+VARIANT_RENDERERS: tuple[Renderer[VariantReport], ...] = (
+    Renderer(".json", "the whole result, for programs", render_json),
+    Renderer(".md", "Markdown, for a pull request", render_markdown_variants),
+    Renderer(".csv", "one row a variant and device, for spreadsheets", render_variants_csv),
+    Renderer(".txt", "the tables of the console", render_variants),
+)
+
+
 #: Formats of explanations of operations.
 EXPLANATION_RENDERERS: tuple[Renderer[Explanations], ...] = (
     Renderer(".json", "the whole result, for programs", render_json),
@@ -149,6 +168,8 @@ def renderers_of(result: Result | Explanations) -> Sequence[Renderer[Any]]:
         return SUMMARY_RENDERERS
     if isinstance(result, Trace):
         return TRACE_RENDERERS
+    if isinstance(result, VariantReport):
+        return VARIANT_RENDERERS
     return COMPARISON_RENDERERS if isinstance(result, Comparison) else MATRIX_RENDERERS
 
 
@@ -179,6 +200,8 @@ def to_dataframe(result: Result) -> Any:
         return data_frame(listed_columns(result))
     if isinstance(result, Trace):
         return data_frame(total_columns(result))
+    if isinstance(result, VariantReport):
+        return data_frame(variant_columns(result))
     columns = change_columns(result) if isinstance(result, Comparison) else figure_columns(result)
     return data_frame(columns)
 
@@ -191,6 +214,8 @@ def notebook_card(result: Result) -> str:
         return model_card(result)
     if isinstance(result, Trace):
         return trace_card(result)
+    if isinstance(result, VariantReport):
+        return variants_card(result)
     return comparison_card(result) if isinstance(result, Comparison) else matrix_card(result)
 
 

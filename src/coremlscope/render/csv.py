@@ -9,11 +9,13 @@ from typing import Any
 
 from coremlscope.escaping import csv_cell
 from coremlscope.render.columns import figure_columns, listed_columns, op_columns
+from coremlscope.render.variants import variant_columns
 from coremlscope.render.words import compact_type
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
+from coremlscope.results.variants import VariantReport
 
-__all__ = ["render_columns", "render_csv", "render_figures_csv"]
+__all__ = ["render_columns", "render_csv", "render_figures_csv", "render_variants_csv"]
 
 
 def render_csv(subject: Profile | ModelSummary) -> str:
@@ -25,6 +27,11 @@ def render_csv(subject: Profile | ModelSummary) -> str:
 def render_figures_csv(profiles: Sequence[Profile]) -> str:
     """Renders the measured, planned and estimated times of a prediction of each model, one row per figure."""
     return render_columns(figure_columns(profiles))
+
+
+def render_variants_csv(report: VariantReport) -> str:
+    """Renders variants, one row for each device and setting."""
+    return render_columns(variant_columns(report))
 
 
 def render_columns(columns: Mapping[str, Sequence[Any]]) -> str:

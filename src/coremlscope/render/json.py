@@ -14,17 +14,20 @@ from coremlscope.results.explanation import Explanations
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, to_json
 from coremlscope.results.trace import Trace
+from coremlscope.results.variants import VariantReport
 from coremlscope.units import escape_controls
 
 __all__ = ["Result", "displayed", "plain", "render_json", "render_values", "to_values"]
 
 #: Results that can be rendered.
-Result = Profile | ModelSummary | Comparison | Trace | Sequence[Profile]
+Result = Profile | ModelSummary | Comparison | Trace | VariantReport | Sequence[Profile]
 
 
 def to_values(subject: Result | Explanations) -> dict[str, Any]:
     """Converts a result to plain JSON values, with the schema's name."""
-    return subject.to_json() if isinstance(subject, (Comparison, Trace, Explanations)) else to_json(subject)
+    if isinstance(subject, (Comparison, Trace, VariantReport, Explanations)):
+        return subject.to_json()
+    return to_json(subject)
 
 
 def render_json(subject: Result | Explanations) -> str:

@@ -25,6 +25,7 @@ from coremlscope.render.terminal.estimates import listed_estimates
 from coremlscope.render.terminal.matrix import failures, summary_line
 from coremlscope.render.terminal.plan import describe_planner
 from coremlscope.render.timing import disclaimer, measurement_name, phase_cells, phase_rows, share_text
+from coremlscope.render.variants import compared_with, device_blocks, quality_block, variant_failures
 from coremlscope.render.words import (
     KINDS,
     UNIT_NAMES,
@@ -39,9 +40,10 @@ from coremlscope.results.measurement import Measurement
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.plan import Plan, PlannedOp, PlanView, unit_costs_ms, unit_counts
 from coremlscope.results.profile import Profile
+from coremlscope.results.variants import VariantReport
 from coremlscope.units import format_duration, format_rate, format_share
 
-__all__ = ["Grid", "card", "comparison_card", "matrix_card", "model_card", "profile_card"]
+__all__ = ["Grid", "card", "comparison_card", "matrix_card", "model_card", "profile_card", "variants_card"]
 
 _LINE = "1px solid rgba(127,127,127,.35)"
 _CELL = "padding:2px 10px 2px 0;background:transparent;color:inherit;border:none;"
@@ -309,3 +311,11 @@ def _on_devices(profile: Profile) -> Iterator[Row]:
         found.setdefault(key, ["–", "–"])[0] = format_duration(e.latency.value)
     for (device, os, setting_name), cells in found.items():
         yield model_name(profile.model.path), f"{device}, {os}", setting_name, *cells
+
+
+def variants_card(report: VariantReport) -> str:
+    """Variants of a model."""
+    blocks = (quality_block(report), *device_blocks(report))
+    grids = [Grid(b.title, (b.titles[0], *(f"{name}>" for name in b.titles[1:])), b.rows) for b in blocks]
+    failed = [f"⚠ {text}" for text, _ in variant_failures(report)]
+    return card(f"Variants of {model_name(report.path)}", compared_with(report), grids, failed)

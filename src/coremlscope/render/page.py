@@ -23,6 +23,7 @@ from coremlscope.results.events import EVENT_KINDS
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.trace import Trace
+from coremlscope.results.variants import VariantReport
 from coremlscope.version import __version__
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "render_html",
     "render_html_comparison",
     "render_html_trace",
+    "render_html_variants",
     "to_page_values",
     "trace_values",
 ]
@@ -84,6 +86,11 @@ def trace_values(trace: Trace) -> dict[str, Any]:
 def render_html_comparison(comparison: Comparison) -> str:
     """A comparison as a page."""
     return build_page(to_page_values(comparison), " · ".join(s.label for s in comparison.subjects))
+
+
+def render_html_variants(report: VariantReport) -> str:
+    """Variants of a model as a page."""
+    return build_page(report.to_json(), f"Variants of {model_name(report.path)}")
 
 
 def to_page_values(subject: Result) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Literal
 from coremlscope.devices.unit import UNITS, ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
 from coremlscope.results.calibration import OwnCalibration
+from coremlscope.results.memory import MemoryEstimate
 
 __all__ = ["Bound", "Estimate", "EstimateBasis", "Kernel", "LoadEstimate", "NearRow", "UnitTerms"]
 
@@ -134,6 +135,7 @@ class Estimate:
             pipeline, and the number of operations that cannot be estimated.
         own: Which of the user's own measurements it uses; None if it uses published ones alone.
         load: Times of loading, where the Neural Engine does most of the work; None where they are not known.
+        memory: The memory of a prediction, from the file; None in older profiles.
         near: Published latencies of like networks on like chips, nearest first; empty unless asked for.
         kernel_s: Seconds of each kernel in a prediction, in all iterations of a loop.
         kernel_unit: The unit of each kernel, an index into `units`.
@@ -156,6 +158,7 @@ class Estimate:
     terms: tuple[UnitTerms, ...] = ()
     own: OwnCalibration | None = None
     load: LoadEstimate | None = None
+    memory: MemoryEstimate | None = None
     near: tuple[NearRow, ...] = ()
     kernel_s: tuple[float, ...] = ()
     kernel_unit: tuple[int, ...] = ()

@@ -8,6 +8,7 @@ from typing import Any
 
 from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.unit import ComputeUnit
+from coremlscope.figures import Figure
 from coremlscope.render.json import render_values
 from coremlscope.render.terminal.explanation import show_explanations
 from coremlscope.render.terminal.findings import show_findings
@@ -31,6 +32,7 @@ __all__ = [
     "render_estimates",
     "render_estimates_json",
     "show_device_latencies",
+    "within_ms",
 ]
 
 _COSTLIEST = 5
@@ -195,7 +197,12 @@ def _value(e: Estimate) -> str:
 
 def interval_ms(e: Estimate) -> str:
     """The interval of an estimate, in milliseconds."""
-    return f"{milliseconds(e.latency.low)} – {milliseconds(e.latency.high)}"
+    return within_ms(e.latency)
+
+
+def within_ms(latency: Figure) -> str:
+    """The interval of a figure in seconds, in milliseconds: `1.20 – 3.40`."""
+    return f"{milliseconds(latency.low)} – {milliseconds(latency.high)}"
 
 
 def milliseconds(seconds: float) -> str:

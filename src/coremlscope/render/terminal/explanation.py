@@ -9,7 +9,8 @@ from coremlscope.figures import Figure
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import UNIT_NAMES
 from coremlscope.results.estimate import Estimate, NearRow
-from coremlscope.units import format_duration, format_share
+from coremlscope.results.memory import MemoryEstimate
+from coremlscope.units import format_bytes, format_duration, format_share
 
 __all__ = ["show_explanations"]
 
@@ -59,14 +60,42 @@ def show_explanations(screen: Screen, estimates: Iterable[Estimate]) -> None:
 
 def _around(e: Estimate) -> list[tuple[str, str]]:
     """What surrounds predictions: loading, and what is not known."""
+    memory = list(_memory(e.memory, e))
     if e.load is None:
-        return [("loading", _NOT_KNOWN), ("peak memory", _NOT_KNOWN)]
+        return [("loading", _NOT_KNOWN), *memory]
     by = f"by {e.load.publications} publications and the number of parameters"
     return [
         ("first load", f"{_range(e.load.first_s)}: compiles for the Neural Engine, {by}"),
         ("later loads", f"{_range(e.load.cached_s)}: from Core ML's cache"),
-        ("peak memory", _NOT_KNOWN),
+        *memory,
     ]
+
+
+def _memory(memory: MemoryEstimate | None, e: Estimate) -> Iterator[tuple[str, str]]:
+    """Yields the memory of a prediction, its parts by unit, and what an app may use."""
+    if memory is None or memory.peak is None:
+        yield "peak memory", "not known: the size of a result is not known before a prediction"
+        return
+    peak = memory.peak
+    bounds = f"{format_bytes(peak.low)} – {format_bytes(peak.high)}"
+    state = f", {format_bytes(memory.state_bytes)} of states" if memory.state_bytes else ""
+    yield (
+        "peak memory",
+        f"{format_bytes(peak.value)} (bounds {bounds}), from the file: {format_bytes(memory.weights_bytes)}"
+        f" of weights{state}, {format_bytes(memory.activations_bytes or 0)} of inputs and results at"
+        f" {memory.peak_op}",
+    )
+    units = [
+        f"{UNIT_NAMES[unit]} {format_bytes(size)} and {format_bytes(memory.activations_by_unit.get(unit, 0))}"
+        for unit, size in memory.weights_by_unit.items()
+    ]
+    if units:
+        yield "by unit", f"weights and results: {', '.join(units)}"
+    if memory.limit is not None:
+        share = format_share(peak.value / memory.limit.limit_bytes)
+        yield "of an app's", f"{share} of {format_bytes(memory.limit.limit_bytes)} ({memory.limit.source})"
+    elif e.os.startswith("iOS"):
+        yield "of an app's", "not known: nobody published what an app may use there"
 
 
 def _range(figure: Figure) -> str:

@@ -1,0 +1,102 @@
+"""Estimates the memory of a prediction from the file: weights, results by their live ranges, states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coremlscope.describe.stages import programs_of
+from coremlscope.describe.weights import group_weights
+from coremlscope.devices import ComputeUnit, Device
+from coremlscope.devices.app_limits import app_limit
+from coremlscope.figures import Figure
+from coremlscope.ir import DType, Model, StateFeature
+from coremlscope.results.memory import MemoryEstimate
+from coremlscope.results.operations import OpTable
+
+__all__ = ["MemoryModel"]
+
+#: How the peak is derived.
+_BASIS = "live ranges of the file's tensors; bounds, not measured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryModel:
+    """What the memory of a model is estimated from, on any device.
+
+    Attributes:
+        ops: The operations.
+        stored_bytes: Bytes of the weights in the file.
+        expanded_bytes: Bytes of the weights in the type that operations read.
+        state_bytes: Bytes of the states.
+    """
+
+    ops: OpTable
+    stored_bytes: int
+    expanded_bytes: int
+    state_bytes: int
+
+    @classmethod
+    def of(cls, model: Model, ops: OpTable, function: str | None = None) -> MemoryModel:
+        """Prepares a model.
+
+        Args:
+            model: The model. Weights may be absent.
+            ops: Its operations, with bound shapes.
+            function: The function whose states count; None for the default one.
+        """
+        groups = group_weights(*programs_of(model))
+        described = model.description.functions.get(function or "", model.description.main)
+        states = [f.type.array for f in described.states if isinstance(f.type, StateFeature)]
+        return cls(
+            ops=ops,
+            stored_bytes=sum(group.nbytes for group in groups),
+            expanded_bytes=sum(group.parameters * DType(group.dtype).bits // 8 for group in groups),
+            state_bytes=sum(math.prod(array.shape) * array.dtype.bits // 8 for array in states),
+        )
+
+    def on(self, device: Device, units: Mapping[str, ComputeUnit]) -> MemoryEstimate:
+        """Estimates the memory of a prediction on a device.
+
+        Args:
+            device: The device, to which the memory of an app is limited.
+            units: The unit of each operation by id, as planned; empty where nothing is planned.
+        """
+        weights: dict[ComputeUnit, int] = {}
+        alive: dict[ComputeUnit, int] = {}
+        for op in self.ops:
+            unit = units.get(op.id)
+            if unit is not None:
+                alive[unit] = max(alive.get(unit, 0), op.live_bytes or 0)
+                weights[unit] = weights.get(unit, 0) + (op.weight_bytes or 0)
+        peak, peak_op = max(((op.live_bytes or 0, op.id) for op in self.ops), default=(0, ""))
+        is_known = None not in self.ops.live_bytes
+        return MemoryEstimate(
+            weights_bytes=self.stored_bytes,
+            expanded_bytes=max(self.expanded_bytes, self.stored_bytes),
+            activations_bytes=peak if is_known else None,
+            peak_op=peak_op if is_known else "",
+            state_bytes=self.state_bytes,
+            # Weights that several operations or the steps of a loop share count once.
+            weights_by_unit={unit: min(size, self.expanded_bytes) for unit, size in weights.items()},
+            activations_by_unit=alive,
+            peak=self._peak(peak) if is_known else None,
+            basis=_BASIS,
+            limit=app_limit(device.name),
+        )
+
+    def _peak(self, alive: int) -> Figure:
+        """Returns stored weights, states and live results, with bounds.
+
+        The system maps stored weights and may drop them, so they may not count at all. At most there are
+        weights in the type that operations read beside the stored ones, and each result twice.
+        """
+        stored, expanded, state = self.stored_bytes, self.expanded_bytes, self.state_bytes
+        copies = expanded if expanded > stored else 0
+        return Figure(
+            float(stored + state + alive),
+            float(state + alive),
+            float(stored + copies + state + 2 * alive),
+            "estimated",
+        )

@@ -1,0 +1,228 @@
+"""Variants of a model: what transforms of coremltools change in size, time, placement and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from coremlscope.devices.unit import ComputeUnit, ComputeUnits
+from coremlscope.figures import Figure
+from coremlscope.findings import Finding
+from coremlscope.results.encoding import plain
+from coremlscope.results.estimate import EstimateBasis, LoadEstimate
+from coremlscope.results.memory import MemoryEstimate
+from coremlscope.results.presentation import Presented
+from coremlscope.results.profile import Provenance
+
+__all__ = [
+    "ORIGINAL",
+    "VARIANTS",
+    "Difference",
+    "OutputDifference",
+    "Variant",
+    "VariantForecast",
+    "VariantReport",
+    "pareto_front",
+]
+
+#: Name and version of the schema.
+VARIANTS = "coremlscope.variants/1"
+#: The name of the model as it is.
+ORIGINAL = "original"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputDifference:
+    """How far an output of a variant is from that of the original, over all samples.
+
+    Attributes:
+        name: The output.
+        elements: Number of elements that were compared.
+        is_equal: True if all elements are equal.
+        max_abs: The largest difference; None for outputs without numbers.
+        largest: The largest magnitude in the original's output.
+        snr_db: Ratio of the energy of the original's output to that of the difference, in decibels; None
+            where the outputs are equal, or without numbers.
+        psnr_db: The same for the square of the largest magnitude instead of the energy per element.
+        top1: The share of rows whose largest element, or whose class, is the same; None where the output
+            does not rank classes.
+        not_finite: Elements that are NaN or infinite in the variant, and finite in the original.
+    """
+
+    name: str
+    elements: int
+    is_equal: bool
+    max_abs: float | None = None
+    largest: float | None = None
+    snr_db: float | None = None
+    psnr_db: float | None = None
+    top1: float | None = None
+    not_finite: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How far the outputs of a variant are from those of the original.
+
+    Attributes:
+        samples: Number of inputs that were predicted.
+        synthetic: How many of them are synthetic.
+        precision: The arithmetic of the predictions: `fp32`, or `fp16` where each fp16 result was rounded.
+        outputs: The outputs.
+    """
+
+    samples: int
+    synthetic: int
+    precision: str = "fp32"
+    outputs: tuple[OutputDifference, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        """True if all outputs are equal."""
+        return all(output.is_equal for output in self.outputs)
+
+    @property
+    def worst(self) -> OutputDifference | None:
+        """The output with the least PSNR; None where all are equal or without numbers."""
+        numeric = [output for output in self.outputs if output.psnr_db is not None]
+        return min(numeric, key=lambda output: output.psnr_db or 0.0) if numeric else None
+
+    @property
+    def top1(self) -> float | None:
+        """The least agreement on the first class; None where no output ranks classes."""
+        return min((o.top1 for o in self.outputs if o.top1 is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantForecast:
+    """What is planned and estimated for a variant on a device under one setting.
+
+    Attributes:
+        device: The device, or its chip.
+        chip: The chip's id.
+        os: The system.
+        compute_units: The setting.
+        latency: Estimated seconds, with an 80 % interval.
+        basis: Whether the model of latencies was fitted to this chip and unit.
+        operations: Number of operations on each unit, as planned.
+        share: The share of each unit in the estimated time.
+        memory: The memory of a prediction.
+        load: Times of loading; None where they are not known.
+        left_out: What the estimate does not include.
+    """
+
+    device: str
+    chip: str
+    os: str
+    compute_units: ComputeUnits
+    latency: Figure
+    basis: EstimateBasis
+    operations: Mapping[ComputeUnit, int] = field(default_factory=dict)
+    share: Mapping[ComputeUnit, float] = field(default_factory=dict)
+    memory: MemoryEstimate
+    load: LoadEstimate | None = None
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The device, the system and the setting."""
+        return self.device, self.os, self.compute_units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A model after one transform or several, or why there is none.
+
+    Attributes:
+        name: Its name, which `--apply` takes: `palettize-4`, `prune-50+int8`.
+        title: The same in words.
+        size_bytes: Bytes of the package or file.
+        weights_bytes: Bytes of the weights in it.
+        storage: How most of the weights are stored: `LUT 4-bit`.
+        platforms: The oldest systems that read it.
+        forecasts: Plans and estimates, by device and setting.
+        difference: How far its outputs are from the original's; None for the original, and where they were
+            not compared.
+        notes: Remarks.
+        failure: Why the variant, or a part of what is asked of it, is missing; empty if nothing is.
+        hint: What to do about it.
+        exit_code: The exit code of that error.
+        seconds: How long the transform took.
+    """
+
+    name: str
+    title: str
+    size_bytes: int | None = None
+    weights_bytes: int | None = None
+    storage: str = ""
+    platforms: str = ""
+    forecasts: tuple[VariantForecast, ...] = ()
+    difference: Difference | None = None
+    notes: tuple[str, ...] = ()
+    failure: str = ""
+    hint: str = ""
+    exit_code: int = 0
+    seconds: float | None = None
+
+    def forecast(self, key: tuple[str, str, str]) -> VariantForecast | None:
+        """Returns the forecast for a device, system and setting."""
+        return next((one for one in self.forecasts if one.key == key), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantReport(Presented):
+    """A model and its variants.
+
+    Attributes:
+        path: The path of the model.
+        kind: Apple's name of the model type.
+        made: When, where and by which version.
+        coremltools: The version of coremltools that applied the transforms.
+        variants: The original first.
+        findings: Remarks on all of them.
+    """
+
+    path: str
+    kind: str
+    made: Provenance
+    coremltools: str = ""
+    variants: tuple[Variant, ...]
+    findings: tuple[Finding, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Converts the report to plain JSON values, with the schema's name."""
+        return {"schema": VARIANTS, **plain(self)}
+
+    @property
+    def original(self) -> Variant:
+        """The model as it is."""
+        return self.variants[0]
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the first failure if no variant was made, else 0."""
+        made = any(variant.size_bytes is not None for variant in self.variants[1:])
+        return 0 if made else next((v.exit_code for v in self.variants if v.exit_code), 0)
+
+    @property
+    def keys(self) -> tuple[tuple[str, str, str], ...]:
+        """The devices, systems and settings of all forecasts."""
+        return tuple(dict.fromkeys(f.key for variant in self.variants for f in variant.forecasts))
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Returns the points that no other point beats: by less of the first figure and more of the second.
+
+    Args:
+        points: Cost and quality of each.
+
+    Returns:
+        Indices, by rising cost. Of equal points the first one.
+    """
+    order = sorted(range(len(points)), key=lambda index: (points[index][0], -points[index][1], index))
+    front: list[int] = []
+    for index in order:
+        if not front or points[index][1] > points[front[-1]][1]:
+            front.append(index)
+    return front

@@ -1,0 +1,1 @@
+"""Variants of a model by coremltools' transforms: what each changes in size, time and outputs."""

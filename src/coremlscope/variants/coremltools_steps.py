@@ -1,0 +1,277 @@
+"""Applies transforms by coremltools' own functions. coremltools is imported when a model is opened."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from coremlscope.errors import MissingDependencyError, UnsupportedModelError
+from coremlscope.variants.transforms import Step, Transform
+
+__all__ = ["Opened", "apply_transform", "open_for_coremltools", "require_coremltools", "save"]
+
+#: The version of the specification of iOS 18, which packs tables for groups, numbers of 4 bits, indices of 3
+#: bits, and weights that are compressed twice.
+_IOS_18 = 9
+#: Smaller weights stay as they are (coremltools' default).
+_LEAST_WEIGHT = 2048
+#: From this size on coremltools clusters fp16 weights by itself; for others it needs scikit-learn.
+_OWN_CLUSTERING = 10_000
+_COMPRESSING = ("palettize", "quantize", "prune")
+
+
+def require_coremltools() -> None:
+    """Checks that coremltools is installed; it is not imported.
+
+    Raises:
+        MissingDependencyError: It is not.
+    """
+    if importlib.util.find_spec("coremltools") is None:
+        raise MissingDependencyError(
+            "variants are made by coremltools, which is not installed", "pip install 'coremlscope[coreml]'"
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Opened:
+    """A model in coremltools' form while it is transformed.
+
+    Attributes:
+        model: coremltools' `MLModel`.
+        shapes: Shapes of flexible inputs, the default one first.
+        samples: Inputs from which activations are calibrated.
+        folder: A private folder for files.
+        notes: Remarks on what was done.
+    """
+
+    model: Any
+    shapes: Mapping[str, Sequence[tuple[int, ...]]]
+    samples: Sequence[Mapping[str, Any]]
+    folder: Path
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def is_network(self) -> bool:
+        """True for a neural network."""
+        return str(self.model.get_spec().WhichOneof("Type")).startswith("neuralNetwork")
+
+    @property
+    def specification(self) -> int:
+        """The version of the model's specification."""
+        return int(self.model.get_spec().specificationVersion)
+
+    def raise_to(self, specification: int) -> None:
+        """Makes a program one of a newer operation set."""
+        if self.specification >= specification:
+            return
+        from coremltools.models.utils import _apply_graph_pass
+
+        self.model = _apply_graph_pass(self.model, [], spec_version=specification, skip_model_load=True)
+
+
+def open_for_coremltools(path: Path) -> Any:
+    """Opens a model with coremltools, without loading it into Core ML."""
+    import coremltools as ct
+
+    return ct.models.MLModel(str(path), skip_model_load=True)
+
+
+def apply_transform(opened: Opened, transform: Transform) -> None:
+    """Applies the steps of a transform.
+
+    Raises:
+        UnsupportedModelError: The model has nothing that a step could change.
+        MissingDependencyError: A step needs a package that is not installed.
+    """
+    compressing = [step for step in transform.steps if step.kind in _COMPRESSING]
+    if len(compressing) > 1:
+        opened.raise_to(_IOS_18)
+    is_second = False
+    for step in transform.steps:
+        _STEPS[step.kind](opened, step, is_second)
+        is_second = is_second or step.kind in _COMPRESSING
+
+
+def _compute_in_fp16(opened: Opened, step: Step, joint: bool) -> None:
+    if opened.is_network:
+        _quantize_network(opened, 16, "linear")
+        return
+    from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY
+    from coremltools.models.utils import _apply_graph_pass
+
+    names = ("add_fp16_cast", "cast_optimization", "const_elimination", "dead_code_elimination")
+    passes = [PASS_REGISTRY[f"common::{name}"] for name in names]
+    opened.model = _apply_graph_pass(
+        opened.model, passes, spec_version=opened.specification, skip_model_load=True
+    )
+
+
+def _exchange_in_fp16(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools as ct
+
+    types = ct.proto.FeatureTypes_pb2.ArrayFeatureType
+    opened.model = ct.utils.change_input_output_tensor_type(
+        opened.model, types.FLOAT32, types.FLOAT16, input_names=["*"], output_names=["*"]
+    )
+
+
+def _raise_target(opened: Opened, step: Step, joint: bool) -> None:
+    from coremltools import target
+
+    opened.raise_to(int(getattr(target, f"iOS{step.bits}")))
+
+
+def _palettize(opened: Opened, step: Step, joint: bool) -> None:
+    if opened.is_network:
+        _quantize_network(opened, step.bits, "kmeans_lut")
+        return
+    import coremltools.optimize.coreml as cto
+
+    if step.group or step.bits == 3:
+        opened.raise_to(_IOS_18)
+    grouped: dict[str, Any] = {}
+    if step.group:
+        grouped = {"granularity": "per_grouped_channel", "group_size": step.group}
+    least = _LEAST_WEIGHT
+    if importlib.util.find_spec("sklearn") is None:
+        if step.group:
+            raise _needs_scikit_learn("a table for every few channels")
+        least = _OWN_CLUSTERING
+        opened.notes.append(
+            f"weights of fewer than {_OWN_CLUSTERING} elements are as before: coremltools clusters them with"
+            " scikit-learn, which is not installed (pip install scikit-learn)"
+        )
+    config = cto.OpPalettizerConfig(nbits=step.bits, mode="kmeans", weight_threshold=least, **grouped)
+    try:
+        opened.model = cto.palettize_weights(
+            opened.model, cto.OptimizationConfig(global_config=config), joint_compression=joint
+        )
+    except ModuleNotFoundError as error:
+        raise _needs_scikit_learn("tables for float32 weights") from error
+
+
+def _needs_scikit_learn(what: str) -> MissingDependencyError:
+    return MissingDependencyError(
+        f"coremltools makes {what} with scikit-learn, which is not installed", "pip install scikit-learn"
+    )
+
+
+def _quantize(opened: Opened, step: Step, joint: bool) -> None:
+    if opened.is_network:
+        _quantize_network(opened, step.bits, "linear")
+        return
+    import coremltools.optimize.coreml as cto
+
+    if step.bits < 8 or step.group:
+        opened.raise_to(_IOS_18)
+    granularity = "per_block" if step.group else "per_tensor" if step.per_tensor else "per_channel"
+    blocks = {"block_size": step.group} if step.group else {}
+    config = cto.OpLinearQuantizerConfig(
+        mode="linear_symmetric", dtype=f"int{step.bits}", granularity=granularity, **blocks
+    )
+    opened.model = cto.linear_quantize_weights(
+        opened.model, cto.OptimizationConfig(global_config=config), joint_compression=joint
+    )
+
+
+def _prune(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools.optimize.coreml as cto
+
+    config = cto.OpMagnitudePrunerConfig(target_sparsity=step.percent / 100)
+    opened.model = cto.prune_weights(
+        opened.model, cto.OptimizationConfig(global_config=config), joint_compression=joint
+    )
+
+
+def _quantize_activations(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools as ct
+    import coremltools.optimize.coreml as cto
+
+    from coremlscope.dropin import install
+
+    install()  # coremltools predicts to learn the ranges of activations
+    path = opened.folder / "calibrated.mlpackage"
+    opened.model.save(str(path))
+    loaded = ct.models.MLModel(str(path), compute_units=ct.ComputeUnit.CPU_ONLY)
+    config = cto.OptimizationConfig(global_config=cto.OpLinearQuantizerConfig(mode="linear_symmetric"))
+    calibrated = cto.linear_quantize_activations(loaded, config, [dict(sample) for sample in opened.samples])
+    opened.model = cto.linear_quantize_weights(calibrated, config)
+    opened.notes.append(f"activations calibrated on {len(opened.samples)} of the inputs")
+
+
+def _fix_shapes(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools as ct
+
+    path = opened.folder / "static.mlpackage"
+    fixed = {name: shapes[0] for name, shapes in opened.shapes.items()}
+    ct.utils.materialize_dynamic_shape_mlmodel(opened.model, {"main": fixed}, str(path))
+    opened.model = ct.models.MLModel(str(path), skip_model_load=True)
+    opened.notes.append("fixed shapes: " + _listed({name: [shape] for name, shape in fixed.items()}))
+
+
+def _enumerate_shapes(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools as ct
+
+    spec = opened.model.get_spec()
+    several = {name: shapes for name, shapes in opened.shapes.items() if len(shapes) > 1}
+    if not several:
+        raise UnsupportedModelError(
+            "there are no shapes to enumerate", "give each shape: --shape NAME=1x3x224x224 (repeatable)"
+        )
+    for feature in spec.description.input:
+        if feature.name in several:
+            if feature.type.WhichOneof("Type") != "multiArrayType":
+                raise UnsupportedModelError(
+                    f"the input {feature.name} is an image", "only shapes of arrays can be enumerated here"
+                )
+            array = feature.type.multiArrayType
+            array.ClearField("shape")
+            array.shape.extend(several[feature.name][0])
+            array.ClearField("shapeRange")
+            array.ClearField("enumeratedShapes")
+            for shape in several[feature.name]:
+                array.enumeratedShapes.shapes.add().shape.extend(shape)
+    weights = opened.model.weights_dir
+    opened.model = ct.models.MLModel(spec, weights_dir=weights, skip_model_load=True)
+    opened.notes.append("enumerated shapes: " + _listed(several))
+
+
+def _listed(shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> str:
+    return "; ".join(
+        f"{name} {', '.join('×'.join(map(str, shape)) for shape in known)}" for name, known in shapes.items()
+    )
+
+
+def _quantize_network(opened: Opened, bits: int, mode: str) -> None:
+    from coremltools.models.neural_network.quantization_utils import quantize_weights
+
+    from coremlscope.dropin import install
+
+    install()  # without Core ML coremltools returns a specification instead of a model
+    try:
+        opened.model = quantize_weights(opened.model, bits, mode)
+    except (ImportError, ModuleNotFoundError) as error:
+        raise _needs_scikit_learn("tables for the weights of neural networks") from error
+
+
+_STEPS: Mapping[str, Callable[[Opened, Step, bool], None]] = {
+    "fp16": _compute_in_fp16,
+    "fp16-io": _exchange_in_fp16,
+    "target": _raise_target,
+    "palettize": _palettize,
+    "quantize": _quantize,
+    "prune": _prune,
+    "activations": _quantize_activations,
+    "static": _fix_shapes,
+    "enumerated": _enumerate_shapes,
+}
+
+
+def save(opened: Opened, target: Path) -> None:
+    """Saves a model below a private folder, in place of an earlier one."""
+    shutil.rmtree(target, ignore_errors=True)
+    opened.model.save(str(target))

@@ -1,0 +1,262 @@
+"""The transforms that make variants: their names, and which of them suit a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from coremlscope.errors import UsageError
+from coremlscope.features.names import nearest
+from coremlscope.ir import ArrayFeature, DType, ImageFeature, Model, Program
+
+__all__ = [
+    "Step",
+    "StepKind",
+    "Transform",
+    "default_transforms",
+    "flexible_inputs",
+    "parse_transform",
+    "why_not",
+]
+
+StepKind = Literal[
+    "fp16", "fp16-io", "target", "palettize", "quantize", "prune", "activations", "static", "enumerated"
+]
+
+_JOIN = "+"
+_BITS = (8, 6, 4, 3, 2, 1)
+_LARGEST_GROUP = 4096
+_TARGETS = (15, 16, 17, 18, 26)
+#: The names that the help and errors list.
+_EXAMPLES = (
+    "fp16, fp16-io, ios18, palettize-4, palettize-4-group-16, int8, int4-block-32, prune-50, w8a8, static,"
+    " enumerated; several joined by +: prune-50+palettize-4"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One transform of coremltools.
+
+    Attributes:
+        kind: What it does.
+        bits: Bits of an index or a number; for `target` the version of iOS.
+        group: Channels that share a table, or elements that share a scale; 0 for a table per tensor and a
+            scale per channel.
+        percent: The share of weights that becomes zero.
+        per_tensor: Whether there is one scale for the whole weight.
+    """
+
+    kind: StepKind
+    bits: int = 0
+    group: int = 0
+    percent: float = 0.0
+    per_tensor: bool = False
+
+    @property
+    def title(self) -> str:
+        """The step in words."""
+        return _TITLES[self.kind](self)
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """Steps that are applied one after the other.
+
+    Attributes:
+        name: The name on the command line: `prune-50+palettize-4`.
+        steps: The steps. Where two compress weights, the second one compresses the result of the first.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+
+    @property
+    def title(self) -> str:
+        """The transform in words."""
+        return ", then ".join(step.title for step in self.steps)
+
+    def has(self, *kinds: StepKind) -> bool:
+        """Returns whether a step is of one of these kinds."""
+        return any(step.kind in kinds for step in self.steps)
+
+
+def _title_of_table(step: Step) -> str:
+    each = f"a table for every {step.group} channels" if step.group else "a table for each weight"
+    return f"weights as {step.bits}-bit indices, {each}"
+
+
+def _title_of_scale(step: Step) -> str:
+    each = f"block of {step.group}" if step.group else "weight" if step.per_tensor else "channel"
+    return f"weights as int{step.bits}, a scale for each {each}"
+
+
+_TITLES: dict[StepKind, Callable[[Step], str]] = {
+    "fp16": lambda _: "computed in fp16",
+    "fp16-io": lambda _: "fp16 inputs and outputs",
+    "target": lambda step: f"operations of iOS {step.bits}",
+    "palettize": _title_of_table,
+    "quantize": _title_of_scale,
+    "prune": lambda step: f"the smallest {step.percent:g} % of weights become zero",
+    "activations": lambda _: "weights and activations as int8",
+    "static": lambda _: "fixed shapes",
+    "enumerated": lambda _: "enumerated shapes",
+}
+
+
+def _table(match: re.Match[str]) -> Step | None:
+    bits, group = int(match[1]), int(match[2] or 0)
+    return Step(kind="palettize", bits=bits, group=group) if bits in _BITS and _is_group(match[2]) else None
+
+
+def _scale(match: re.Match[str]) -> Step | None:
+    per_tensor = match[2] == "-tensor"
+    step = Step(kind="quantize", bits=int(match[1]), group=int(match[3] or 0), per_tensor=per_tensor)
+    return step if _is_group(match[3]) else None
+
+
+def _is_group(text: str | None) -> bool:
+    return text is None or 1 <= int(text) <= _LARGEST_GROUP
+
+
+def _prune(match: re.Match[str]) -> Step | None:
+    percent = float(match[1])
+    return Step(kind="prune", percent=percent) if 0 < percent < 100 else None
+
+
+def _target(match: re.Match[str]) -> Step | None:
+    return Step(kind="target", bits=int(match[1])) if int(match[1]) in _TARGETS else None
+
+
+#: A pattern of names, and what makes a step of it.
+_GRAMMAR: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step | None]], ...] = tuple(
+    (re.compile(pattern), make)
+    for pattern, make in (
+        (r"fp16", lambda _: Step(kind="fp16")),
+        (r"fp16-io", lambda _: Step(kind="fp16-io")),
+        (r"ios(\d{1,2})", _target),
+        (r"palettize-(\d)(?:-group-(\d{1,5}))?", _table),
+        (r"int(8|4)(-tensor|-block-(\d{1,5}))?", _scale),
+        (r"prune-(\d{1,2}(?:\.\d{1,2})?)", _prune),
+        (r"w8a8", lambda _: Step(kind="activations", bits=8)),
+        (r"static", lambda _: Step(kind="static")),
+        (r"enumerated", lambda _: Step(kind="enumerated")),
+    )
+)
+
+
+def parse_transform(name: str) -> Transform:
+    """Returns the transform of a name.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    steps = []
+    for part in name.split(_JOIN):
+        found = next((make(match) for pattern, make in _GRAMMAR if (match := pattern.fullmatch(part))), None)
+        if found is None:
+            near = nearest(part, _PROGRAM)
+            hint = f"did you mean {near}? " if near else ""
+            raise UsageError(f"unknown transform {part[:40]!r}", f"{hint}use {_EXAMPLES}")
+        steps.append(found)
+    return Transform(name, tuple(steps))
+
+
+#: What is tried where nothing is named.
+_PROGRAM = (
+    "fp16",
+    "fp16-io",
+    "palettize-8",
+    "palettize-6",
+    "palettize-4",
+    "palettize-3",
+    "palettize-2",
+    "palettize-1",
+    "palettize-4-group-16",
+    "int8",
+    "int4",
+    "int8-block-32",
+    "int4-block-32",
+    "prune-50",
+    "prune-75",
+    "prune-50+palettize-4",
+    "prune-50+int8",
+    "palettize-4+int8-tensor",
+    "w8a8",
+    "ios18",
+    "static",
+    "enumerated",
+)
+
+
+def default_transforms(model: Model, *, has_data: bool) -> tuple[Transform, ...]:
+    """Returns the transforms that suit a model.
+
+    Args:
+        model: The model.
+        has_data: Whether real inputs are given: quantised activations need them.
+    """
+    known = tuple(parse_transform(name) for name in _PROGRAM)
+    return tuple(one for one in known if not why_not(one, model) and (has_data or not one.has("activations")))
+
+
+def why_not(transform: Transform, model: Model) -> str:
+    """Returns why a transform does not suit a model, as a sentence; empty if it does."""
+    for step in transform.steps:
+        reason = _why_not(step, model)
+        if reason:
+            return reason
+    return ""
+
+
+def _why_not(step: Step, model: Model) -> str:
+    program = model.content
+    if not isinstance(program, Program):
+        return f"coremltools transforms ML Programs and neural networks, and this is a {model.kind}"
+    if program.is_network:
+        can = step.kind == "fp16" or (step.kind == "palettize" and not step.group and step.bits != 3)
+        is_linear = step.kind == "quantize" and step.bits == 8 and not step.group and not step.per_tensor
+        return "" if can or is_linear else "coremltools applies this to ML Programs only, not neural networks"
+    if step.kind == "target" and model.spec_version >= _specification(step.bits):
+        return f"the model needs iOS {step.bits} or later already"
+    if step.kind == "fp16" and not _computes_in_fp32(program):
+        return "the model computes in fp16 already"
+    if step.kind == "fp16-io" and not _has_fp32_edges(model):
+        return "no input or output is a float32 array"
+    if step.kind in ("static", "enumerated") and not flexible_inputs(model):
+        return "no input has a flexible shape"
+    return ""
+
+
+def _specification(ios: int) -> int:
+    """Returns the version of the specification of a version of iOS (source: coremltools' `target`)."""
+    return 10 if ios == 26 else ios - 9
+
+
+def _computes_in_fp32(program: Program) -> bool:
+    ops = [op for function in program.functions.values() for op in function.graph.walk()]
+    types = [
+        getattr(value.type, "dtype", None)
+        for op in ops
+        if op.constant is None and op.type != "cast" and not op.type.startswith("constexpr_")
+        for value in op.outputs
+    ]
+    return DType.FP32 in types
+
+
+def _has_fp32_edges(model: Model) -> bool:
+    main = model.description.main
+    return any(
+        isinstance(f.type, ArrayFeature) and f.type.dtype == DType.FP32 for f in (*main.inputs, *main.outputs)
+    )
+
+
+def flexible_inputs(model: Model) -> Sequence[str]:
+    """Returns the inputs with flexible shapes."""
+    return [
+        feature.name
+        for feature in model.description.main.inputs
+        if isinstance(feature.type, (ArrayFeature, ImageFeature)) and feature.type.flexibility is not None
+    ]

@@ -1,0 +1,151 @@
+"""The child process that makes and evaluates variants, one after the other.
+
+Each line of its standard input names the file of a `Job`; it ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedModelError, UnsupportedOpError
+from coremlscope.formats import container
+from coremlscope.ir import Program, TensorType, ValueType
+from coremlscope.measure.channel import open_channel, tell
+from coremlscope.results.encoding import plain
+from coremlscope.results.variants import Variant
+from coremlscope.variants.evaluation import Question, evaluate, read_samples
+from coremlscope.variants.transforms import Transform
+
+__all__ = ["Job", "main", "make_variant"]
+
+#: How far the share of zeros may be from what was asked for, in percent, without a remark.
+_SPARSITY_PERCENT = 1.0
+#: The longest part of a message of coremltools that is shown.
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One variant to make.
+
+    Attributes:
+        model: The file of the original, as coremltools reads it.
+        is_network: True for a neural network.
+        transform: The transform; None for the original itself.
+        question: What is asked about it.
+        target: Where the variant is left; None to remove it.
+    """
+
+    model: Path
+    is_network: bool
+    transform: Transform | None
+    question: Question
+    target: Path | None = None
+
+
+def main() -> int:
+    """Takes jobs until the parent has no more."""
+    open_channel()
+    # The parent gets the signal, too, and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    for line in sys.stdin:
+        job: Job = pickle.loads(Path(line.strip()).read_bytes())
+        try:
+            with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
+                made = make_variant(job, Path(folder))
+        except UnsupportedOpError as error:
+            tell(error=UnsupportedModelError.__name__, message=error.message, hint=error.hint)
+        except CoremlscopeError as error:
+            tell(error=type(error).__name__, message=error.message, hint=error.hint)
+        except MemoryError:
+            message = "the memory was not enough to make it"
+            tell(error=EngineError.__name__, message=message, hint="close other programs, or use --workers 1")
+        except Exception as error:
+            # coremltools and its libraries raise any exception for what they do not support.
+            tell(error=EngineError.__name__, message=_first_sentence(error), hint="")
+        else:
+            tell(variant=plain(made))
+    return 0
+
+
+def make_variant(job: Job, folder: Path) -> Variant:
+    """Makes and evaluates one variant.
+
+    Args:
+        job: The job.
+        folder: A private folder.
+    """
+    if job.transform is None:
+        known = Variant(name="original", title="as it is")
+        return evaluate(job.model, job.question, known, is_original=True, fp16=False)
+    started = time.monotonic()
+    target = job.target or folder / ("variant.mlmodel" if job.is_network else "variant.mlpackage")
+    notes = _transform(job, job.transform, folder, target)
+    known = Variant(
+        name=job.transform.name,
+        title=job.transform.title,
+        notes=tuple(notes),
+        seconds=time.monotonic() - started,
+    )
+    made = evaluate(target, job.question, known, is_original=False, fp16=job.transform.has("fp16"))
+    pruned = [step for step in job.transform.steps if step.kind == "prune"]
+    if pruned:
+        made = dataclasses.replace(made, notes=(*made.notes, *_on_sparsity(target, pruned[0].percent)))
+    return made
+
+
+def _transform(job: Job, transform: Transform, folder: Path, target: Path) -> Sequence[str]:
+    from coremlscope.variants.coremltools_steps import Opened, apply_transform, open_for_coremltools, save
+
+    samples = read_samples(job.question.samples) if transform.has("activations") else []
+    opened = Opened(
+        model=open_for_coremltools(job.model), shapes=job.question.shapes, samples=samples, folder=folder
+    )
+    apply_transform(opened, transform)
+    save(opened, target)
+    return opened.notes
+
+
+def _on_sparsity(path: Path, percent: float) -> Sequence[str]:
+    """Returns a remark where coremltools pruned another share than it was asked for."""
+    program = container.read(path).content
+    stored = whole = 0
+    for function in program.functions.values() if isinstance(program, Program) else ():
+        for op in function.graph.walk():
+            if op.type == "constexpr_sparse_to_dense":
+                given = op.inputs.get("nonzero_data", ()) or [op.attributes["nonzero_data"]]
+                stored += _elements(given[0].type)
+                whole += _elements(op.outputs[0].type)
+    if not whole or abs((1 - stored / whole) * 100 - percent) < _SPARSITY_PERCENT:
+        return ()
+    return (
+        f"coremltools made {1 - stored / whole:.0%} of the weights zero, not {percent:g} %: it leaves large"
+        " fp16 weights as they are where NumPy's percentile overflows in fp16",
+    )
+
+
+def _elements(type_: ValueType) -> int:
+    return (type_.elements or 0) if isinstance(type_, TensorType) else 0
+
+
+def _first_sentence(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = lines[0] if lines else type(error).__name__
+    return f"coremltools: {text[:_LONGEST].rstrip('.')}"
+
+
+if __name__ == "__main__":
+    os._exit(main())

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from coremlscope.figures import Figure
+from coremlscope.render import VARIANT_RENDERERS, Renderer, notebook_card, renderers_of
+from coremlscope.render.json import render_json
+from coremlscope.render.terminal.variants import render_chart, render_variants
+from coremlscope.render.variants import chart_points, variant_columns
+from coremlscope.results.encoding import decode
+from coremlscope.results.memory import MemoryEstimate
+from coremlscope.results.profile import Provenance
+from coremlscope.results.schema import json_schema_of
+from coremlscope.results.variants import (
+    Difference,
+    OutputDifference,
+    Variant,
+    VariantForecast,
+    VariantReport,
+)
+from tests.support.json_schemas import violations
+
+
+def _forecast(device: str, seconds: float, on_engine: int) -> VariantForecast:
+    return VariantForecast(
+        device=device,
+        chip=device.lower(),
+        os="iOS 18" if "Phone" in device else "macOS 15",
+        compute_units="all",
+        latency=Figure(seconds, seconds / 2, seconds * 2, "estimated"),
+        basis="calibrated",
+        operations={"cpu": 10 - on_engine, "neural_engine": on_engine},
+        share={"neural_engine": on_engine / 10, "cpu": 1 - on_engine / 10},
+        memory=MemoryEstimate(
+            weights_bytes=1000,
+            expanded_bytes=2000,
+            activations_bytes=10,
+            peak=Figure(1010.0, 10.0, 3020.0, "estimated"),
+            basis="live ranges",
+        ),
+    )
+
+
+def _variant(name: str, size: int, psnr: float | None, top1: float | None = 1.0) -> Variant:
+    output = OutputDifference(
+        name="y", elements=4, is_equal=psnr is None, psnr_db=psnr, snr_db=psnr, max_abs=0.5, top1=top1
+    )
+    return Variant(
+        name=name,
+        title=name,
+        size_bytes=size,
+        weights_bytes=size - 10,
+        storage="LUT 4-bit",
+        platforms="iOS 16, macOS 13",
+        forecasts=(_forecast("iPhone 11", size / 1e9, 9), _forecast("M1", size / 2e9, 4)),
+        difference=Difference(samples=2, synthetic=2, outputs=(output,)),
+        notes=("a note",),
+    )
+
+
+REPORT = VariantReport(
+    path="/models/net.mlpackage",
+    kind="mlProgram",
+    made=Provenance("2026-01-01T00:00:00Z", "0.1.0"),
+    coremltools="9.0",
+    variants=(
+        dataclasses.replace(_variant("original", 8_000_000, None), difference=None, notes=()),
+        _variant("int8", 4_000_000, 45.0),
+        _variant("palettize-4", 2_000_000, 30.0, 0.5),
+        _variant("prune-50", 5_000_000, 20.0),
+        Variant(name="w8a8", title="w8a8", failure="it failed \x1b[31m", hint="try again"),
+    ),
+)
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_tables(width: int) -> None:
+    text = render_variants(REPORT, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    for part in ("int8", "45.0", "4.00 MB", "w8a8: it failed \\x1b[31m", "try again", "iPhone 11"):
+        assert part in text
+    assert text.count("a note") == 1
+
+
+def test_the_chart_marks_the_best() -> None:
+    points = {point.name: point for point in chart_points(REPORT)}
+    assert {name for name, point in points.items() if point.is_best} == {"original", "int8", "palettize-4"}
+    lines = render_chart(list(points.values()), 80)
+    rows = {
+        mark: next(i for i, line in enumerate(lines) if mark in line.partition("│")[2]) for mark in "abcd"
+    }
+    assert rows["d"] < rows["a"] < rows["b"] < rows["c"], "equal, 45 dB, 30 dB, 20 dB"
+    columns = [lines[rows[mark]].index(mark, 9) for mark in "bacd"]
+    assert columns == sorted(columns), "2, 4, 5 and 8 MB"
+    assert render_chart(chart_points(dataclasses.replace(REPORT, variants=REPORT.variants[:2])), 80) == []
+
+
+@pytest.mark.parametrize("renderer", VARIANT_RENDERERS, ids=lambda renderer: renderer.suffix)
+def test_every_format(renderer: Renderer[VariantReport]) -> None:
+    assert renderer in renderers_of(REPORT)
+    text = renderer.render(REPORT)
+    assert "palettize-4" in text
+    assert "\x1b" not in text or renderer.suffix == ".json"
+
+
+def test_json_follows_the_schema_and_is_read_again() -> None:
+    schema = json_schema_of(VariantReport, "variants")
+    data = json.loads(render_json(REPORT))
+    assert data.pop("schema") == "coremlscope.variants/1"
+    assert violations(data, schema, schema) == []
+    assert decode(data, VariantReport) == REPORT
+
+
+def test_csv_has_a_row_for_each_variant_and_device() -> None:
+    columns = variant_columns(REPORT)
+    assert columns["variant"] == ["original"] * 2 + ["int8"] * 2 + ["palettize-4"] * 2 + ["prune-50"] * 2 + [
+        "w8a8"
+    ]
+    assert columns["estimated_ms"][2:4] == [4.0, 2.0]
+    assert columns["neural_engine_ops"][:2] == [9, 4]
+    assert columns["failure"][-1].startswith("it failed")
+
+
+def test_card() -> None:
+    assert "net.mlpackage" in notebook_card(REPORT)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coremlscope.errors import CoremlscopeError, EngineError, LimitError, UnsupportedModelError
+from coremlscope.measure.child import Limits
+from coremlscope.results.variants import Variant
+from coremlscope.variants.evaluation import Question
+from coremlscope.variants.pool import Pool, worker_count
+from coremlscope.variants.transforms import parse_transform
+from coremlscope.variants.worker import Job
+
+#: A child that answers by the name of the transform.
+_SCRIPT = """
+import os, pickle, sys, time
+from coremlscope.measure.channel import open_channel, tell
+open_channel()
+for line in sys.stdin:
+    name = pickle.load(open(line.strip(), "rb")).transform.name
+    if name == "int8":
+        tell(variant={"name": name, "title": name, "size_bytes": os.getpid()})
+    elif name == "int4":
+        tell(error="UnsupportedModelError", message="coremltools cannot", hint="")
+    elif name == "static":
+        os.abort()
+    else:
+        time.sleep(60)
+"""
+CHILD = (sys.executable, "-c", _SCRIPT)
+
+
+def made(*names: str, workers: int = 1, limits: Limits | None = None) -> dict[int, Any]:
+    question = Question(samples=Path(), sample_count=0, synthetic=0, outputs=Path())
+    jobs = [
+        Job(model=Path("m"), is_network=False, transform=parse_transform(name), question=question)
+        for name in names
+    ]
+    found: dict[int, Variant | CoremlscopeError] = {}
+    Pool(workers, limits, CHILD).make(jobs, found.__setitem__)
+    return found
+
+
+def test_failures_do_not_stop_the_others() -> None:
+    found = made("int8", "int4", "int8", "static", "int8")
+    assert isinstance(found[1], UnsupportedModelError)
+    assert isinstance(found[3], EngineError)
+    assert "the variant failed" in found[3].message
+    assert found[0].size_bytes == found[2].size_bytes, "one process makes several variants"
+    assert found[2].size_bytes != found[4].size_bytes, "the process that aborted was replaced"
+
+
+def test_a_variant_that_takes_too_long_is_given_up() -> None:
+    found = made("enumerated", limits=Limits(time_s=0.01))
+    assert isinstance(found[0], LimitError)
+
+
+def test_ctrl_c_ends_all_processes() -> None:
+    question = Question(samples=Path(), sample_count=0, synthetic=0, outputs=Path())
+    jobs = [
+        Job(model=Path("m"), is_network=False, transform=parse_transform(name), question=question)
+        for name in ("int8", "enumerated", "enumerated")
+    ]
+    pool = Pool(2, None, CHILD)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pool.make(jobs, interrupt)
+    assert not pool._children
+
+
+def test_the_number_of_processes_fits_the_memory() -> None:
+    assert worker_count(1 << 30, 8 << 30) == 1
+    assert worker_count(1 << 30, 8 << 30, 5) == 5
+    assert worker_count(0, 1 << 45) >= 1

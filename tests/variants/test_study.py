@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import coremltools as ct
+import coremltools.optimize.coreml as cto
+import numpy as np
+import pytest
+from coremltools.converters.mil import Builder as mb
+
+import coremlscope
+from coremlscope.errors import (
+    MissingDependencyError,
+    MissingWeightsError,
+    OutputError,
+    UnsupportedModelError,
+    UsageError,
+)
+from coremlscope.formats import container
+from coremlscope.results.variants import Variant, VariantReport
+from coremlscope.variants import coremltools_steps, study
+from coremlscope.variants.study import apply_variant, what_if
+from tests.support import ir_models
+
+TRIED = ("fp16-io", "palettize-4", "int8", "prune-50", "int4-block-32+prune-50", "fp16", "w8a8")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two layers in fp16, with weights that coremltools compresses."""
+    random = np.random.default_rng(3)
+    first, second = (random.standard_normal((n, 128)).astype(np.float32) / 10 for n in (128, 96))
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(1, 128))], opset_version=ct.target.iOS16)
+    def program(x):
+        return mb.linear(x=mb.relu(x=mb.linear(x=x, weight=first)), weight=second, name="y")
+
+    made = ct.convert(program, minimum_deployment_target=ct.target.iOS16, skip_model_load=True)
+    path = tmp_path_factory.mktemp("variants") / "layers.mlpackage"
+    made.save(str(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def inputs() -> list[dict[str, np.ndarray]]:
+    random = np.random.default_rng(4)
+    return [{"x": random.standard_normal((1, 128)).astype(np.float32)} for _ in range(3)]
+
+
+@pytest.fixture(scope="module")
+def report(model: Path, inputs: list[dict[str, np.ndarray]]) -> VariantReport:
+    return what_if(model, transforms=TRIED, devices=["iphone-13", "m1"], inputs=inputs, workers=1)
+
+
+def variant(report: VariantReport, name: str) -> Variant:
+    return next(one for one in report.variants if one.name == name)
+
+
+def transformed(name: str, model: Path) -> ct.models.MLModel:
+    """The same transform by direct calls."""
+    original = ct.models.MLModel(str(model), skip_model_load=True)
+    match name:
+        case "palettize-4":
+            config = cto.OpPalettizerConfig(nbits=4, weight_threshold=10_000)
+            return cto.palettize_weights(original, cto.OptimizationConfig(global_config=config))
+        case "int8":
+            config = cto.OpLinearQuantizerConfig(mode="linear_symmetric")
+            return cto.linear_quantize_weights(original, cto.OptimizationConfig(global_config=config))
+        case _:
+            config = cto.OpMagnitudePrunerConfig(target_sparsity=0.5)
+            return cto.prune_weights(original, cto.OptimizationConfig(global_config=config))
+
+
+@contextlib.contextmanager
+def dropin() -> Iterator[None]:
+    coremlscope.install()
+    try:
+        yield
+    finally:
+        coremlscope.uninstall()
+
+
+@pytest.mark.parametrize("name", ["palettize-4", "int8", "prune-50"])
+def test_sizes_and_differences_are_those_of_direct_calls(
+    name: str, report: VariantReport, model: Path, inputs: list[dict[str, np.ndarray]], tmp_path: Path
+) -> None:
+    path = tmp_path / "direct.mlpackage"
+    transformed(name, model).save(str(path))
+    found = variant(report, name)
+    weights = "Data/com.apple.CoreML/weights/weight.bin"
+    assert found.weights_bytes is not None
+    assert 0 <= (path / weights).stat().st_size - found.weights_bytes < 2000  # headers and alignment
+    assert found.size_bytes == pytest.approx(container.read(path).size_bytes, abs=200)  # ids in the manifest
+    with dropin():
+        before, after = ct.models.MLModel(str(model)), ct.models.MLModel(str(path))
+        pairs = [(before.predict(x)["y"], after.predict(x)["y"]) for x in inputs]
+    gaps = np.array([a - b for a, b in pairs])
+    difference = found.difference
+    assert difference is not None
+    assert (difference.samples, difference.synthetic) == (3, 0)
+    (output,) = difference.outputs
+    energy = np.mean(np.square([a for a, _ in pairs]))
+    assert output.max_abs == pytest.approx(np.abs(gaps).max(), rel=1e-4)
+    assert output.snr_db == pytest.approx(10 * np.log10(energy / np.mean(gaps**2)), abs=0.01)
+    assert output.top1 == np.mean([a.argmax() == b.argmax() for a, b in pairs])
+
+
+def test_each_variant_is_planned_and_estimated(report: VariantReport) -> None:
+    assert [key[0] for key in report.keys] == ["iPhone 13", "M1"]
+    for name in ("original", "int8", "palettize-4"):
+        for key in report.keys:
+            found = variant(report, name).forecast(key)
+            assert found is not None
+            assert found.latency.low <= found.latency.value <= found.latency.high
+            assert found.latency.origin == "estimated"
+            assert sum(found.operations.values()) > 0
+            assert found.memory.peak is not None
+    original, small = variant(report, "original"), variant(report, "palettize-4")
+    memory = [one.forecasts[0].memory for one in (original, small)]
+    assert memory[0].weights_bytes > 3 * memory[1].weights_bytes
+    assert memory[1].expanded_bytes == memory[0].expanded_bytes
+
+
+def test_joint_compression_needs_a_newer_system(report: VariantReport) -> None:
+    assert variant(report, "prune-50").platforms.startswith("iOS 16")
+    joint = variant(report, "int4-block-32+prune-50")
+    assert joint.platforms.startswith("iOS 18")
+    assert joint.storage == "sparse affine int4"
+
+
+def test_activations_are_calibrated_on_the_inputs(report: VariantReport) -> None:
+    found = variant(report, "w8a8")
+    assert found.failure == ""
+    assert "activations calibrated on 3 of the inputs" in found.notes
+    assert found.storage.startswith("affine int8")
+
+
+def test_renamed_outputs_are_compared_and_noted(report: VariantReport) -> None:
+    found = variant(report, "fp16-io")
+    assert found.difference is not None
+    assert [output.name for output in found.difference.outputs] == ["y"]
+    assert any("renamed the output y" in note for note in found.notes)
+
+
+def test_a_variant_that_cannot_be_made_is_a_row_with_a_sentence(report: VariantReport) -> None:
+    found = variant(report, "fp16")
+    assert found.failure == "the model computes in fp16 already"
+    assert found.size_bytes is None
+    assert report.exit_code == 0
+
+
+def test_results_are_found_again(
+    report: VariantReport,
+    model: Path,
+    inputs: list[dict[str, np.ndarray]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(study.Pool, "make", lambda *_: pytest.fail("something was made again"))
+    again = what_if(model, transforms=TRIED, devices=["iphone-13", "m1"], inputs=inputs)
+    assert again.variants == report.variants
+
+
+def test_a_variant_can_be_written(model: Path, tmp_path: Path) -> None:
+    target = tmp_path / "small.mlpackage"
+    made = apply_variant(model, "int8", target)
+    assert container.read(target).size_bytes == made.size_bytes
+    with pytest.raises(OutputError, match="already exists"):
+        apply_variant(model, "int8", target)
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_unknown_transforms_and_devices(model: Path) -> None:
+    with pytest.raises(UsageError, match="unknown transform 'int9'"):
+        what_if(model, transforms=["int9"])
+    with pytest.raises(UsageError, match="unknown device"):
+        what_if(model, transforms=["int8"], devices=["iphone-99"])
+    with pytest.raises(UnsupportedModelError, match="fp16 cannot be applied"):
+        apply_variant(model, "fp16", "x.mlpackage")
+
+
+def test_without_coremltools_there_is_one_sentence(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coremltools_steps.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingDependencyError) as caught:
+        what_if(model)
+    assert caught.value.hint == "pip install 'coremlscope[coreml]'"
+
+
+def test_models_without_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = ir_models.absent_weights(ir_models.perceptron())
+    monkeypatch.setattr(study.container, "read", lambda _: absent)
+    if any(file.size is None for file in absent.weight_files):
+        with pytest.raises(MissingWeightsError):
+            what_if(tmp_path / "m.mlpackage", transforms=["int8"])
