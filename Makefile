@@ -21,7 +21,7 @@ export TQDM_DISABLE := 1
 export ORT_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile example test check frontend browser long attack attack-verbs fuzz conformance bench-speed bench-latency bench-plan docs drift lock release clean
+.PHONY: help profile example test check frontend browser long attack attack-verbs fuzz conformance bench-speed bench-latency bench-plan bench-recording docs drift lock release clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -78,6 +78,9 @@ drift: $(VENV)/.dev ## compare results between versions of ONNX Runtime and numb
 
 bench-plan: $(VENV)/.dev ## compare plans with published ones, every miss listed; ARGS="network wholes shapes programs left-out fit support context speed"
 	$(VENV)/bin/python -m benchmarks.plan $(ARGS)
+
+bench-recording: $(VENV)/.dev ## time predictions with and without recording, interleaved; ARGS="--blocks 300 coremltools"
+	$(VENV)/bin/python -m benchmarks.recording $(ARGS)
 
 bench-latency: $(VENV)/.dev ## how good latency estimates are on measurements that the fit did not see (minutes)
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m benchmarks.latency -o $(OUT) $(ARGS)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,20 @@ def test_a_call_has_its_thread_line_model_and_inputs(models: Path) -> None:
     assert set(inner.model) == {predicted.model[0]}
     assert (inner.start_ns >= predicted.start_ns[0]).all()
     assert (inner.end_ns <= predicted.end_ns[0]).all()
+
+
+def test_calls_in_a_pool_belong_to_the_lines_that_submitted_them(models: Path) -> None:
+    values = {"x": np.ones((1, 4, 16, 16), np.float32)}
+    with coremlscope.record() as recording, coremlscope.open(models / "net.mlpackage") as model:
+        with ThreadPoolExecutor(1) as pool:
+            for _ in range(3):
+                pool.submit(model.predict, values).result()
+                pool.submit(model.predict, values).result()
+        model.predict(values)
+    trace = recording.trace
+    first, second, third, *rest = [trace.sites[site].line for site in trace.events.of("predict").site]
+    assert second == first + 1
+    assert (third, rest) == (first, [second, first, second, second + 1])
 
 
 def test_functions_are_restored_and_a_second_recording_is_refused() -> None:
@@ -414,6 +429,6 @@ def test_a_forked_child_without_a_ring_does_not_write_into_its_parents(tmp_path:
     try:
         recorder.folder = tmp_path / "absent"
         recorder.continue_in_child()
-        assert recorder._ring is None
+        assert recorder.ring is None
     finally:
         recorder.stop()

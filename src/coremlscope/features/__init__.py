@@ -8,10 +8,16 @@ from coremlscope.features.dummy import dummy_value, dummy_values
 from coremlscope.features.files import parse_input, read_input
 from coremlscope.features.names import nearest
 from coremlscope.features.shapes import bind_shapes, check_shape, default_shape
-from coremlscope.features.tensors import from_tensors, to_tensors
+from coremlscope.features.tensors import (
+    ConversionObserver,
+    from_tensors,
+    observe_conversions,
+    to_tensors,
+)
 from coremlscope.features.transfer import FeatureValue, input_tensors, is_compatible
 
 __all__ = [
+    "ConversionObserver",
     "FeatureValue",
     "bind_shapes",
     "check_shape",
@@ -24,6 +30,7 @@ __all__ = [
     "input_tensors",
     "is_compatible",
     "nearest",
+    "observe_conversions",
     "parse_input",
     "read_input",
     "to_tensors",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,9 +28,28 @@ from coremlscope.ir import (
     StringFeature,
 )
 
-__all__ = ["from_tensors", "to_tensors"]
+__all__ = ["ConversionObserver", "from_tensors", "observe_conversions", "to_tensors"]
 
 Labels = Sequence[str | int]
+
+
+class ConversionObserver(Protocol):
+    """Sees the conversions of values; times are nanoseconds of `time.perf_counter_ns`."""
+
+    def input_converted(self, feature: Feature, value: Any, tensor: Array, start: int) -> int:
+        """Sees a converted input, and returns when the next conversion begins."""
+
+    def output_converted(self, feature: Feature, tensor: Array, value: Any, start: int) -> int:
+        """Sees a converted output, and returns when the next conversion begins."""
+
+
+_observer: ConversionObserver | None = None
+
+
+def observe_conversions(observer: ConversionObserver | None) -> None:
+    """Calls an observer after each conversion in this process; None stops that."""
+    global _observer
+    _observer = observer
 
 
 def to_tensors(
@@ -65,10 +85,15 @@ def to_tensors(
             f"the {noun} {listed} {verb} missing", "set a value for every input that is not optional"
         )
     tensors = {}
+    observer = _observer
+    start = 0 if observer is None else time.perf_counter_ns()
     for feature in features:
         shape = (shapes or {}).get(feature.name)
         if feature.name in values:
-            tensors[feature.name] = _to_tensor(feature, values[feature.name], shape)
+            value = values[feature.name]
+            tensor = tensors[feature.name] = _to_tensor(feature, value, shape)
+            if observer is not None:
+                start = observer.input_converted(feature, value, tensor, start)
         else:
             tensors[feature.name] = _default_value(feature, shape)
     return tensors
@@ -262,11 +287,16 @@ def from_tensors(
         tensors: Tensors by feature name.
         labels: For a classifier, the labels in the order of the probabilities, by output name.
     """
-    return {
-        feature.name: _from_tensor(feature, tensors[feature.name], (labels or {}).get(feature.name))
-        for feature in features
-        if feature.name in tensors
-    }
+    values = {}
+    observer = _observer
+    start = 0 if observer is None else time.perf_counter_ns()
+    for feature in features:
+        if feature.name in tensors:
+            tensor = tensors[feature.name]
+            value = values[feature.name] = _from_tensor(feature, tensor, (labels or {}).get(feature.name))
+            if observer is not None:
+                start = observer.output_converted(feature, tensor, value, start)
+    return values
 
 
 def _from_tensor(feature: Feature, tensor: Array, labels: Labels | None) -> Any:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Call", "Registry"]
+__all__ = ["NUMBER", "Call", "Registry"]
+
+#: The attribute that holds the number of a loaded model.
+NUMBER = "_coremlscope_trace_number"
 
 
 class Registry(Protocol):

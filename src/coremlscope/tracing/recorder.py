@@ -7,7 +7,6 @@ starts a new interpreter finds the folder in the environment (`startup/sitecusto
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import itertools
@@ -24,10 +23,11 @@ from typing import Any
 
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.module_hooks import after_import
-from coremlscope.results.events import FAILED, IN_EVENT_LOOP, KIND_CODES, NESTED, ON_MAIN_THREAD
+from coremlscope.results.events import FAILED, KIND_CODES, NESTED
 from coremlscope.tracing.call import Call
-from coremlscope.tracing.points import POINTS, Point
+from coremlscope.tracing.points import CONVERSIONS, POINTS, Point
 from coremlscope.tracing.ring import CAPACITY, Ring
+from coremlscope.tracing.threads import Threads, ThreadState
 
 __all__ = ["CAPACITY_VARIABLE", "FOLDER_VARIABLE", "Recorder", "child_environment", "is_recording"]
 
@@ -39,9 +39,9 @@ _INNER = frozenset(
     {"coremlscope", "coremltools", "onnxruntime", "PIL", *sys.stdlib_module_names} - {"__main__"}
 )
 _FURTHEST = 64
+#: Lines that are found by an address; others are found anew in each call.
+_MOST_SITES = 1 << 14
 _UNLOAD = KIND_CODES["unload"]
-#: Numbers of a thread, a task and a line, and flags.
-_Context = tuple[int, int, int, int]
 
 _active: Recorder | None = None
 _starting = threading.Lock()
@@ -53,24 +53,6 @@ def is_recording() -> bool:
     return _active is not None
 
 
-class _Local(threading.local):
-    """What a thread is doing.
-
-    Attributes:
-        depth: How many recorded calls of the activity lane enclose the current one.
-        context: The thread, task, line and flags of the innermost of them.
-        owner: The ring that `number` belongs to.
-        number: The number of the thread's name in the ring's strings.
-        submitted: The line that submitted the call to a pool of threads; 0 if there is none.
-    """
-
-    depth = 0
-    context: _Context = (0, 0, 0, 0)
-    submitted = 0
-    owner: Ring | None = None
-    number = 0
-
-
 class Recorder:
     """Records into a folder from `start` to `stop`. A process has one recorder at a time.
 
@@ -78,18 +60,21 @@ class Recorder:
         folder: An existing folder, which gets a ring and a log for each process.
         capacity: The number of events that each process keeps.
         children: Whether children that start an interpreter are recorded.
+
+    Attributes:
+        ring: The ring of this process; None while nothing is recorded.
+        threads: What each thread is doing.
     """
 
     def __init__(self, folder: Path, capacity: int = CAPACITY, *, children: bool = True) -> None:
         self.folder = folder
         self._capacity = capacity
         self._children = children
-        self._ring: Ring | None = None
-        self._local = _Local()
-        self._patched: list[tuple[Any, str, Any]] = []
+        self.ring: Ring | None = None
+        self.threads = Threads()
+        self._undo = contextlib.ExitStack()
         self._models = itertools.count(1)
         self._stop_waiting: Callable[[], None] = lambda: None
-        self._sites: dict[tuple[Any, int], int] = {}
 
     @property
     def is_active(self) -> bool:
@@ -114,11 +99,12 @@ class Recorder:
                 _registered = True
         if self._children:
             os.environ.update(child_environment(self.folder, self._capacity))
-        for name in {point.module for point in POINTS}:
+        names = {CONVERSIONS, *(point.module for point in POINTS)}
+        for name in names:
             module = sys.modules.get(name)
             if module is not None:
                 self._patch(module)
-        self._stop_waiting = after_import({point.module for point in POINTS}, self._patch)
+        self._stop_waiting = after_import(names, self._patch)
         self._replace(ThreadPoolExecutor, "submit", self._submitting(ThreadPoolExecutor.submit))
 
     def stop(self) -> None:
@@ -128,12 +114,10 @@ class Recorder:
             return
         _active = None
         self._stop_waiting()
-        for holder, name, original in reversed(self._patched):
-            setattr(holder, name, original)
-        self._patched.clear()
+        self._undo.close()
         if self._children:
             _retract()
-        ring, self._ring = self._ring, None
+        ring, self.ring = self.ring, None
         if ring is not None:
             ring.log({"ended": time.perf_counter_ns()})
             ring.store_overhead()
@@ -145,7 +129,7 @@ class Recorder:
             facts: The fields of `TracedModel`, as plain values.
             owner: The object whose end means that the model is released.
         """
-        ring = self._ring
+        ring = self.ring
         if ring is None:
             return 0
         number = next(self._models)
@@ -155,13 +139,12 @@ class Recorder:
         return number
 
     def _released(self, ring: Ring, number: int) -> None:
-        if ring is self._ring:
-            ring.write(time.perf_counter_ns(), 0, _UNLOAD, 0, number)
+        if ring is self.ring:
+            ring.write([(time.perf_counter_ns(), 0, 0, 0, 0, number, _UNLOAD, 0)])
 
     def _open_ring(self) -> None:
-        self._ring = Ring(self.folder / f"{os.getpid()}-{time.perf_counter_ns()}.ring", self._capacity)
-        self._sites = {}
-        self._ring.log(
+        self.ring = Ring(self.folder / f"{os.getpid()}-{time.perf_counter_ns()}.ring", self._capacity)
+        self.ring.log(
             {
                 "process": os.getpid(),
                 "parent": os.getppid(),
@@ -173,13 +156,18 @@ class Recorder:
 
     def continue_in_child(self) -> None:
         """Gives a forked child its own ring; the parent's is left as it is."""
-        self._local = _Local()
-        self._ring = None
+        self.threads.state = ThreadState()
+        self.ring = None
         with contextlib.suppress(CoremlscopeError):  # It is not recorded then.
             self._open_ring()
 
     def _patch(self, module: ModuleType) -> None:
         """Wraps the functions of a module that are to be recorded."""
+        if module.__name__ == CONVERSIONS:
+            from coremlscope.tracing.predictions import Conversions
+
+            module.observe_conversions(Conversions(self))
+            self._undo.callback(module.observe_conversions, None)
         for point in POINTS:
             if point.module != module.__name__:
                 continue
@@ -193,7 +181,7 @@ class Recorder:
             self._replace(holder, name, self._wrapped(original, point))
 
     def _replace(self, holder: Any, name: str, replacement: Any) -> None:
-        self._patched.append((holder, name, vars(holder)[name]))
+        self._undo.callback(setattr, holder, name, vars(holder)[name])
         setattr(holder, name, replacement)
 
     def _submitting(self, original: Any) -> Any:
@@ -201,17 +189,18 @@ class Recorder:
 
         @functools.wraps(original)
         def submit(pool: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
-            ring = self._ring
+            ring = self.ring
             if ring is None:
                 return original(pool, function, *args, **kwargs)
-            site = self._site(ring, sys._getframe(1))
+            site = self.find_site(ring, sys._getframe(1))
 
             def call(*given: Any, **named: Any) -> Any:
-                self._local.submitted = site
+                thread = self.threads.state
+                thread.submitted = site
                 try:
                     return function(*given, **named)
                 finally:
-                    self._local.submitted = 0
+                    thread.submitted = 0
 
             return original(pool, call, *args, **kwargs)
 
@@ -222,56 +211,35 @@ class Recorder:
         if isinstance(original, (staticmethod, classmethod)):
             inner = self._wrapped(original.__func__, point)
             return type(original)(inner)
+        if point.wrapper != "call":
+            from coremlscope.tracing.predictions import WRAPPERS  # It imports NumPy.
+
+            quick = WRAPPERS[point.wrapper](self, original, point)
+            vars(quick)["__recorded__"] = True
+            return quick
 
         @functools.wraps(original)
         def recorded(*args: Any, **kwargs: Any) -> Any:
-            ring = self._ring
-            if ring is None or (point.is_outermost and self._local.depth):
+            ring = self.ring
+            if ring is None or (point.is_outermost and self.threads.state.depth):
                 return original(*args, **kwargs)
-            if point.applies is not None and not point.applies(args):
-                return original(*args, **kwargs)
-            if point.is_plain and self._local.depth:
-                return self._record_plain(ring, point.nested_code, original, args, kwargs)
             return self._record(ring, point, original, args, kwargs)
 
         vars(recorded)["__recorded__"] = True
         return recorded
 
-    def _record_plain(
-        self, ring: Ring, kind: int, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Records a call inside an activity that is not described, in as little time as possible."""
-        entered = time.perf_counter_ns()
-        thread, task, site, flags = self._local.context
-        flags |= NESTED
-        start = time.perf_counter_ns()
-        try:
-            return original(*args, **kwargs)
-        except BaseException:
-            flags |= FAILED
-            raise
-        finally:
-            end = time.perf_counter_ns()
-            if ring is self._ring:
-                ring.write(start, end - start, kind, flags, 0, (thread, task, site, 0))
-            ring.overhead += start - entered + time.perf_counter_ns() - end
-
     def _record(
         self, ring: Ring, point: Point, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         entered = time.perf_counter_ns()
-        local = self._local
-        is_nested = local.depth > 0
-        flags = NESTED if is_nested else 0
-        call = Call(args=args, kwargs=kwargs, recorder=self, is_nested=is_nested, flags=flags)
-        kind = point.nested_code if call.is_nested else point.code
-        # Everything inside an activity was called by the same line.
-        context = local.context if call.is_nested else self._context(ring, sys._getframe(2))
+        thread = self.threads.state
+        is_nested = thread.depth > 0
+        call = Call(args=args, kwargs=kwargs, recorder=self, is_nested=is_nested)
+        if not is_nested:  # Everything inside an activity was called by the same line.
+            thread.begin(ring, self.find_site(ring, sys._getframe(2)))
         if point.before is not None:
             _quietly(point.before, call)
-        if point.is_activity:
-            local.depth += 1
-            local.context = context
+        thread.depth += point.is_activity
         start = time.perf_counter_ns()
         try:
             call.result = original(*args, **kwargs)
@@ -280,49 +248,54 @@ class Recorder:
             raise
         finally:
             end = time.perf_counter_ns()
-            local.depth -= point.is_activity
+            thread.depth -= point.is_activity
             if point.after is not None and not call.flags & FAILED:
                 _quietly(point.after, call)
-            if ring is self._ring and not call.is_dropped:
-                thread, task, site, flags = context
-                detail = ring.number(f"detail {call.detail}") if call.detail else 0
-                places = (thread, task, site, detail)
-                ring.write(
-                    start, end - start, kind, flags | call.flags, call.model, places, call.bytes, call.address
-                )
+            if ring is self.ring:
+                if not is_nested:
+                    thread.write_parts(ring)
+                if not call.is_dropped:
+                    self._write(ring, thread, point, call, start, end)
             ring.overhead += start - entered + time.perf_counter_ns() - end
         return call.result
 
-    def _context(self, ring: Ring, frame: FrameType | None) -> _Context:
-        """The thread, the task, the line and the flags of a call."""
-        local = self._local
-        thread = threading.current_thread()
-        if local.owner is not ring:
-            local.owner, local.number = ring, ring.number(f"thread {thread.name}")
-        flags = ON_MAIN_THREAD if thread is threading.main_thread() else 0
-        task = 0
-        if asyncio._get_running_loop() is not None:
-            flags |= IN_EVENT_LOOP
-            current = asyncio.current_task()
-            task = ring.number(f"task {current.get_name()}") if current is not None else 0
-        return local.number, task, self._site(ring, frame), flags
+    def _write(self, ring: Ring, thread: ThreadState, point: Point, call: Call, start: int, end: int) -> None:
+        kind = point.nested_code if call.is_nested else point.code
+        flags = thread.flags | call.flags | (NESTED if call.is_nested else 0)
+        detail = ring.number(f"detail {call.detail}") if call.detail else 0
+        row = (start, end - start, call.bytes, call.address, detail, call.model, kind, flags)
+        ring.write((row,), thread.number, thread.task, thread.site)
 
-    def _site(self, ring: Ring, frame: FrameType | None) -> int:
-        """The number of the innermost line that belongs to the program itself."""
+    def note_site(self, ring: Ring, thread: ThreadState, frame: FrameType) -> None:
+        """Notes the line that made an outermost call, for the next one too if it is the program's own."""
+        thread.site = self.find_site(ring, frame)
+        code, instruction = frame.f_code, frame.f_lasti
+        is_own = ring.sites.get(id(code) + instruction)
+        thread.code, thread.instruction = (code, instruction) if is_own else (None, 0)
+
+    def find_site(self, ring: Ring, frame: FrameType | None) -> int:
+        """Returns the number of the innermost line that belongs to the program itself.
+
+        Lines are found by the address of the instruction that makes the call, because hashing code objects
+        takes as long as they have constants.
+        """
         for _ in range(_FURTHEST):
             if frame is None:
                 break
-            key = (frame.f_code, frame.f_lineno)
-            known = self._sites.get(key)
+            code = frame.f_code
+            key = id(code) + frame.f_lasti
+            known = ring.sites.get(key)
             if known is None:
                 package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-                code = frame.f_code
                 text = f"site {frame.f_lineno} {code.co_qualname} {code.co_filename}"
-                known = self._sites[key] = 0 if package in _INNER else ring.number(text)
+                known = 0 if package in _INNER else ring.number(text)
+                if len(ring.sites) < _MOST_SITES:
+                    ring.sites[key] = known
+                    ring.kept.append(code)
             if known:
                 return known
             frame = frame.f_back
-        return self._local.submitted
+        return self.threads.state.submitted
 
 
 def _quietly(describe: Callable[[Call], None], call: Call) -> None:
@@ -331,11 +304,6 @@ def _quietly(describe: Callable[[Call], None], call: Call) -> None:
         describe(call)
     except Exception:
         call.detail = ""
-
-
-@functools.cache
-def _register() -> None:
-    pass
 
 
 def _continue_in_child() -> None:

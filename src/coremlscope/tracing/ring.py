@@ -16,12 +16,13 @@ import os
 import shutil
 import struct
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from coremlscope.errors import OutputError
 
-__all__ = ["CAPACITY", "HEADER", "MAGIC", "RECORD_SIZE", "Ring", "strings_file"]
+__all__ = ["CAPACITY", "HEADER", "MAGIC", "RECORD_SIZE", "Ring", "Row", "strings_file"]
 
 #: Events that a process keeps by default: 64 MiB, of which only used pages take space.
 CAPACITY = 1 << 20
@@ -32,13 +33,19 @@ _OTHER = "…"
 MAGIC = b"coremlscope ring 1\0\0\0\0\0\0"
 #: The header: magic, capacity, time spent on recording in nanoseconds, events that were replaced.
 HEADER = struct.Struct("<24sQQ24x")
-_OVERHEAD_OFFSET = 32
+_OVERHEAD_WORD = 4
 #: Numbers of events and models wrap.
 _WRAP, _MOST = 0xFFFFFFFF, 0xFFFF
 #: The overhead is stored with every 64th event.
 _STORE_OFTEN = 63
-_RECORD = struct.Struct("<QQqqIIIIIHBB")
-RECORD_SIZE = _RECORD.size
+#: A record: seven words of 64 bits, of which the last three hold two to four numbers each.
+_WORDS = 7
+RECORD_SIZE = 8 * _WORDS
+_FIRST = HEADER.size // 8
+
+#: An event: its start (nanoseconds of `time.perf_counter_ns`), duration, bytes, the address of an array, the
+#: number of the string for the detail, the number of the model, the code of its kind, and flags.
+Row = tuple[int, int, int, int, int, int, int, int]
 
 
 class Ring:
@@ -50,6 +57,10 @@ class Ring:
 
     Attributes:
         overhead: The time that recording took, in nanoseconds.
+        sites: Numbers of lines by the address of the instruction that makes the call; 0 for lines of
+            packages.
+        details: Numbers of details by what they are made from.
+        kept: What the addresses in those keys belong to.
 
     Raises:
         OutputError: The files cannot be created.
@@ -63,7 +74,7 @@ class Ring:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             with path.open("w+b") as file:
                 file.truncate(size)
-                self._map = mmap.mmap(file.fileno(), 0)
+                memory = mmap.mmap(file.fileno(), 0)
             self._log = os.open(
                 strings_file(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC, 0o600
             )
@@ -73,52 +84,39 @@ class Ring:
                 "free some disk space, or choose another folder with TMPDIR",
             ) from error
         weakref.finalize(self, os.close, self._log).atexit = False
-        HEADER.pack_into(self._map, 0, MAGIC, capacity, 0)
+        HEADER.pack_into(memory, 0, MAGIC, capacity, 0)
+        # Words take half the time of `struct`, which finds the memory anew in each call.
+        self._words = memoryview(memory).cast("Q")
         self._capacity = capacity
         self._count = itertools.count(1)
         self._strings: dict[str, int] = {}
         self.overhead = 0
+        self.sites: dict[int, int] = {}
+        self.details: dict[Any, tuple[int, int, int]] = {}
+        self.kept: list[Any] = []
 
-    def write(
-        self,
-        start: int,
-        duration: int,
-        kind: int,
-        flags: int,
-        model: int = 0,
-        places: tuple[int, int, int, int] = (0, 0, 0, 0),
-        size: int = 0,
-        address: int = 0,
-    ) -> None:
-        """Writes an event.
+    def write(self, rows: Iterable[Row], thread: int = 0, task: int = 0, site: int = 0) -> None:
+        """Writes events of one call.
 
         Args:
-            start: When it began, in nanoseconds of `time.perf_counter_ns`.
-            duration: In nanoseconds.
-            kind: The code of its kind.
-            flags: Bits of `results.events`.
-            model: The number of the model.
-            places: The numbers of the strings for the thread, the task, the line and the detail.
-            size: Bytes.
-            address: The address of an array.
+            rows: The events.
+            thread: The number of the string for the thread.
+            task: The number of the string for the task.
+            site: The number of the string for the line.
         """
-        number = next(self._count)
-        offset = HEADER.size + (number - 1) % self._capacity * RECORD_SIZE
-        _RECORD.pack_into(
-            self._map,
-            offset,
-            start,
-            duration,
-            size,
-            address,
-            number & _WRAP,
-            *places,
-            model & _MOST,
-            kind,
-            flags,
-        )
-        if not number & _STORE_OFTEN:
-            self.store_overhead()
+        words, capacity, place = self._words, self._capacity, task | site << 32
+        for start, duration, size, address, detail, model, kind, flags in rows:
+            number = next(self._count)
+            at = _FIRST + (number - 1) % capacity * _WORDS
+            words[at] = start
+            words[at + 1] = duration
+            words[at + 2] = size
+            words[at + 3] = address
+            words[at + 5] = place
+            words[at + 6] = detail | (model & _MOST) << 32 | kind << 48 | flags << 56
+            words[at + 4] = number & _WRAP | thread << 32
+            if not number & _STORE_OFTEN:
+                self.store_overhead()
 
     def number(self, text: str) -> int:
         """Returns the number of a string, which is stored when it is first used; 0 is the empty string."""
@@ -146,7 +144,7 @@ class Ring:
 
     def store_overhead(self) -> None:
         """Stores `overhead` in the file."""
-        struct.pack_into("<Q", self._map, _OVERHEAD_OFFSET, self.overhead)
+        self._words[_OVERHEAD_WORD] = self.overhead
 
 
 def strings_file(path: Path) -> Path:
