@@ -64,6 +64,11 @@ _NETWORK = (
     "Core ML reports where the layers of a neural network run, but not their costs: these are the costs of"
     " the same operations of an fp16 program"
 )
+_CORE_AI = (
+    "how Core AI chooses units, and its costs, are not published: this plan follows Core ML's rules and costs"
+    " for the same operations, and Core AI may place them otherwise"
+)
+_CORE_AI_ESTIMATE = "estimated from published latencies of Core ML: Core AI may be faster or slower"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ def forecast(
     if with_estimates and not counted:
         raise _nothing_known(model)
     unplanned = tuple(_unplanned(stage) for stage, _ in shaped_stages(model, shapes) if _is_other(stage))
-    has_network = any(_is_network(one.model) for one in functions)
+    about = tuple(_remarks(functions))
     placed: dict[object, dict[str, _Placed]] = {}
     plans: list[Plan] = []
     estimates: list[Estimate] = []
@@ -154,9 +159,8 @@ def forecast(
         key = _planning_key(device)
         if key not in placed:
             placed[key] = {f.key: _place(f, device, settings, with_advice) for f in functions}
-        notes = (*unplanned, _NETWORK) if has_network else unplanned
         found = {name: one.function for name, one in placed[key].items()}
-        plan = tabulate(ops, device, found, settings, rate_table(device).name, notes)
+        plan = tabulate(ops, device, found, settings, rate_table(device).name, (*unplanned, *about))
         main = {one.key: found[one.key] for one in counted}
         estimators = {} if kernels is None else kernels.estimators(device, settings, main, left_out)
         usable = {} if kernels is None or kernels.loops else estimators
@@ -166,6 +170,8 @@ def forecast(
                 replace(one({}), memory=memory.on(device, _units(setting, main.values())))
                 for setting, one in estimators.items()
             ]
+            if _is_core_ai(model):
+                planned = [replace(one, notes=(*one.notes, _CORE_AI_ESTIMATE)) for one in planned]
             estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
     if kernels is None or not with_estimates:
         return Forecast(tuple(plans))
@@ -290,6 +296,18 @@ def _functions(
 
 def _is_other(stage: Stage) -> bool:
     return not isinstance(stage.model.content, Program)
+
+
+def _remarks(functions: Sequence[_Function]) -> Iterator[str]:
+    """Yields what is said about every plan of a model."""
+    if any(_is_network(one.model) for one in functions):
+        yield _NETWORK
+    if any(_is_core_ai(one.model) for one in functions):
+        yield _CORE_AI
+
+
+def _is_core_ai(model: Model) -> bool:
+    return isinstance(model.content, Program) and model.content.is_core_ai
 
 
 def _is_network(model: Model) -> bool:

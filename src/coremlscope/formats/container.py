@@ -12,6 +12,7 @@ from pathlib import Path
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, ModelError, NotAModelError
+from coremlscope.formats.aimodel import is_bundle, read_aimodel
 from coremlscope.formats.archives import read_gzip
 from coremlscope.formats.bundles import Bundle, FoundModel, open_bundle, split_name
 from coremlscope.formats.bundles.executorch import looks_like_executorch
@@ -163,6 +164,7 @@ _APP_SUFFIXES = (".app", ".appex", ".bundle", ".framework", ".xcarchive", ".xcfr
 CONTAINERS: tuple[Container, ...] = (
     Container("mlmodelc", _is_compiled, _read_compiled),
     Container("mlpackage", _is_package, read_mlpackage),
+    Container("aimodel", is_bundle, read_aimodel),
     Container("app", _is_app, _read_bundle),
     Container("zip", _is_archive, _read_zip),
     Container("espresso", is_espresso_file, read_espresso_file),

@@ -9,6 +9,8 @@ __all__ = ["describe_opset", "describe_platforms", "first_release", "first_relea
 #: The first systems that read each version of the specification: iOS, macOS, watchOS, tvOS, visionOS.
 #: (Source: the version table in the comment of `Model.proto` and coremltools' `_SPECIFICATION_VERSION_*`.)
 _PLATFORMS: Mapping[int, tuple[str, ...]] = {
+    # Core AI models have no version. (Source: the compatibility that coreai-core 1.0.0b3 tells for them.)
+    0: ("iOS 27", "macOS 27"),
     1: ("iOS 11", "macOS 10.13", "watchOS 4", "tvOS 11"),
     2: ("iOS 11.2", "macOS 10.13.2", "watchOS 4.2", "tvOS 11.2"),
     3: ("iOS 12", "macOS 10.14", "watchOS 5", "tvOS 12"),

@@ -18,7 +18,7 @@ from coremlscope.ir.external import (
     WordTagger,
     how_to_run,
 )
-from coremlscope.ir.graph import Argument, Function, Graph, Layer, Op, Program, Value
+from coremlscope.ir.graph import CORE_AI, Argument, Function, Graph, Layer, Op, Program, Value
 from coremlscope.ir.model import (
     ArrayFeature,
     Description,
@@ -55,6 +55,7 @@ from coremlscope.ir.types import (
 )
 
 __all__ = [
+    "CORE_AI",
     "Argument",
     "Array",
     "ArrayFeature",

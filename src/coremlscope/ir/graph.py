@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from coremlscope.ir.data import Constant
 from coremlscope.ir.types import Shape, ValueType
 
-__all__ = ["Argument", "Function", "Graph", "Layer", "Op", "Program", "Value"]
+__all__ = ["CORE_AI", "Argument", "Function", "Graph", "Layer", "Op", "Program", "Value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,8 @@ class Value:
     type: ValueType
 
 
+#: The kind of programs of Core AI.
+CORE_AI = "coreAIProgram"
 #: An argument of an operation's parameter.
 Argument = Value | Constant
 
@@ -141,7 +143,7 @@ class Program:
         doc: The documentation string in the file.
         attributes: Attributes in the file.
         kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, `neuralNetworkClassifier` or
-            `neuralNetworkRegressor`.
+            `neuralNetworkRegressor`; `coreAIProgram` for a Core AI model.
     """
 
     functions: Mapping[str, Function]
@@ -153,4 +155,9 @@ class Program:
     @property
     def is_network(self) -> bool:
         """True for a neural network, whose layers do not specify a precision."""
-        return self.kind != "mlProgram"
+        return self.kind not in ("mlProgram", CORE_AI)
+
+    @property
+    def is_core_ai(self) -> bool:
+        """True for a program of Core AI, which Core ML does not run."""
+        return self.kind == CORE_AI

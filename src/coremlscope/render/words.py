@@ -55,6 +55,7 @@ FINDING_MARKS: Mapping[Severity, str] = {"error": "✗", "warning": "!", "info":
 #: Display names of Apple's model types.
 KINDS = {
     "mlProgram": "ML Program",
+    "coreAIProgram": "Core AI program",
     "neuralNetwork": "neural network",
     "neuralNetworkClassifier": "neural network classifier",
     "neuralNetworkRegressor": "neural network regressor",

@@ -1,1 +1,12 @@
-"""Core AI: reading of `.aimodel` bundles, and their translation into the operations of ML Programs."""
+"""Core AI: reading of `.aimodel` bundles, and their translation into the operations of ML Programs.
+
+`bundle` reads the files, `bytecode` and `dialect` the encoding, `content` the program as coreai-core would
+show it. `network` translates it, with a table of operations in `elementwise`, `shaping`, `contraction` and
+`compression`; `joining` finds what Core ML has as one operation, and `composites` the operations that Core AI
+writes as graphs.
+"""
+
+from coremlscope.formats.aimodel.bundle import is_bundle
+from coremlscope.formats.aimodel.reader import read_aimodel
+
+__all__ = ["is_bundle", "read_aimodel"]

@@ -181,6 +181,7 @@ class GraphContent:
         is_private: True if only other graphs call it.
         composite: The operation that it stands for (`layer_norm`); empty if none.
         composite_attributes: The attributes of that operation.
+        composite_inputs: The names of that operation's arguments.
         inputs: Its inputs; states come first.
         outputs: The results that have a name.
         body: Its operations, the last of which is `output`.
@@ -190,6 +191,7 @@ class GraphContent:
     is_private: bool
     composite: str
     composite_attributes: Mapping[str, Attribute]
+    composite_inputs: tuple[str, ...]
     inputs: tuple[Feature, ...]
     outputs: tuple[Feature, ...]
     body: BlockContent
@@ -340,7 +342,7 @@ class _Reader:
         if op.name != "graph" or not isinstance(name, str) or len(op.blocks) != 1:
             raise damaged(f"{shown(encoded.name)} is in place of a graph")
         body = op.blocks[0]
-        composite, attributes = _composite(op.attributes.get("composite_decl"))
+        composite, attributes, arguments = _composite(op.attributes.get("composite_decl"))
         names, states = self._named(op.attributes.get("arg_attrs"))
         result_names, _ = self._named(op.attributes.get("res_attrs"))
         inputs = []
@@ -359,6 +361,7 @@ class _Reader:
             is_private=op.attributes.get("priv") is True,
             composite=composite,
             composite_attributes=attributes,
+            composite_inputs=arguments,
             inputs=tuple(inputs),
             outputs=outputs,
             body=body,
@@ -416,13 +419,14 @@ class _Reader:
         return value
 
 
-def _composite(value: Attribute | None) -> tuple[str, Mapping[str, Attribute]]:
-    """Returns the operation that a graph stands for, and its attributes."""
+def _composite(value: Attribute | None) -> tuple[str, Mapping[str, Attribute], tuple[str, ...]]:
+    """Returns the operation that a graph stands for, its attributes, and the names of its arguments."""
     if not isinstance(value, dict) or len(value) != 1:
-        return "", {}
+        return "", {}, ()
     ((name, given),) = value.items()
-    attributes = given.get("op_attrs") if isinstance(given, dict) else None
-    return name, attributes if isinstance(attributes, dict) else {}
+    given = given if isinstance(given, dict) else {}
+    attributes = given.get("op_attrs")
+    return name, attributes if isinstance(attributes, dict) else {}, _texts(given.get("input_names"))
 
 
 def _split(name: str) -> tuple[str, int]:

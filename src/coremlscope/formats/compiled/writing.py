@@ -62,6 +62,11 @@ def write_compiled(source: Path, target: Path, *, overwrite: bool = False) -> ir
     model = container.read(source)
     if model.container == "mlmodelc":
         raise UsageError(f"{source} is a compiled model already", "copy the folder instead")
+    if model.container == "aimodel":
+        raise UsageError(
+            f"{source} is a Core AI model, which has no .mlmodelc form",
+            "`xcrun coreai-build compile` on a Mac compiles it for devices",
+        )
     check_new_folder(
         target,
         SUFFIX,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from coremlscope.ir import Array, Constant, DType, Graph, Layer, Op, TensorType, Value, constant
+from coremlscope.ir import Array, Constant, DType, Graph, Layer, Op, StateType, TensorType, Value, constant
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import Binder
 from coremlscope.ops.view import BoundValue
@@ -90,7 +90,7 @@ class Blob:
 
 
 #: An argument of an operation. None omits the parameter.
-Given = Blob | Constant | Array | Sequence[Blob] | Sequence[int] | bool | int | float | str | None
+Given = Blob | Constant | Array | Sequence[Blob | Constant] | Sequence[int] | bool | int | float | str | None
 
 
 class Builder:
@@ -131,6 +131,17 @@ class Builder:
         value = Value(name, type_)
         self._known[name] = BoundValue(type_)
         return Blob(value, self._known[name])
+
+    def state(self, name: str, type_: TensorType) -> Blob:
+        """Adds a state with exactly this name."""
+        self._names.add(name)
+        self._known[name] = BoundValue(StateType(type_))
+        return self.known_state(name)
+
+    def known_state(self, name: str) -> Blob:
+        """Returns a state."""
+        bound = self._known[name]
+        return Blob(Value(name, bound.type), bound)
 
     def op(self, type_: str, /, *, named: str = "", **inputs: Given) -> Blob:
         """Emits an operation with one result; see `ops`."""
@@ -194,12 +205,13 @@ class Builder:
         self,
         type_: str,
         inputs: Sequence[Blob],
-        outputs: Sequence[tuple[int, ...] | None],
+        outputs: Sequence[TensorType | tuple[int, ...] | None],
         attributes: Mapping[str, Constant] | None = None,
     ) -> tuple[Blob, ...]:
-        """Emits a placeholder for a layer without a translation, with results of the given shapes."""
+        """Emits a placeholder for a layer without a translation, with results of given types or shapes."""
         names = self._result_names(len(outputs), None)
-        values = tuple(Value(n, TensorType(FLOAT, shape)) for n, shape in zip(names, outputs, strict=True))
+        types = [given if isinstance(given, TensorType) else TensorType(FLOAT, given) for given in outputs]
+        values = tuple(map(Value, names, types))
         return self._finish(type_, {"x": tuple(b.value for b in inputs)}, (), values, attributes)
 
     def fresh(self, stem: str) -> str:
@@ -404,14 +416,18 @@ def _with_value(op: Op, old: str, new: Value) -> Op:
     return replace(op, inputs=inputs, outputs=outputs, blocks=blocks)
 
 
+def _argument(given: Blob | Constant) -> Value | Constant:
+    return given.value if isinstance(given, Blob) else given
+
+
 def _arguments(given: Given) -> tuple[Value | Constant, ...]:
     match given:
         case Blob():
             return (given.value,)
         case Constant():
             return (given,)
-        case [Blob(), *_]:
-            return tuple(blob.value for blob in given if isinstance(blob, Blob))
+        case [Blob() | Constant(), *_]:
+            return tuple(_argument(one) for one in given if isinstance(one, (Blob, Constant)))
         case np.ndarray():
             return (constant(given),)
         case tuple() | list():

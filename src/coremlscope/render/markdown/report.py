@@ -140,7 +140,8 @@ def _summary(model: ModelSummary) -> list[str]:
 def _summary_facts(model: ModelSummary, main: FunctionSummary) -> list[str]:
     facts = [KINDS.get(model.kind, model.kind)] if model.kind else []
     if model.platforms:
-        facts[-1:] = [f"{''.join(facts[-1:])}, specification {model.spec_version} ({model.platforms})"]
+        version = f", specification {model.spec_version}" if model.spec_version else ""
+        facts[-1:] = [f"{''.join(facts[-1:])}{version} ({model.platforms})"]
     if model.size_bytes:
         facts.append(f"{format_bytes(model.size_bytes)} on disk")
     facts += parameter_facts(model)

@@ -81,7 +81,8 @@ def _show_rest(screen: Screen, text: str, indent: int = 0) -> None:
 def _facts(model: ModelSummary) -> list[tuple[str, str]]:
     main = main_function(model)
     work = main.work
-    platforms = f"{model.platforms} (specification {model.spec_version})" if model.platforms else ""
+    version = f" (specification {model.spec_version})" if model.spec_version else ""
+    platforms = f"{model.platforms}{version}" if model.platforms else ""
     kind = KINDS.get(model.kind, model.kind) + (", updatable" if model.is_updatable else "")
     opset = f", operations of {main.opset}" + (f" ({main.opset_os})" if main.opset_os else "")
     facts = [

@@ -1,0 +1,61 @@
+"""Reading of Core AI models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coremlscope import ir
+from coremlscope.errors import CorruptModelError
+from coremlscope.formats.aimodel.bundle import PROGRAM, open_program, read_metadata
+from coremlscope.formats.aimodel.content import Content, read_content
+
+__all__ = ["read_aimodel"]
+
+
+def read_aimodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
+    """Reads an `.aimodel` bundle.
+
+    Args:
+        path: The bundle.
+        weights_dir: Not used: the weights are part of the program.
+
+    Raises:
+        CorruptModelError: The bundle is incomplete, or its program is damaged or was changed.
+        UnsupportedModelError: The bundle is compiled for devices, or its version cannot be read.
+    """
+    del weights_dir
+    # Imports the operations, which take long to load.
+    from coremlscope.formats.aimodel.interface import DYNAMIC_SIZE, describe
+    from coremlscope.formats.aimodel.network import translate
+
+    storage, remark = open_program(path)
+    found = read_metadata(path)
+    try:
+        content = read_content(storage)
+        program = translate(content)
+    except CorruptModelError as error:
+        raise CorruptModelError(f"{error.message} ({PROGRAM} of {path})", error.hint) from None
+    remarks = [remark] if remark else []
+    if not found.producer:
+        remarks.append("the bundle names no producer: beta 2 and later of the systems of 2026 reject it")
+    if _is_dynamic(content):
+        remarks.append(
+            f"the file has no limits of variable sizes; {DYNAMIC_SIZE} is used where none is given"
+        )
+    return ir.Model(
+        spec_version=0,
+        description=describe(content),
+        content=program,
+        metadata=found.metadata,
+        source=path,
+        container="aimodel",
+        size_bytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
+        remarks=tuple(remarks),
+    )
+
+
+def _is_dynamic(content: Content) -> bool:
+    types = [
+        feature.type for graph in content.graphs.values() if not graph.is_private for feature in graph.inputs
+    ]
+    return any(isinstance(type_, ir.TensorType) and not type_.is_static for type_ in types)
