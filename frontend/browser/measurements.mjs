@@ -5,8 +5,9 @@ await look(async (page, url) => {
   await page.goto(url);
   const text = (selector) => page.locator(selector).allTextContents();
   const read = async () => ({
-    tiles: await text(".tile-value"),
-    tags: await text(".tile .origin"),
+    latencies: await text(".latency-value"),
+    tags: await text(".latency .origin"),
+    places: await text(".latency-place"),
     times: await text("#times .section-note"),
     shown: await text(".measurements .shown th"),
     columns: (await page.locator(".grid-head [role=columnheader]").allTextContents()).map((cell) => cell.trim()),

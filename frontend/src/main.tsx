@@ -8,6 +8,7 @@ import { type Payload, readPayload } from "./payload";
 import { Footer } from "./ui/footer";
 import "./styles/base.css";
 import "./styles/parts.css";
+import "./styles/answers.css";
 import "./styles/layers.css";
 import "./styles/summaries.css";
 import "./styles/drawings.css";

@@ -1,5 +1,6 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useMemo, useState } from "preact/hooks";
+import { type Filter, NO_FILTER } from "./data/filter";
 import { Placement } from "./data/placement";
 import { measurementName, type Remark, remarksOf, type Target, targetsOf } from "./data/profile";
 import { buildRows, type Rows } from "./data/rows";
@@ -47,6 +48,13 @@ export interface Report {
   /** The id of the selected operation, whose details are open. Any view may set it. */
   selected: string | null;
   select: (id: string | null) => void;
+  /** Selects an operation and goes to the layer table. */
+  showOp: (id: string) => void;
+  /** What the layer table shows. */
+  filter: Filter;
+  setFilter: (filter: Filter) => void;
+  /** Shows the operations of a unit in the layer table. */
+  filterUnit: (unit: Filter["unit"]) => void;
 }
 
 const Context = createContext<Report | null>(null);
@@ -70,6 +78,7 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
     wanted: targets[0]?.settings[0] ?? "all",
   });
   const [selected, select] = useState<string | null>(null);
+  const [filter, setFilter] = useState<Filter>(NO_FILTER);
   const { target, wanted } = chosen;
   const setting = target && !target.settings.includes(wanted) ? (target.settings[0] ?? wanted) : wanted;
   const plan = target?.plan ?? null;
@@ -97,11 +106,26 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
     chooseTarget: (one, setting) => choose({ target: one, wanted: setting ?? wanted }),
     selected,
     select,
+    showOp: (id) => {
+      select(id);
+      goToLayers();
+    },
+    filter,
+    setFilter,
+    filterUnit: (unit) => {
+      setFilter({ ...NO_FILTER, unit });
+      goToLayers();
+    },
   };
   return <Context.Provider value={report}>{props.children}</Context.Provider>;
 }
 
 const NONE: never[] = [];
+
+/** Follows the link to the layer table, also where the address names it already. */
+function goToLayers() {
+  document.getElementById("layers")?.scrollIntoView();
+}
 
 /** Null where the setting was estimated but not planned. */
 function placementOf(plan: Target["plan"], setting: ComputeUnits, table: OpTable): Placement | null {

@@ -19,7 +19,7 @@ from coremlscope.render.page import render_html, to_page_values
 from coremlscope.results.measurement import Phase, StageTiming
 from coremlscope.results.model import StageSummary
 from coremlscope.results.profile import Profile
-from coremlscope.units import escape_controls, format_duration
+from coremlscope.units import escape_controls, format_duration, format_share
 from tests.support import programs
 from tests.support.browser import Drive
 from tests.support.comparisons import with_measurement
@@ -66,20 +66,49 @@ def seen(drive: Drive, looped: Profile, tmp_path_factory: pytest.TempPathFactory
 
 def test_the_page_says_what_the_data_say(seen: dict[str, Any], looped: Profile) -> None:
     assert seen["complaints"] == seen["foreign"] == []
-    phases, label = looped.measurement.phases, looped.measurement.label
-    assert seen["tiles"] == [
+    phases = looped.measurement.phases
+    estimated = looped.estimates[0]
+    assert seen["latencies"] == [
+        format_duration(estimated.latency.value),
         format_duration(phases["predict"].statistics.median),
-        format_duration(looped.estimates[0].latency.value),
-        format_duration(phases["load"].statistics.median),
-        format_duration(phases["compile"].statistics.median),
     ]
-    assert seen["origins"] == [f"measured by {label}", "estimated", "measured", "measured"]
+    assert seen["origins"] == ["estimated", "measured"]
+    assert f"load {format_duration(phases['load'].statistics.median)}" in seen["latencyTexts"][-1]
+    assert f"compile {format_duration(phases['compile'].statistics.median)}" in seen["latencyTexts"][-1]
     assert any(f"by coremlscope {looped.made.version}" in fact for fact in seen["facts"])
     assert seen["data"] == json.loads(json.dumps(to_page_values(looped)))
     assert Profile.from_json(seen["data"]).measurements == looped.measurements
     # Two devices with four settings each, and a line above each device.
     assert len(seen["settings"]) == 10
     assert any(format_duration(looped.plans[1].settings[3].total_ms / 1e3) in row for row in seen["settings"])
+
+
+def test_numbers_of_the_first_screen_equal_the_data(seen: dict[str, Any], looped: Profile) -> None:
+    plan, estimate = looped.plans[0], looped.estimates[0]
+    total = estimate.latency.value
+    names = {"cpu": "CPU", "gpu": "GPU", "neural_engine": "Neural Engine"}
+    units = [list(plan.backends.values())[index] for index in plan.settings[0].backend if index >= 0]
+    assert {text.strip() for text in seen["operationsByUnit"]} == {
+        f"{names[unit]} {units.count(unit)}" for unit in set(units)
+    }
+    by_unit: dict[str, float] = {}
+    for seconds, unit in zip(estimate.kernel_s, estimate.kernel_unit, strict=True):
+        if seconds:
+            by_unit[estimate.units[unit]] = by_unit.get(estimate.units[unit], 0.0) + seconds
+    shares = {format_share(seconds / total) for seconds in by_unit.values()}
+    overhead = total - sum(by_unit.values())
+    assert set(seen["timeByUnit"]) == shares | {format_share(overhead / total)}
+    dearest = sorted(filter(None, estimate.kernel_s), reverse=True)[:3]
+    assert seen["dearest"] == [
+        f"{format_duration(one)} {format_share(one / total)}" for one in [*dearest, overhead]
+    ]
+    assert seen["bySetting"] == [
+        format_duration(one.latency.value) for one in looped.estimates if one.device == estimate.device
+    ]
+    assert (
+        f"{format_duration(estimate.latency.low)} – {format_duration(estimate.latency.high)}"
+        in seen["latencyTexts"][0]
+    )
 
 
 def test_themes_and_phones(seen: dict[str, Any]) -> None:
@@ -227,15 +256,15 @@ def test_headlines_of_partial_profiles(drive: Drive, tmp_path: Path) -> None:
     """What stands at the top is what the profile has: a plan, an estimate, or why the model was not read."""
     plan = PROFILES["plan"]()
     seen = drive("page", write(tmp_path, plan))
-    assert seen["tiles"] == [format_duration(plan.plans[0].settings[0].total_ms / 1e3)]
+    assert seen["latencies"] == [format_duration(plan.plans[0].settings[0].total_ms / 1e3)]
     assert seen["origins"] == ["planned"]
     estimated = PROFILES["estimates"]()
     seen = drive("page", write(tmp_path, estimated))
-    assert seen["tiles"] == [format_duration(estimated.estimates[0].latency.value)]
+    assert seen["latencies"] == [format_duration(estimated.estimates[0].latency.value)]
     assert seen["origins"] == ["estimated"]
     failed = PROFILES["failure"]()
     seen = drive("page", write(tmp_path, failed))
-    assert seen["tiles"] == []
+    assert seen["latencies"] == []
     assert seen["lead"] == ["This model could not be read; the findings say why."]
     assert seen["findings"] == [f"Error{failed.findings[0].text}→ {failed.findings[0].hint}"]
 
@@ -251,8 +280,9 @@ def test_a_measurement_can_be_chosen(drive: Drive, tmp_path: Path) -> None:
         "Core ML on Apple M2, CPU only",
     ]
     for name, measurement, chosen in zip(seen["names"], profile.measurements, seen["chosen"], strict=True):
-        assert chosen["tiles"][0] == format_duration(measurement.phases["predict"].statistics.median)
-        assert chosen["tags"][0] == f"measured by {name}"
+        assert chosen["latencies"][-1] == format_duration(measurement.phases["predict"].statistics.median)
+        assert chosen["tags"][-1] == "measured"
+        assert name in chosen["places"]
         assert chosen["times"] == [f"measured by {name}"]
         assert chosen["shown"] == [name]
         assert ("Measured" in chosen["columns"]) == bool(measurement.groups)
@@ -286,7 +316,7 @@ def test_a_list_of_profiles_has_a_table(drive: Drive, tmp_path: Path) -> None:
     assert seen["backInOrder"] == seen["rows"]
     for profile, opened in zip(profiles, seen["opened"], strict=True):
         assert opened["heading"] == Path(profile.model.path).name
-        assert bool(opened["tiles"]) == bool(profile.measurements or profile.plans)
+        assert bool(opened["latencies"]) == bool(profile.measurements or profile.plans)
 
 
 def test_models_have_pages(drive: Drive, tmp_path: Path) -> None:

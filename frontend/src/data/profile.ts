@@ -53,12 +53,6 @@ export function totalMs(plan: Plan, setting: SettingPlan): number | null {
 /** How often execution changes its unit. */
 export const switches = (setting: SettingPlan): number => Object.values(setting.functions).reduce((sum, one) => sum + one.switches, 0);
 
-/** Sequential predictions per second; null where none was timed. */
-export function predictionsPerSecond(measurement: Measurement): number | null {
-  const mean = measurement.predict?.statistics.mean;
-  return mean ? 1 / mean : null;
-}
-
 /** A row of the table of phases; `samples_s` are those that its statistics summarize. */
 export interface PhaseRow {
   name: string;

@@ -7,7 +7,7 @@ import { BusyUnits } from "../views/busy";
 import { EnergyUse } from "../views/energy";
 import { Findings } from "../views/findings";
 import { Graph } from "../views/graph";
-import { Header } from "../views/header";
+import { Header, ModelFacts } from "../views/header";
 import { Layers } from "../views/layers";
 import { Memory } from "../views/memory";
 import { Phases } from "../views/phases";
@@ -28,9 +28,6 @@ interface View {
 }
 
 const VIEWS: readonly View[] = [
-  { id: "times", title: "Times", applies: (report) => report.measurement !== null, view: () => <Phases /> },
-  { id: "busy", title: "Busy units", applies: (report) => !!report.measurement?.recording, view: () => <BusyUnits /> },
-  { id: "energy", title: "Energy", applies: (report) => !!report.measurement?.energy, view: () => <EnergyUse /> },
   {
     id: "findings",
     title: "Findings",
@@ -38,6 +35,9 @@ const VIEWS: readonly View[] = [
     view: () => <Findings />,
   },
   { id: "settings", title: "Units", applies: (report) => report.targets.length > 0, view: () => <Settings /> },
+  { id: "times", title: "Times", applies: (report) => report.measurement !== null, view: () => <Phases /> },
+  { id: "busy", title: "Busy units", applies: (report) => !!report.measurement?.recording, view: () => <BusyUnits /> },
+  { id: "energy", title: "Energy", applies: (report) => !!report.measurement?.energy, view: () => <EnergyUse /> },
   {
     id: "agreement",
     title: "Agreement",
@@ -61,6 +61,7 @@ const VIEWS: readonly View[] = [
   },
   { id: "memory", title: "Memory", applies: (report) => !!report.table.live_bytes.some((size) => size), view: () => <Memory /> },
   { id: "weights", title: "Weights", applies: (report) => report.model.weights.length > 0, view: () => <Weights /> },
+  { id: "model", title: "Model", applies: (report) => report.profile !== null, view: () => <ModelFacts /> },
 ];
 
 /** Whether groups of operations are timed or estimated. */

@@ -2,13 +2,21 @@ import type { ComputeUnit } from "../data/schema";
 import { UNIT_NAMES } from "../data/words";
 import { share } from "../format";
 
+/** A part of a bar: of a unit, of operations whose unit is not known, or of launches and changes of unit. */
+export interface UnitPart {
+  unit: ComputeUnit | "overhead" | null;
+  amount: number;
+  text: string;
+}
+
+const nameOf = (unit: UnitPart["unit"]): string =>
+  unit === "overhead" ? "launches and changes of unit" : unit ? UNIT_NAMES[unit] : "unknown";
+
 /** A bar divided among compute units, with a text alternative. */
-export function UnitBar(props: { parts: { unit: ComputeUnit | null; amount: number; text: string }[]; most?: number }) {
+export function UnitBar(props: { parts: readonly UnitPart[]; most?: number }) {
   const total = props.parts.reduce((sum, part) => sum + part.amount, 0);
   const scale = props.most ?? total;
-  const words = props.parts
-    .map((part) => `${part.unit ? UNIT_NAMES[part.unit] : "unknown"} ${total ? share(part.amount / total) : ""} (${part.text})`)
-    .join(", ");
+  const words = props.parts.map((part) => `${nameOf(part.unit)} ${total ? share(part.amount / total) : ""} (${part.text})`).join(", ");
   return (
     <span class="unit-bar" role="img" aria-label={words} title={words}>
       {props.parts.map((part) => (
@@ -22,12 +30,12 @@ export function UnitBar(props: { parts: { unit: ComputeUnit | null; amount: numb
   );
 }
 
-export function UnitLegend(props: { units: (ComputeUnit | null)[] }) {
+export function UnitLegend(props: { units: readonly UnitPart["unit"][] }) {
   return (
     <p class="legend">
       {props.units.map((unit) => (
         <span key={unit ?? "none"} class="legend-item">
-          <span class={`swatch fill-${unit ?? "none"}`} /> {unit ? UNIT_NAMES[unit] : "not known"}
+          <span class={`swatch fill-${unit ?? "none"}`} /> {unit ? nameOf(unit) : "not known"}
         </span>
       ))}
     </p>

@@ -1,29 +1,55 @@
 import type { ComponentChildren } from "preact";
-import { conditionsText, predictionsPerSecond, switches } from "../data/profile";
-import type { FeatureSummary, Machine, Measurement, Phase, Provenance } from "../data/schema";
-import { plannedColumns, unitShares } from "../data/totals";
-import { basisText, kindName, SETTING_NAMES, settingName, UNIT_NAMES } from "../data/words";
-import { bytes, count, duration, fileName, moment, plural, rateInWords } from "../format";
+import { conditionsText } from "../data/profile";
+import type { FeatureSummary, Machine, Measurement, ModelSummary, Provenance } from "../data/schema";
+import { kindName, settingName } from "../data/words";
+import { bytes, count, fileName, moment, plural } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
+import { Section } from "../ui/section";
+import { Answers } from "./answers";
 
-/** The model, its main figures and its facts. */
+/** The model's name, what it is in a line, and the answers; where there is no profile, its facts. */
 export function Header() {
-  const { model, profile, measurement, targets } = useReport();
-  const main = model.functions[0];
+  const { model, profile } = useReport();
   return (
     <header class="report-head" id="top">
       <h1>{fileName(model.path)}</h1>
+      <p class="lead lead-line">{model.kind ? summary(model) : "This model could not be read; the findings say why."}</p>
+      {profile ? <Answers /> : <Facts />}
+    </header>
+  );
+}
+
+/** `ML Program, 7.10 MB, 3.49 M parameters, …`. */
+function summary(model: ModelSummary): string {
+  const main = model.functions[0];
+  const { flops, is_complete: isComplete = true } = main?.work ?? {};
+  const first = [
+    `${kindName(model.kind)}, ${bytes(model.size_bytes)}`,
+    model.parameters > 0 && `${count(model.parameters)} parameters`,
+    main && mainPrecision(main.compute),
+    flops && `${isComplete ? "" : "at least "}${count(flops)} FLOPs`,
+  ];
+  return first.filter(Boolean).join(" · ");
+}
+
+/** What the model is, what it needs, and who measured it. */
+export function ModelFacts() {
+  return (
+    <Section id="model" title="Model">
+      <Facts />
+    </Section>
+  );
+}
+
+function Facts() {
+  const { model, profile, measurement } = useReport();
+  const main = model.functions[0];
+  return (
+    <>
       {model.description && <p class="lead">{model.description}</p>}
-      {profile && <Tiles />}
-      {!model.kind && <p class="lead">This model could not be read; the findings say why.</p>}
-      {measurement && targets.length === 0 && isPlanned(model.kind) && (
-        <p class="caption dim">
-          To see where Apple's devices would run this model and how fast, profile it with <code>--device m1,iphone-15-pro</code>
-        </p>
-      )}
       <dl class="facts">
-        <ModelFacts />
+        <FileFacts />
         <Interface title="Inputs" features={main?.inputs ?? []} />
         <Interface title="Outputs" features={main?.outputs ?? []} />
         <Interface title="States" features={main?.states ?? []} />
@@ -39,12 +65,12 @@ export function Header() {
         {(model.author || model.licence) && <Fact name="By">{[model.author, model.licence].filter(Boolean).join(", ")}</Fact>}
         {profile && <Made made={profile.made} />}
       </dl>
-    </header>
+    </>
   );
 }
 
 /** What the file is and what it declares. */
-function ModelFacts() {
+function FileFacts() {
   const { model } = useReport();
   const main = model.functions[0];
   return (
@@ -80,9 +106,6 @@ function ModelFacts() {
     </>
   );
 }
-
-/** Whether plans exist for this kind of model. */
-const isPlanned = (kind: string): boolean => kind === "mlProgram" || kind.startsWith("neuralNetwork");
 
 function Fact(props: { name: string; children: ComponentChildren }) {
   return (
@@ -149,76 +172,12 @@ function Made(props: { made: Provenance }) {
 function precisions(compute: Record<string, number>): string {
   const total = Object.values(compute).reduce((sum, value) => sum + value, 0);
   return Object.entries(compute)
-    .map(([dtype, number]) => `${dtype} ${Math.round((number / total) * 100)} %`)
+    .map(([dtype, number]) => `${dtype} ${number / total < 0.005 ? "< 1" : Math.round((number / total) * 100)} %`)
     .join(", ");
 }
 
-/** Measured times, planned costs and estimates for the chosen device, kept apart. */
-function Tiles() {
-  const { measurement, target, setting, estimate, placement } = useReport();
-  if (!measurement && !target) return null;
-  return (
-    <div class="tiles">
-      {measurement?.predict && <MeasuredTile title="Prediction" phase={measurement.predict} measurement={measurement} main />}
-      {target && estimate && (
-        <Tile
-          title={`Prediction on ${target.device}`}
-          value={duration(estimate.latency.value)}
-          text={`${duration(estimate.latency.low)} – ${duration(estimate.latency.high)} (80 % interval); ${rateInWords(1 / estimate.latency.value, "prediction")}`}
-          tag={<OriginTag origin="estimated" />}
-          hint={`${target.os}, ${SETTING_NAMES[setting]}; ${basisText(estimate)}`}
-          main
-        />
-      )}
-      {placement && !(measurement && estimate) && <PlanTile />}
-      {measurement?.load && <MeasuredTile title="Load" phase={measurement.load} measurement={measurement} />}
-      {measurement?.compile && <MeasuredTile title="Compile" phase={measurement.compile} measurement={measurement} />}
-    </div>
-  );
-}
-
-function MeasuredTile(props: { title: string; phase: Phase; measurement: Measurement; main?: boolean }) {
-  const { phase, measurement } = props;
-  const { measuredBy } = useReport();
-  const rate = props.main ? predictionsPerSecond(measurement) : null;
-  return (
-    <Tile
-      title={props.title}
-      value={duration(phase.statistics.median)}
-      text={rate === null ? `median of ${phase.statistics.count}` : rateInWords(rate, "prediction")}
-      tag={<OriginTag origin="measured" on={props.main ? measuredBy : undefined} />}
-      hint={`Median of ${phase.statistics.count}, measured by ${measuredBy}`}
-      main={props.main ?? false}
-    />
-  );
-}
-
-/** The planned cost on the chosen device, and where the operations go. */
-function PlanTile() {
-  const { placement, rows, target, setting } = useReport();
-  if (!placement || !target) return null;
-  const shares = unitShares(placement, plannedColumns(rows));
-  const changes = plural(switches(placement.setting), "switch");
-  const total = shares.reduce((sum, one) => sum + one.ops, 0);
-  const where = shares.map((one) => `${one.ops} on ${one.unit ? `the ${UNIT_NAMES[one.unit]}` : "unknown units"}`).join(", ");
-  return (
-    <Tile
-      title={`Planned cost on ${target.device}`}
-      value={placement.totalMs === null ? plural(total, "operation") : duration(placement.totalMs / 1e3)}
-      text={`operations: ${where}; ${changes}`}
-      tag={<OriginTag origin="planned" />}
-      hint={`${target.os}, ${SETTING_NAMES[setting]}: what Core ML's cost model says, which is not a latency`}
-    />
-  );
-}
-
-function Tile(props: { title: string; value: string; text: string; tag: ComponentChildren; hint: string; main?: boolean }) {
-  return (
-    <div class={props.main ? "tile tile-main" : "tile"} title={props.hint}>
-      <div class="tile-title">{props.title}</div>
-      <div class="tile-value">{props.value}</div>
-      <div class="tile-text">{props.text}</div>
-      {props.tag}
-    </div>
-  );
+/** The type that most operations compute in: `mostly fp16`. */
+function mainPrecision(compute: Record<string, number>): string {
+  const [first] = Object.entries(compute).sort((a, b) => b[1] - a[1]);
+  return first ? `${Object.keys(compute).length > 1 ? "mostly " : ""}${first[0]}` : "";
 }

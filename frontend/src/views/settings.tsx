@@ -1,16 +1,17 @@
 import { useMemo } from "preact/hooks";
+import { unitSeconds } from "../data/answers";
 import { Placement } from "../data/placement";
 import { switches, type Target, targetName } from "../data/profile";
 import { buildRows } from "../data/rows";
-import type { ComputeUnit, ComputeUnits, Estimate, Plan } from "../data/schema";
+import type { ComputeUnits, Estimate, Plan } from "../data/schema";
 import { plannedColumns, unitShares } from "../data/totals";
 import { BOUND_WORDS, basisText, SETTING_NAMES } from "../data/words";
-import { duration, plural, share } from "../format";
+import { duration, plural } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
-import { UnitBar, UnitLegend } from "../ui/units";
+import { UnitBar, UnitLegend, type UnitPart } from "../ui/units";
 
 /** The compute-unit settings side by side, for every planned or estimated device. */
 export function Settings() {
@@ -46,7 +47,7 @@ export function Settings() {
           ))}
         </table>
       </ScrollRegion>
-      <UnitLegend units={["neural_engine", "gpu", "cpu"]} />
+      <UnitLegend units={["neural_engine", "gpu", "cpu", "overhead"]} />
       {notes(targets).map((note) => (
         <p class="dim caption" key={note}>
           {note}
@@ -78,7 +79,7 @@ function EstimateHeads() {
       <th scope="col" title="estimated: how long a prediction takes; the line is the 80 % interval">
         Estimated prediction
       </th>
-      <th scope="col" title="estimated: how the time of the kernels divides among units">
+      <th scope="col" title="estimated: how the time divides among units, launches and changes of unit">
         Time by unit
       </th>
       <th scope="col">Bound by</th>
@@ -95,9 +96,16 @@ function notes(targets: readonly Target[]): string[] {
   return [
     ...new Set(plans.flatMap((plan) => plan.notes)),
     ...(models ? [`Planned costs follow Core ML's cost model: ${models}.`] : []),
+    ...estimateNotes(targets),
     ...(leftOut.length ? [`Estimates do not include ${[...new Set(leftOut)].join(", ")}: nothing is known of their latency.`] : []),
   ];
 }
+
+/** What explains single estimates, with the devices and settings that they are for. */
+const estimateNotes = (targets: readonly Target[]): string[] =>
+  targets.flatMap((one) =>
+    [...one.estimates].flatMap(([setting, { notes }]) => notes.map((note) => `${one.device}, ${SETTING_NAMES[setting]}: ${note}.`)),
+  );
 
 function TargetRows(props: { target: Target; hasPlans: boolean; hasEstimates: boolean }) {
   const { target } = props;
@@ -160,8 +168,11 @@ function PlanCells(props: { plan: Plan | null; name: ComputeUnits; columns: read
       ) : (
         <td class="wide">
           <UnitBar
-            most={props.worst}
-            parts={shares.map((part) => ({ unit: part.unit, amount: part.costMs, text: duration(part.costMs / 1e3) }))}
+            most={props.worst / 1e3}
+            parts={withOverhead(
+              shares.map((part) => ({ unit: part.unit, amount: part.costMs / 1e3 })),
+              placement.totalMs / 1e3,
+            )}
           />
           <span class="bar-label">{duration(placement.totalMs / 1e3)}</span>
         </td>
@@ -174,6 +185,7 @@ function EstimateCells(props: { estimate: Estimate | undefined; slowest: number 
   const { estimate } = props;
   if (!estimate) return <td colSpan={3}>not estimated</td>;
   const { value, low, high } = estimate.latency;
+  const parts = unitSeconds(estimate).map((one) => ({ unit: one.unit, amount: one.seconds, text: duration(one.seconds) }));
   const percent = (seconds: number) => `${props.slowest ? (seconds / props.slowest) * 100 : 0}%`;
   return (
     <>
@@ -190,16 +202,15 @@ function EstimateCells(props: { estimate: Estimate | undefined; slowest: number 
           </span>
         </span>
       </td>
-      <td class="wide">
-        <UnitBar parts={unitTimes(estimate)} />
-      </td>
+      <td class="wide">{parts.length > 0 ? <UnitBar parts={parts} /> : "not known"}</td>
       <td class="dim">{BOUND_WORDS[estimate.bound]}</td>
     </>
   );
 }
 
-function unitTimes(estimate: Estimate): { unit: ComputeUnit; amount: number; text: string }[] {
-  const units: ComputeUnit[] = ["neural_engine", "gpu", "cpu"];
-  const shares = units.map((unit) => ({ unit, amount: estimate.placement[unit] ?? 0 }));
-  return shares.filter((one) => one.amount > 0).map((one) => ({ ...one, text: `${share(one.amount)} of the time` }));
+/** The parts with what they lack of the total: launches and changes of unit. */
+function withOverhead(parts: readonly Omit<UnitPart, "text">[], total: number): UnitPart[] {
+  const rest = total - parts.reduce((sum, one) => sum + one.amount, 0);
+  const all = rest > 0 ? [...parts, { unit: "overhead" as const, amount: rest }] : parts;
+  return all.map((one) => ({ ...one, text: duration(one.amount) }));
 }

@@ -4,7 +4,6 @@ import {
   measurementName,
   nativeNote,
   phaseRows,
-  predictionsPerSecond,
   remarksOf,
   switches,
   targetName,
@@ -103,11 +102,6 @@ describe("planned totals", () => {
 });
 
 describe("measurements", () => {
-  it("have a rate where predictions were timed", () => {
-    expect(predictionsPerSecond(measurement("a", { predict: phase(0.5) }))).toBe(2);
-    expect(predictionsPerSecond(measurement("a", { predict: null }))).toBeNull();
-  });
-
   it("have a row for the runtime's own times, which are told from wall times", () => {
     const native = phase(0.25);
     const timed = measurement("Core ML", {

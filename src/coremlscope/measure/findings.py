@@ -123,6 +123,13 @@ def _few_iterations(evidence: Evidence) -> Finding | None:
     return Finding(id="few-iterations", severity="info", text=text, hint="increase --iterations")
 
 
+def _quieter(measurement: Measurement) -> str:
+    """Advice against disturbances; fewer threads leave a core to others only where all cores are in use."""
+    threads, cores = measurement.threads, measurement.machine.cores
+    hint = "close other programs"
+    return f"{hint}, or set --threads {cores - 1}" if threads and cores and threads >= cores > 1 else hint
+
+
 def _high_spread(evidence: Evidence) -> Finding | None:
     predict = evidence.measurement.predict
     variation = 0.0 if predict is None else predict.statistics.variation
@@ -132,7 +139,7 @@ def _high_spread(evidence: Evidence) -> Finding | None:
         id="high-spread",
         severity="warning",
         text=f"Prediction times vary by {format_share(variation)} of their mean (standard deviation).",
-        hint="close other programs, or set --threads to fewer than the number of cores",
+        hint=_quieter(evidence.measurement),
     )
 
 
@@ -196,7 +203,7 @@ def _interruptions(evidence: Evidence) -> Finding | None:
         severity="warning",
         text=f"A profiled run spends {format_duration(inside)} in operations, but their medians add up to "
         f"{format_duration(medians)}: something interrupts each run, at another place each time.",
-        hint="close other programs, or set --threads to fewer than the number of cores",
+        hint="close other programs",
     )
 
 

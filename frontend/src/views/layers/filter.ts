@@ -1,17 +1,6 @@
+import { type Filter, NO_FILTER } from "../../data/filter";
 import type { Row } from "../../data/rows";
-import type { ComputeUnit } from "../../data/schema";
 import type { Report } from "../../report";
-
-/** The filters of the layer table; an empty string filters nothing. */
-export interface Filter {
-  text: string;
-  unit: ComputeUnit | "none" | "";
-  type: string;
-  reason: string;
-  function: string;
-}
-
-export const NO_FILTER: Filter = { text: "", unit: "", type: "", reason: "", function: "" };
 
 export type SortKey = "order" | "name" | "type" | "planned" | "measured" | "estimated" | "flops" | "weights";
 export interface Sort {

@@ -1,9 +1,9 @@
 import { useMemo } from "preact/hooks";
+import { type Filter, NO_FILTER } from "../../data/filter";
 import { COST_RULE } from "../../data/placement";
 import type { Row } from "../../data/rows";
 import { ALLOWED, UNIT_NAMES } from "../../data/words";
 import { useReport } from "../../report";
-import { type Filter, NO_FILTER } from "./filter";
 
 /** Search and the menus above the layer table. */
 export function Filters(props: {

@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { NO_FILTER } from "../../data/filter";
 import type { Row } from "../../data/rows";
 import { duration, plural } from "../../format";
 import { type Report, useReport } from "../../report";
@@ -8,7 +9,7 @@ import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { columnsOf } from "./columns";
 import { Detail } from "./detail";
-import { arrange, type Filter, NO_FILTER, type Sort, sortValue } from "./filter";
+import { arrange, type Sort, sortValue } from "./filter";
 import { Filters } from "./filters";
 import { Grid } from "./grid";
 import { toTabs } from "./text";
@@ -16,8 +17,7 @@ import { toTabs } from "./text";
 /** The layer table: one row per operation. */
 export function Layers() {
   const report = useReport();
-  const { placement, estimate, measuredBy, groups, rows, selected, select } = report;
-  const [filter, setFilter] = useState<Filter>(NO_FILTER);
+  const { placement, estimate, measuredBy, groups, rows, selected, select, filter, setFilter } = report;
   const [sort, setSort] = useState<Sort>({ key: "order", descending: false });
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set<string>());
   // biome-ignore lint/correctness/useExhaustiveDependencies: the order depends on these parts of the report only.

@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
+import { type Filter, NO_FILTER } from "../../../src/data/filter";
 import { targetsOf } from "../../../src/data/profile";
 import { buildRows } from "../../../src/data/rows";
 import type { Group, OpTable, Plan } from "../../../src/data/schema";
 import type { Report } from "../../../src/report";
-import { arrange, type Filter, NO_FILTER, type Sort } from "../../../src/views/layers/filter";
+import { arrange, type Sort } from "../../../src/views/layers/filter";
 import { toTabs } from "../../../src/views/layers/text";
 import { BACKEND, goldenProfile, group, opTable, placementOf, plan, reason, settingPlan, times } from "../../fixtures";
 
@@ -29,6 +30,10 @@ function report(table: OpTable, groups: Group[] = [], devicePlan: Plan | null = 
     chooseTarget: () => undefined,
     selected: null,
     select: () => undefined,
+    showOp: () => undefined,
+    filter: NO_FILTER,
+    setFilter: () => undefined,
+    filterUnit: () => undefined,
   };
 }
 

@@ -1,0 +1,12 @@
+import type { ComputeUnit } from "./schema";
+
+/** The filters of the layer table; an empty string filters nothing. */
+export interface Filter {
+  text: string;
+  unit: ComputeUnit | "none" | "";
+  type: string;
+  reason: string;
+  function: string;
+}
+
+export const NO_FILTER: Filter = { text: "", unit: "", type: "", reason: "", function: "" };

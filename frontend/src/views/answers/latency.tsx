@@ -1,0 +1,139 @@
+import { type Badge, estimateBadges, isWhole, measurementBadges } from "../../data/answers";
+import { switches } from "../../data/profile";
+import type { Estimate, Measurement } from "../../data/schema";
+import { basisText, SETTING_NAMES } from "../../data/words";
+import { duration, plural, rateInWords } from "../../format";
+import { useReport } from "../../report";
+import { OriginTag } from "../../ui/origin";
+import { Card } from "./card";
+
+/** The latency on the chosen device and on the machine that measured, each with what limits it. */
+export function HowLong() {
+  const { target, estimate, measurement, placement } = useReport();
+  return (
+    <Card id="latency" question="How long does a prediction take?">
+      <div class="latencies">
+        {target && estimate && <Estimated device={target.device} estimate={estimate} />}
+        {target && !estimate && placement && <Planned />}
+        {measurement && <Measured measurement={measurement} isMain={!target} />}
+      </div>
+    </Card>
+  );
+}
+
+function Estimated(props: { device: string; estimate: Estimate }) {
+  const { target, setting } = useReport();
+  const { estimate } = props;
+  const { value, low, high } = estimate.latency;
+  const isPart = estimate.left_out.length > 0;
+  return (
+    <div class="latency latency-main" title={`${target?.os}, ${SETTING_NAMES[setting]}; ${basisText(estimate)}`}>
+      <div class="latency-place">
+        {props.device}, {SETTING_NAMES[setting]}
+      </div>
+      <div class="latency-line">
+        <span class="latency-value">
+          {isPart && <span class="latency-least">at least </span>}
+          {duration(value)}
+        </span>
+        <OriginTag origin="estimated" />
+        <Badges badges={estimateBadges(estimate)} />
+      </div>
+      <div class="latency-text">
+        {duration(low)} – {duration(high)} (80 % interval)
+        {!isPart && `; ${rateInWords(1 / value, "prediction")}`}
+      </div>
+      {estimate.notes.map((note) => (
+        <div class="latency-text" key={note}>
+          {note}
+        </div>
+      ))}
+      <SettingChips />
+    </div>
+  );
+}
+
+/** The estimates of all settings of the device, to choose among. */
+function SettingChips() {
+  const { target, setting, chooseTarget } = useReport();
+  if (!target || target.estimates.size < 2) return null;
+  return (
+    <div class="setting-chips" role="group" aria-label="Estimates under each setting">
+      {target.settings.map((one) => {
+        const latency = target.estimates.get(one)?.latency;
+        return (
+          latency && (
+            <button
+              key={one}
+              type="button"
+              aria-pressed={one === setting}
+              title={`${duration(latency.low)} – ${duration(latency.high)} (80 % interval)`}
+              onClick={() => chooseTarget(target, one)}
+            >
+              {SETTING_NAMES[one]} <b>{duration(latency.value)}</b>
+            </button>
+          )
+        );
+      })}
+    </div>
+  );
+}
+
+/** The planned cost, where no latency is estimated. */
+function Planned() {
+  const { target, setting, placement } = useReport();
+  if (!placement || placement.totalMs === null) return null;
+  return (
+    <div class="latency latency-main">
+      <div class="latency-place">
+        {target?.device}, {SETTING_NAMES[setting]}
+      </div>
+      <div class="latency-line">
+        <span class="latency-value">{duration(placement.totalMs / 1e3)}</span>
+        <OriginTag origin="planned" />
+      </div>
+      <div class="latency-text">
+        Core ML's planned cost, which is not a latency; {plural(switches(placement.setting), "change")} of unit
+      </div>
+    </div>
+  );
+}
+
+function Measured(props: { measurement: Measurement; isMain: boolean }) {
+  const { measurement } = props;
+  const { measuredBy } = useReport();
+  const { predict, load, compile } = measurement;
+  const median = predict?.statistics.median;
+  const others = [load && `load ${duration(load.statistics.median)}`, compile && `compile ${duration(compile.statistics.median)}`];
+  const isMeasuredWhole = isWhole(measurement);
+  return (
+    <div class={props.isMain ? "latency latency-main" : "latency"} title={`Medians, measured by ${measuredBy}`}>
+      <div class="latency-place">{measuredBy}</div>
+      <div class="latency-line">
+        {median === undefined ? (
+          <span class="latency-value latency-none">no prediction</span>
+        ) : (
+          <span class="latency-value">
+            {!isMeasuredWhole && <span class="latency-least">the parts that ran: </span>}
+            {duration(median)}
+          </span>
+        )}
+        <OriginTag origin="measured" />
+        <Badges badges={measurementBadges(measurement)} />
+      </div>
+      <div class="latency-text">
+        {median !== undefined && `median of ${predict?.statistics.count}`}
+        {median && isMeasuredWhole ? `; ${rateInWords(1 / median, "prediction")}` : ""}
+      </div>
+      <div class="latency-text roomy">{others.filter(Boolean).join("; ")}</div>
+    </div>
+  );
+}
+
+function Badges(props: { badges: readonly Badge[] }) {
+  return props.badges.map((badge) => (
+    <span key={badge.text} class="badge" title={badge.title}>
+      {badge.text}
+    </span>
+  ));
+}

@@ -1,0 +1,73 @@
+import { useMemo } from "preact/hooks";
+import { type Spending, spending } from "../../data/answers";
+import { BOUND_WORDS } from "../../data/words";
+import { duration, plural, share } from "../../format";
+import { useReport } from "../../report";
+import { OriginTag } from "../../ui/origin";
+import { Card } from "./card";
+
+const WORDS = { estimated: "estimated", planned: "planned cost", measured: "measured in operations", declared: "" } as const;
+
+/** The most expensive groups of operations. */
+export function TimeSpent() {
+  const { table, rows, kernels, estimate, placement, groups } = useReport();
+  const found = useMemo(
+    () => spending({ table, rows, kernels, estimate, placement, groups }),
+    [table, rows, kernels, estimate, placement, groups],
+  );
+  return (
+    <Card id="time" question="Where does the time go?" tags={found && <OriginTag origin={found.origin} />}>
+      {found ? <Groups found={found} /> : <p class="answer-text">Not known: operations have no times.</p>}
+    </Card>
+  );
+}
+
+function Groups(props: { found: Spending }) {
+  const { found } = props;
+  const { showOp, estimate } = useReport();
+  const total = found.totalSeconds;
+  const most = Math.max(...found.dearest.map((one) => one.seconds), found.overheadSeconds ?? 0);
+  const width = (seconds: number) => ({ width: `${(seconds / most) * 100}%` });
+  const types = found.types.slice(0, 3).map((one) => `${one.label} ${share(one.seconds / total)}`);
+  return (
+    <>
+      <ol class="spending" aria-label="The most expensive groups of operations">
+        {found.dearest.map((one) => (
+          <li key={one.ids[0]}>
+            <button
+              type="button"
+              class="link"
+              title={`${one.label}: ${plural(one.ids.length, "operation")}`}
+              onClick={() => showOp(one.ids[0] ?? "")}
+            >
+              {one.name || one.label}
+            </button>
+            <span class="spending-type">{one.label}</span>
+            <span class="spending-bar">
+              <span class={`fill-${one.unit ?? "measured"}`} style={width(one.seconds)} />
+            </span>
+            <span class="spending-time">
+              {duration(one.seconds)} <span class="faint">{share(one.seconds / total)}</span>
+            </span>
+          </li>
+        ))}
+        {!!found.overheadSeconds && (
+          <li>
+            <span title="Launches of units, changes between them, and conversions of inputs and outputs">launches, changes</span>
+            <span class="spending-type">of unit</span>
+            <span class="spending-bar">
+              <span class="fill-overhead" style={width(found.overheadSeconds)} />
+            </span>
+            <span class="spending-time">
+              {duration(found.overheadSeconds)} <span class="faint">{share(found.overheadSeconds / total)}</span>
+            </span>
+          </li>
+        )}
+      </ol>
+      <p class="answer-text roomy">
+        {types.join(" · ")} of {duration(total)} {WORDS[found.origin]}, in {plural(found.groups, "group")}
+        {found.origin === "estimated" && estimate && `; bound by ${BOUND_WORDS[estimate.bound]}`}
+      </p>
+    </>
+  );
+}

@@ -1,0 +1,144 @@
+import { useMemo } from "preact/hooks";
+import { elsewhere, unitSeconds } from "../../data/answers";
+import { plannedColumns, unitShares } from "../../data/totals";
+import { UNIT_NAMES, UNIT_SHORT } from "../../data/words";
+import { duration, fileName, plural, share } from "../../format";
+import { useReport } from "../../report";
+import { OriginTag } from "../../ui/origin";
+import { UnitBar } from "../../ui/units";
+import { Card } from "./card";
+
+const OVERHEAD = "Launches of units, changes between them, and conversions of inputs and outputs";
+
+/** Operations and time by unit, and why operations are not on the Neural Engine. */
+export function Where() {
+  const { placement, estimate } = useReport();
+  return (
+    <Card
+      id="where"
+      question="Where does it run?"
+      tags={
+        <>
+          {placement && <OriginTag origin="planned" />}
+          {estimate && <OriginTag origin="estimated" />}
+        </>
+      }
+    >
+      {placement ? <Shares /> : <NotPlanned />}
+    </Card>
+  );
+}
+
+function Shares() {
+  const { placement, rows, estimate, filterUnit } = useReport();
+  const shares = useMemo(() => (placement ? unitShares(placement, plannedColumns(rows)) : []), [placement, rows]);
+  const away = useMemo(() => (placement ? elsewhere(placement, rows) : null), [placement, rows]);
+  const total = shares.reduce((sum, one) => sum + one.ops, 0);
+  const times = estimate ? unitSeconds(estimate) : [];
+  return (
+    <>
+      <div class="answer-row">
+        <span class="answer-label">
+          {total} <span class="roomy">{total === 1 ? "operation" : "operations"}</span>
+          <span class="tight">ops</span>
+        </span>
+        <UnitBar parts={shares.map((one) => ({ unit: one.unit, amount: one.ops, text: plural(one.ops, "operation") }))} />
+        <span class="unit-counts">
+          {shares.map((one) => (
+            <button
+              key={one.unit ?? "none"}
+              type="button"
+              class="unit-count"
+              title="Show these operations in the layer table"
+              onClick={() => filterUnit(one.unit ?? "none")}
+            >
+              <span class={`swatch fill-${one.unit ?? "none"}`} />
+              {one.unit ? UNIT_NAMES[one.unit] : "not known"} <b>{one.ops}</b>
+            </button>
+          ))}
+        </span>
+      </div>
+      {estimate && times.length > 0 && (
+        <div class="answer-row">
+          <span class="answer-label">time</span>
+          <UnitBar parts={times.map((one) => ({ unit: one.unit, amount: one.seconds, text: duration(one.seconds) }))} />
+          <span class="unit-counts">
+            {times.map((one) => (
+              <span key={one.unit} class="unit-count" title={one.unit === "overhead" ? OVERHEAD : undefined}>
+                <span class={`swatch fill-${one.unit}`} />
+                {one.unit === "overhead" ? (
+                  "launches"
+                ) : (
+                  <>
+                    <span class="roomy">{UNIT_NAMES[one.unit]}</span>
+                    <span class="tight">{UNIT_SHORT[one.unit]}</span>
+                  </>
+                )}{" "}
+                <b>{share(one.seconds / estimate.latency.value)}</b>
+              </span>
+            ))}
+          </span>
+        </div>
+      )}
+      <h3 class="card-question">Why not on the Neural Engine?</h3>
+      <WhyNot away={away} total={total} />
+    </>
+  );
+}
+
+function WhyNot(props: { away: ReturnType<typeof elsewhere>; total: number }) {
+  const { away, total } = props;
+  if (!away) return <p class="answer-text">The chosen setting does not use it.</p>;
+  if (away.count === 0) return <p class="answer-text">All {plural(total, "operation")} run on it.</p>;
+  return (
+    <ul class="answer-list">
+      {away.reasons.slice(0, 2).map((one) => (
+        <li key={one.rule}>
+          <b>{plural(one.ids.length, "operation")}:</b> {one.text}{" "}
+          {one.ids.slice(0, 1).map((id) => (
+            <OpLink key={id} id={id} />
+          ))}
+        </li>
+      ))}
+      {away.reasons.length > 2 && (
+        <li class="faint">
+          <a href="#findings">{plural(away.reasons.length - 2, "more reason")}</a>
+        </li>
+      )}
+      {away.unexplained.length > 0 && (
+        <li class={away.reasons.length > 0 ? "roomy" : ""}>
+          <b>{plural(away.unexplained.length, "operation")}:</b> {away.types.join(", ")}; no rule is known for them{" "}
+          {away.unexplained.slice(0, 1).map((id) => (
+            <OpLink key={id} id={id} />
+          ))}
+        </li>
+      )}
+    </ul>
+  );
+}
+
+/** Goes to an operation in the layer table. */
+function OpLink(props: { id: string }) {
+  const { showOp, rows } = useReport();
+  const row = rows.byId.get(props.id);
+  return (
+    <button type="button" class="link" onClick={() => showOp(props.id)}>
+      {row?.layer || row?.name}
+    </button>
+  );
+}
+
+function NotPlanned() {
+  const { model, target } = useReport();
+  const isPlanned = model.kind === "mlProgram" || model.kind.startsWith("neuralNetwork") || model.kind.startsWith("pipeline");
+  if (!isPlanned)
+    return (
+      <p class="answer-text">Not known: Core ML's plans cover programs and neural networks, and nothing is published on other models.</p>
+    );
+  if (target) return <p class="answer-text">Not planned for {target.device} with this setting.</p>;
+  return (
+    <p class="answer-text">
+      Choose devices to see it: <code>coremlscope profile {fileName(model.path)} --device m1,iphone-15-pro</code>
+    </p>
+  );
+}

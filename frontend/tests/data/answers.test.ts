@@ -1,0 +1,159 @@
+import { describe, expect, it } from "vitest";
+import { changes, elsewhere, estimateBadges, isWhole, measurementBadges, spending, unitSeconds } from "../../src/data/answers";
+import { buildRows } from "../../src/data/rows";
+import type { Estimate, Finding, StageTiming } from "../../src/data/schema";
+import {
+  BACKEND,
+  estimate,
+  first,
+  group,
+  kernel,
+  measurement,
+  opTable,
+  placementOf,
+  plan,
+  reason,
+  settingPlan,
+  times,
+  whatIf,
+} from "../fixtures";
+
+const IDS = ["main/0", "main/1", "main/2", "main/3"];
+const NE = 2;
+const CPU = 0;
+
+const finding = (id: string): Finding => ({ id, severity: "warning", text: `text of ${id}`, hint: "", ops: [], exit_code: 0 });
+
+const stage = (name: string, absent: string): StageTiming => ({
+  ...{ name, kind: "neuralNetwork", absent, origin: "measured" },
+  ...{ run_s: null, convert_s: null, operations_s: null },
+});
+
+/** Three kernels on two units that take 6 of 10 seconds. */
+const mixed = (changed: Partial<Estimate> = {}): Estimate =>
+  estimate({
+    latency: { value: 10, low: 8, high: 12, origin: "estimated" },
+    ...{ kernel_s: [3, 1, 2], kernel_unit: [NE, CPU, NE] },
+    ...changed,
+  });
+
+describe("badges", () => {
+  it("tell what limits an estimate", () => {
+    const texts = (changed: Partial<Estimate>) => estimateBadges(estimate(changed)).map((badge) => badge.text);
+    expect(texts({})).toEqual([]);
+    expect(texts({ basis: "extrapolated", left_out: ["model0"] })).toEqual(["extrapolated", "incomplete"]);
+  });
+
+  it("tell what a measurement lacks", () => {
+    const whole = measurement("a", { stages: [stage("model1", "")], findings: [], partial: null });
+    expect(measurementBadges(whole)).toEqual([]);
+    expect(isWhole(whole)).toBe(true);
+    const part = measurement("a", {
+      stages: [stage("model0", "it is Apple's"), stage("model1", "")],
+      findings: [finding("random-weights"), finding("layer-not-run")],
+      partial: { cause: "interrupted", phase: "predict", text: "the user ended it" },
+    });
+    expect(measurementBadges(part).map((badge) => badge.text)).toEqual([
+      "synthetic weights",
+      "model0 not run",
+      "1 layer not run",
+      "partial",
+    ]);
+    expect(isWhole(part)).toBe(false);
+  });
+});
+
+describe("where the time goes", () => {
+  const table = opTable(IDS, { type: ["conv", "relu", "linear", "conv"], name: ["stem", "act", "head", "last"] });
+  const rows = buildRows(table, times(4), plan(4));
+  const kernels = [kernel(0, 1), kernel(2), kernel(3)];
+  const nothing = { table, rows, kernels, estimate: null, placement: null, groups: [] };
+
+  it("is estimated for the device, launches apart", () => {
+    const found = spending({ ...nothing, estimate: mixed() });
+    expect(found?.origin).toBe("estimated");
+    expect(found?.dearest.map((one) => [one.name, one.seconds, one.unit])).toEqual([
+      ["act", 3, "neural_engine"],
+      ["last", 2, "neural_engine"],
+      ["head", 1, "cpu"],
+    ]);
+    expect(found?.overheadSeconds).toBe(4);
+    expect(found?.types).toEqual([
+      { label: "conv", ops: 3, seconds: 5 },
+      { label: "linear", ops: 1, seconds: 1 },
+    ]);
+  });
+
+  it("is planned where nothing is estimated, and else measured", () => {
+    const placed = placementOf(table, plan(4, { settings: [settingPlan({ backend: [0, 0, 0, 0] }, 5)] }));
+    const planned = spending({ ...nothing, placement: placed });
+    expect([planned?.origin, planned?.groups, planned?.totalSeconds]).toEqual(["planned", 4, 5e-3]);
+    expect(planned?.overheadSeconds).toBeCloseTo(1e-3);
+    const measured = spending({ ...nothing, groups: [group("conv + relu", [0, 1], 2), group("linear", [2], 6)] });
+    expect(measured?.dearest.map((one) => one.label)).toEqual(["linear", "conv + relu"]);
+    expect([measured?.origin, measured?.totalSeconds, measured?.overheadSeconds]).toEqual(["measured", 8, null]);
+    expect(spending(nothing)).toBeNull();
+  });
+
+  it("divides among units and what is left of the latency", () => {
+    const parts = unitSeconds(mixed());
+    expect(parts).toEqual([
+      { unit: "neural_engine", seconds: 5 },
+      { unit: "cpu", seconds: 1 },
+      { unit: "overhead", seconds: 4 },
+    ]);
+    expect(parts.reduce((sum, one) => sum + one.seconds, 0)).toBe(mixed().latency.value);
+    expect(unitSeconds(estimate())).toEqual([]);
+  });
+});
+
+describe("changes", () => {
+  const table = opTable(IDS);
+
+  it("are those that save, the estimated saving with its interval", () => {
+    const saved = { value: 2e-3, low: 1e-3, high: 3e-3, origin: "estimated" } as const;
+    const whatIfs = [
+      whatIf({ rule: "a", fix: "reshape", reason: "rank 6", ops: [1, 2], saved_ms: 5, saved_s: saved }),
+      whatIf({ rule: "b", reason: "too wide", ops: [3], saved_ms: 1 }),
+      whatIf({ rule: "c", fix: "nothing gained", saved_ms: -1 }),
+      whatIf({ rule: "d", hypothesis: "doubt", fix: "a doubt", saved_ms: 9 }),
+    ];
+    const made = plan(4, { settings: [settingPlan({ backend: [0, 0, 0, 0], what_ifs: whatIfs })] });
+    const found = changes(placementOf(table, made), buildRows(table, times(4), made));
+    expect(found.map((one) => [one.text, one.reason, one.saving, one.origin, one.ids])).toEqual([
+      ["reshape", "rank 6", "saves 2.00 ms (1.00 ms – 3.00 ms)", "estimated", ["main/1", "main/2"]],
+      ["too wide", "", "saves 1.00 ms", "planned", ["main/3"]],
+    ]);
+  });
+
+  it("end with advice for the unit that runs the operations", () => {
+    const reasons = [reason("slow", { effect: "advises", fix: "use conv" }), reason("cpu", { unit: "cpu", effect: "advises" })];
+    const made = plan(2, { reasons, advice: [[0, 1], [0]] });
+    const table = opTable(IDS.slice(0, 2));
+    const found = changes(placementOf(table, made), buildRows(table, times(2), made));
+    expect(found.map((one) => [one.text, one.saving, one.ids])).toEqual([["use conv", "", ["main/0", "main/1"]]]);
+  });
+});
+
+describe("operations elsewhere", () => {
+  const table = opTable(IDS.slice(0, 3));
+
+  it("are counted by the first reason against the Neural Engine", () => {
+    const made = plan(3, {
+      reasons: [reason("rank")],
+      supported: { cpu: [1, 1, 1], gpu: [1, 1, 1], neural_engine: [0, null, 1] },
+      why: [[0], [], []],
+      settings: [settingPlan({ backend: [BACKEND.bnns, BACKEND.bnns, BACKEND.ane] })],
+    });
+    const found = elsewhere(placementOf(table, made), buildRows(table, times(3), made));
+    expect(found?.count).toBe(2);
+    expect(found?.reasons).toEqual([{ rule: "rank", text: "text of rank", ids: ["main/0"] }]);
+    expect([found?.unexplained, found?.types]).toEqual([["main/1"], ["add"]]);
+  });
+
+  it("are not asked for where the setting forbids it", () => {
+    const made = plan(3, { settings: [settingPlan({ compute_units: "cpu_only", backend: [2, 2, 2] })] });
+    expect(first(made.settings).compute_units).toBe("cpu_only");
+    expect(elsewhere(placementOf(table, made, "cpu_only"), buildRows(table, times(3), made))).toBeNull();
+  });
+});
