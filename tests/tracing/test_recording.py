@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -9,8 +10,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,12 +26,15 @@ from coremlscope.errors import OutputError, UsageError
 from coremlscope.module_hooks import after_import
 from coremlscope.render import render_now, render_program
 from coremlscope.results.aggregate import aggregate
+from coremlscope.results.events import KIND_CODES
 from coremlscope.results.plan import PlannedOp
 from coremlscope.results.trace import Trace, TracedModel
+from coremlscope.tracing.collect import read_recording
 from coremlscope.tracing.recorder import Recorder, is_recording
 from coremlscope.tracing.session import RecordedProgram
 from coremlscope.tracing.units import add_unused_units
 
+_PREDICT = KIND_CODES["predict"]
 _MODEL = """
 import numpy as np, coremlscope
 x = np.ones((1, 4, 16, 16), np.float32)
@@ -390,16 +396,79 @@ def test_units_that_the_plan_does_not_use_are_a_mistake(models: Path) -> None:
     assert "on the CPU" in found.evidence
 
 
-def test_a_full_disk_is_refused_before_recording_and_never_fails_the_program(
-    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as full:
-        usage = shutil.disk_usage(tmp_path)._replace(free=1000)
-        full.setattr(shutil, "disk_usage", lambda _: usage)
-        with pytest.raises(OutputError, match="No space left"):
-            coremlscope.record().start()
-        assert not is_recording()
+@pytest.fixture
+def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file system of 2 MiB, which temporary files go to."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(tmp_path)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a small file system cannot be mounted")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path
+    gc.collect()
+    subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
 
+
+def test_a_disk_that_fills_up_keeps_the_newest_events(small_disk: Path) -> None:
+    recorder = Recorder(small_disk, children=False)
+    recorder.start()
+    ring = recorder.ring
+    assert ring is not None
+    (small_disk / "other").write_bytes(bytes(600_000))
+    recorder.threads.state.begin(ring, ring.number("site 3 f /program.py"))
+    for start in range(60_000):
+        ring.write([(start, 1, 0, 0, 0, 0, _PREDICT, 0)], recorder.threads.state.number)
+    filler = small_disk / "filler"
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        while file.write(bytes(1000)):
+            pass
+    assert not ring.log({"string": 9, "text": "site " + "x" * 10_000})
+    filler.unlink()
+    assert ring.number("site 4 g /program.py") == 3
+    ring.write([(60_000, 1, 0, 0, 0, 0, _PREDICT, 0)], 1, 0, 3)
+    recorder.stop()
+    trace = read_recording(small_disk)
+    assert len(trace.events) == 1 << 14
+    assert trace.lost == 60_001 - (1 << 14)
+    assert np.diff(trace.events.start_ns).tolist() == [1] * (len(trace.events) - 1)
+    assert trace.sites[trace.events.site[-1]].line == 4
+    assert trace.processes[0].ended
+
+
+def test_a_full_disk_is_refused_before_recording(small_disk: Path) -> None:
+    (small_disk / "other").write_bytes(bytes(1_500_000))
+    with pytest.raises(OutputError, match="No space left"):
+        coremlscope.record().start()
+    assert not is_recording()
+
+
+@pytest.mark.parametrize("function", ["posix_fallocate", "write"])
+def test_space_is_reserved_with_and_without_the_systems_function(
+    function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if function == "write":
+        monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    recorder = Recorder(tmp_path, 20_000, children=False)
+    recorder.start()
+    assert recorder.ring is not None
+    file = next(tmp_path.glob("*.ring"))
+    assert file.stat().st_size > 20_000 * 56 > file.stat().st_blocks * 512 > (1 << 14) * 56
+    for start in range(20_001):
+        recorder.ring.write([(start, 1, 0, 0, 0, 0, _PREDICT, 0)])
+    assert file.stat().st_blocks * 512 >= 20_000 * 56
+    recorder.stop()
+    assert len(read_recording(tmp_path).events) == 20_000
+
+    def refuse(*_: object) -> int:
+        raise OSError(27, "File too large")
+
+    monkeypatch.setattr(os, function, refuse)
+    with pytest.raises(OutputError, match="File too large"):
+        Recorder(tmp_path).start()
+
+
+def test_strings_that_cannot_be_written_never_fail_the_program(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> int:
         raise OSError(28, "No space left on device")
 

@@ -8,12 +8,10 @@ the oldest ones.
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import json
 import mmap
 import os
-import shutil
 import struct
 import weakref
 from collections.abc import Iterable
@@ -47,6 +45,12 @@ _FIRST = HEADER.size // 8
 #: number of the string for the detail, the number of the model, the code of its kind, and flags.
 Row = tuple[int, int, int, int, int, int, int, int]
 
+#: Disk space is allocated for as many events at a time, before they come: a write to memory that the disk has
+#: no space for would end the program.
+_SEGMENT = 1 << 14
+#: The next segment is allocated when so many events or fewer are left.
+_AHEAD = 1 << 13
+
 
 class Ring:
     """Writes the events of this process. Safe to use from several threads.
@@ -68,16 +72,15 @@ class Ring:
 
     def __init__(self, path: Path, capacity: int = CAPACITY) -> None:
         size = HEADER.size + capacity * RECORD_SIZE
+        self._allocated = min(_SEGMENT, capacity)
         try:
-            if shutil.disk_usage(path.parent).free < size:
-                # A full disk would end the program at a write to the mapping.
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            with path.open("w+b") as file:
-                file.truncate(size)
-                memory = mmap.mmap(file.fileno(), 0)
-            self._log = os.open(
-                strings_file(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC, 0o600
-            )
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+            weakref.finalize(self, os.close, self._file).atexit = False
+            os.truncate(self._file, size)
+            _allocate(self._file, 0, HEADER.size + self._allocated * RECORD_SIZE)
+            memory = mmap.mmap(self._file, size)
+            log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC
+            self._log = os.open(strings_file(path), log_flags, 0o600)
         except OSError as error:
             raise OutputError(
                 f"the recording cannot be written to {path.parent}: {error.strerror or error}",
@@ -90,6 +93,7 @@ class Ring:
         self._capacity = capacity
         self._count = itertools.count(1)
         self._strings: dict[str, int] = {}
+        self._is_cut = False
         self.overhead = 0
         self.sites: dict[int, int] = {}
         self.details: dict[Any, tuple[int, int, int]] = {}
@@ -104,10 +108,10 @@ class Ring:
             task: The number of the string for the task.
             site: The number of the string for the line.
         """
-        words, capacity, place = self._words, self._capacity, task | site << 32
+        words, place = self._words, task | site << 32
         for start, duration, size, address, detail, model, kind, flags in rows:
             number = next(self._count)
-            at = _FIRST + (number - 1) % capacity * _WORDS
+            at = _FIRST + (number - 1) % self._capacity * _WORDS
             words[at] = start
             words[at + 1] = duration
             words[at + 2] = size
@@ -117,6 +121,18 @@ class Ring:
             words[at + 4] = number & _WRAP | thread << 32
             if not number & _STORE_OFTEN:
                 self.store_overhead()
+                if self._allocated - _AHEAD < number <= self._allocated < self._capacity:
+                    self._extend()
+
+    def _extend(self) -> None:
+        """Allocates the next segment before it is reached; on a full disk the ring keeps its present size."""
+        first, end = self._allocated, min(self._allocated + _SEGMENT, self._capacity)
+        try:
+            _allocate(self._file, HEADER.size + first * RECORD_SIZE, (end - first) * RECORD_SIZE)
+        except OSError:
+            self._capacity = first
+        else:
+            self._allocated = end
 
     def number(self, text: str) -> int:
         """Returns the number of a string, which is stored when it is first used; 0 is the empty string."""
@@ -129,18 +145,27 @@ class Ring:
             text = _OTHER
             if text in self._strings:
                 return self._strings[text]
-        number = self._strings[text] = len(self._strings) + 1
-        self.log({"string": number, "text": text})
+        number = len(self._strings) + 1
+        if not self.log({"string": number, "text": text}):
+            return 0
+        self._strings[text] = number
         return number
 
-    def log(self, row: dict[str, Any]) -> None:
+    def log(self, row: dict[str, Any]) -> bool:
         """Appends a row to the log: a string, a model, or a fact about the process.
 
-        A row that cannot be written is left out: the recorded program must not fail.
+        Returns:
+            Whether it was written. A row that cannot be written is left out: the recorded program must not
+            fail.
         """
         line = json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        if self._is_cut:  # A full disk took only a part of the last row.
+            line = b"\n" + line
+        written = 0
         with contextlib.suppress(OSError):
-            os.write(self._log, line)
+            written = os.write(self._log, line)
+            self._is_cut = written < len(line)
+        return written == len(line)
 
     def store_overhead(self) -> None:
         """Stores `overhead` in the file."""
@@ -150,3 +175,17 @@ class Ring:
 def strings_file(path: Path) -> Path:
     """The log that belongs to a ring."""
     return path.with_suffix(".jsonl")
+
+
+def _allocate(file: int, offset: int, size: int) -> None:
+    """Reserves space on the disk.
+
+    Raises:
+        OSError: The disk is full, or the file must not be that large.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, offset, size)
+        return
+    os.lseek(file, offset, os.SEEK_SET)
+    while size:
+        size -= os.write(file, bytes(min(size, 1 << 20)))
