@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from coremlscope.dropin import install, uninstall
     from coremlscope.errors import CoremlscopeError
     from coremlscope.forecast.explain import explain
+    from coremlscope.isolation.bisect import bisect
     from coremlscope.isolation.isolate import isolate
     from coremlscope.on_device import measure_on_device
     from coremlscope.results.model import ModelSummary
@@ -49,6 +50,7 @@ __all__ = [
     "Trace",
     "__version__",
     "apply_variant",
+    "bisect",
     "calibrate",
     "compare",
     "compile",
@@ -81,6 +83,7 @@ _MODULES = {
     "Profile": "results.profile",
     "Trace": "results.trace",
     "apply_variant": "variants.study",
+    "bisect": "isolation.bisect",
     "calibrate": "api",
     "compare": "api",
     "compile": "api",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import coremlscope
 from coremlscope.cli import (
+    bisect,
     cache,
     calibrate,
     compare,
@@ -51,6 +52,7 @@ COMMANDS: tuple[Command, ...] = (
     export.COMMAND,
     compile.COMMAND,
     isolate.COMMAND,
+    bisect.COMMAND,
     rules.COMMAND,
     ops.COMMAND,
     run.COMMAND,

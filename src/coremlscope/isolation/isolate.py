@@ -25,7 +25,7 @@ from coremlscope.isolation.selection import select_units
 from coremlscope.measure.contract import Progress
 from coremlscope.results.isolation import IsolatedUnit, Isolation, PartTensor
 
-__all__ = ["isolate", "open_cutter"]
+__all__ = ["isolate", "name_of", "open_cutter"]
 
 #: The name of the embedded engine's column of differences.
 _HERE = "here"
@@ -103,7 +103,7 @@ def isolate(
     runs = _runs(part, path, engine, compute_units)
     model = part.model.description.main
     return Isolation(
-        source=_name(source),
+        source=name_of(source),
         path=str(path),
         files=tuple(map(str, files)),
         units=tuple(IsolatedUnit(unit.id, unit.name, unit.type) for unit in part.units),
@@ -188,7 +188,8 @@ def _tensor(feature: Feature, array: Array | None, difference: Mapping[str, floa
     )
 
 
-def _name(source: api.Source) -> str:
+def name_of(source: api.Source) -> str:
+    """Returns the path of a model; empty for models in memory."""
     if isinstance(source, Model):
         return str(source.source or "")
     return "" if isinstance(source, bytes) else str(source)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from coremlscope.engines.base import EngineOptions
-from coremlscope.ir import Array, Model
+from coremlscope.ir import Array, ArrayFeature, Model
 from coremlscope.ops.program import Precision
 
 __all__ = ["EXACT", "Cutter", "Part", "Unit", "Values"]
@@ -56,6 +56,16 @@ class Part:
     states: Values = field(default_factory=dict)
     precision: Precision = "fp32"
     spec: bytes = b""
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of inputs that differ from the declared ones: sequences of a neural network."""
+        declared = {f.name: f.type for f in self.model.description.main.inputs}
+        return {
+            name: array.shape
+            for name, array in self.inputs.items()
+            if isinstance(type_ := declared[name], ArrayFeature) and array.shape != type_.shape
+        }
 
 
 class Cutter(Protocol):
