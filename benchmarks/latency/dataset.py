@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.latency.extract import KERNELS, MEASUREMENTS
 from coremlscope.cost.latency.kinds import KERNEL_KINDS
 from coremlscope.cost.latency.table import Floats, KernelTable
-from coremlscope.devices import ComputeUnit, ComputeUnits
+from coremlscope.devices import Chip, ComputeUnit, ComputeUnits, OSRelease, all_chips, ios, macos
 
 _CHIP_IDS = {"A17 Pro": "a17-pro", "A19 Pro": "a19-pro"}
 
@@ -31,7 +31,8 @@ class Measurement:
         family: The family of architectures.
         publication: The publication.
         chip: The chip's id.
-        os: The system as published; empty if it was not.
+        release: The system. Where none was published, that of phones counts as iOS 16, as in most
+            publications, and that of Macs, which all measured in 2025 or 2026, as macOS 26.
         setting: The setting of compute units.
         ran_on: The unit that ran it: a setting with one accelerator, or what the publication says; empty if
             it is not known; `idle` for a GPU whose clock was low.
@@ -46,7 +47,7 @@ class Measurement:
     family: str
     publication: str
     chip: str
-    os: str
+    release: OSRelease
     setting: ComputeUnits
     ran_on: ComputeUnit | Literal["", "idle"]
     precision: str
@@ -63,13 +64,14 @@ def load_measurements() -> list[Measurement]:
 
 def _measurement(row: Mapping[str, str]) -> Measurement:
     digits = len(row["latency_ms"].partition(".")[2])
+    chip = _CHIP_IDS.get(row["chip"], row["chip"].lower().replace(" ", "-"))
     return Measurement(
         row=row["row"],
         network=row["network"],
         family=row["family"],
         publication=row["publication"],
-        chip=_CHIP_IDS.get(row["chip"], row["chip"].lower().replace(" ", "-")),
-        os=row["os"],
+        chip=chip,
+        release=_release(row["os"], all_chips()[chip]),
         setting=row["compute_units"].lower(),  # type: ignore[arg-type]
         ran_on=row["ran_on"],  # type: ignore[arg-type]
         precision=_precision(row["precision"], row["network"]),
@@ -77,6 +79,13 @@ def _measurement(row: Mapping[str, str]) -> Measurement:
         rounding=0.5 * 10**-digits,
         grade=row["grade"],
     )
+
+
+def _release(text: str, chip: Chip) -> OSRelease:
+    named = re.match(r"(?:iOS|macOS) (\d+)(?:\.(\d+))?", text)
+    if named is None:
+        return ios(16) if chip.platform == "iOS" else macos(26)
+    return OSRelease(chip.platform, int(named[1]), int(named[2] or 0))
 
 
 def _precision(text: str, network: str) -> str:

@@ -17,10 +17,10 @@ from scipy.optimize import least_squares
 from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.priors import FamilyPriors, Prior
 from coremlscope.cost.latency.calibration import UnitParameters
-from coremlscope.cost.latency.constants import scaled_to
+from coremlscope.cost.latency.constants import on_system, scaled_to
 from coremlscope.cost.latency.roofline import time_kernels
 from coremlscope.cost.latency.table import Floats
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, Device, OSRelease, all_chips
 
 #: Standard deviation between networks of one publication on one chip, in addition to rounding: what the form
 #: of the model leaves.
@@ -70,21 +70,23 @@ class Estimator:
         self.unit = unit
         self.reference = all_chips()[reference]
         self.count = len(measurements)
-        groups: dict[tuple[str, str], list[int]] = defaultdict(list)
+        groups: dict[tuple[str, str, OSRelease], list[int]] = defaultdict(list)
         for place, m in enumerate(measurements):
-            groups[m.chip, m.precision].append(place)
+            groups[m.chip, m.precision, m.release].append(place)
         self.groups = []
-        for (chip, precision), places in groups.items():
+        for (chip, precision, release), places in groups.items():
             names = sorted({measurements[place].network for place in places})
             table, times, begins = concatenate([networks[name] for name in names], precision)
             which = np.array([names.index(measurements[place].network) for place in places])
-            self.groups.append((all_chips()[chip], table, times, begins, np.array(places), which))
+            device = Device(name=chip, chip=all_chips()[chip], os=release)
+            self.groups.append((device, table, times, begins, np.array(places), which))
 
     def seconds(self, parameters: UnitParameters) -> Floats:
         """Returns the estimate of each measurement, in seconds."""
         result = np.zeros(self.count)
-        for chip, table, times, begins, places, which in self.groups:
-            constants = scaled_to(chip, self.unit, self.reference, parameters)
+        for device, table, times, begins, places, which in self.groups:
+            constants = scaled_to(device.chip, self.unit, self.reference, parameters)
+            constants = on_system(constants, device.os)
             seconds = time_kernels(table, self.unit, constants)
             kernels = np.add.reduceat(seconds.total * times, begins)
             sums = np.maximum(kernels, np.add.reduceat(seconds.stream * times, begins))

@@ -15,10 +15,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from benchmarks.latency.dataset import Measurement, Network, in_precision, load_measurements, load_networks
-from coremlscope.cost.latency.own import calibrate
+from coremlscope.cost.latency.own import calibrate, device_of
 from coremlscope.cost.latency.recorded import estimate_recorded, structure_digest
 from coremlscope.cost.latency.table import KernelTable
-from coremlscope.devices import CPU, GPU, UNITS, ComputeUnit, ComputeUnits, find_device
+from coremlscope.devices import CPU, GPU, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.results.calibration import KernelColumns, OwnMeasurement
 
 __all__ = ["Outcome", "play", "render"]
@@ -76,7 +76,7 @@ def _outcomes(measured: Sequence[OwnMeasurement], others: Sequence[OwnMeasuremen
     known = calibrate(measured).calibration
     found = []
     for row in others:
-        device = find_device(row.chip)
+        device = device_of(row)
         plain = estimate_recorded(row.kernels, device, row.compute_units).latency
         own = estimate_recorded(row.kernels, device, row.compute_units, known).latency
         found.append(
@@ -104,6 +104,7 @@ def _own(m: Measurement, unit: ComputeUnit, network: Network) -> OwnMeasurement:
         id=m.row,
         structure=structure_digest(kernels),
         chip=m.chip,
+        os=str(m.release),
         compute_units=settings.get(unit, "cpu_and_ne"),
         unit=unit,
         measured_s=m.ms * 1e-3,

@@ -68,6 +68,7 @@ _NEURAL_ENGINE = {
     "channels_Bps": Prior(100e9, 0.8),
     "reshape_Bps": Prior(300e9, 0.3, "no data moves without padding"),
     "layout_Bps": Prior(20e9, 0.7, "10e9 alone on M1 (ane-guide), more within a program"),
+    "layout_gain": Prior(2.5, 0.5, "between 1, and 6 where nothing but traffic is left (60e9)"),
     "resize_Bps": Prior(60e9, 0.3),
     "weights_Bps": Prior(29e9, 0.1, "85 % of the memory's 34e9: 51-61e9 of M1's 68e9 (ane-guide, EKS-A9)"),
     "weights_hidden": Prior(1.0, 0, "weights are prefetched"),
@@ -111,6 +112,7 @@ _OLD_CPU = {
     "channels_Bps": Prior(10e9, 0.3),
     "reshape_Bps": Prior(300e9, 0.3),
     "layout_Bps": Prior(8e9, 0.3),
+    "layout_gain": Prior(1.0, 0),
     "resize_Bps": Prior(8e9, 0.3),
     "weights_Bps": Prior(25e9, 0.3, "memory of 34e9"),
     "weights_hidden": Prior(1.0, 0),
@@ -168,6 +170,7 @@ _CPU = {
     "channels_Bps": Prior(12e9, 0.3),
     "reshape_Bps": Prior(300e9, 0),
     "layout_Bps": Prior(12e9, 0.3),
+    "layout_gain": Prior(1.0, 0, "no system is known to differ"),
     "resize_Bps": Prior(12e9, 0.3),
     "weights_Bps": Prior(53e9, 0.1, "single rows of linear layers on M1 (EKS-A9)"),
     "weights_hidden": Prior(

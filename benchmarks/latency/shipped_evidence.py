@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.latency.dataset import Measurement, Network, in_precision, load_measurements, load_networks
 from benchmarks.latency.extract import MEASUREMENTS
 from coremlscope.cost.latency.calibration import load_calibration
-from coremlscope.cost.latency.constants import constants_of
+from coremlscope.cost.latency.constants import constants_of, on_system
 from coremlscope.cost.latency.evidence import Published, write_evidence
 from coremlscope.cost.latency.roofline import time_kernels
 from coremlscope.cost.latency.structure import structure_of
@@ -35,7 +35,7 @@ def write() -> int:
 
 def _row(m: Measurement, unit: ComputeUnit, network: Network, url: str) -> Published:
     table = in_precision(network.table, m.precision)
-    constants = constants_of(load_calibration(), all_chips()[m.chip], unit)
+    constants = on_system(constants_of(load_calibration(), all_chips()[m.chip], unit), m.release)
     times = time_kernels(table, unit, constants)
     kernels = float((times.total * network.times).sum())
     seconds = max(kernels, float((times.stream * network.times).sum())) + constants.dispatch_s

@@ -12,7 +12,7 @@ from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.fit import Estimator, Fitted, fit
 from benchmarks.latency.priors import FamilyPriors
 from coremlscope.cost.latency.calibration import UnitParameters
-from coremlscope.cost.latency.constants import scaled_to
+from coremlscope.cost.latency.constants import on_system, scaled_to
 from coremlscope.cost.latency.roofline import time_kernels
 from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
@@ -110,6 +110,7 @@ def unusual_shares(
     for m in measurements:
         table, times, _ = concatenate([networks[m.network]], m.precision)
         constants = scaled_to(all_chips()[m.chip], unit, all_chips()[reference], parameters)
+        constants = on_system(constants, m.release)
         total = time_kernels(table, unit, constants).total * times
         plain = table.is_kind("conv", "pointwise", "depthwise", "elementwise", "pool", "reduce")
         shares.append(float(total[~plain].sum() / (total.sum() + constants.dispatch_s)))

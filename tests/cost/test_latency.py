@@ -93,6 +93,37 @@ def test_linear_depends_on_shape() -> None:
     assert seconds(kernel("linear", macs=10**9, height=1, width=1)) == pytest.approx(plane)
 
 
+def test_flat_rows_do_not_wait_for_weights_of_four_bits() -> None:
+    flat = kernel("linear", macs=10**9, height=1, weights=10**6)
+    for bits, times in ((16, 2), (8, 2), (4.5, 1), (4, 1)):
+        packed = replace(flat, weight_bytes=bits / 8 * 10**6)
+        assert seconds(packed) == pytest.approx(times * 2e-3), bits
+
+
+def test_heads_are_split_faster_from_macos_14_and_ios_17_on() -> None:
+    known = load_calibration()
+    split = [kernel("layout", size=10**8)]
+    units = {"main/layout": NEURAL_ENGINE}
+    gain = constants_of(known, CHIPS["m1"], NEURAL_ENGINE).layout_gain
+    assert gain > 2
+    for old, new in (
+        (("m1", "13"), ("m1", "14")),
+        (("m1", "12.3"), ("m1", "26")),
+        (("a15", "16"), ("a15", "17")),
+    ):
+        before, after = (
+            sum(terms.activations_s for terms in estimate(split, units, find_device(*at), "cpu_and_ne").terms)
+            for at in (old, new)
+        )
+        # What is spilled takes as long as before.
+        assert 1.5 < before / after < gain
+    conv = [kernel(size=10**6)]
+    same = [
+        estimate(conv, {"main/conv": NEURAL_ENGINE}, find_device("m1", os)).latency for os in ("13", "26")
+    ]
+    assert same[0] == same[1]
+
+
 def test_spilled_tensors_cost_more() -> None:
     small, large = seconds(kernel(size=10**6)), seconds(kernel(size=10**7))
     assert small == pytest.approx(2e6 / 1e10)

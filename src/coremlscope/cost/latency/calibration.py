@@ -34,7 +34,8 @@ class UnitParameters:
         depthwise_FLOPps: Depthwise convolutions.
         grouped_FLOPps: Grouped convolutions.
         linear_share: The rate of `linear` relative to 1×1 convolutions.
-        flat_share: The further factor for flat rows: (1, N, C) instead of (1, H, W, C).
+        flat_share: The further factor for flat rows: (1, N, C) instead of (1, H, W, C). It does not apply to
+            weights of four bits or fewer, which take a quarter of the bandwidth to the multipliers.
         product_FLOPps: Products of two computed tensors, those in attention included.
         single_share: The rate of arithmetic in single precision relative to half precision.
         activation_Bps: Inputs and results of convolutions and products.
@@ -48,6 +49,7 @@ class UnitParameters:
         channels_Bps: Transpositions that move the channels to the other end.
         reshape_Bps: Reshapes, which keep the order of elements.
         layout_Bps: Any other rearrangement, partial rows included.
+        layout_gain: By how much these are faster from macOS 14 and iOS 17 on; see `on_system`.
         resize_Bps: Resampling.
         weights_Bps: Streaming of weights.
         weights_hidden: 1 where weights are streamed during the arithmetic, 0 where before it.
@@ -92,6 +94,7 @@ class UnitParameters:
     channels_Bps: float  # noqa: N815
     reshape_Bps: float  # noqa: N815
     layout_Bps: float  # noqa: N815
+    layout_gain: float
     resize_Bps: float  # noqa: N815
     weights_Bps: float  # noqa: N815
     weights_hidden: float

@@ -8,9 +8,10 @@ from dataclasses import fields, replace
 from coremlscope.cost.latency.calibration import Calibration, UnitParameters
 from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.chip import Chip
+from coremlscope.devices.release import OSRelease
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
-__all__ = ["constants_of", "faster", "scaled_to"]
+__all__ = ["constants_of", "faster", "on_system", "scaled_to"]
 
 #: Neural Engine generations from H16 (A17 Pro, M4) on are specified by 8-bit operations.
 _INT8_GENERATION = 16
@@ -23,6 +24,9 @@ _PHONE_CPU = 0.5
 _SHORT_DISPATCH_GENERATION = 15
 #: Dispatch through Core ML on M1 (maderix and others: less without Core ML); phones need more.
 _MAC_DISPATCH_S = 0.268e-3
+#: The iOS version (macOS 14) from which on the Neural Engine's compiler rearranges tensors while it reads and
+#: writes them. Measurements of macOS 26 show the effect, those of macOS 13 do not; in between there are none.
+_FASTER_LAYOUTS = 17
 #: The limit of one Neural Engine where memory is faster: 51e9 to 70e9 on M1 to M5 (anemll-bench).
 _STREAM_LIMIT_BPS = 70e9
 #: For A12 to A15, where nothing is published for a chip or related chips.
@@ -84,6 +88,21 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
         weights_Bps=streamed or min(constants.weights_Bps * memory, _STREAM_LIMIT_BPS),
         int8_gain=constants.int8_gain if chip.neural_engine_generation >= _INT8_GENERATION else 1.0,
     )
+
+
+def on_system(constants: UnitParameters, release: OSRelease) -> UnitParameters:
+    """Returns constants with the effects of a system.
+
+    Transformers split and merge heads, which rearranges tensors. That takes less time in measurements with
+    macOS 26, on M1 to M5, than in those with macOS 13 and iOS 16.
+
+    Args:
+        constants: The constants of a unit on a chip, without effects of systems.
+        release: The system.
+    """
+    if release.core_ml[0] < _FASTER_LAYOUTS:
+        return constants
+    return replace(constants, layout_Bps=constants.layout_Bps * constants.layout_gain)
 
 
 def faster(constants: UnitParameters, speed: float, **changes: float) -> UnitParameters:

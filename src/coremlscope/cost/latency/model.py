@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coremlscope.cost.latency.calibration import Calibration, Spread, load_calibration
-from coremlscope.cost.latency.constants import constants_of
+from coremlscope.cost.latency.constants import constants_of, on_system
 from coremlscope.cost.latency.kernels import Kernel
 from coremlscope.cost.latency.roofline import KernelTimes, time_kernels
 from coremlscope.cost.latency.table import Floats, KernelTable
@@ -74,7 +74,7 @@ def estimate(
     where = [_unit(kernel, units) for kernel in kernels]
     table = KernelTable.of(kernels) if table is None else table
     steps = np.array([kernel.steps for kernel in kernels], dtype=np.float64)
-    total, bounds, terms = _price(table, steps, where, chip, known)
+    total, bounds, terms = _price(table, steps, where, device, known)
     pairs = itertools.pairwise(zip(where, kernels, strict=True))
     switches = sum(min(a.steps, b.steps) for (here, a), (there, b) in pairs if here != there)
     placement = _shares(total, where, [one.unit for one in terms])
@@ -101,7 +101,7 @@ def estimate(
         placement=placement,
         switches=switches,
         left_out=left_out,
-        notes=tuple(_faster_alone(table, steps, terms, seconds - conversion_s, chip, known)),
+        notes=tuple(_faster_alone(table, steps, terms, seconds - conversion_s, device, known)),
         kernel_s=tuple(total.tolist()),
         kernel_unit=tuple(UNITS.index(unit) for unit in where),
         kernel_bound=tuple(bounds),
@@ -124,12 +124,12 @@ def _faster_alone(
     steps: Floats,
     terms: Sequence[UnitTerms],
     seconds: float,
-    chip: Chip,
+    device: Device,
     known: Calibration,
 ) -> Iterator[str]:
     """Yields why the other units make a prediction slower, where the CPU alone would be faster."""
     others = [one for one in terms if one.unit != CPU]
-    alone = sum(one.total_s for one in _price(table, steps, [CPU] * len(table), chip, known)[2])
+    alone = sum(one.total_s for one in _price(table, steps, [CPU] * len(table), device, known)[2])
     if others and alone < seconds:
         overheads = ", ".join(
             f"{format_duration(one.launch_s)} to launch the {_NAMES[one.unit]} and"
@@ -222,7 +222,7 @@ def _unit(kernel: Kernel, units: Mapping[str, ComputeUnit]) -> ComputeUnit:
 
 
 def _price(
-    table: KernelTable, steps: Floats, where: Sequence[ComputeUnit], chip: Chip, known: Calibration
+    table: KernelTable, steps: Floats, where: Sequence[ComputeUnit], device: Device, known: Calibration
 ) -> tuple[Floats, list[Bound], tuple[UnitTerms, ...]]:
     """Returns seconds and bottleneck of all steps of each kernel, and the terms of each unit."""
     total = np.zeros(len(table))
@@ -230,7 +230,7 @@ def _price(
     placed = np.array(where, dtype=object)
     terms = []
     for unit in [unit for unit in UNITS if unit in where] or [CPU]:
-        constants = constants_of(known, chip, unit)
+        constants = on_system(constants_of(known, device.chip, unit), device.os)
         times = time_kernels(table, unit, constants)
         here = placed == unit if len(table) else np.zeros(0, dtype=np.bool_)
         total[here], bounds[here] = times.total[here] * steps[here], _bounds(times)[here]

@@ -15,8 +15,9 @@ from coremlscope.cost.latency.calibration import Calibration, Spread, UnitParame
 from coremlscope.cost.latency.constants import constants_of, faster
 from coremlscope.cost.latency.recorded import estimate_recorded, is_current, on_unit
 from coremlscope.cost.latency.refinement import Refinement, refine
-from coremlscope.devices import UNITS, Chip, ComputeUnit, all_chips
+from coremlscope.devices import UNITS, Chip, ComputeUnit, Device, all_chips
 from coremlscope.devices.catalog import find_device
+from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.results.calibration import (
     CheckedMeasurement,
@@ -127,7 +128,15 @@ def is_usable(row: OwnMeasurement) -> bool:
 
 
 def _estimate_s(row: OwnMeasurement, known: Calibration) -> float:
-    return estimate_recorded(row.kernels, find_device(row.chip), row.compute_units, known).latency.value
+    return estimate_recorded(row.kernels, device_of(row), row.compute_units, known).latency.value
+
+
+def device_of(row: OwnMeasurement) -> Device:
+    """Returns the chip of a measurement with its system; with the newest one where it is not known."""
+    try:
+        return find_device(row.chip, row.os or None)
+    except UsageError:
+        return find_device(row.chip)
 
 
 def _prior(group: _Group, known: Calibration) -> tuple[float, float]:

@@ -18,6 +18,8 @@ __all__ = ["KernelTimes", "time_kernels"]
 _HALF = 2.0
 #: Kernels that only move data or work on single elements.
 _LIGHT: tuple[KernelKind, ...] = ("elementwise", "layout", "channels", "reshape", "copy")
+#: Bytes of a weight of at most four bits, with the scales or the table of its block.
+_PACKED = 0.6
 #: Positions of a window of 3×3.
 _WINDOW = 9
 
@@ -119,7 +121,8 @@ def _arithmetic(table: KernelTable, p: UnitParameters) -> Floats:
         },
     )
     flat = table.is_kind("linear", "recurrent") & (table.height == 1) & (table.width > 1)
-    rate[flat] *= p.flat_share
+    packed = (table.weights > 0) & (table.weight_bytes <= _PACKED * table.weights)
+    rate[flat & ~packed] *= p.flat_share
     return rate
 
 
