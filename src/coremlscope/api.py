@@ -19,6 +19,7 @@ from coremlscope.ir import Model, Pipeline
 
 if TYPE_CHECKING:
     from coremlscope.comparison.profiles import Comparison
+    from coremlscope.cost.latency.own import Own
     from coremlscope.devices import ComputeUnits, Device
     from coremlscope.execution.pipeline import PipelinePredictor
     from coremlscope.execution.predictor import Predictor
@@ -404,17 +405,15 @@ def estimate(
         UsageError: A device, setting or function is unknown.
     """
     from coremlscope.assemble import assemble
-    from coremlscope.cost.latency.own import NOTHING_OWN
     from coremlscope.describe.model import describe_model
     from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
     from coremlscope.forecast.generation import estimate_generation
     from coremlscope.forecast.planner import forecast
-    from coremlscope.own_measurements.report import use_own
 
     model, chosen, settings = read(source), _devices(devices, os), _settings(compute_units)
     given, shapes = shapes or {}, choose_lengths(model, function, shapes or {})
     summary = describe_model(model, shapes, function=function, list_ops=True)
-    own, findings = use_own() if calibrated else (NOTHING_OWN, ())
+    own, findings = _own(used=calibrated)
     found = forecast(
         model,
         summary.ops,
@@ -520,6 +519,7 @@ def compare(
     from coremlscope.results.measurement import Settings
 
     chosen, units = _devices(devices, os), _settings(compute_units)
+    own, findings = _own(used=bool(chosen))
     settings = Settings(
         function=function or "",
         warmups=warmups,
@@ -530,7 +530,7 @@ def compare(
     settings = choose_repetitions(settings, iterations, compile_iterations, load_iterations)
     opened = [(name, one) for source in sources for name, one in _opened(source)]
     if len(opened) == 1:
-        return compare_on_devices(opened[0][1], settings, chosen, units)
+        return compare_on_devices(opened[0][1], settings, chosen, units, own=own, findings=findings)
 
     measure = partial(
         profile,
@@ -560,7 +560,17 @@ def compare(
         inputs=inputs,
         measurer=EngineMeasurer(threads=threads),
         progress=progress,
+        own=own,
+        findings=findings,
     )
+
+
+def _own(*, used: bool) -> tuple[Own, tuple[Finding, ...]]:
+    """Returns the user's own measurements, and a finding if they cannot be read; nothing if not used."""
+    from coremlscope.cost.latency.own import NOTHING_OWN
+    from coremlscope.own_measurements.report import use_own
+
+    return use_own() if used else (NOTHING_OWN, ())
 
 
 def _is_for_core_ml(one: Model | Profile, engine: str | None, only_embedded: bool) -> TypeGuard[Model]:
@@ -613,6 +623,7 @@ def matrix(
     """
     from coremlscope.batch import fill_matrix
     from coremlscope.measure.choice import choose_measurer
+    from coremlscope.own_measurements.using import forecast_subject
     from coremlscope.results.measurement import Settings
 
     chosen, units = _devices(devices, os), _settings(compute_units)
@@ -632,21 +643,9 @@ def matrix(
             for setting in (units if has_core_ml else units[:1])
         ],
         measurer,
-        forecaster=partial(_forecast_subject, devices=chosen, settings=units) if chosen else None,
+        forecaster=partial(forecast_subject, devices=chosen, settings=units) if chosen else None,
         progress=progress,
         changed=changed,
-    )
-
-
-def _forecast_subject(
-    subject: Subject, devices: Sequence[Device], settings: Sequence[ComputeUnits]
-) -> Forecast:
-    from coremlscope.forecast.planner import forecast
-    from coremlscope.own_measurements.report import use_own
-
-    own, _ = use_own()
-    return forecast(
-        subject.model, subject.ops, devices, settings, shapes=subject.shapes, with_advice=False, own=own
     )
 
 

@@ -18,15 +18,15 @@ from typing import Literal
 
 from coremlscope.assemble import assemble, with_plans, with_plans_by_rules
 from coremlscope.batch import FAILED, Forecaster, fill_matrix
-from coremlscope.devices import ComputeUnits, Device, find_device, product_name
+from coremlscope.devices import find_device, product_name
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.findings import Finding
-from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.formats import container
 from coremlscope.importers.profiles import import_files
 from coremlscope.ir import Model
 from coremlscope.measure.contract import Progress, Subject
 from coremlscope.measure.coreml.device import can_be_sent, device_measurer
+from coremlscope.own_measurements.using import forecast_subject
 from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
@@ -88,7 +88,8 @@ def measure_on_device(
     """
     wanted = settings or RunnerSettings()
     chosen = [find_device(name, os) for name in devices]
-    forecaster = partial(_plan_and_estimate, devices=chosen, units=wanted.compute_units) if chosen else None
+    settings_of_plans = wanted.compute_units
+    forecaster = partial(forecast_subject, devices=chosen, settings=settings_of_plans) if chosen else None
     opened = [_open(source) for source in sources]
     models = [one.model for one in opened if one.model is not None]
     if (through or _route(models, wanted)) == "coremltools":
@@ -109,12 +110,6 @@ def measure_on_device(
     profiles = tuple(_profiles(opened, found, forecaster))
     changed(profiles)
     return profiles
-
-
-def _plan_and_estimate(
-    subject: Subject, devices: Sequence[Device], units: Sequence[ComputeUnits]
-) -> Forecast:
-    return forecast(subject.model, subject.ops, devices, units, with_advice=False)
 
 
 def _required(opened: _Opened) -> Model:
@@ -219,7 +214,12 @@ def _forecast(profile: Profile, model: Model, forecaster: Forecaster | None) -> 
     except CoremlscopeError as error:
         findings = (*profile.findings, _failure("plan and estimate", error))
         return dataclasses.replace(profile, findings=findings)
-    extended = dataclasses.replace(profile, kernels=found.kernels, estimates=found.estimates)
+    extended = dataclasses.replace(
+        profile,
+        kernels=found.kernels,
+        estimates=found.estimates,
+        findings=(*profile.findings, *found.findings),
+    )
     return with_plans(extended, [*profile.plans, *found.plans])
 
 

@@ -17,6 +17,7 @@ from coremlscope import api
 from coremlscope.cli import main
 from coremlscope.cost.latency import own
 from coremlscope.cost.latency.calibration import load_calibration
+from coremlscope.cost.latency.own import device_of
 from coremlscope.cost.latency.recorded import (
     estimate_recorded,
     is_current,
@@ -30,7 +31,11 @@ from coremlscope.forecast.planner import record_prediction
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
+from coremlscope.measure.contract import Subject, resolve_settings
 from coremlscope.own_measurements.store import default_store
+from coremlscope.own_measurements.using import forecast_subject
+from coremlscope.render.markdown.comparison import render_markdown_comparison
+from coremlscope.render.terminal.comparison import render_comparison
 from coremlscope.results.calibration import Calibrations, KernelColumns, OwnMeasurement
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
@@ -447,3 +452,44 @@ def test_publications_that_play_the_user_are_estimated_better_and_intervals_hold
     )
     assert after < before + 0.02
     assert 0.65 < np.mean([one.still_holds for one in outcomes]) < 0.98
+
+
+def test_comparisons_use_own_measurements_and_say_so(
+    models: list[Path], recorded: dict[tuple[int, str], OwnMeasurement]
+) -> None:
+    measure(recorded, 2.0, 5, ["cpu_only"])
+    compared = api.compare(models[5], devices=["m1", _CHIP], compute_units="cpu_only")
+    (plan,) = compared.differences[0].plans
+    found = api.estimate(models[5], ["m1", _CHIP], compute_units="cpu_only").estimates
+    estimates = [e.latency.value for e in found]
+    assert plan.latency is not None
+    assert [plan.latency.before, plan.latency.after] == estimates
+    assert [None if own is None else own.measurements for own in plan.own] == [None, 5]
+    text = " ".join(render_comparison(compared).split())
+    said = "M1, cpu_only from published latencies alone; then M2, cpu_only calibrated on your 5"
+    assert said in text
+    assert said in " ".join(render_markdown_comparison(compared).split())
+
+
+def test_a_phone_that_is_measured_is_estimated_with_own_measurements(
+    models: list[Path], recorded: dict[tuple[int, str], OwnMeasurement], data: Path
+) -> None:
+    measure(recorded, 2.0, 5, ["cpu_only"])
+    model = api.read(models[5])
+    subject = Subject.of(model, resolve_settings(model, Settings(), {}))
+    (found,) = forecast_subject(subject, [find_device(_CHIP)], ["cpu_only"]).estimates
+    assert found.own is not None
+    default_store().path.write_text("{")
+    unread = forecast_subject(subject, [find_device(_CHIP)], ["cpu_only"])
+    assert unread.estimates[0].own is None
+    assert [finding.id for finding in unread.findings] == ["own-measurements-not-used"]
+
+
+def test_a_measurement_is_compared_with_our_estimate_for_its_system(
+    recorded: dict[tuple[int, str], OwnMeasurement],
+) -> None:
+    row = recorded[0, "cpu_and_ne"]
+    assert [str(device_of(replace(row, os=os)).os) for os in ("macOS 13.2", "", "macOS 9", "Ventura")] == [
+        "macOS 13.2",
+        *[str(find_device(_CHIP).os)] * 3,
+    ]

@@ -893,6 +893,11 @@ export interface PlanChange {
   ops: PlannedOpChange[];
   /** Number of matched operations that change their unit. */
   moved: number;
+  /**
+   * Which of the user's own measurements the estimates of the base and of the other use; null where it is estimated from published
+   * latencies alone.
+   */
+  own: [OwnCalibration | null, OwnCalibration | null];
 }
 
 /** An operation whose unit or planned cost changes. */

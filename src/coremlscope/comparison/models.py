@@ -15,8 +15,10 @@ from coremlscope.comparison.profiles import (
     compare_profiles,
     label_subjects,
 )
+from coremlscope.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.devices import ComputeUnits, Device
 from coremlscope.errors import UsageError
+from coremlscope.findings import Finding
 from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.ir import Model
 from coremlscope.measure.contract import Progress, Subject, resolve_settings
@@ -38,6 +40,8 @@ def compare_sources(
     inputs: Mapping[str, Any] | None = None,
     measurer: EngineMeasurer | None = None,
     progress: Progress | None = None,
+    own: Own = NOTHING_OWN,
+    findings: Sequence[Finding] = (),
 ) -> Comparison:
     """Compares models, which are profiled first, and existing profiles.
 
@@ -53,6 +57,8 @@ def compare_sources(
         inputs: Values of inputs by name, for every model that has them; absent ones are synthetic.
         measurer: Measures models; None for the default engine.
         progress: Called after each repetition.
+        own: A user's own measurements, which refine estimates of models; those of profiles stay as they are.
+        findings: What to remark on the estimates of models.
 
     Raises:
         CoremlscopeError: A model cannot be run; see `contract.Measurer`.
@@ -64,9 +70,11 @@ def compare_sources(
             given = _of(source, inputs)
             wanted = resolve_settings(source, settings, given)
             subject = Subject.of(source, wanted)
-            found = _on_devices(subject, wanted, devices, compute_units)
+            found = _on_devices(subject, wanted, devices, compute_units, own)
             measured = chosen.measure(subject, wanted, inputs=given, progress=progress)
-            source = assemble(subject.summary, subject.ops, measurements=[measured], forecast=found)
+            source = assemble(
+                subject.summary, subject.ops, measurements=[measured], forecast=found, findings=findings
+            )
         profiles.append(source)
     rounds = _interleave(sources, profiles, inputs, chosen, progress)
     return compare_profiles(
@@ -113,6 +121,9 @@ def compare_on_devices(
     settings: Settings,
     devices: Sequence[Device],
     compute_units: Sequence[ComputeUnits],
+    *,
+    own: Own = NOTHING_OWN,
+    findings: Sequence[Finding] = (),
 ) -> Comparison:
     """Compares a model's plans and estimates for devices and settings with the first of them.
 
@@ -121,6 +132,8 @@ def compare_on_devices(
         settings: The function and its shapes.
         devices: The devices; if empty, those of the profile.
         compute_units: The settings of compute units.
+        own: A user's own measurements, which refine estimates of a model; those of a profile stay.
+        findings: What to remark on the estimates of a model.
 
     Raises:
         UsageError: There are fewer than two plans to compare.
@@ -133,8 +146,8 @@ def compare_on_devices(
     else:
         wanted = resolve_settings(source, settings)
         subject = Subject.of(source, wanted)
-        found = _on_devices(subject, wanted, devices, compute_units)
-        profile = assemble(subject.summary, subject.ops, forecast=found)
+        found = _on_devices(subject, wanted, devices, compute_units, own)
+        profile = assemble(subject.summary, subject.ops, forecast=found, findings=findings)
         views = plan_views(profile, compute_units)
     if len(views) < 2:
         raise UsageError(
@@ -149,6 +162,7 @@ def _on_devices(
     settings: Settings,
     devices: Sequence[Device],
     compute_units: Sequence[ComputeUnits],
+    own: Own,
 ) -> Forecast | None:
     if not devices:
         return None
@@ -160,6 +174,7 @@ def _on_devices(
         function=settings.function or None,
         shapes=settings.shapes,
         with_advice=False,
+        own=own,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from coremlscope.comparison.change import Change, change_of_figures
 from coremlscope.devices import ComputeUnit
 from coremlscope.figures import Figure
+from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import PlannedOp, PlanView
 from coremlscope.results.profile import Profile
@@ -57,6 +58,8 @@ class PlanChange:
         before: The device and the setting of the base's plan.
         after: The device and the setting of the other plan.
         latency: The estimates, in seconds; None for kinds of models that cannot be estimated.
+        own: Which of the user's own measurements the estimates of the base and of the other use; None where
+            it is estimated from published latencies alone.
         planned: The total planned cost, including launches and switches, in seconds.
         switches: Number of changes of the unit along each path.
         units: Number of operations on each unit in both plans.
@@ -74,6 +77,7 @@ class PlanChange:
     types: tuple[TypeCost, ...]
     ops: tuple[PlannedOpChange, ...]
     moved: int
+    own: tuple[OwnCalibration | None, OwnCalibration | None] = (None, None)
 
 
 def plan_views(profile: Profile, settings: Collection[str] = ()) -> list[PlanView]:
@@ -128,6 +132,7 @@ def compare_views(
         types=tuple(sorted(types, key=lambda row: -_size(row.planned))),
         ops=tuple(sorted(ops, key=lambda row: -_size(row.planned))),
         moved=sum(a is not None and b is not None and a.unit != b.unit for a, b in pairs),
+        own=(known[0].own, known[1].own) if len(known) > 1 else (None, None),
     )
 
 

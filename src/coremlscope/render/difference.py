@@ -7,10 +7,11 @@ import math
 from coremlscope.comparison.change import Change
 from coremlscope.comparison.plans import PlanChange, PlannedOpChange
 from coremlscope.comparison.profiles import Comparison, Difference
-from coremlscope.render.words import SHORT_UNIT_NAMES, plural, unit_name
+from coremlscope.render.words import SHORT_UNIT_NAMES, describe_own, plural, unit_name
 from coremlscope.units import format_bytes, format_count, format_duration
 
 __all__ = [
+    "describe_calibration",
     "describe_operations",
     "describe_units",
     "device_title",
@@ -123,6 +124,16 @@ def describe_units(plan: PlanChange) -> str:
     units = [f"{SHORT_UNIT_NAMES[unit]} {_both(*counts)}" for unit, counts in plan.units.items()]
     moved = f"; {plural(plan.moved, 'operation')} moved" if plan.moved else ""
     return f"operations: {', '.join(units)}{moved}; changes of unit: {_both(*plan.switches)}"
+
+
+def describe_calibration(plan: PlanChange) -> str:
+    """Describes which of the user's own measurements the estimates use; empty if they use none."""
+    if not any(plan.own):
+        return ""
+    texts = ["from published latencies alone" if own is None else describe_own(own) for own in plan.own]
+    if plan.own[0] == plan.own[1]:
+        return f"† estimates {texts[0]}"
+    return f"† estimates: {plan.before} {texts[0]}; then {plan.after} {texts[1]}"
 
 
 def _both(before: int, after: int) -> str:

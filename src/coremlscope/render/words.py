@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.findings import Finding, Severity
+from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.model import FunctionSummary, ModelSummary, WeightGroup
 from coremlscope.results.plan import PlannedOp, Undecided, undecided_counts
 from coremlscope.results.profile import Profile
@@ -24,6 +25,7 @@ __all__ = [
     "by_severity",
     "compact_type",
     "count",
+    "describe_own",
     "elide",
     "histogram",
     "main_function",
@@ -162,6 +164,13 @@ def elide(rows: Sequence[_Row], noun: str, most: int = 200) -> tuple[Sequence[_R
     if left_out <= 0:
         return rows, ""
     return rows[:most], f"{plural(left_out, noun)} more, which JSON lists"
+
+
+def describe_own(own: OwnCalibration, chip: str = "") -> str:
+    """Describes which of the user's measurements an estimate uses: `calibrated on your 12 measurements …`."""
+    units = " and ".join(UNIT_NAMES[unit] for unit in own.factors)
+    of = f" of {chip}" if chip else ""
+    return f"calibrated on your {plural(own.measurements, 'measurement')}{of}: {units}"
 
 
 def plural(number: int, noun: str) -> str:

@@ -1,5 +1,5 @@
 import type { ComputeUnit, PlanChange, PlannedOpChange } from "../../data/schema";
-import { UNIT_NAMES, UNIT_SHORT } from "../../data/words";
+import { basisText, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { plural } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { type ChangeRow, ChangeTable } from "./changes";
@@ -20,6 +20,7 @@ export function PlanDifference(props: { plan: PlanChange }) {
       </h3>
       <ChangeTable label={`Whole prediction on ${title}`} heads={["Prediction"]} rows={whole} />
       <p class="dim">{unitWords(plan)}</p>
+      {plan.own.some((own) => own) && <p class="dim">{ownWords(plan)}</p>}
       {types.length > 0 && (
         <>
           <h4>By type of operation, planned</h4>
@@ -56,6 +57,12 @@ function unitOf(op: PlannedOpChange): string {
   const [before, after] = [name(op.unit_before), name(op.unit_after)];
   if (!op.before) return after;
   return !op.after || before === after ? before : `${before} → ${after}`;
+}
+
+/** Which of the user's own measurements the estimates use. */
+function ownWords(plan: PlanChange): string {
+  const [before, after] = plan.own.map((own) => (own ? basisText({ own, basis: "calibrated" }) : "from published latencies alone"));
+  return before === after ? `Estimates: ${before}.` : `Estimates: ${plan.before} ${before}; ${plan.after} ${after}.`;
 }
 
 function unitWords(plan: PlanChange): string {

@@ -10,6 +10,7 @@ from coremlscope.comparison.profiles import Comparison, Difference
 from coremlscope.escaping import markdown_code as code
 from coremlscope.escaping import markdown_text as cell
 from coremlscope.render.difference import (
+    describe_calibration,
     describe_operations,
     describe_units,
     device_title,
@@ -77,6 +78,8 @@ def _plan(plan: PlanChange) -> Iterable[str]:
     titles = tuple(title.removeprefix("95 % ") for title in _CHANGE)
     yield table(("", *titles), [(name, *_cells(change)) for name, change in whole_rows(plan)])
     yield cell(describe_units(plan))
+    if calibration := describe_calibration(plan):
+        yield cell(calibration)
     if plan.ops:
         rows = [
             (cells[0], code(cells[1]), *cells[2:]) for cells in map(planned_cells, plan.ops[:_LISTED_ROWS])

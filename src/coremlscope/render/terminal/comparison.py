@@ -8,6 +8,7 @@ from coremlscope.comparison.change import Change
 from coremlscope.comparison.plans import PlanChange
 from coremlscope.comparison.profiles import Comparison, Difference, RowChange
 from coremlscope.render.difference import (
+    describe_calibration,
     describe_operations,
     describe_units,
     device_title,
@@ -77,6 +78,8 @@ def _show_plan(screen: Screen, plan: PlanChange) -> None:
     rows = [(name, *_cells(change)) for name, change in whole_rows(plan)]
     screen.table(_columns(Column("", style="cyan"), interval="interval"), rows)
     screen.line(describe_units(plan), indent=2)
+    if calibration := describe_calibration(plan):
+        screen.line(calibration, "dim", indent=2)
     changed = [row for row in plan.types if row.planned.ratio != 1][:_LISTED_KINDS]
     if changed:
         screen.line()

@@ -14,7 +14,7 @@ from coremlscope.render.terminal.explanation import show_explanations
 from coremlscope.render.terminal.findings import show_findings
 from coremlscope.render.terminal.generation import show_rates
 from coremlscope.render.terminal.screen import Column, Screen
-from coremlscope.render.words import SHORT_UNIT_NAMES, UNIT_NAMES, model_name, plural
+from coremlscope.render.words import SHORT_UNIT_NAMES, describe_own, model_name, plural
 from coremlscope.results.encoding import plain
 from coremlscope.results.estimate import Estimate, UnitTerms
 from coremlscope.results.generation import TokenRate
@@ -186,9 +186,7 @@ def calibrated_on(e: Estimate) -> str:
     """Which of the user's measurements an estimate uses; empty if it uses none."""
     if e.own is None:
         return ""
-    units = " and ".join(UNIT_NAMES[unit] for unit in e.own.factors)
-    number = plural(e.own.measurements, "measurement")
-    return f"calibrated on your {number} of {all_chips()[e.chip].name}: {units}"
+    return describe_own(e.own, all_chips()[e.chip].name)
 
 
 def _value(e: Estimate) -> str:
