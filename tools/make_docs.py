@@ -24,6 +24,7 @@ from coremlscope.ops import kernels
 from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.evidence import SCHEMA as EVIDENCE
 from coremlscope.results.evidence import Evidence
+from coremlscope.results.gate import GateReport
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import docstring_parts, json_schema, json_schema_of
 from coremlscope.results.variants import VariantReport
@@ -59,7 +60,7 @@ its exit code is that of the first error.
 | 6 | the engine rejected the model or failed |
 | 7 | an optional package is not installed |
 | 8 | the result cannot be written |
-| 9 | `compare --fail-above`: predictions are slower |
+| 9 | `compare --fail-above`: predictions are slower; `check`: a limit is not kept |
 | 10 | a measurement reached a limit of time or memory |
 | 130 | interrupted by Ctrl-C; `profile` and `matrix` keep what they measured before |
 | 141 | the reader of the output closed the pipe |"""
@@ -261,7 +262,14 @@ def variants_schema_file() -> str:
     return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
 
 
+def check_schema_file() -> str:
+    """Returns the JSON Schema of gates' results."""
+    schema = json_schema_of(GateReport, "Limits of models by coremlscope check")
+    return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
+
+
 PAGES = {
+    "check.schema.json": check_schema_file,
     "cli.md": command_line,
     "evidence.md": evidence,
     "kernels.md": lacking_kernels,

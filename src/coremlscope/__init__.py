@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from coremlscope.dropin import install, uninstall
     from coremlscope.errors import CoremlscopeError
     from coremlscope.forecast.explain import explain
+    from coremlscope.gate.run import check
     from coremlscope.isolation.bisect import bisect
     from coremlscope.isolation.isolate import isolate
     from coremlscope.on_device import measure_on_device
@@ -52,6 +53,7 @@ __all__ = [
     "apply_variant",
     "bisect",
     "calibrate",
+    "check",
     "compare",
     "compile",
     "estimate",
@@ -85,6 +87,7 @@ _MODULES = {
     "apply_variant": "variants.study",
     "bisect": "isolation.bisect",
     "calibrate": "api",
+    "check": "gate.run",
     "compare": "api",
     "compile": "api",
     "estimate": "api",

@@ -12,12 +12,13 @@ from coremlscope.cli.terminal import print_note
 if TYPE_CHECKING:
     from coremlscope.render.json import Result
     from coremlscope.results.explanation import Explanations
+    from coremlscope.results.gate import GateReport
 
 __all__ = ["write_reports"]
 
 
 def write_reports(
-    result: Result | Explanations,
+    result: Result | Explanations | GateReport,
     arguments: argparse.Namespace,
     as_text: Callable[[int, bool], str],
     as_json: Callable[[], str] | None = None,

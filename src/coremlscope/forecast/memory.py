@@ -81,17 +81,20 @@ class MemoryModel:
             # Weights that several operations or the steps of a loop share count once.
             weights_by_unit={unit: min(size, self.expanded_bytes) for unit, size in weights.items()},
             activations_by_unit=alive,
-            peak=self._peak(peak) if is_known else None,
+            peak=self.peak(),
             basis=_BASIS,
             limit=app_limit(device.name),
         )
 
-    def _peak(self, alive: int) -> Figure:
-        """Returns stored weights, states and live results, with bounds.
+    def peak(self) -> Figure | None:
+        """Returns stored weights, states and live results, with bounds; None if a size is not known.
 
         The system maps stored weights and may drop them, so they may not count at all. At most there are
         weights in the type that operations read beside the stored ones, and each result twice.
         """
+        if None in self.ops.live_bytes:
+            return None
+        alive = max((size or 0 for size in self.ops.live_bytes), default=0)
         stored, expanded, state = self.stored_bytes, self.expanded_bytes, self.state_bytes
         copies = expanded if expanded > stored else 0
         return Figure(

@@ -16,9 +16,11 @@ from coremlscope.comparison.profiles import Comparison
 from coremlscope.errors import UsageError
 from coremlscope.render.columns import change_columns, data_frame, figure_columns, listed_columns, op_columns
 from coremlscope.render.csv import render_csv, render_figures_csv, render_variants_csv
+from coremlscope.render.gate import render_junit, render_sarif
 from coremlscope.render.json import Result, render_json
 from coremlscope.render.markdown.comparison import render_markdown_comparison
 from coremlscope.render.markdown.explanation import render_markdown_explanations
+from coremlscope.render.markdown.gate import render_markdown_gate
 from coremlscope.render.markdown.matrix import render_markdown_matrix
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.markdown.variants import render_markdown_variants
@@ -35,6 +37,7 @@ from coremlscope.render.program.now import render_now
 from coremlscope.render.program.perfetto import render_program_perfetto
 from coremlscope.render.program.terminal import render_program
 from coremlscope.render.terminal.comparison import render_comparison
+from coremlscope.render.terminal.gate import render_gate
 from coremlscope.render.terminal.matrix import render_matrix
 from coremlscope.render.terminal.op_explanation import render_explanations
 from coremlscope.render.terminal.report import render_console
@@ -42,6 +45,7 @@ from coremlscope.render.terminal.variants import render_variants
 from coremlscope.render.trace import render_trace
 from coremlscope.render.variants import variant_columns
 from coremlscope.results.explanation import Explanations
+from coremlscope.results.gate import GateReport
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.trace import Trace
@@ -51,6 +55,7 @@ from coremlscope.writing import write_file
 __all__ = [
     "COMPARISON_RENDERERS",
     "EXPLANATION_RENDERERS",
+    "GATE_RENDERERS",
     "MATRIX_RENDERERS",
     "RENDERERS",
     "SUMMARY_RENDERERS",
@@ -150,6 +155,16 @@ VARIANT_RENDERERS: tuple[Renderer[VariantReport], ...] = (
 )
 
 
+#: Formats of gates' results.
+GATE_RENDERERS: tuple[Renderer[GateReport], ...] = (
+    Renderer(".sarif", "SARIF 2.1.0, for code scanning", render_sarif),
+    Renderer(".xml", "JUnit XML, for reports of tests", render_junit),
+    Renderer(".md", "Markdown, for a pull request", render_markdown_gate),
+    Renderer(".json", "the whole result, for programs and baselines", render_json),
+    Renderer(".txt", "the text of the console", render_gate),
+)
+
+
 #: Formats of explanations of operations.
 EXPLANATION_RENDERERS: tuple[Renderer[Explanations], ...] = (
     Renderer(".json", "the whole result, for programs", render_json),
@@ -158,10 +173,12 @@ EXPLANATION_RENDERERS: tuple[Renderer[Explanations], ...] = (
 )
 
 
-def renderers_of(result: Result | Explanations) -> Sequence[Renderer[Any]]:
+def renderers_of(result: Result | Explanations | GateReport) -> Sequence[Renderer[Any]]:
     """Returns the formats of a result."""
     if isinstance(result, Explanations):
         return EXPLANATION_RENDERERS
+    if isinstance(result, GateReport):
+        return GATE_RENDERERS
     if isinstance(result, Profile):
         return RENDERERS
     if isinstance(result, ModelSummary):
@@ -173,7 +190,7 @@ def renderers_of(result: Result | Explanations) -> Sequence[Renderer[Any]]:
     return COMPARISON_RENDERERS if isinstance(result, Comparison) else MATRIX_RENDERERS
 
 
-def write_report(result: Result | Explanations, path: str | os.PathLike[str]) -> None:
+def write_report(result: Result | Explanations | GateReport, path: str | os.PathLike[str]) -> None:
     """Writes a report; the suffix of the path selects the format.
 
     Raises:

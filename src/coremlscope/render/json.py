@@ -11,6 +11,7 @@ from typing import Any
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.escaping import json_text
 from coremlscope.results.explanation import Explanations
+from coremlscope.results.gate import GateReport
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, to_json
 from coremlscope.results.trace import Trace
@@ -23,14 +24,14 @@ __all__ = ["Result", "displayed", "plain", "render_json", "render_values", "to_v
 Result = Profile | ModelSummary | Comparison | Trace | VariantReport | Sequence[Profile]
 
 
-def to_values(subject: Result | Explanations) -> dict[str, Any]:
+def to_values(subject: Result | Explanations | GateReport) -> dict[str, Any]:
     """Converts a result to plain JSON values, with the schema's name."""
-    if isinstance(subject, (Comparison, Trace, VariantReport, Explanations)):
+    if isinstance(subject, (Comparison, Trace, VariantReport, GateReport, Explanations)):
         return subject.to_json()
     return to_json(subject)
 
 
-def render_json(subject: Result | Explanations) -> str:
+def render_json(subject: Result | Explanations | GateReport) -> str:
     """Renders a result as JSON text; infinite numbers become null."""
     return render_values(to_values(subject))
 

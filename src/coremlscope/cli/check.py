@@ -1,0 +1,167 @@
+"""`coremlscope check`: a gate for models."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from coremlscope.cli.command import Command, add_json, add_quiet, add_shape, one_of
+from coremlscope.cli.lookup import add_devices
+from coremlscope.cli.reports import write_reports
+from coremlscope.cli.terminal import print_note
+from coremlscope.devices.unit import SETTINGS
+from coremlscope.writing import check_file, write_file
+
+__all__ = ["COMMAND"]
+
+#: Where GitHub takes the summary of a step from.
+_SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+_EPILOG = """\
+An estimate is a figure with an interval that contains 80 % of the cases. A limit is not kept (fail)
+if the figure exceeds it; it is uncertain if only an end of the interval does. Uncertain limits are
+kept, and marked, unless the gate is strict. A figure that is not known does not keep a limit.
+The peak memory is between bounds, the share of operations between what is sure and what is
+possible. --baseline compares with the figures of a saved check or profile. Exit code 9: a limit is
+not kept.
+
+Without options the limits are those of [tool.coremlscope] in the nearest pyproject.toml:
+
+  [tool.coremlscope]
+  max-latency = {"iphone-13" = "33ms"}
+  [[tool.coremlscope.models]]
+  path = "models/Detector.mlpackage"
+  max-size = "20MB"
+
+examples:
+  coremlscope check model.mlpackage --max-latency iphone-13=33ms --min-neural-engine 95%
+  coremlscope check model.mlpackage --max-size 20MB --max-memory 300MB --min-psnr 40 --json main.json
+  coremlscope check model.mlpackage --baseline main.json --device iphone-13 -o check.sarif -o check.xml
+  coremlscope check --strict --step-summary
+"""
+
+
+def _latency(text: str) -> tuple[str, str]:
+    """Parses `DEVICE=33ms`."""
+    device, equals, limit = text.partition("=")
+    if not (device and equals and limit):
+        raise argparse.ArgumentTypeError(f"{text!r} does not name a device\nwrite it as iphone-13=33ms")
+    return device, limit
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("models", metavar="MODEL", type=Path, nargs="*", help="the models")
+    limits = parser.add_argument_group("limits")
+    limits.add_argument(
+        "--max-latency",
+        metavar="DEVICE=TIME",
+        type=_latency,
+        action="append",
+        help="estimated latency of a prediction on a device: iphone-13=33ms (repeatable)",
+    )
+    for name, metavar, doc in _LIMITS:
+        limits.add_argument(f"--{name}", metavar=metavar, help=doc)
+    parser.add_argument(
+        "--strict", action="store_true", help="also fail where an end of an interval exceeds the limit"
+    )
+    add_devices(parser, "further devices, for the Neural Engine and the baseline")
+    parser.add_argument(
+        "--compute-units",
+        metavar="UNITS",
+        type=one_of("compute units", *SETTINGS),
+        help=f"what the app allows: {', '.join(SETTINGS)} (default: all)",
+    )
+    add_shape(parser)
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="the pyproject.toml with the limits (default: the nearest)",
+    )
+    parser.add_argument(
+        "--step-summary", action="store_true", help="add the result to the summary of a step on GitHub"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="write a report: .sarif, .xml (JUnit), .md, .json or .txt (repeatable)",
+    )
+    add_json(parser)
+    add_quiet(parser)
+
+
+_LIMITS = (
+    ("min-neural-engine", "SHARE", "share of the operations planned on the Neural Engine: 95%%"),
+    ("max-size", "SIZE", "size of the package or file: 20MB"),
+    ("max-memory", "SIZE", "estimated peak memory of a prediction: 300MB"),
+    (
+        "min-psnr",
+        "DB",
+        "PSNR of the outputs on synthetic inputs, against --reference or, without it, of the model rounded to"
+        " fp16 at each operation against itself: 40",
+    ),
+    ("reference", "MODEL", "the model whose outputs --min-psnr compares with"),
+    ("baseline", "FILE", "a saved check or profile (.json) that no figure may be worse than"),
+    ("tolerance", "SHARE", "how much worse than the baseline is allowed (default: 5%%)"),
+)
+#: Arguments that are no limits, and have a value in `Limits`.
+_OPTIONS = ("max_latency", *(name.replace("-", "_") for name, *_ in _LIMITS), "os", "compute_units")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.gate.run import check, check_project
+    from coremlscope.render import GATE_RENDERERS, find_renderer
+    from coremlscope.render.terminal.gate import render_gate
+
+    for path in arguments.output:
+        find_renderer(path, GATE_RENDERERS)
+        check_file(path)
+    limits = _limits(arguments)
+    if limits and arguments.models:
+        report = check(*arguments.models, strict=arguments.strict, **limits)
+    else:
+        report = check_project(arguments.config, only=arguments.models, strict=arguments.strict)
+    write_reports(report, arguments, lambda width, color: render_gate(report, width=width, color=color))
+    if arguments.step_summary:
+        _add_summary(report)
+    return report.exit_code
+
+
+def _limits(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    """Returns the limits and options that are given, by their names."""
+    found = {name: getattr(arguments, name) for name in _OPTIONS if getattr(arguments, name) is not None}
+    if arguments.max_latency:
+        found["max_latency"] = dict(arguments.max_latency)
+    if arguments.device:
+        found["device"] = arguments.device
+    if arguments.shape:
+        found["shape"] = dict(arguments.shape)
+    return found
+
+
+def _add_summary(report: Any) -> None:
+    """Adds the result to the file that GitHub shows as the summary of a step."""
+    from coremlscope.render.markdown.gate import render_markdown_gate
+
+    name = os.environ.get(_SUMMARY_VARIABLE)
+    if not name:
+        print_note(f"{_SUMMARY_VARIABLE} is not set: there is no summary of a step to add to")
+        return
+    path = Path(name)
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    write_file(path, before + render_markdown_gate(report))
+
+
+COMMAND = Command(
+    name="check",
+    doc="Check models against limits of latency, placement, size, memory and precision.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

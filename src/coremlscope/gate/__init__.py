@@ -1,0 +1,1 @@
+"""A gate for models: limits of latency, placement, size, memory and precision, and a baseline."""

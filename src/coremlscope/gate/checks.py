@@ -1,0 +1,337 @@
+"""Checks models against limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coremlscope.describe.model import describe_model
+from coremlscope.devices import NEURAL_ENGINE, find_device
+from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.execution.pipeline import open_predictor
+from coremlscope.execution.sequence_lengths import choose_lengths
+from coremlscope.execution.wiring import bodies_of
+from coremlscope.features.dummy import dummy_values
+from coremlscope.figures import Figure
+from coremlscope.forecast.memory import MemoryModel
+from coremlscope.forecast.planner import forecast
+from coremlscope.formats import container
+from coremlscope.gate.baseline import Baseline, read_baseline
+from coremlscope.gate.limits import Limits
+from coremlscope.ir import Model
+from coremlscope.own_measurements.report import use_own
+from coremlscope.results.estimate import Estimate
+from coremlscope.results.gate import CheckedModel, CheckKind, CheckResult, Quantity, Verdict
+from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import PlanView
+from coremlscope.units import format_bytes, format_duration
+from coremlscope.variants.differences import Differences
+
+__all__ = ["check_model", "format_quantity"]
+
+#: Synthetic inputs on which outputs are compared.
+_SAMPLES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Placed:
+    """What is planned and estimated on one device."""
+
+    estimate: Estimate
+    on_engine: Figure
+
+    @property
+    def subject(self) -> str:
+        return f"{self.estimate.device}, {self.estimate.os}, {self.estimate.compute_units}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Facts:
+    """What is known of a model."""
+
+    model: Model
+    size_bytes: int
+    memory: Figure | None
+    placed: Mapping[str, _Placed]
+    why_not: str
+
+
+def check_model(path: Path, limits: Limits) -> CheckedModel:
+    """Checks a model against limits. A model that cannot be read is one with a failure.
+
+    Args:
+        path: The model.
+        limits: The limits.
+
+    Raises:
+        UsageError: There is no limit, or a device, the baseline or an option is wrong.
+    """
+    _require(limits)
+    baseline = read_baseline(limits.baseline) if limits.baseline else None
+    for name in limits.all_devices:
+        find_device(name, limits.os)
+    try:
+        facts = _learn(path, limits)
+        checks = tuple(_checks(facts, limits, baseline))
+    except CoremlscopeError as error:
+        return CheckedModel(path=str(path), failure=error.message, hint=error.hint, exit_code=error.exit_code)
+    return CheckedModel(path=str(path), size_bytes=facts.size_bytes, checks=checks)
+
+
+def _require(limits: Limits) -> None:
+    """Checks that the limits can be checked.
+
+    Raises:
+        UsageError: They cannot.
+    """
+    if limits.is_empty:
+        raise UsageError("there is no limit to check", "add for instance --max-size 20MB; see --help")
+    if limits.neural_engine is not None and not limits.all_devices:
+        raise UsageError("a share on the Neural Engine is one on a device", "add --device iphone-13")
+
+
+def _learn(path: Path, limits: Limits) -> _Facts:
+    model = container.read(path)
+    shapes = choose_lengths(model, None, limits.shapes)
+    summary = describe_model(model, shapes, list_ops=True)
+    own, _ = use_own()
+    placed: dict[str, _Placed] = {}
+    why_not = ""
+    devices = {name: find_device(name, limits.os) for name in limits.all_devices}
+    if devices:
+        try:
+            found = forecast(
+                model,
+                summary.ops,
+                list(devices.values()),
+                (limits.compute_units,),
+                shapes=shapes,
+                with_advice=False,
+                own=own,
+            )
+        except CoremlscopeError as error:
+            why_not = error.message
+        else:
+            why_not = next((finding.text for finding in found.findings), "")
+            for name, plan, one in zip(devices, found.plans, found.estimates, strict=False):
+                view = plan.view(summary.ops, plan.setting(limits.compute_units))
+                placed[name] = _Placed(estimate=one, on_engine=_on_engine(view))
+    return _Facts(
+        model=model,
+        size_bytes=model.size_bytes,
+        memory=_memory(model, summary.ops),
+        placed=placed,
+        why_not=why_not,
+    )
+
+
+def _memory(model: Model, ops: OpTable) -> Figure | None:
+    return MemoryModel.of(model, ops).peak()
+
+
+def _on_engine(view: PlanView) -> Figure:
+    """Returns the share of operations on the Neural Engine, with those that the evidence does not decide."""
+    total = max(len(view.ops), 1)
+    there = [op for op in view.ops if op.unit == NEURAL_ENGINE]
+    sure = sum(not op.alternatives for op in there)
+    possible = len(there) + sum(NEURAL_ENGINE in op.alternatives for op in view.ops)
+    return Figure(len(there) / total, sure / total, possible / total, "planned")
+
+
+def _checks(facts: _Facts, limits: Limits, baseline: Baseline | None) -> Iterator[CheckResult]:
+    for device, limit in limits.latency_s.items():
+        one = facts.placed.get(device)
+        if one is None:
+            yield _unknown("max-latency", device, "seconds", limit, facts.why_not)
+        else:
+            yield _at_most("max-latency", one.subject, "seconds", limit, one.estimate.latency)
+    if limits.neural_engine is not None:
+        for device in limits.all_devices:
+            one = facts.placed.get(device)
+            if one is None:
+                yield _unknown("min-neural-engine", device, "share", limits.neural_engine, facts.why_not)
+            else:
+                yield _at_least(
+                    "min-neural-engine", one.subject, "share", limits.neural_engine, one.on_engine
+                )
+    if limits.size_bytes is not None:
+        yield _at_most("max-size", "", "bytes", limits.size_bytes, _exactly(facts.size_bytes, "declared"))
+    if limits.memory_bytes is not None:
+        if facts.memory is None:
+            why = "the size of a result is not known before a prediction"
+            yield _unknown("max-memory", "", "bytes", limits.memory_bytes, why)
+        else:
+            yield _at_most("max-memory", "", "bytes", limits.memory_bytes, facts.memory)
+    if limits.psnr_db is not None:
+        yield _precision(facts.model, limits)
+    if baseline is not None:
+        yield from _against(baseline, facts, limits)
+
+
+def _exactly(value: float, origin: Any) -> Figure:
+    return Figure(value, value, value, origin)
+
+
+def _at_most(kind: CheckKind, subject: str, quantity: Quantity, limit: float, found: Figure) -> CheckResult:
+    verdict: Verdict = "fail" if found.value > limit else "uncertain" if found.high > limit else "pass"
+    return _result(kind, subject, quantity, limit, found, verdict, "at most")
+
+
+def _at_least(kind: CheckKind, subject: str, quantity: Quantity, limit: float, found: Figure) -> CheckResult:
+    verdict: Verdict = "fail" if found.value < limit else "uncertain" if found.low < limit else "pass"
+    return _result(kind, subject, quantity, limit, found, verdict, "at least")
+
+
+_NAMES: Mapping[CheckKind, str] = {
+    "max-latency": "latency",
+    "min-neural-engine": "operations on the Neural Engine",
+    "max-size": "size",
+    "max-memory": "peak memory",
+    "min-psnr": "PSNR",
+    "baseline": "against the baseline",
+}
+
+
+def _result(
+    kind: CheckKind,
+    subject: str,
+    quantity: Quantity,
+    limit: float,
+    found: Figure,
+    verdict: Verdict,
+    word: str,
+) -> CheckResult:
+    shown = format_quantity(found.value, quantity)
+    if found.low != found.high:
+        shown += f" ({format_quantity(found.low, quantity)} to {format_quantity(found.high, quantity)})"
+    where = f" on {subject}" if subject and kind in ("max-latency", "min-neural-engine") else ""
+    where = f" of {subject}" if subject and not where else where
+    return CheckResult(
+        kind=kind,
+        subject=subject,
+        quantity=quantity,
+        limit=limit,
+        value=found,
+        verdict=verdict,
+        text=f"{_NAMES[kind]}{where} is {_ORIGINS.get(found.origin, '')}{shown}; the limit is {word}"
+        f" {format_quantity(limit, quantity)}",
+        hint=_HINTS[kind] if verdict in ("fail", "uncertain") else "",
+    )
+
+
+_ORIGINS: Mapping[str, str] = {"estimated": "estimated at ", "planned": "planned at "}
+_HINTS: Mapping[CheckKind, str] = {
+    "max-latency": "`coremlscope estimate --explain` shows what it is made of, `plan` what is not on the"
+    " Neural Engine",
+    "min-neural-engine": "`coremlscope plan` shows which operations are elsewhere, and why",
+    "max-size": "`coremlscope what-if` shows what compression brings",
+    "max-memory": "`coremlscope what-if` shows what compression brings",
+    "min-psnr": "`coremlscope predict --precision fp16` shows where numbers overflow",
+    "baseline": "`coremlscope compare` shows what changed",
+}
+
+
+def _unknown(kind: CheckKind, subject: str, quantity: Quantity, limit: float, why: str) -> CheckResult:
+    where = f" of {subject}" if subject else ""
+    reason = f": {why}" if why else ""
+    return CheckResult(
+        kind=kind,
+        subject=subject,
+        quantity=quantity,
+        limit=limit,
+        value=None,
+        verdict="unknown",
+        text=f"{_NAMES[kind]}{where} is not known{reason.rstrip('.')}",
+        hint="leave this limit out for this model",
+    )
+
+
+def _precision(model: Model, limits: Limits) -> CheckResult:
+    """Compares the outputs with those of the reference, or with the model's own in fp32."""
+    assert limits.psnr_db is not None
+    reference = container.read(Path(limits.reference)) if limits.reference else model
+    precision: Any = "fp32" if limits.reference else "fp16"
+    subject = f"outputs against {limits.reference}" if limits.reference else "outputs rounded to fp16"
+    described = model.description.main
+    differences = Differences()
+    with open_predictor(reference) as exact, open_predictor(model, precision=precision) as other:
+        for seed in range(_SAMPLES):
+            values = dummy_values(described, *bodies_of(model), seed=seed, shapes=limits.shapes)
+            differences.add(exact.predict(values), other.predict(values))
+    outputs = differences.result()
+    lost = sum(output.not_finite for output in outputs)
+    ratios = [output.psnr_db for output in outputs if output.psnr_db is not None]
+    if lost or not outputs:
+        why = f"{lost} elements are not finite" if lost else "no output has the same name"
+        return _unknown("min-psnr", subject, "decibels", limits.psnr_db, why)
+    if not ratios:
+        return CheckResult(
+            kind="min-psnr",
+            subject=subject,
+            quantity="decibels",
+            limit=limits.psnr_db,
+            value=None,
+            verdict="pass",
+            text=f"{subject} are equal on {_SAMPLES} synthetic inputs",
+        )
+    found = _exactly(min(ratios), "measured")
+    return _at_least("min-psnr", subject, "decibels", limits.psnr_db, found)
+
+
+def _against(baseline: Baseline, facts: _Facts, limits: Limits) -> Iterator[CheckResult]:
+    """Compares size, memory, latencies and placement with a baseline."""
+    figures: list[tuple[str, Quantity, float, float | None, bool]] = [
+        ("size", "bytes", facts.size_bytes, baseline.size_bytes, False),
+    ]
+    if facts.memory is not None:
+        figures.append(("peak memory", "bytes", facts.memory.value, baseline.memory_bytes, False))
+    for one in facts.placed.values():
+        known = baseline.latency_s.get(one.subject)
+        figures.append((f"latency on {one.subject}", "seconds", one.estimate.latency.value, known, False))
+        share = baseline.neural_engine.get(one.subject)
+        figures.append(
+            (f"operations on the Neural Engine, {one.subject}", "share", one.on_engine.value, share, True)
+        )
+    for name, quantity, now, before, is_better_above in figures:
+        if before is not None:
+            yield _no_worse(name, quantity, now, before, limits.tolerance, is_better_above, baseline.note)
+
+
+def _no_worse(
+    name: str,
+    quantity: Quantity,
+    now: float,
+    before: float,
+    tolerance: float,
+    is_better_above: bool,
+    note: str,
+) -> CheckResult:
+    limit = before * (1 - tolerance) if is_better_above else before * (1 + tolerance)
+    is_kept = now >= limit if is_better_above else now <= limit
+    change = f", {now / before - 1:+.1%}" if before else ""
+    was, is_now = format_quantity(before, quantity), format_quantity(now, quantity)
+    return CheckResult(
+        kind="baseline",
+        subject=name,
+        quantity=quantity,
+        limit=limit,
+        value=_exactly(now, "declared" if quantity == "bytes" else "estimated"),
+        verdict="pass" if is_kept else "fail",
+        text=f"{name} was {was} and is {is_now}{change}; the tolerance is {tolerance:.0%}{note}",
+        hint="" if is_kept else _HINTS["baseline"],
+    )
+
+
+def format_quantity(value: float, quantity: Quantity) -> str:
+    """Formats a number with its unit."""
+    match quantity:
+        case "seconds":
+            return format_duration(value)
+        case "bytes":
+            return format_bytes(value)
+        case "share":
+            return f"{value * 100:.1f} %"
+        case "decibels":
+            return f"{value:.1f} dB"

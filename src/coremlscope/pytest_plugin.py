@@ -1,0 +1,48 @@
+"""A plugin of pytest: the fixture `coremlscope_check` holds a model to limits.
+
+pytest loads it in every run, so that it imports nothing of the package until a test uses the fixture.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from coremlscope.results.gate import GateReport
+
+__all__ = ["CheckFixture", "coremlscope_check"]
+
+
+class CheckFixture(Protocol):
+    """What the fixture gives to a test."""
+
+    def __call__(self, *sources: str | os.PathLike[str], strict: bool = False, **limits: Any) -> GateReport:
+        """Checks models, and fails the test if a limit is not kept; see `coremlscope.check`."""
+        ...
+
+
+@pytest.fixture
+def coremlscope_check() -> CheckFixture:
+    """Checks models against limits: `coremlscope_check("m.mlpackage", max_latency={"iphone-13": "33ms"})`.
+
+    The test fails if a limit is not kept or a model cannot be read. Without limits those of the nearest
+    `pyproject.toml` apply; without models, all that it lists are checked.
+    """
+    return _check
+
+
+def _check(*sources: str | os.PathLike[str], strict: bool = False, **limits: Any) -> GateReport:
+    from coremlscope.gate.run import check, check_project
+    from coremlscope.render.terminal.gate import render_gate
+
+    __tracebackhide__ = True
+    has_limits = bool(sources) and bool(limits)
+    report = (
+        check(*sources, strict=strict, **limits) if has_limits else check_project(only=sources, strict=strict)
+    )
+    if report.exit_code:
+        pytest.fail(render_gate(report), pytrace=False)
+    return report

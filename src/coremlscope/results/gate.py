@@ -1,0 +1,118 @@
+"""The result of a gate: which limits a model keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from coremlscope.figures import Figure
+from coremlscope.results.encoding import plain
+from coremlscope.results.profile import Provenance
+
+__all__ = [
+    "GATE",
+    "GATE_FAILED",
+    "CheckKind",
+    "CheckResult",
+    "CheckedModel",
+    "GateReport",
+    "Quantity",
+    "Verdict",
+]
+
+#: Name and version of the schema.
+GATE = "coremlscope.check/1"
+#: The exit code if a limit is not kept; that of `compare --fail-above`.
+GATE_FAILED = 9
+
+#: What a limit is of; the name of its option.
+CheckKind = Literal["max-latency", "min-neural-engine", "max-size", "max-memory", "min-psnr", "baseline"]
+
+#: What a number is: seconds, bytes, a share between 0 and 1, or decibels.
+Quantity = Literal["seconds", "bytes", "share", "decibels"]
+
+#: `pass`       the limit is kept, by both ends of the interval;
+#: `uncertain`  the figure keeps the limit, and an end of its interval does not;
+#: `fail`       the figure does not keep the limit, whatever its interval;
+#: `unknown`    there is no figure.
+Verdict = Literal["pass", "uncertain", "fail", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """One limit, and what was found.
+
+    Attributes:
+        kind: What the limit is of.
+        subject: The device, system and setting, or what else the figure belongs to; may be empty.
+        quantity: What the numbers are.
+        limit: The limit.
+        value: The figure; None if there is none.
+        verdict: Whether the limit is kept.
+        text: All of it as a sentence.
+        hint: What may help; may be empty.
+    """
+
+    kind: CheckKind
+    subject: str = ""
+    quantity: Quantity
+    limit: float
+    value: Figure | None
+    verdict: Verdict
+    text: str
+    hint: str = ""
+
+    def holds(self, strict: bool) -> bool:
+        """Returns whether the gate lets this pass: `uncertain` counts as kept unless it is strict."""
+        return self.verdict == "pass" or (self.verdict == "uncertain" and not strict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedModel:
+    """A model and its limits.
+
+    Attributes:
+        path: The model.
+        size_bytes: Bytes of the package or file; None if it could not be read.
+        checks: The limits.
+        failure: Why the model could not be checked; may be empty.
+        hint: What to do about that.
+        exit_code: The exit code of that error.
+    """
+
+    path: str
+    size_bytes: int | None = None
+    checks: tuple[CheckResult, ...] = ()
+    failure: str = ""
+    hint: str = ""
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateReport:
+    """Models and their limits.
+
+    Attributes:
+        made: When, where and by which version.
+        strict: Whether an uncertain limit counts as not kept.
+        models: The models.
+    """
+
+    made: Provenance
+    strict: bool
+    models: tuple[CheckedModel, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Converts the report to plain JSON values, with the schema's name."""
+        return {"schema": GATE, **plain(self)}
+
+    @property
+    def failed(self) -> tuple[tuple[CheckedModel, CheckResult], ...]:
+        """The limits that are not kept, with their models."""
+        return tuple((m, check) for m in self.models for check in m.checks if not check.holds(self.strict))
+
+    @property
+    def exit_code(self) -> int:
+        """That of the first model that could not be checked, else `GATE_FAILED` or 0."""
+        errors = (model.exit_code for model in self.models if model.exit_code)
+        return next(errors, GATE_FAILED if self.failed else 0)

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import coremlscope
+from coremlscope.errors import UsageError
+from coremlscope.figures import Figure
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
+from coremlscope.gate import checks
+from coremlscope.gate.run import check, check_project
+from coremlscope.render.json import render_json
+from coremlscope.results.gate import CheckResult, GateReport
+
+
+def verdicts(report: GateReport) -> dict[str, str]:
+    return {one.kind: one.verdict for model in report.models for one in model.checks}
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict", "lenient", "strict"),
+    [
+        (4.0, "pass", True, True),
+        (2.5, "uncertain", True, False),
+        (1.5, "fail", False, False),
+        (0.5, "fail", False, False),
+    ],
+)
+def test_what_an_interval_means(limit: float, verdict: str, lenient: bool, strict: bool) -> None:
+    found = checks._at_most("max-latency", "M1", "seconds", limit, Figure(2.0, 1.0, 3.0, "estimated"))
+    assert (found.verdict, found.holds(False), found.holds(True)) == (verdict, lenient, strict)
+    mirrored = checks._at_least("min-psnr", "", "decibels", -limit, Figure(-2.0, -3.0, -1.0, "measured"))
+    assert mirrored.verdict == verdict
+
+
+def test_a_figure_that_is_not_known_does_not_keep_a_limit() -> None:
+    found = checks._unknown("max-latency", "m1", "seconds", 1.0, "there is a loop.")
+    assert (found.verdict, found.holds(False)) == ("unknown", False)
+    assert found.text == "latency of m1 is not known: there is a loop"
+
+
+def test_every_limit(model: Path) -> None:
+    report = check(
+        model,
+        max_latency={"iphone-13": "1s", "m1": "1ns"},
+        min_neural_engine="0%",
+        max_size="1 kB",
+        max_memory="1GB",
+        min_psnr=10,
+    )
+    (found,) = report.models
+    by_kind: dict[str, list[CheckResult]] = {}
+    for one in found.checks:
+        by_kind.setdefault(one.kind, []).append(one)
+    assert [one.verdict for one in by_kind["max-latency"]] == ["pass", "fail"]
+    assert by_kind["max-latency"][0].subject.startswith("iPhone 13, iOS")
+    assert len(by_kind["min-neural-engine"]) == 2
+    assert {one.verdict for one in by_kind["min-neural-engine"]} <= {"pass"}
+    assert [by_kind[kind][0].verdict for kind in ("max-size", "max-memory", "min-psnr")] == [
+        "fail",
+        "pass",
+        "pass",
+    ]
+    latency = by_kind["max-latency"][0].value
+    (estimate,) = coremlscope.estimate(model, "iphone-13").estimates
+    assert latency == estimate.latency
+    assert report.exit_code == 9
+    assert {one.kind for _, one in report.failed} == {"max-latency", "max-size"}
+
+
+def test_a_baseline_of_a_check_and_of_a_profile(model: Path, tmp_path: Path) -> None:
+    larger = tmp_path / "larger.mlpackage"
+    write_mlpackage(sample_model(size=32, width=1.0, classes=10), larger)
+    saved, profile = tmp_path / "check.json", tmp_path / "profile.json"
+    limits = {"max_latency": {"iphone-13": "1s"}, "max_memory": "1GB", "min_neural_engine": 0}
+    saved.write_text(render_json(check(model, **limits)), encoding="utf-8")
+    coremlscope.estimate(model, "iphone-13").save(profile)
+    for baseline in (saved, profile):
+        same = check(model, baseline=str(baseline), device="iphone-13")
+        assert same.exit_code == 0
+        names = {one.subject.split(" on ")[0].split(",")[0] for one in same.models[0].checks}
+        assert names == {"size", "peak memory", "latency", "operations"}
+        worse = check(larger, baseline=str(baseline), device="iphone-13")
+        assert worse.exit_code == 9
+        assert "size" in {one.subject for _, one in worse.failed}
+    assert check(larger, baseline=str(saved), tolerance="100%").failed
+
+
+def test_a_reference_with_other_outputs(model: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.mlpackage"
+    write_mlpackage(sample_model(seed=1, size=32, width=0.5, classes=10), other)
+    report = check(model, min_psnr=60, reference=str(other))
+    assert verdicts(report) == {"min-psnr": "fail"}
+    assert verdicts(check(model, min_psnr=60, reference=str(model))) == {"min-psnr": "pass"}
+
+
+def test_a_model_that_cannot_be_read_does_not_stop_the_others(model: Path, tmp_path: Path) -> None:
+    report = check(tmp_path / "absent.mlpackage", model, max_size="1GB")
+    assert [bool(one.failure) for one in report.models] == [True, False]
+    assert report.exit_code == 3
+
+
+def test_limits_that_cannot_be_checked(model: Path) -> None:
+    with pytest.raises(UsageError, match="there is no limit"):
+        check(model)
+    with pytest.raises(UsageError, match="is one on a device"):
+        check(model, min_neural_engine="95%")
+    with pytest.raises(UsageError, match="unknown device"):
+        check(model, max_latency={"iphone-99": "1s"})
+    with pytest.raises(UsageError, match="no model is named"):
+        check(max_size="1GB")
+
+
+def test_a_project(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "pyproject.toml"
+    config.write_text(
+        f"[tool.coremlscope]\nmax-size='1GB'\n[[tool.coremlscope.models]]\npath={json.dumps(str(model))}\n"
+    )
+    assert check_project(config).exit_code == 0
+    assert check_project(config, only=[model]).models[0].path == str(model)
+    with pytest.raises(UsageError, match="does not list"):
+        check_project(config, only=["other.mlpackage"])
+    monkeypatch.chdir(tmp_path)
+    assert len(check_project().models) == 1

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from coremlscope.figures import Figure
+from coremlscope.render import GATE_RENDERERS, Renderer, renderers_of
+from coremlscope.render.gate import RULES, render_junit, render_sarif
+from coremlscope.render.json import render_json
+from coremlscope.render.terminal.gate import render_gate
+from coremlscope.results.encoding import decode
+from coremlscope.results.gate import CheckedModel, CheckResult, GateReport
+from coremlscope.results.profile import Provenance
+from coremlscope.results.schema import json_schema_of
+from tests.support.json_schemas import violations
+
+
+def _check(kind: str, verdict: str, text: str = 'a <b> & "c" \x1b[31m ]]>') -> CheckResult:
+    return CheckResult(
+        kind=kind,
+        subject="M1, macOS 15, all",
+        quantity="seconds",
+        limit=1.0,
+        value=Figure(2.0, 1.0, 3.0, "estimated"),
+        verdict=verdict,
+        text=text,
+        hint="do this",
+    )
+
+
+def report(strict: bool = False) -> GateReport:
+    checks = tuple(
+        _check(kind, verdict)
+        for kind, verdict in (
+            ("max-latency", "fail"),
+            ("max-size", "pass"),
+            ("max-memory", "uncertain"),
+            ("min-psnr", "unknown"),
+        )
+    )
+    return GateReport(
+        made=Provenance("2026-01-01T00:00:00Z", "0.1.0"),
+        strict=strict,
+        models=(
+            CheckedModel(path="models/net & more.mlpackage", size_bytes=1000, checks=checks),
+            CheckedModel(path="b.mlpackage", failure="it is damaged", hint="get it again", exit_code=3),
+        ),
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_console(width: int) -> None:
+    text = render_gate(report(), width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "\x1b" not in text
+    for part in ("✗ fail:", "✓ pass:", "~ uncertain:", "? unknown:", "it is damaged", "2 not kept"):
+        assert part in text
+    assert "uncertain, fails:" in render_gate(report(strict=True), width=width)
+
+
+def test_junit() -> None:
+    for strict, failures in ((False, 2), (True, 3)):
+        root = ElementTree.fromstring(render_junit(report(strict)).encode())
+        assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("5", str(failures), "1")
+        assert len(root.findall(".//failure")) == failures
+        (error,) = root.findall(".//error")
+        assert error.get("message") == "it is damaged"
+        assert root[0].get("name") == "models/net & more.mlpackage"
+        assert "a <b>" in str(root.findall(".//failure")[0].get("message"))
+
+
+def test_sarif() -> None:
+    data = json.loads(render_sarif(report()))
+    assert data["version"] == "2.1.0"
+    (run,) = data["runs"]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert rules == list(RULES)
+    found = {result["ruleId"]: result["level"] for result in run["results"]}
+    assert found == {
+        "max-latency": "error",
+        "max-memory": "warning",
+        "min-psnr": "error",
+        "not-checked": "error",
+    }
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]] == result["ruleId"]
+        (location,) = result["locations"]
+        assert location["physicalLocation"]["region"] == {"startLine": 1}
+        assert " " not in location["physicalLocation"]["artifactLocation"]["uri"]
+    fingerprints = [result["partialFingerprints"]["coremlscopeCheck/v1"] for result in run["results"]]
+    assert len(set(fingerprints)) == len(fingerprints)
+    strict = json.loads(render_sarif(report(strict=True)))["runs"][0]["results"]
+    assert {r["level"] for r in strict} == {"error"}
+
+
+def test_json_follows_the_schema_and_is_read_again() -> None:
+    schema = json_schema_of(GateReport, "check")
+    data = json.loads(render_json(report()))
+    assert data.pop("schema") == "coremlscope.check/1"
+    assert violations(data, schema, schema) == []
+    assert decode(data, GateReport) == report()
+
+
+@pytest.mark.parametrize("renderer", GATE_RENDERERS, ids=lambda renderer: renderer.suffix)
+def test_every_format(renderer: Renderer[GateReport]) -> None:
+    assert renderer in renderers_of(report())
+    text = renderer.render(report())
+    assert "damaged" in text
+    assert "\x1b" not in text
