@@ -1,0 +1,213 @@
+"""The result of verifying a model against a reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from coremlscope.findings import Finding
+from coremlscope.results.encoding import plain
+
+__all__ = [
+    "VERIFICATION",
+    "Cause",
+    "FaultKind",
+    "Meaning",
+    "OutputDifference",
+    "PairedValue",
+    "ProposedFix",
+    "Verification",
+    "VerifiedFault",
+]
+
+VERIFICATION: Final = "coremlscope.verification/1"
+
+#: `conversion` the model computes something else than the reference, in float32 as well;
+#: `precision`  only results that are rounded to fp16 differ;
+#: `unit`       only the results of one compute unit differ from those of float32.
+FaultKind = Literal["conversion", "precision", "unit"]
+
+#: What an output means, which decides how it is compared.
+Meaning = Literal["classes", "image", "mask", "array"]
+
+#: Why an operation's results differ.
+Cause = Literal[
+    "overflow",
+    "underflow",
+    "epsilon",
+    "saturation",
+    "cancellation",
+    "accumulation",
+    "tie",
+    "integers",
+    "layout",
+    "scale",
+    "offset",
+    "sign",
+    "swapped weights",
+    "weights",
+    "compressed weights",
+    "cast",
+    "constant",
+    "undefined",
+    "unknown",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputDifference:
+    """One output of the model beside that of the reference.
+
+    Attributes:
+        name: The output.
+        reference: Its name in the reference.
+        run: How the model ran: `fp32`, `fp16`, or a compute unit.
+        meaning: What it means.
+        passed: Whether it is within the tolerance.
+        largest: The largest absolute difference; None if elements are infinite or NaN in one only.
+        relative: The root mean square of the difference over that of the reference; None likewise.
+        cosine: The cosine of the angle between both; None if one is zero or not finite.
+        snr_db: The ratio of signal to noise in decibels; None if they are equal or not comparable.
+        psnr_db: For images, the ratio of the peak to the noise; None for others, and for equal images.
+        iou: For masks, the mean intersection over union of the classes.
+        top_1: For classes, the share of rows whose best class is that of the reference.
+        top_k: For classes, the share of the reference's best classes (5, or `--top-k`) that are among the best.
+        not_finite: The number of elements that are infinite or NaN in the model and not in the reference.
+        why: Why it did not pass.
+    """
+
+    name: str
+    reference: str
+    run: str
+    meaning: Meaning
+    passed: bool
+    largest: float | None = None
+    relative: float | None = None
+    cosine: float | None = None
+    snr_db: float | None = None
+    psnr_db: float | None = None
+    iou: float | None = None
+    top_1: float | None = None
+    top_k: float | None = None
+    not_finite: int = 0
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedValue:
+    """A value of the model and the one of the reference that stands for it.
+
+    Attributes:
+        op: The id of the operation; empty for inputs.
+        type: Its type.
+        name: The name of the value.
+        reference: Its name in the reference.
+        how: How they were paired: `output`, `value`, `name`, `weights`, `flow` or `order`.
+        axes: The order of axes in which they are equal; empty if it is the same.
+        fp32: The relative error with float32 results; None if it is infinite.
+        made: The part of it that the operation makes from the reference's own values; None if it is unknown.
+        fp16: The relative error with results rounded to fp16; None if it is infinite or unknown.
+    """
+
+    op: str
+    type: str
+    name: str
+    reference: str
+    how: str
+    axes: tuple[int, ...] = ()
+    fp32: float | None = None
+    made: float | None = None
+    fp16: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedFault:
+    """The first operation whose results differ, and why.
+
+    Attributes:
+        kind: Whether the conversion or the precision is at fault.
+        run: The run that differs: `fp32`, `fp16`, or a compute unit.
+        op: The id of the operation.
+        type: Its type.
+        name: The author's name for it.
+        cause: The cause.
+        text: The cause as a sentence, with the numbers.
+        seen_at: The id of the operation whose results show it first, where that is another one.
+        inherited: The largest relative error of its arguments; None if it is infinite.
+        made: The relative error of its results on exact arguments; None if it is infinite or unknown.
+        others: Ids of further operations that make errors of their own.
+    """
+
+    kind: FaultKind
+    run: str
+    op: str
+    type: str
+    name: str
+    cause: Cause
+    text: str
+    seen_at: str = ""
+    inherited: float | None = None
+    made: float | None = None
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedFix:
+    """A change of the model, and what it brings: it was applied, and the model ran again.
+
+    Attributes:
+        text: The change, as a sentence.
+        ops: Ids of the operations that it changes.
+        code: What to change where the model is converted; empty if that is not known.
+        run: The run that it was tried in.
+        before: The largest relative error of the outputs without it; None if it is infinite.
+        after: The same with it.
+        works: Whether all outputs are within the tolerance.
+    """
+
+    text: str
+    ops: tuple[str, ...]
+    code: str = ""
+    run: str
+    before: float | None
+    after: float | None
+    works: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """A model beside a reference.
+
+    Attributes:
+        model: The path of the model.
+        function: The function.
+        reference: What it was verified against.
+        inputs: What the inputs were, as clauses.
+        outputs: The outputs, of each run.
+        passed: Whether all outputs are within the tolerance.
+        runs: How the model ran: `fp32`, `fp16`, compute units.
+        recorded: The number of the model's values that were recorded.
+        pairs: The values that have a counterpart in the reference.
+        faults: The first operation whose results differ, for each kind of fault.
+        fixes: Changes of the model that were tried.
+        findings: What else is to be said.
+        version: The version of coremlscope.
+    """
+
+    model: str
+    function: str
+    reference: str
+    inputs: tuple[str, ...]
+    outputs: tuple[OutputDifference, ...]
+    passed: bool
+    runs: tuple[str, ...]
+    recorded: int
+    pairs: tuple[PairedValue, ...] = ()
+    faults: tuple[VerifiedFault, ...] = ()
+    fixes: tuple[ProposedFix, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    version: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Converts the verification to plain JSON values, with the schema's name."""
+        return {"schema": VERIFICATION, **plain(self)}

@@ -1,0 +1,636 @@
+"""Why an operation computes something else than the reference from the same values, in float32."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from coremlscope.ir import Array, Op
+from coremlscope.results.verification import Cause
+from coremlscope.units import shown
+from coremlscope.verification.distance import SAME, Relation, find_layout, find_relation, relative_error
+from coremlscope.verification.edits import set_constant
+from coremlscope.verification.intermediates import Intermediate, Parameter, Run
+from coremlscope.verification.locate import ConversionSite, producers
+from coremlscope.verification.own_run import Subject, run_from
+from coremlscope.verification.pairing import Pair, general_type, plain_name
+
+__all__ = ["SMALLEST_FP16", "Case", "Diagnosis", "diagnose_conversion", "find_epsilon"]
+
+#: The smallest positive fp16 number, which is subnormal (IEEE 754 binary16: 2⁻²⁴).
+SMALLEST_FP16 = 2.0**-24
+#: Operations that are undefined, or infinite, at zero.
+UNDEFINED_AT_ZERO = frozenset({"inverse", "log", "pow", "real_div", "rsqrt"})
+#: Operations that divide by a norm or a deviation, to which `epsilon` is added.
+_NORMALISING = frozenset({"batch_norm", "instance_norm", "l2_norm", "layer_norm", "local_response_norm"})
+#: Operations that return the places of elements.
+CHOOSING = frozenset({"argsort", "reduce_argmax", "reduce_argmin", "topk", "non_maximum_suppression"})
+#: How far above an operation an epsilon, or a loss, may lie.
+FAR = 4
+#: Weights are compared element by element up to this size.
+_MOST_WEIGHTS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """The cause of a difference.
+
+    Attributes:
+        cause: The cause.
+        value: The name of a value of the operation at fault.
+        text: The cause as a sentence.
+        relation: How the wrong value results from the right one, where that is known.
+        target: The name of the value that the relation is about, where it is an argument.
+        parameter: The name of the constant at fault.
+        right: What the constant should be, in the shape and order of the model's.
+        changes: What constants should be, by the value of the operation and its parameter, where the reference tells.
+        also: Further arguments that a relation is about, and the relations.
+    """
+
+    cause: Cause
+    value: str
+    text: str
+    relation: Relation | None = None
+    target: str = ""
+    parameter: str = ""
+    right: Array | None = None
+    changes: Mapping[tuple[str, str], Array] = field(default_factory=dict)
+    also: tuple[tuple[str, Relation], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What is known of a difference, and experiments on it.
+
+    Attributes:
+        subject: The program and its inputs.
+        site: The place.
+        ours: The run of the model.
+        theirs: The run of the reference.
+        pairs: The pairs of both.
+        ops: The operations of the program by id.
+    """
+
+    subject: Subject
+    site: ConversionSite
+    ours: Run
+    theirs: Run
+    pairs: Sequence[Pair]
+    ops: dict[str, Op]
+
+    @property
+    def value(self) -> Intermediate:
+        """The first wrong value."""
+        return self.ours.values[self.site.value]
+
+    @property
+    def region(self) -> list[Intermediate]:
+        """The wrong value and those without a counterpart on the way to it, the nearest first."""
+        return [self.value, *(self.ours.values[name] for name in reversed(self.site.between))]
+
+    def reference_region(self) -> list[Intermediate]:
+        """The values of the reference between the same bounds."""
+        bounds = {pair.theirs for pair in self.site.bounds}
+        names = self.theirs.above(self.site.pair.theirs, lambda name: name in bounds)
+        return [self.theirs.values[n] for n in names if n not in bounds and n in self.theirs.values]
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether the value was paired by the flow of data only, between operations of other types."""
+        types = [
+            sorted(general_type(v.type) for v in values) for values in (self.region, self.reference_region())
+        ]
+        return self.site.pair.how in ("flow", "name") and types[0] != types[1]
+
+    def explains(
+        self,
+        *,
+        changes: Mapping[tuple[str, str], Array] | None = None,
+        given: Mapping[str, Array] | None = None,
+    ) -> bool:
+        """Returns whether the wrong value becomes right with other constants, or from other arguments.
+
+        Args:
+            changes: Constants by operation and parameter; see `set_constant`.
+            given: Values by name, instead of those of the reference.
+        """
+        function = set_constant(self.subject.function, changes) if changes else self.subject.function
+        bounds = {pair.ours: self.site.given[pair.ours] for pair in self.site.bounds}
+        fed = {
+            name: np.asarray(array, self.ours.values[name].array.dtype)
+            for name, array in {**bounds, **(given or {})}.items()
+        }
+        subject = replace(self.subject, function=function)
+        local = run_from(subject, fed, [self.site.value])[self.site.value]
+        return relative_error(local, self.site.expected) <= self.site.made / _EXPLAINED
+
+
+#: A change explains an error that it makes smaller by this factor.
+_EXPLAINED = 10
+
+
+def diagnose_conversion(case: Case) -> Diagnosis:
+    """Finds the cause of a difference: the first check that explains it."""
+    for check in _CHECKS:
+        found = check(case)
+        if found is not None:
+            return found
+    value, site = case.value, case.site
+    what = "infinite or NaN" if not math.isfinite(site.made) else f"off by {site.made:.2g}"
+    text = f"on the reference's own values its result is {what}, relative to {shown(site.pair.theirs)}"
+    return Diagnosis(cause="unknown", value=value.name, text=text)
+
+
+def describe_axes(axes: tuple[int, ...]) -> str:
+    """Returns an order of axes as text: `(0, 2, 1, 3)`."""
+    return f"({', '.join(map(str, axes))})"
+
+
+def _check_tie(case: Case) -> Diagnosis | None:
+    """Places of elements differ because the elements are equal."""
+    value = case.value
+    if value.type not in CHOOSING or value.array.dtype.kind not in "iu":
+        return None
+    scores = case.ours.values.get(value.inputs[0]) if value.inputs else None
+    if scores is None:
+        return None
+    return describe_tie(value, scores, case.site.local, case.site.expected, scores.array)
+
+
+def describe_tie(
+    value: Intermediate, scores: Intermediate, ours: Array, theirs: Array, seen: Array
+) -> Diagnosis | None:
+    """Returns a diagnosis if the elements at both places are equal, in the model's scores."""
+    rows = _rows(scores.array.shape, ours)
+    if rows is None:
+        return None
+    table = np.moveaxis(seen, rows, -1).reshape(-1, seen.shape[rows])
+    mine, other = ours.reshape(len(table), -1)[:, 0], theirs.reshape(len(table), -1)[:, 0]
+    differ = np.flatnonzero(mine != other)
+    if not differ.size or max(mine.max(), other.max()) >= table.shape[1] or min(mine.min(), other.min()) < 0:
+        return None
+    first, second = table[differ, mine[differ]], table[differ, other[differ]]
+    if np.abs(first - second).max() > 1e-6 * max(1e-30, float(np.abs(table).max())):
+        return None
+    row = int(differ[0])
+    text = (
+        f"in {differ.size} of {len(table)} rows the elements at both places are equal: at {int(mine[row])} and at"
+        f" {int(other[row])} it is {float(first[0]):.6g}, so either place is right"
+    )
+    return Diagnosis(cause="tie", value=value.name, text=text)
+
+
+def _rows(shape: tuple[int, ...], places: Array) -> int | None:
+    """Returns the axis of scores along which places were chosen."""
+    for axis in reversed(range(len(shape))):
+        rest = math.prod(shape) // max(1, shape[axis])
+        if rest and places.size % rest == 0 and places.size // rest <= shape[axis]:
+            kept = tuple(size for place, size in enumerate(shape) if place != axis)
+            if (
+                tuple(s for s in places.shape if s != 1)[: len(kept)]
+                == tuple(s for s in kept if s != 1)[: len(kept)]
+            ):
+                return axis
+    return None
+
+
+def _check_epsilon(case: Case) -> Diagnosis | None:
+    """A number that keeps a division or a logarithm from zero is zero in fp16."""
+    is_undefined = not math.isfinite(case.site.made)
+    candidates = [v for v in case.region if v.type in UNDEFINED_AT_ZERO | _NORMALISING]
+    candidates += [v for v in case.region if v.type == "add"]
+    for value in candidates if is_undefined or case.site.made > 0.5 else ():
+        found = find_epsilon(case.ours, value, case.theirs, case.site.pair.theirs)
+        if found is not None:
+            return found
+    return None
+
+
+def find_epsilon(ours: Run, value: Intermediate, theirs: Run | None, other: str) -> Diagnosis | None:
+    """Finds the constant that should keep an operation from zero, and is too small for fp16.
+
+    Args:
+        ours: The run of the model.
+        value: The value that is infinite, or far off.
+        theirs: The run of the reference; None if it has no intermediate values.
+        other: The value of the reference that it should equal.
+    """
+    near = [value, *(ours.values[name] for name in producers(ours, value.name, FAR))]
+    for types, names in ((_ADDING, ("x", "y")), (_EPSILONS, ("epsilon", "alpha"))):
+        for candidate in (v for v in near if v.type in types):
+            for parameter in candidate.parameters:
+                name = parameter.name.split(" ")[0]
+                number = (
+                    float(np.asarray(parameter.read()).reshape(-1)[0]) if parameter.size == 1 else math.inf
+                )
+                if name in names and 0 <= number < SMALLEST_FP16:
+                    return _too_small(candidate, name, number, theirs, other)
+    return None
+
+
+#: Operations by which converters write an epsilon out.
+_ADDING = frozenset({"add", "maximum"})
+_EPSILONS = _NORMALISING | {"clip", "inverse", "log", "rsqrt"}
+
+
+def _too_small(value: Intermediate, name: str, number: float, theirs: Run | None, other: str) -> Diagnosis:
+    right = None
+    if theirs is not None and other in theirs.values:
+        above = [theirs.values[other], *(theirs.values[n] for n in producers(theirs, other, FAR))]
+        numbers = [float(p.read().reshape(-1)[0]) for v in above for p in v.parameters if p.size == 1]
+        right = next((n for n in numbers if 0 < n < 1e-3), None)
+    was = "" if right is None else f", and {right:.3g} in the reference"
+    what = "`epsilon`" if name == "epsilon" else "the number that keeps it from zero"
+    text = f"{what} is {number:.3g}{was}: fp16 has no number between 0 and {SMALLEST_FP16:.2g}"
+    array = None if right is None else np.array(right, np.float32)
+    return Diagnosis(cause="epsilon", value=value.name, text=text, parameter=name, right=array)
+
+
+def _check_weights(case: Case) -> Diagnosis | None:
+    """With the weights of the reference the result is right."""
+    own = [p for value in case.reference_region() for p in value.parameters if 1 < p.size <= _MOST_WEIGHTS]
+    for value in case.region:
+        mine = [p for p in value.parameters if 1 < p.size <= _MOST_WEIGHTS and p.read().dtype.kind == "f"]
+        arrays = {p.name.split(" ")[0]: p.read() for p in mine}
+        for changes in _hypotheses(arrays, own):
+            keyed = {(value.op, name): array for name, array in changes.items()}
+            if case.explains(changes=keyed):
+                return _wrong_weight(case, value, arrays, changes)
+    return None
+
+
+def _hypotheses(mine: dict[str, Array], own: list[Parameter]) -> Iterator[dict[str, Array]]:
+    """Yields what weights could be instead: those of the reference, by their roles, then each by itself."""
+    roles = {p.name.split(" ")[0]: p for p in own}
+    same = {
+        name: roles[name].read() for name in mine if name in roles and roles[name].size == mine[name].size
+    }
+    different = {
+        n: a.reshape(mine[n].shape) for n, a in same.items() if not np.array_equal(a.ravel(), mine[n].ravel())
+    }
+    if different:
+        yield different
+    for name, array in mine.items():
+        for parameter in own:
+            if parameter.size == array.size:
+                yield from ({name: fitting} for fitting in _orders(parameter.read(), array))
+
+
+def _orders(right: Array, wrong: Array) -> Iterator[Array]:
+    """Yields a weight in the orders of axes that have the shape of another one, unless both are equal."""
+    orders = [tuple(range(right.ndim)), (1, 0, *range(2, right.ndim))] if right.ndim > 1 else [(0,)]
+    seen = []
+    for order in orders:
+        moved = np.transpose(right, order)
+        shapes = [tuple(d for d in a.shape if d > 1) for a in (moved, wrong)]
+        if shapes[0] == shapes[1]:
+            fitting = moved.reshape(wrong.shape)
+            if relative_error(wrong, fitting) > SAME:
+                seen.append(fitting)
+    yield from seen
+
+
+def _wrong_weight(
+    case: Case, value: Intermediate, mine: dict[str, Array], changes: dict[str, Array]
+) -> Diagnosis:
+    name = next(iter(changes))
+    wrong, right = mine[name], changes[name]
+    keyed = {(value.name, key): array for key, array in changes.items()}
+    other = _owner(case, wrong, right)
+    if other is not None:
+        text = f"its {shown(name)} is {shown(other)}: another weight of the reference belongs here"
+        return Diagnosis(cause="swapped weights", text=text, value=value.name, changes=keyed)
+    relation = find_relation(wrong, right)
+    if relation is None:
+        text = (
+            f"its {shown(name)} is not that of the reference: it is off by {relative_error(wrong, right):.2g}"
+        )
+        return Diagnosis(cause="weights", text=text, value=value.name, changes=keyed)
+    text = f"its {shown(name)} is {_describe(relation, 'that of the reference')}"
+    cause: Cause = "layout" if relation.kind in ("permuted", "reordered") else "weights"
+    return Diagnosis(cause=cause, text=text, relation=relation, value=value.name, changes=keyed)
+
+
+def _owner(case: Case, wrong: Array, right: Array) -> str | None:
+    """Returns the name of the weight of the reference that equals a wrong one, and not the right one."""
+    if find_layout(wrong, right, SAME) is not None:
+        return None
+    for value in case.theirs.values.values():
+        for parameter in value.parameters:
+            if parameter.size == wrong.size and find_layout(wrong, parameter.read(), SAME) is not None:
+                return f"{parameter.name.rpartition(' ')[2]}, which {value.name} of the reference reads"
+    return None
+
+
+def _describe(relation: Relation, what: str) -> str:
+    match relation.kind:
+        case "permuted":
+            return f"{what} with its axes in another order: transposed by {describe_axes(relation.axes)} it equals it"
+        case "reordered":
+            return f"{what} with its elements in another order"
+        case "scaled":
+            return f"{what} times {relation.number:.5g}"
+        case "shifted":
+            return f"{what} plus {relation.number:.5g}"
+        case "truncated":
+            return f"{what} without its fractions"
+        case "negated":
+            return f"{what} with the other sign"
+
+
+_CAUSES: dict[str, Cause] = {
+    "permuted": "layout",
+    "reordered": "layout",
+    "scaled": "scale",
+    "shifted": "offset",
+    "truncated": "cast",
+    "negated": "sign",
+}
+
+
+def _check_cast(case: Case) -> Diagnosis | None:
+    """A cast to integers loses fractions that the reference keeps."""
+    for value in [*case.region, *_bounds(case)]:
+        if value.type != "cast" or value.array.dtype.kind not in "iu" or not value.inputs:
+            continue
+        before = case.ours.values[value.inputs[0]].array
+        if before.dtype.kind == "f" and not np.array_equal(np.trunc(before), before):
+            text = "it casts to integers, and fractions are lost that the reference keeps"
+            return Diagnosis(cause="cast", value=value.name, text=text, target=value.inputs[0])
+    return None
+
+
+def _bounds(case: Case) -> Iterator[Intermediate]:
+    for pair in case.site.bounds:
+        yield case.ours.values[pair.ours]
+
+
+def _check_layout_of_arguments(case: Case) -> Diagnosis | None:
+    """An argument is a transposition of that of the reference, and in the order of the reference all is right."""
+    for pair in case.site.bounds:
+        value = case.ours.values[pair.ours]
+        other = case.theirs.values[pair.theirs].array
+        if not pair.axes or other.size != value.array.size:
+            continue
+        straight = other.reshape(value.array.shape)
+        if not case.explains(given={pair.ours: straight}):
+            continue
+        text = (
+            f"its result is {shown(pair.theirs)} of the reference with its axes in another order:"
+            f" transposed by {describe_axes(pair.axes)} it equals it"
+        )
+        return Diagnosis(
+            cause="layout",
+            value=value.name,
+            text=text,
+            relation=Relation(kind="permuted", axes=pair.axes),
+            target=value.name,
+        )
+    return None
+
+
+def _check_result(case: Case) -> Diagnosis | None:
+    """The wrong result is the right one, transposed, scaled, shifted, truncated."""
+    relation = find_relation(case.site.local, case.site.expected)
+    if relation is None:
+        return None
+    value = _place(case, relation)
+    text = f"its result is {_describe(relation, f'{shown(case.site.pair.theirs)} of the reference')}"
+    return Diagnosis(
+        cause=_CAUSES[relation.kind], value=value, text=text, relation=relation, target=case.site.value
+    )
+
+
+def _place(case: Case, relation: Relation) -> str:
+    """Returns the value of the region whose operation moves elements, for a wrong order of elements."""
+    if relation.kind in ("permuted", "reordered"):
+        movers = [v for v in case.region if v.type in ("transpose", "reshape", "concat", "pixel_shuffle")]
+        if movers:
+            return movers[-1].name if case.value.type not in ("transpose", "reshape") else case.value.name
+    return case.site.value
+
+
+def _check_arguments(case: Case) -> Diagnosis | None:
+    """Arguments are those of the reference, scaled or transposed: an operation before them is missing."""
+    found = dict(_related_arguments(case))
+    straight = {
+        name: other.array.reshape(case.ours.values[name].array.shape) for name, (_, other) in found.items()
+    }
+    for names in ([name] for name in found):
+        if case.explains(given={name: straight[name] for name in names}):
+            return _missing(case, {name: found[name] for name in names})
+    if len(found) > 1 and case.explains(given=straight):
+        return _missing(case, found)
+    return None
+
+
+def _related_arguments(case: Case) -> Iterator[tuple[str, tuple[Relation, Intermediate]]]:
+    """Yields arguments that result in a simple way from what the operation of the reference reads."""
+    used = {pair.theirs for pair in case.site.bounds}
+    above = {pair.ours: pair.theirs for pair in case.site.bounds}
+    for ours, theirs in above.items():
+        array = case.site.given[ours]
+        for other in case.reference_region():
+            is_behind = theirs in case.theirs.above(other.name, lambda name: name in used)
+            if other.name == case.site.pair.theirs or _shape(other.array) != _shape(array) or not is_behind:
+                continue
+            relation = find_relation(array, other.array)
+            if relation is not None:
+                yield ours, (relation, other)
+                break
+
+
+def _shape(array: Array) -> tuple[int, ...]:
+    return tuple(size for size in array.shape if size > 1)
+
+
+def _missing(case: Case, found: Mapping[str, tuple[Relation, Intermediate]]) -> Diagnosis:
+    (target, (relation, other)), *rest = found.items()
+    text = (
+        f"its argument {shown(target)} is {_describe(relation, f'{shown(other.name)} of the reference')}:"
+        f" {shown(other.type or 'an operation')} before it is missing"
+    )
+    return Diagnosis(
+        cause=_CAUSES[relation.kind],
+        value=case.site.value,
+        text=text,
+        relation=relation,
+        target=target,
+        also=tuple((name, relation) for name, (relation, _) in rest),
+    )
+
+
+def _check_crossing(case: Case) -> Diagnosis | None:
+    """Values equal those of the reference crosswise: their operations read each other's weights."""
+    pairs = {pair.ours: pair for pair in case.pairs}
+    changes: dict[tuple[str, str], Array] = {}
+    found: list[tuple[str, str]] = []
+    for name in producers(case.ours, case.site.value, 2 * FAR):
+        if name not in pairs:
+            continue
+        theirs = _large(case.theirs.values[pairs[name].theirs])
+        for mine, other in zip(_large(case.ours.values[name]), theirs, strict=False):
+            wanted, wrong = _named_like(case.theirs, mine), mine.read()
+            if wanted is None or wanted.name == other.name or wanted.size != mine.size:
+                continue
+            parameter, right = mine.name.split(" ")[0], _fit(np.asarray(wanted.read()), wrong, other)
+            if not _is_same(wrong, other) or relative_error(right, wrong) <= SAME:
+                continue
+            changes[name, parameter] = right
+            text = f"its {shown(parameter)} is {shown(other.name)} of the reference; by its name it is {shown(wanted.name)}"
+            found.append((name, text))
+    if not found:
+        return None
+    order = list(case.ours.values)
+    name, text = min(found, key=lambda item: order.index(item[0]))
+    return Diagnosis(cause="swapped weights", value=name, text=text, changes=changes)
+
+
+def _large(value: Intermediate) -> list[Parameter]:
+    return [p for p in value.parameters if 1 < p.size <= _MOST_WEIGHTS]
+
+
+def _is_same(array: Array, parameter: Parameter) -> bool:
+    return parameter.size == array.size and find_layout(array, parameter.read(), SAME) is not None
+
+
+def _fit(right: Array, wrong: Array, other: Parameter) -> Array:
+    """Returns a weight in the layout that another one of the reference has in the model."""
+    axes = find_layout(other.read(), wrong, SAME) or ()
+    return (np.transpose(right, axes) if axes else right).reshape(wrong.shape)
+
+
+def _named_like(run: Run, parameter: Parameter) -> Parameter | None:
+    """Returns the weight of a run whose name is that of a weight."""
+    name = plain_name(parameter.name.rpartition(" ")[2])
+    for value in run.values.values():
+        for other in value.parameters:
+            if other.size > 1 and plain_name(other.name.rpartition(" ")[2]) == name:
+                return other
+    return None
+
+
+def _check_numbers(case: Case) -> Diagnosis | None:
+    """With a single number of the reference, or without an epsilon, the result is right."""
+    theirs = [p.read() for value in case.reference_region() for p in value.parameters if p.size == 1]
+    numbers = {float(array.reshape(-1)[0]) for array in theirs if array.dtype.kind == "f"}
+    for value in case.region:
+        for name, mine in _scalars(value):
+            is_added = name == "epsilon" or value.type in _ADDING
+            for number in sorted(numbers - {mine}, key=lambda n: abs(n - mine)) + [0.0] * is_added:
+                right = np.array(number, np.float32)
+                if number == mine or not case.explains(changes={(value.op, name): right}):
+                    continue
+                if number == 0:
+                    text = f"its {shown(name)} of {mine:.6g} is too large for its argument: without it the result is right"
+                    return Diagnosis(cause="epsilon", value=value.name, text=text)
+                text = f"its {shown(name)} is {mine:.6g}, and {number:.6g} in the reference"
+                return Diagnosis(
+                    cause="constant", value=value.name, text=text, changes={(value.name, name): right}
+                )
+    return None
+
+
+def _scalars(value: Intermediate) -> Iterator[tuple[str, float]]:
+    """Yields the single numbers that an operation reads, by parameter."""
+    for parameter in value.parameters:
+        array = np.asarray(parameter.read())
+        if array.size == 1 and array.dtype.kind == "f":
+            yield parameter.name.split(" ")[0], float(array.reshape(-1)[0])
+
+
+def _check_infinite_constant(case: Case) -> Diagnosis | None:
+    """A constant is infinite: it was beyond the largest fp16 number."""
+    for value in [*case.region, *(case.ours.values[n] for n in producers(case.ours, case.site.value, FAR))]:
+        for parameter in value.parameters:
+            array = np.asarray(parameter.read()) if parameter.size <= _MOST_WEIGHTS else np.zeros(1)
+            if array.dtype.kind != "f" or not np.isinf(array).any():
+                continue
+            name = parameter.name.split(" ")[0]
+            text = f"its {shown(name)} is infinite: what it was is beyond the largest fp16 number, 65504"
+            right = np.where(np.isinf(array), np.sign(array) * _FINITE, array).astype(np.float32)
+            return Diagnosis(
+                cause="overflow", value=value.name, text=text, changes={(value.name, name): right}
+            )
+    return None
+
+
+#: Replaces infinities of masks: sums with it stay below the largest fp16 number.
+_FINITE = 3e4
+
+
+def _check_order_of_elements(case: Case) -> Diagnosis | None:
+    """A value on the way has the elements of one of the reference, in another order."""
+    for value in reversed(case.region[1:]):
+        mine = np.sort(value.array, axis=None)
+        for other in case.reference_region():
+            if other.array.size != mine.size or other.array.dtype.kind != value.array.dtype.kind:
+                continue
+            if relative_error(mine, np.sort(other.array, axis=None)) > SAME:
+                continue
+            straight = other.array.reshape(value.array.shape)
+            if relative_error(value.array, straight) > SAME and case.explains(given={value.name: straight}):
+                return _moved(case, value, other)
+    return None
+
+
+def _moved(case: Case, value: Intermediate, other: Intermediate) -> Diagnosis:
+    """Returns the diagnosis of a value in another order, made by the transposition before it if there is one."""
+    names = [value.name, *(n for n in producers(case.ours, value.name, 2) if n in case.site.between)]
+    maker = next((n for n in names if case.ours.values[n].type == "transpose"), value.name)
+    text = (
+        f"{shown(value.name)} has the elements of {shown(other.name)} of the reference in another order"
+        + ("" if maker == value.name else ", as this operation transposes them")
+    )
+    return Diagnosis(cause="layout", value=maker, text=text, target=value.name)
+
+
+def _check_compressed(case: Case) -> Diagnosis | None:
+    """A weight is compressed."""
+    for value in case.region:
+        op = case.ops.get(value.op)
+        for given in () if op is None else op.inputs.values():
+            for argument in given:
+                maker = case.ops.get(_MAKER + getattr(argument, "name", ""))
+                if maker is not None and maker.type.startswith("constexpr_"):
+                    text = f"its weights are compressed ({maker.type}), which moves its result by {case.site.made:.2g}"
+                    return Diagnosis(cause="compressed weights", value=value.name, text=text)
+    return None
+
+
+#: Begins the key of the operation that computes a value, in `Case.ops`.
+_MAKER = "maker of "
+
+
+def _check_undefined(case: Case) -> Diagnosis | None:
+    """A division by zero, a logarithm of zero, that the reference does not compute."""
+    if math.isfinite(case.site.made):
+        return None
+    for value in case.region:
+        if value.type in UNDEFINED_AT_ZERO:
+            return Diagnosis(
+                cause="undefined",
+                value=value.name,
+                text="an argument is zero, and its result is infinite or NaN, which that of the reference is not",
+            )
+    return None
+
+
+_CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
+    _check_tie,
+    _check_infinite_constant,
+    _check_epsilon,
+    _check_undefined,
+    _check_crossing,
+    _check_arguments,
+    _check_layout_of_arguments,
+    _check_order_of_elements,
+    _check_weights,
+    _check_cast,
+    _check_result,
+    _check_numbers,
+    _check_compressed,
+)

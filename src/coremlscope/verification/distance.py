@@ -1,0 +1,205 @@
+"""How far two arrays are apart, and how one results from the other: a transposition, a factor, truncation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from coremlscope.ir import Array
+
+__all__ = [
+    "SAME",
+    "Relation",
+    "cosine",
+    "find_layout",
+    "find_relation",
+    "largest_difference",
+    "relative_error",
+    "signal_to_noise_db",
+]
+
+#: The error, relative to the size of the array, up to which two arrays count as the same in a relation:
+#: several roundings to fp16, of which each is 2⁻¹¹.
+SAME = 4e-3
+#: Arrays of higher rank are not transposed: 6! orders of axes.
+_MOST_AXES = 5
+#: Elements of which transposed arrays are compared first.
+_SAMPLE = 4096
+
+#: How one array results from another:
+#: `permuted`  its axes are transposed;
+#: `reordered` it has the same elements in another order;
+#: `scaled`    each element is multiplied by one factor;
+#: `shifted`   one number is added to each element;
+#: `truncated` fractions are lost;
+#: `negated`   the sign differs.
+Kind = Literal["permuted", "reordered", "scaled", "shifted", "truncated", "negated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """How one array results from another.
+
+    Attributes:
+        kind: The kind.
+        axes: For `permuted`, the order of axes that makes the second array of the first.
+        number: For `scaled` the factor, for `shifted` the summand.
+        axis: For `scaled`, the axis of the channels to each of which a number is added as well; None if none is.
+    """
+
+    kind: Kind
+    axes: tuple[int, ...] = ()
+    number: float = 0.0
+    axis: int | None = None
+
+
+def _numbers(array: Array) -> Array:
+    return np.asarray(array).astype(np.float64).reshape(-1)
+
+
+def relative_error(ours: Array, theirs: Array) -> float:
+    """Returns the root mean square of the difference over that of `theirs`.
+
+    Elements that are infinite or NaN must be so in both arrays, with the same sign; else the error is infinite.
+    Arrays are compared in the order of their elements; their shapes may differ.
+    """
+    if np.asarray(ours).size != np.asarray(theirs).size:
+        return math.inf
+    a, b = _numbers(ours), _numbers(theirs)
+    finite = np.isfinite(a) & np.isfinite(b)
+    if not finite.all():
+        odd = ~finite
+        if not np.array_equal(a[odd], b[odd], equal_nan=True):
+            return math.inf
+        a, b = a[finite], b[finite]
+    with np.errstate(over="ignore"):
+        difference, size = float(np.linalg.norm(a - b)), float(np.linalg.norm(b))
+    if difference == 0:
+        return 0.0
+    return difference / size if size else math.inf
+
+
+def largest_difference(ours: Array, theirs: Array) -> tuple[float, float]:
+    """Returns the largest absolute difference, and the largest magnitude of `theirs`, of finite elements.
+
+    The difference is infinite if elements that are infinite or NaN are not so in both arrays.
+    """
+    a, b = _numbers(ours), _numbers(theirs)
+    finite = np.isfinite(a) & np.isfinite(b)
+    size = float(np.abs(b[np.isfinite(b)]).max(initial=0.0))
+    if not finite.all() and not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return math.inf, size
+    return float(np.abs(a[finite] - b[finite]).max(initial=0.0)), size
+
+
+def cosine(ours: Array, theirs: Array) -> float:
+    """Returns the cosine of the angle between two arrays; NaN if one of them is zero or not finite."""
+    a, b = _numbers(ours), _numbers(theirs)
+    with np.errstate(all="ignore"):
+        return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
+
+
+def signal_to_noise_db(error: float) -> float:
+    """Returns a relative error as a ratio of signal to noise, in decibels; infinite for equal arrays."""
+    if not math.isfinite(error):
+        return -math.inf
+    return math.inf if error == 0 else -20 * math.log10(error)
+
+
+def find_layout(ours: Array, theirs: Array, tolerance: float) -> tuple[int, ...] | None:
+    """Finds the order of axes in which one array equals another.
+
+    Args:
+        ours: The one array.
+        theirs: The other.
+        tolerance: The largest relative error.
+
+    Returns:
+        The argument of `np.transpose` for `ours`, empty if the elements are in the same order already; None if
+        there is none.
+    """
+    if ours.size != theirs.size or not ours.size:
+        return None
+    if relative_error(ours, theirs) <= tolerance:
+        return ()
+    axes = [axis for axis, size in enumerate(ours.shape) if size > 1]
+    target = tuple(size for size in theirs.shape if size > 1)
+    if not 2 <= len(axes) <= _MOST_AXES:
+        return None
+    flat = theirs.reshape(-1)
+    step = max(1, flat.size // _SAMPLE)
+    for order in itertools.permutations(axes):
+        if order == tuple(axes) or tuple(ours.shape[axis] for axis in order) != target:
+            continue
+        full = _whole_order(order, axes, ours.ndim)
+        moved = np.transpose(ours, full).reshape(-1)
+        if relative_error(moved[::step], flat[::step]) > 2 * tolerance:
+            continue
+        if relative_error(moved, flat) <= tolerance:
+            return full
+    return None
+
+
+def _whole_order(order: tuple[int, ...], axes: list[int], rank: int) -> tuple[int, ...]:
+    """Returns an order of all axes in which those of one element stay where they are."""
+    full = list(range(rank))
+    for place, axis in zip(axes, order, strict=True):
+        full[place] = axis
+    return tuple(full)
+
+
+def find_relation(ours: Array, theirs: Array, tolerance: float = SAME) -> Relation | None:
+    """Finds how one array results from another that it differs from; None if no simple way is known."""
+    if ours.size != theirs.size or ours.size < 2:
+        return None
+    axes = find_layout(ours, theirs, tolerance)
+    if axes == ():
+        return None
+    if axes:
+        return Relation(kind="permuted", axes=axes)
+    a, b = _numbers(ours), _numbers(theirs)
+    if not (np.isfinite(a).all() and np.isfinite(b).all()) or not a.any() or not b.any():
+        return None
+    if b.std() > 0 and np.array_equal(a, np.trunc(b)) and not np.array_equal(a, b):
+        return Relation(kind="truncated")
+    factor = float(a @ b / (b @ b))
+    if factor and relative_error(a, factor * b) <= tolerance:
+        return (
+            Relation(kind="negated")
+            if abs(factor + 1) <= tolerance
+            else Relation(kind="scaled", number=factor)
+        )
+    shift = float(np.mean(a - b))
+    if relative_error(a - shift, b) <= tolerance / 4 and b.std() > tolerance * abs(shift):
+        return Relation(kind="shifted", number=shift)
+    by_channel = _scaled_channels(ours, theirs, tolerance)
+    if by_channel is not None:
+        return by_channel
+    if np.abs(np.sort(a) - np.sort(b)).max() <= 1e-3 * np.abs(b).max() and np.unique(b).size > b.size // 4:
+        return Relation(kind="reordered")
+    return None
+
+
+def _scaled_channels(ours: Array, theirs: Array, tolerance: float) -> Relation | None:
+    """Finds one factor for all elements where each channel has a summand of its own as well."""
+    if ours.shape != theirs.shape:
+        return None
+    for axis in {1, ours.ndim - 1} - {0}:
+        if ours.ndim < 2 or axis >= ours.ndim:
+            continue
+        others = tuple(place for place in range(ours.ndim) if place != axis)
+        a, b = (
+            array.astype(np.float64) - array.mean(axis=others, keepdims=True, dtype=np.float64)
+            for array in (ours, theirs)
+        )
+        size = float((b * b).sum())
+        if size <= (tolerance * np.abs(theirs).max()) ** 2 or a.size < 4 * a.shape[axis]:
+            continue
+        factor = float((a * b).sum()) / size
+        if factor and abs(factor - 1) > tolerance and relative_error(a, factor * b) <= tolerance:
+            return Relation(kind="scaled", number=factor, axis=axis)
+    return None

@@ -1,0 +1,335 @@
+"""Edits of a program: operations in float32, other constants, further operations. Each returns a new function."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from coremlscope.ir import (
+    Argument,
+    Array,
+    ArrayFeature,
+    Constant,
+    Derived,
+    DType,
+    Feature,
+    Function,
+    Model,
+    Op,
+    Program,
+    TensorType,
+    Value,
+    ValueType,
+    constant,
+)
+
+__all__ = ["bypass", "insert_after", "keep_fp32", "set_constant", "with_function", "with_half_results"]
+
+_FP32, _FP16 = "_fp32", "_fp16"
+
+
+def with_function(model: Model, name: str, function: Function) -> Model:
+    """Returns a model with another body of one of its functions, and the types of its outputs."""
+    assert isinstance(model.content, Program)
+    functions = {
+        key: function if key == name or len(model.content.functions) == 1 else body
+        for key, body in model.content.functions.items()
+    }
+    described = model.description.functions
+    key = name if name in described else model.description.default
+    types = {value.name: value.type for value in function.graph.outputs}
+    outputs = tuple(_retyped(feature, types.get(feature.name)) for feature in described[key].outputs)
+    interface = replace(described[key], outputs=outputs)
+    description = replace(model.description, functions={**described, key: interface})
+    return replace(model, content=replace(model.content, functions=functions), description=description)
+
+
+def _retyped(feature: Feature, type_: ValueType | None) -> Feature:
+    """Returns an output that is described as float32 where its value is."""
+    if not isinstance(feature.type, ArrayFeature) or not isinstance(type_, TensorType):
+        return feature
+    is_wide = type_.dtype is DType.FP32 and feature.type.dtype is DType.FP16
+    return replace(feature, type=replace(feature.type, dtype=DType.FP32)) if is_wide else feature
+
+
+def _with_ops(function: Function, ops: Iterable[Op]) -> Function:
+    """Returns a function with other operations, whose ids are their places."""
+    graph = function.graph
+    stem = graph.ops[0].id.rpartition("/")[0] if graph.ops else graph.name
+    numbered = tuple(_renumber(op, f"{stem}/{place}") for place, op in enumerate(ops))
+    return replace(function, graph=replace(graph, ops=numbered), specialise=None)
+
+
+def _renumber(op: Op, op_id: str) -> Op:
+    blocks = tuple(
+        replace(
+            block,
+            ops=tuple(_renumber(inner, inner.id.replace(op.id, op_id, 1)) for inner in block.ops),
+        )
+        for block in op.blocks
+    )
+    return replace(op, id=op_id, blocks=blocks)
+
+
+def _named(name: str) -> dict[str, Constant]:
+    return {"name": constant(name)}
+
+
+def _cast(value: Value, dtype: DType, name: str) -> Op:
+    assert isinstance(value.type, TensorType)
+    result = Value(name, TensorType(dtype, value.type.shape))
+    return Op(
+        id="",
+        type="cast",
+        inputs={"x": (value,), "dtype": (constant(dtype.value),)},
+        outputs=(result,),
+        attributes=_named(name),
+    )
+
+
+def _const(name: str, content: Constant) -> Op:
+    return Op(
+        id="",
+        type="const",
+        inputs={},
+        outputs=(Value(name, content.type),),
+        attributes={**_named(name), "val": content},
+    )
+
+
+def _as_float32(content: Constant) -> Constant:
+    assert isinstance(content.type, TensorType)
+    data = Derived(lambda: content.numpy().astype(np.float32), (content,))
+    return Constant(TensorType(DType.FP32, content.type.shape), data)
+
+
+def _is_half(argument: Argument) -> bool:
+    return isinstance(argument.type, TensorType) and argument.type.dtype is DType.FP16
+
+
+def keep_fp32(function: Function, op_ids: Collection[str], wide_outputs: Collection[str] = ()) -> Function:
+    """Makes operations compute in float32: their fp16 arguments are cast before them, their results after them.
+
+    Between two of them nothing is cast. Operations with blocks stay as they are.
+
+    Args:
+        function: The function.
+        op_ids: The ids of the operations.
+        wide_outputs: Names of outputs that are returned in float32.
+    """
+    return _Widening(function, frozenset(op_ids), frozenset(wide_outputs)).run()
+
+
+class _Widening:
+    """Rewrites a function so that some operations compute in float32."""
+
+    def __init__(self, function: Function, op_ids: frozenset[str], wide_outputs: frozenset[str]) -> None:
+        self.function = function
+        self.wide_outputs = wide_outputs
+        self.narrow: dict[str, Value] = {}
+        graph = function.graph
+        self.wide_ops = {
+            op.id for op in graph.ops if op.id in op_ids and not op.blocks and op.constant is None
+        }
+        self.constants = {op.outputs[0].name: op.constant for op in graph.ops if op.constant is not None}
+        self.wide: dict[str, Value] = {}
+        self.ops: list[Op] = []
+        needed = {value.name for value in graph.outputs} - wide_outputs
+        for op in graph.walk():
+            if op.id not in self.wide_ops:
+                needed |= {a.name for given in op.inputs.values() for a in given if isinstance(a, Value)}
+        for op in graph.ops:
+            for block in op.blocks:
+                needed |= {value.name for value in block.outputs}
+        self.needed = needed
+
+    def run(self) -> Function:
+        for op in self.function.graph.ops:
+            if op.id in self.wide_ops:
+                self.widen(op)
+            else:
+                self.ops.append(_with_arguments(op, self.narrow))
+        graph = self.function.graph
+        outputs = tuple(self.wide.get(v.name, v) if v.name in self.wide_outputs else v for v in graph.outputs)
+        wider = replace(self.function, graph=replace(graph, outputs=outputs))
+        return _with_ops(wider, self.ops)
+
+    def widen(self, op: Op) -> None:
+        inputs = {name: tuple(map(self.argument, given)) for name, given in op.inputs.items()}
+        outputs = []
+        casts = []
+        for value in op.outputs:
+            is_cast_to_half = op.type == "cast" and _is_half(value)
+            if not _is_half(value):
+                outputs.append(value)
+                continue
+            assert isinstance(value.type, TensorType)
+            is_returned = value.name in self.wide_outputs
+            name = value.name if is_returned else value.name + _FP32
+            wide = Value(name, TensorType(DType.FP32, value.type.shape))
+            self.wide[value.name] = wide
+            outputs.append(wide)
+            if is_cast_to_half:
+                inputs["dtype"] = (constant("fp32"),)
+            if value.name in self.needed:
+                casts.append(_cast(wide, DType.FP16, value.name + _FP16 if is_returned else value.name))
+                if is_returned:
+                    self.narrow[value.name] = casts[-1].outputs[0]
+        self.ops.append(replace(op, inputs=inputs, outputs=tuple(outputs)))
+        self.ops += casts
+
+    def argument(self, given: Argument) -> Argument:
+        if not _is_half(given):
+            return given
+        if isinstance(given, Constant):
+            return _as_float32(given)
+        if given.name not in self.wide:
+            known = self.constants.get(given.name)
+            name = given.name + _FP32
+            added = _cast(given, DType.FP32, name) if known is None else _const(name, _as_float32(known))
+            self.ops.append(added)
+            self.wide[given.name] = added.outputs[0]
+        return self.wide[given.name]
+
+
+def _with_arguments(op: Op, instead: Mapping[str, Value]) -> Op:
+    """Returns an operation that reads other values."""
+    if not any(isinstance(a, Value) and a.name in instead for given in op.inputs.values() for a in given):
+        return op
+    inputs = {
+        name: tuple(instead.get(a.name, a) if isinstance(a, Value) else a for a in given)
+        for name, given in op.inputs.items()
+    }
+    return replace(op, inputs=inputs)
+
+
+def set_constant(function: Function, changes: Mapping[tuple[str, str], Array]) -> Function:
+    """Replaces constants that operations read.
+
+    Args:
+        function: The function.
+        changes: The new elements by the id of the operation and the name of its parameter. They get the type of
+            the constant that they replace; its shape if they have another one of the same size.
+    """
+    ops: list[Op] = []
+    for op in function.graph.ops:
+        inputs = dict(op.inputs)
+        for (op_id, parameter), array in changes.items():
+            if op_id != op.id or not inputs.get(parameter):
+                continue
+            old = inputs[parameter][0]
+            assert isinstance(old.type, TensorType)
+            shape = tuple(size or 1 for size in old.type.shape or ())
+            content = constant(np.asarray(array).reshape(shape), old.type.dtype)
+            if isinstance(old, Constant):
+                inputs[parameter] = (content,)
+            else:
+                added = _const(f"{old.name}_of_{op.outputs[0].name}", content)
+                ops.append(added)
+                inputs[parameter] = (added.outputs[0],)
+        ops.append(replace(op, inputs=inputs))
+    return _with_ops(function, ops)
+
+
+def insert_after(
+    function: Function,
+    name: str,
+    readers: Collection[str],
+    op_type: str,
+    parameters: Mapping[str, Array],
+) -> Function:
+    """Inserts an operation behind a value.
+
+    Args:
+        function: The function.
+        name: The value.
+        readers: The ids of the operations that read the new value instead; empty for all, and the outputs.
+        op_type: The type of the operation. It returns a value of the shape of its argument `x`.
+        parameters: Its constant parameters.
+    """
+    graph = function.graph
+    given = next(
+        value for value in (*graph.inputs, *(v for op in graph.ops for v in op.outputs)) if value.name == name
+    )
+    assert isinstance(given.type, TensorType)
+    dtype = given.type.dtype
+    inner = replace(given, name=f"{name}_before") if not readers else given
+    result = given if not readers else Value(f"{name}_{op_type}", given.type)
+    arguments: dict[str, tuple[Argument, ...]] = {"x": (inner,)}
+    for key, array in parameters.items():
+        is_number = np.asarray(array).dtype.kind == "f"
+        arguments[key] = (constant(np.asarray(array), dtype if is_number else None),)
+    added = Op(id="", type=op_type, inputs=arguments, outputs=(result,), attributes=_named(result.name))
+
+    def swap(op: Op) -> Op:
+        if op.id not in readers:
+            return op
+        inputs = {
+            key: tuple(result if isinstance(a, Value) and a.name == name else a for a in values)
+            for key, values in op.inputs.items()
+        }
+        return replace(op, inputs=inputs)
+
+    ops: list[Op] = []
+    for op in graph.ops:
+        makes = any(value.name == name for value in op.outputs)
+        if makes and not readers:
+            op = replace(op, outputs=tuple(inner if v.name == name else v for v in op.outputs))
+        ops.append(swap(op))
+        if makes:
+            ops.append(added)
+    if not any(op is added for op in ops):
+        ops.insert(0, added)
+    return _with_ops(function, ops)
+
+
+def bypass(function: Function, op_ids: Collection[str]) -> Function:
+    """Removes operations that take one value `x` and return one: their readers read that value.
+
+    Args:
+        function: The function.
+        op_ids: The ids of the operations.
+    """
+    instead: dict[str, Value] = {}
+    returned = {value.name for value in function.graph.outputs}
+    ops = []
+
+    def resolve(argument: Argument) -> Argument:
+        return instead.get(argument.name, argument) if isinstance(argument, Value) else argument
+
+    for op in function.graph.ops:
+        inputs = {key: tuple(map(resolve, given)) for key, given in op.inputs.items()}
+        given = inputs.get("x", ())
+        if op.id not in op_ids or len(given) != 1 or not isinstance(given[0], Value):
+            ops.append(replace(op, inputs=inputs))
+        elif op.outputs[0].name in returned:
+            ops.append(replace(op, type="identity", inputs={"x": given}))
+        else:
+            instead[op.outputs[0].name] = given[0]
+    return _with_ops(function, ops)
+
+
+def with_half_results(function: Function) -> Function:
+    """Declares all float32 values of a neural network as fp16: the GPU and the Neural Engine compute it so."""
+
+    def half(value: Value) -> Value:
+        is_single = isinstance(value.type, TensorType) and value.type.dtype is DType.FP32
+        return replace(value, type=replace(value.type, dtype=DType.FP16)) if is_single else value  # type: ignore[arg-type]
+
+    def argument(given: Argument) -> Argument:
+        return half(given) if isinstance(given, Value) else given
+
+    ops = []
+    for op in function.graph.ops:
+        inputs = {key: tuple(map(argument, given)) for key, given in op.inputs.items()}
+        outputs = op.outputs if op.constant is not None else tuple(map(half, op.outputs))
+        ops.append(replace(op, inputs=inputs, outputs=outputs))
+    graph = replace(
+        function.graph,
+        inputs=tuple(map(half, function.graph.inputs)),
+        ops=tuple(ops),
+        outputs=tuple(map(half, function.graph.outputs)),
+    )
+    return replace(function, graph=graph, specialise=None)

@@ -1,0 +1,242 @@
+"""Compares outputs by what they mean: classes by the best ones, images by PSNR, masks by IoU, others by numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from coremlscope.execution.binding import Chosen
+from coremlscope.ir import Array, ArrayFeature, ImageFeature
+from coremlscope.results.verification import Meaning, OutputDifference
+from coremlscope.verification.distance import (
+    cosine,
+    largest_difference,
+    relative_error,
+    signal_to_noise_db,
+)
+from coremlscope.verification.intermediates import Run
+from coremlscope.verification.pairing import plain_name
+
+__all__ = ["Tolerance", "compare_output", "match_outputs", "meaning_of"]
+
+#: The largest relative error of outputs by default: that of some ten roundings to fp16, and of float32.
+_RELATIVE = {"fp16": 2e-2, "fp32": 1e-3}
+#: Peak of pixels.
+_PEAK = 255.0
+#: Best classes that are compared where nothing else is asked for.
+_TOP = 5
+#: A channel axis of at most this size holds the classes of a mask.
+_MOST_CLASSES = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How far outputs may be from those of the reference.
+
+    Attributes:
+        rtol: The largest difference relative to the largest magnitude of the reference; None for 0.02 for models
+            with fp16 values, 0.001 for others.
+        atol: The largest difference that is always allowed.
+        min_psnr: For images, the least PSNR in decibels; None to use `rtol`.
+        top_k: For classes, how many of the best must be the same; None to compare the numbers as well.
+    """
+
+    rtol: float | None = None
+    atol: float = 0.0
+    min_psnr: float | None = None
+    top_k: int | None = None
+
+    def relative(self, is_half: bool) -> float:
+        """Returns the largest relative difference for a model with or without fp16 values."""
+        return _RELATIVE["fp16" if is_half else "fp32"] if self.rtol is None else self.rtol
+
+
+def meaning_of(chosen: Chosen, name: str, array: Array) -> Meaning:
+    """Returns what an output means: by its type, by the operation that computes it, by its shape.
+
+    Args:
+        chosen: The function.
+        name: The output.
+        array: Its value.
+    """
+    feature = next((f for f in chosen.description.outputs if f.name == name), None)
+    if feature is not None and isinstance(feature.type, ImageFeature):
+        return "image"
+    description = chosen.description
+    if name in (description.predicted_feature, description.predicted_probabilities):
+        return "classes"
+    maker = {v.name: op for op in chosen.function.graph.ops for v in op.outputs}.get(name)
+    while maker is not None and maker.type in ("cast", "identity", "squeeze", "reshape", "expand_dims"):
+        given = maker.inputs.get("x", ())
+        maker = next(
+            (
+                op
+                for op in chosen.function.graph.ops
+                for v in op.outputs
+                if given and v.name == getattr(given[0], "name", "")
+            ),
+            None,
+        )
+    if maker is not None and maker.type == "reduce_argmax":
+        return "mask" if array.ndim >= 3 else "classes"
+    if maker is not None and maker.type == "softmax" and array.dtype.kind == "f":
+        return (
+            "classes"
+            if array.ndim <= 2
+            else "mask"
+            if array.ndim == 4 and array.shape[1] <= _MOST_CLASSES
+            else "array"
+        )
+    if feature is not None and isinstance(feature.type, ArrayFeature) and array.dtype == bool:
+        return "mask"
+    return "array"
+
+
+def match_outputs(ours: Run, theirs: Run) -> dict[str, str]:
+    """Assigns outputs of a reference to those of a model: by name, else in order, by size.
+
+    Args:
+        ours: The run of the model.
+        theirs: The run of the reference.
+    """
+    matched: dict[str, str] = {}
+    by_name = {plain_name(name): name for name in theirs.outputs}
+    for name in ours.outputs:
+        found = name if name in theirs.outputs else by_name.get(plain_name(name))
+        if found is not None and _size(ours, name) == _size(theirs, found):
+            matched[name] = found
+    left = [name for name in theirs.outputs if name not in matched.values()]
+    for name in ours.outputs:
+        if name in matched:
+            continue
+        found = next((other for other in left if _size(theirs, other) == _size(ours, name)), None)
+        if found is not None:
+            matched[name] = found
+            left.remove(found)
+    return matched
+
+
+def _size(run: Run, output: str) -> int:
+    return int(run.values[run.outputs[output]].array.size)
+
+
+def compare_output(
+    name: str,
+    reference: str,
+    run: str,
+    arrays: tuple[Array, Array],
+    meaning: Meaning,
+    tolerance: Tolerance,
+    is_half: bool,
+) -> OutputDifference:
+    """Compares an output of the model with that of the reference.
+
+    Args:
+        name: The output.
+        reference: Its name in the reference.
+        run: How the model ran.
+        arrays: The value of the model, and that of the reference.
+        meaning: What it means.
+        tolerance: How far it may be off.
+        is_half: Whether the model has fp16 values.
+    """
+    ours, theirs = arrays[0], arrays[1].reshape(arrays[0].shape)
+    largest, size = largest_difference(ours, theirs)
+    error = relative_error(ours, theirs)
+    odd = int((~np.isfinite(ours) & np.isfinite(theirs)).sum()) if ours.dtype.kind == "f" else 0
+    figures = _figures(meaning, ours, theirs, tolerance.top_k or _TOP)
+    limit = tolerance.relative(is_half)
+    why = _judge(meaning, figures, (largest, size), tolerance, limit)
+    if odd:
+        noun = "element is" if odd == 1 else "elements are"
+        why = f"{odd} {noun} infinite or NaN, and finite in the reference"
+    cos = cosine(ours, theirs)
+    return OutputDifference(
+        name=name,
+        reference=reference,
+        run=run,
+        meaning=meaning,
+        passed=not why,
+        largest=_finite(largest),
+        relative=_finite(error),
+        cosine=_finite(cos),
+        snr_db=_finite(signal_to_noise_db(error)),
+        psnr_db=_finite(figures.get("psnr_db")),
+        iou=figures.get("iou"),
+        top_1=figures.get("top_1"),
+        top_k=figures.get("top_k"),
+        not_finite=odd,
+        why=why,
+    )
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _figures(meaning: Meaning, ours: Array, theirs: Array, top: int) -> dict[str, float]:
+    if meaning == "image":
+        noise = float(np.mean((np.clip(ours, 0, _PEAK) - np.clip(theirs, 0, _PEAK)).astype(np.float64) ** 2))
+        return {"psnr_db": 10 * math.log10(_PEAK**2 / noise) if noise else math.inf}
+    if meaning == "mask":
+        return {"iou": _iou(*(_labels(array) for array in (ours, theirs)))}
+    if meaning == "classes":
+        if ours.dtype.kind in "iub":
+            return {"top_1": float(np.mean(ours == theirs))}
+        rows = [
+            np.nan_to_num(array.reshape(-1, array.shape[-1] if array.ndim else 1)) for array in (ours, theirs)
+        ]
+        return _tops(rows[0], rows[1], top)
+    return {}
+
+
+def _labels(array: Array) -> Array:
+    """Returns the class of each element of a mask: the best of its channels, or the element itself."""
+    if array.dtype.kind != "f":
+        return array
+    return np.argmax(array, axis=1) if array.ndim == 4 and array.shape[1] > 1 else array > 0.5
+
+
+def _iou(ours: Array, theirs: Array) -> float:
+    shares = []
+    for label in np.union1d(ours, theirs):
+        both = np.logical_and(ours == label, theirs == label).sum()
+        either = np.logical_or(ours == label, theirs == label).sum()
+        shares.append(both / either)
+    return float(np.mean(shares))
+
+
+def _tops(ours: Array, theirs: Array, top: int) -> dict[str, float]:
+    first = float(np.mean(ours.argmax(-1) == theirs.argmax(-1)))
+    count = min(top, theirs.shape[-1])
+    best = [np.argsort(-rows, axis=-1, kind="stable")[:, :count] for rows in (ours, theirs)]
+    kept = [len(set(a.tolist()) & set(b.tolist())) / count for a, b in zip(*best, strict=True)]
+    return {"top_1": first, "top_k": float(np.mean(kept))}
+
+
+def _judge(
+    meaning: Meaning,
+    figures: Mapping[str, float],
+    difference: tuple[float, float],
+    tolerance: Tolerance,
+    limit: float,
+) -> str:
+    """Returns why an output is not within the tolerance; empty if it is."""
+    largest, size = difference
+    if meaning == "image" and tolerance.min_psnr is not None:
+        psnr = figures["psnr_db"]
+        return "" if psnr >= tolerance.min_psnr else f"PSNR {psnr:.1f} dB is below {tolerance.min_psnr:g} dB"
+    if meaning == "classes" and figures.get("top_1", 1.0) < 1:
+        return f"the best class differs in {1 - figures['top_1']:.0%} of the rows"
+    if meaning == "classes" and tolerance.top_k is not None:
+        kept = figures.get("top_k", 1.0)
+        return "" if kept == 1 else f"of the best {tolerance.top_k} classes, {kept:.0%} are the same"
+    allowed = tolerance.atol + limit * size
+    if largest <= allowed:
+        return ""
+    if not math.isfinite(largest):
+        return "elements are infinite or NaN in one only"
+    return f"differs by up to {largest:.3g}, and {allowed:.3g} is allowed"

@@ -1,0 +1,217 @@
+"""Runs a program by the embedded engine and records the value of every operation."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from coremlscope.budget import Budget
+from coremlscope.engines import engine
+from coremlscope.engines.base import EngineOptions
+from coremlscope.errors import UnsupportedModelError
+from coremlscope.execution.binding import bind_model
+from coremlscope.execution.codec import FeatureCodec
+from coremlscope.execution.state import State
+from coremlscope.ir import Argument, Array, Constant, Function, Model, Op, TensorType, Value
+from coremlscope.lower import lower
+from coremlscope.ops import OPS
+from coremlscope.ops.bind import BoundFunction, bind
+from coremlscope.ops.program import Precision
+from coremlscope.units import format_bytes
+from coremlscope.verification.intermediates import Intermediate, Parameter, Run
+
+__all__ = ["Subject", "constants_of", "record", "run_from"]
+
+#: The part of the machine's memory that all intermediate values of one run may take: three runs are compared.
+_MEMORY_PART = 8
+#: The end of the name of a value that replaces another one.
+_GIVEN = "@given"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A program with bound shapes and the values of its inputs.
+
+    Attributes:
+        model: The model.
+        function: The function, specialised for the shapes.
+        inputs: Tensors by input name, as `to_tensors` returns them.
+    """
+
+    model: Model
+    function: Function
+    inputs: Mapping[str, Array]
+
+    @classmethod
+    def of(cls, model: Model, function: str | None, inputs: Mapping[str, Array]) -> Subject:
+        """Returns the function of a model for inputs of some shapes.
+
+        Raises:
+            ModelError: The function cannot be bound to these shapes, or the model has no program.
+        """
+        shapes = {name: array.shape for name, array in inputs.items() if array.dtype != object}
+        return cls(model, bind_model(model, function, shapes).function, inputs)
+
+    def bind(self, function: Function | None = None) -> BoundFunction:
+        """Binds the function, or an edited copy of it, to the shapes of the inputs."""
+        body = function or self.function
+        shapes = {
+            value.name: self.inputs[value.name].shape
+            for value in body.graph.inputs
+            if value.name in self.inputs and isinstance(value.type, TensorType) and not value.type.is_static
+        }
+        return bind(body, OPS, shapes, Budget.of_model(self.model.size_bytes))
+
+
+def record(subject: Subject, precision: Precision = "fp32", function: Function | None = None) -> Run:
+    """Runs a program and records the value of every operation of its body.
+
+    Args:
+        subject: The program and its inputs.
+        precision: `fp16` rounds each result that is declared as fp16, as a device does.
+        function: An edited copy of the function to run instead.
+
+    Raises:
+        UnsupportedModelError: The values of all operations together do not fit in memory.
+        UnsupportedOpError: Operations cannot be run.
+        EngineError: The engine failed.
+    """
+    body = function or subject.function
+    bound = subject.bind(body)
+    recorded = list(_recorded(bound))
+    arrays = _run(subject, body, [value for value, _ in recorded], precision, {})
+    inputs = {
+        value.name: Intermediate(name=value.name, array=subject.inputs[value.name])
+        for value in body.graph.inputs
+        if value.name in subject.inputs
+    }
+    constants = constants_of(body)
+    values = dict(inputs)
+    for value, op in recorded:
+        values[value.name] = Intermediate(
+            name=value.name,
+            array=arrays[value.name],
+            op=op.id,
+            type=op.type,
+            inputs=tuple(_read(op, values)),
+            parameters=tuple(_parameters(op, constants)),
+        )
+    outputs = {value.name: value.name for value in body.graph.outputs if value.name in values}
+    return Run(label=f"coremlscope, {precision}", values=values, outputs=outputs)
+
+
+def run_from(
+    subject: Subject, given: Mapping[str, Array], names: list[str], precision: Precision = "fp32"
+) -> dict[str, Array]:
+    """Runs every operation on given values instead of those that the operations before it compute.
+
+    Args:
+        subject: The program and its inputs.
+        given: Values by name, in the shapes of the program.
+        names: The values to return.
+        precision: See `record`.
+
+    Returns:
+        What each operation computes from the given values, by the name of the value.
+    """
+    bound = subject.bind()
+    types = {
+        value.name: type_.type
+        for view in bound.graph.ops
+        for value, type_ in zip(view.op.outputs, view.outputs, strict=False)
+        if isinstance(type_.type, TensorType)
+    }
+    fed = {name: array for name, array in given.items() if name in types}
+    graph = subject.function.graph
+    extra = tuple(Value(f"{name}{_GIVEN}", types[name]) for name in fed)
+    by_name = {name: value for name, value in zip(fed, extra, strict=True)}
+
+    def swap(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
+        return tuple(by_name.get(a.name, a) if isinstance(a, Value) else a for a in arguments)
+
+    ops = tuple(
+        replace(op, inputs={name: swap(arguments) for name, arguments in op.inputs.items()})
+        for op in graph.ops
+    )
+    body = replace(subject.function, graph=replace(graph, inputs=(*graph.inputs, *extra), ops=ops))
+    wanted = {name: Value(name, types[name]) for name in names if name in types}
+    feeds = {f"{name}{_GIVEN}": array for name, array in fed.items()}
+    return _run(subject, body, list(wanted.values()), precision, feeds)
+
+
+def _recorded(bound: BoundFunction) -> Iterator[tuple[Value, Op]]:
+    """Yields the tensors that the operations of a body compute at run time.
+
+    Raises:
+        UnsupportedModelError: They do not fit in memory.
+    """
+    total = 0
+    for view in bound.graph.ops:
+        for value, known in zip(view.op.outputs, view.outputs, strict=False):
+            if (
+                isinstance(known.type, TensorType)
+                and known.constant is None
+                and known.type.dtype.numpy != object
+            ):
+                total += (known.type.elements or 0) * 4
+                yield value, view.op
+    if total > bound.budget.memory_bytes // _MEMORY_PART:
+        raise UnsupportedModelError(
+            f"the intermediate values of the model take {format_bytes(total)}, more than fits in memory",
+            "set smaller shapes with --shape, or verify a part of the model",
+        )
+
+
+def _run(
+    subject: Subject,
+    body: Function,
+    values: list[Value],
+    precision: Precision,
+    feeds: Mapping[str, Array],
+) -> dict[str, Array]:
+    """Runs a function with further outputs; returns all of them by name."""
+    names = {value.name for value in body.graph.outputs}
+    outputs = (*body.graph.outputs, *(value for value in values if value.name not in names))
+    wider = replace(body, graph=replace(body.graph, outputs=outputs))
+    program = lower(subject.bind(wider), precision)
+    codec = FeatureCodec(program.inputs, program.outputs)
+    tensors = codec.encode({**subject.inputs, **feeds})
+    with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
+        session = engine().build(program, Path(folder), EngineOptions())
+        try:
+            results = session.run({**tensors, **State(program.states).feeds()})
+        finally:
+            session.close()
+    return codec.decode(results)
+
+
+def _read(op: Op, values: Mapping[str, Intermediate]) -> Iterator[str]:
+    """Yields the names of the recorded values that an operation reads, those inside its blocks included."""
+    seen: set[str] = set()
+    for reader in (op, *(inner for block in op.blocks for inner in block.walk())):
+        for arguments in reader.inputs.values():
+            for argument in arguments:
+                if isinstance(argument, Value) and argument.name in values and argument.name not in seen:
+                    seen.add(argument.name)
+                    yield argument.name
+
+
+def constants_of(function: Function) -> dict[str, Constant]:
+    """Returns the constants of a body by the name of their value."""
+    return {op.outputs[0].name: op.constant for op in function.graph.ops if op.constant is not None}
+
+
+def _parameters(op: Op, constants: Mapping[str, Constant]) -> Iterator[Parameter]:
+    for name, arguments in op.inputs.items():
+        for argument in arguments:
+            constant = argument if isinstance(argument, Constant) else constants.get(argument.name)
+            if constant is None or not isinstance(constant.type, TensorType) or not constant.is_available:
+                continue
+            if constant.type.dtype.numpy == np.dtype(object):
+                continue
+            label = name if isinstance(argument, Constant) else f"{name} {argument.name}"
+            yield Parameter(label, constant.type.elements or 0, constant.numpy)

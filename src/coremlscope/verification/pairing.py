@@ -1,0 +1,312 @@
+"""Pairs the intermediate values of two runs of one network, whatever the frameworks.
+
+Values that are equal, up to the order of axes, are paired first: they show where both runs are. Names, weights, the
+flow of data and the order of operations then pair values that differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+import numpy as np
+
+from coremlscope.ir import Array
+from coremlscope.verification.distance import find_layout, relative_error
+from coremlscope.verification.intermediates import Intermediate, Run
+
+__all__ = ["HOW", "How", "Pair", "general_type", "pair_runs", "plain_name"]
+
+#: How two values were paired:
+#: `output`    both are the same output;
+#: `value`     their elements are equal, in the same or a transposed order;
+#: `name`      their names are equal, but for what converters add;
+#: `weights`   their operations read a weight of the same name;
+#: `flow`      operations of the same type compute them from values that are paired;
+#: `order`     operations of the same type and size compute them, in the same order between paired values.
+How = Literal["output", "value", "name", "weights", "flow", "order"]
+HOW: tuple[How, ...] = ("output", "value", "name", "weights", "flow", "order")
+
+#: The largest relative error of equal values. Weights that are rounded to fp16 cause 1e-3 an operation.
+_EQUAL = 0.03
+#: Statistics of equal values differ by less, relative to their root mean square.
+_ALIKE = 0.05
+#: Values without a pair that may lie between an operation and the paired values that it is computed from.
+_MOST_BETWEEN = 40
+#: How often values are paired by flow: each pass starts from the pairs of the last one.
+_MOST_PASSES = 64
+#: What converters add to the names of values.
+_ADDED = re.compile(r"(_cast)?(_to)?_fp(16|32)(_\d+)?$|_cast(_\d+)?$|^(p|b)_(?=\w+_(weight|bias)$)|[@:]\d+$")
+#: Words of different frameworks for one type of operation.
+_SAME_TYPES = (
+    ("conv", "conv1d", "conv2d", "conv3d", "convolution"),
+    ("conv_transpose", "convtranspose", "conv_transpose2d", "conv_transpose1d"),
+    ("matmul", "mm", "bmm", "linear", "gemm", "addmm", "inner_product", "einsum"),
+    ("scaled_dot_product_attention", "attention"),
+    ("add", "sum2"),
+    ("real_div", "div", "truediv"),
+    ("mul", "multiply"),
+    ("sub", "rsub"),
+    ("reduce_mean", "mean", "reducemean"),
+    ("reduce_sum", "sum", "reducesum"),
+    ("reduce_max", "amax", "reducemax", "max"),
+    ("reduce_argmax", "argmax"),
+    ("avg_pool", "averagepool", "avg_pool2d", "adaptive_avg_pool2d", "globalaveragepool"),
+    ("max_pool", "maxpool", "max_pool2d"),
+    ("layer_norm", "layernorm", "layernormalization", "native_layer_norm"),
+    ("batch_norm", "batchnormalization"),
+    ("instance_norm", "instancenormalization"),
+    ("gather", "embedding", "index_select"),
+    ("slice_by_index", "slice", "select", "slice_by_size", "getitem"),
+    ("reshape", "view", "flatten", "unflatten", "flatten2d"),
+    ("transpose", "permute", "t"),
+    ("silu", "swish"),
+    ("hardswish", "hard_swish"),
+    ("sigmoid_hard", "hardsigmoid"),
+    ("concat", "cat"),
+    ("expand_dims", "unsqueeze"),
+    ("cast", "to", "_to_copy", "type_as", "float", "int"),
+    ("upsample_bilinear", "resize", "upsample_bilinear2d", "resize_bilinear", "upsample"),
+    ("topk", "sort"),
+    ("clip", "clamp", "hardtanh", "relu6"),
+    ("pow", "square"),
+)
+_GENERAL = {name: names[0] for names in _SAME_TYPES for name in names}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two values of two runs that stand for the same tensor.
+
+    Attributes:
+        ours: The name of the value in the first run.
+        theirs: Its name in the second run.
+        how: How they were paired.
+        axes: The order of axes in which the first equals the second; empty if their elements have the same order,
+            or if they differ.
+        error: The relative error of the first, in that order.
+    """
+
+    ours: str
+    theirs: str
+    how: How
+    axes: tuple[int, ...] = ()
+    error: float = 0.0
+
+    def in_our_layout(self, theirs: Array, shape: Sequence[int]) -> Array:
+        """Returns the second value in the layout and shape of the first."""
+        if not self.axes:
+            return theirs.reshape(tuple(shape))
+        moved = [shape[axis] for axis in self.axes]
+        return np.transpose(theirs.reshape(moved), np.argsort(self.axes))
+
+
+def plain_name(name: str) -> str:
+    """Returns a name without what converters add to it, in lower case: `x_3_cast_fp16` becomes `x_3`."""
+    text, before = re.sub(r"[^0-9a-zA-Z@:]+", "_", name).lower().strip("_"), ""
+    while text != before:
+        before, text = text, _ADDED.sub("", text).strip("_")
+    return text
+
+
+def general_type(name: str) -> str:
+    """Returns one word for a type of operation of any framework: `aten.conv2d.default` becomes `conv`."""
+    text = name.lower().removeprefix("aten.").removeprefix("aten::").split(".")[0].strip("_")
+    return _GENERAL.get(text, text)
+
+
+def pair_runs(ours: Run, theirs: Run, outputs: Mapping[str, str]) -> tuple[Pair, ...]:
+    """Pairs the values of two runs.
+
+    Args:
+        ours: The first run.
+        theirs: The second run.
+        outputs: The names of outputs of the second run by those of the first.
+
+    Returns:
+        The pairs, in the order of the first run. Each value is in one pair at most.
+    """
+    pairing = _Pairing(ours, theirs)
+    for name, other in outputs.items():
+        pairing.add(ours.outputs[name], theirs.outputs[other], "output")
+    if theirs.has_intermediates:
+        pairing.by_value()
+        pairing.by_name()
+        pairing.by_weights()
+        pairing.by_flow()
+        pairing.by_order()
+        pairing.by_flow()
+    order = {name: place for place, name in enumerate(ours.values)}
+    return tuple(sorted(pairing.pairs, key=lambda pair: order[pair.ours]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Print:
+    """Statistics of a value that do not depend on the order of its elements."""
+
+    mean: float
+    size: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, array: Array) -> _Print | None:
+        """Returns the statistics; None for values that say little: constants, and those that are not finite."""
+        numbers = np.asarray(array).astype(np.float64).reshape(-1)
+        if numbers.size < 2 or not np.isfinite(numbers).all():
+            return None
+        low, high = float(numbers.min()), float(numbers.max())
+        if low == high:
+            return None
+        return cls(float(numbers.mean()), float(np.sqrt(np.mean(numbers**2))), low, high)
+
+    def is_like(self, other: _Print) -> bool:
+        limit = _ALIKE * max(self.size, other.size)
+        near = abs(self.mean - other.mean) <= limit and abs(self.size - other.size) <= limit
+        spread = _ALIKE * max(other.high - other.low, self.size)
+        return near and abs(self.low - other.low) <= 2 * spread and abs(self.high - other.high) <= 2 * spread
+
+
+class _Pairing:
+    """Collects the pairs of two runs."""
+
+    def __init__(self, ours: Run, theirs: Run) -> None:
+        self.ours, self.theirs = ours, theirs
+        self.pairs: list[Pair] = []
+        self.mate: dict[str, str] = {}
+        self.taken: set[str] = set()
+
+    def add(self, ours: str, theirs: str, how: How, axes: tuple[int, ...] | None = None) -> None:
+        """Pairs two values, unless one of them is paired already."""
+        if ours in self.mate or theirs in self.taken:
+            return
+        mine, other = self.ours.values[ours].array, self.theirs.values[theirs].array
+        if axes is None:
+            axes = find_layout(mine, other, _EQUAL) or ()
+        moved = np.transpose(mine, axes) if axes else mine
+        error = relative_error(moved, other)
+        self.pairs.append(Pair(ours=ours, theirs=theirs, how=how, axes=axes, error=error))
+        self.mate[ours] = theirs
+        self.taken.add(theirs)
+
+    def _left(self, run: Run, paired: Iterable[str]) -> list[Intermediate]:
+        known = set(paired)
+        return [value for value in run.values.values() if value.name not in known]
+
+    def _open(self) -> tuple[list[Intermediate], list[Intermediate]]:
+        """Returns the values of both runs that are not paired."""
+        return self._left(self.ours, self.mate), self._left(self.theirs, self.taken)
+
+    def by_value(self) -> None:
+        """Pairs equal values; of several, that of the same name, type, shape, or place in the order."""
+        mine, others = self._open()
+        places = {
+            v.name: n / max(1, len(self.theirs.values)) for n, v in enumerate(self.theirs.values.values())
+        }
+        sized: dict[int, list[tuple[Intermediate, _Print]]] = defaultdict(list)
+        for other in others:
+            print_ = _Print.of(other.array)
+            if print_ is not None:
+                sized[other.array.size].append((other, print_))
+        count = max(1, len(self.ours.values))
+        order = {value.name: place / count for place, value in enumerate(self.ours.values.values())}
+        for value in mine:
+            print_ = _Print.of(value.array) if value.array.size in sized else None
+            if print_ is None:
+                continue
+            near = [o for o, p in sized[value.array.size] if o.name not in self.taken and print_.is_like(p)]
+            near.sort(key=lambda o: (_unlike(value, o), abs(places[o.name] - order[value.name])))
+            for other in near:
+                axes = find_layout(value.array, other.array, _EQUAL)
+                if axes is not None:
+                    self.add(value.name, other.name, "value", axes)
+                    break
+
+    def by_name(self) -> None:
+        """Pairs values of the same name and size."""
+        mine, others = self._open()
+        named = {plain_name(other.name): other for other in others}
+        for value in mine:
+            other = named.get(plain_name(value.name))
+            if other is not None and other.array.size == value.array.size:
+                self.add(value.name, other.name, "name")
+
+    def by_weights(self) -> None:
+        """Pairs results of operations that read a weight of the same name."""
+        mine, others = self._open()
+        named = {key: other for other in others for key in _weights(other)}
+        for value in mine:
+            for key in _weights(value):
+                other = named.get(key)
+                if other is not None and other.array.size == value.array.size:
+                    self.add(value.name, other.name, "weights")
+
+    def by_flow(self) -> None:
+        """Pairs results of operations of the same type that are computed from the same paired values.
+
+        Between these there may be operations that only one of the runs has. Several such operations are paired in
+        their order, if both runs have the same number of them.
+        """
+        for _ in range(_MOST_PASSES):
+            before = len(self.pairs)
+            mine = self._by_origin(self.ours, self.mate, dict(self.mate))
+            others = self._by_origin(self.theirs, self.taken, {name: name for name in self.taken})
+            for key, values in mine.items():
+                if len(values) == len(others.get(key, ())):
+                    for value, other in zip(values, others[key], strict=True):
+                        self.add(value, other, "flow")
+            if len(self.pairs) == before:
+                return
+
+    def _by_origin(
+        self, run: Run, paired: Collection[str], names: Mapping[str, str]
+    ) -> dict[tuple[str, int, frozenset[str]], list[str]]:
+        """Groups the values without a pair by type, size, and the paired values that they are computed from."""
+        groups: dict[tuple[str, int, frozenset[str]], list[str]] = defaultdict(list)
+        for value in self._left(run, paired):
+            above = self._paired_above(run, value.name, paired) if value.op else set()
+            if above:
+                origin = frozenset(names[name] for name in above)
+                groups[general_type(value.type), value.array.size, origin].append(value.name)
+        return groups
+
+    @staticmethod
+    def _paired_above(run: Run, name: str, paired: Collection[str]) -> set[str]:
+        """Returns the nearest paired values that a value is computed from; empty if there are many others."""
+        found: set[str] = set()
+        for count, above in enumerate(run.above(name, lambda n: n in paired)):
+            if count > _MOST_BETWEEN:
+                return set()
+            if above != name and above in paired:
+                found.add(above)
+        return found
+
+    def by_order(self) -> None:
+        """Pairs results of operations of the same type and size, in the same order."""
+        mine, others = self._open()
+        keys = [[(general_type(v.type), v.array.size) for v in values] for values in (mine, others)]
+        matcher = SequenceMatcher(None, *keys, autojunk=False)
+        for first, second, length in matcher.get_matching_blocks():
+            for step in range(length):
+                if mine[first + step].op:
+                    self.add(mine[first + step].name, others[second + step].name, "order")
+
+
+def _unlike(value: Intermediate, other: Intermediate) -> int:
+    """Counts in what two values differ: name, type, shape."""
+    return (
+        4 * (plain_name(value.name) != plain_name(other.name))
+        + 2 * (general_type(value.type) != general_type(other.type))
+        + (value.array.shape != other.array.shape)
+    )
+
+
+def _weights(value: Intermediate) -> Iterator[str]:
+    """Yields the plain names of the larger weights of the operation that computes a value."""
+    for parameter in value.parameters:
+        if parameter.size > 1:
+            yield plain_name(parameter.name.rpartition(" ")[2])

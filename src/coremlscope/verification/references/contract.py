@@ -1,0 +1,82 @@
+"""What every reference does: it computes its outputs, and its intermediate values where it can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from coremlscope.errors import InputError
+from coremlscope.features import describe_shape
+from coremlscope.ir import Array
+from coremlscope.verification.intermediates import Run
+from coremlscope.verification.pairing import plain_name
+
+__all__ = ["Reference", "match_inputs"]
+
+
+class Reference(Protocol):
+    """A network, or saved values, that a model is verified against."""
+
+    @property
+    def label(self) -> str:
+        """What it is, for people: `model.onnx`."""
+
+    def run(self, inputs: Mapping[str, Array]) -> Run:
+        """Computes its values.
+
+        Args:
+            inputs: The inputs by the names of the verified model.
+
+        Raises:
+            InputError: It has other inputs.
+            EngineError: It failed.
+        """
+
+
+def match_inputs(
+    given: Mapping[str, Array], wanted: Sequence[tuple[str, tuple[int | None, ...] | None, np.dtype | None]]
+) -> dict[str, Array]:
+    """Assigns the inputs of the verified model to those of a reference: by name, else by order and size.
+
+    Args:
+        given: Arrays by name.
+        wanted: The name, the shape and the type of each input of the reference, where they are known.
+
+    Returns:
+        Arrays by the names of the reference, in its shapes and types.
+
+    Raises:
+        InputError: An input of the reference has no counterpart.
+    """
+    left = dict(given)
+    chosen: dict[str, Array] = {}
+    by_name = {plain_name(name): name for name in given}
+    for name, _, _ in wanted:
+        found = name if name in left else by_name.get(plain_name(name))
+        if found in left:
+            chosen[name] = left.pop(found)
+    for name, shape, _ in wanted:
+        if name not in chosen:
+            found = next((key for key, array in left.items() if _fits(array, shape)), None)
+            if found is None:
+                sizes = describe_shape(shape) if shape else "any"
+                raise InputError(
+                    f"the reference has an input {name!r} of shape {sizes}, and the model has none for it",
+                    f"inputs of the model: {', '.join(given)}; give it the same names, or a value with --input",
+                )
+            chosen[name] = left.pop(found)
+    return {name: _shaped(chosen[name], shape, dtype) for name, shape, dtype in wanted}
+
+
+def _fits(array: Array, shape: tuple[int | None, ...] | None) -> bool:
+    if shape is None or None in shape:
+        return True
+    return array.size == int(np.prod([size or 1 for size in shape]))
+
+
+def _shaped(array: Array, shape: tuple[int | None, ...] | None, dtype: np.dtype | None) -> Array:
+    if shape is not None and len(shape) != array.ndim and None not in shape and _fits(array, shape):
+        array = array.reshape([size or 1 for size in shape])
+    return array if dtype is None else array.astype(dtype)

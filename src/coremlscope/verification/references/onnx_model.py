@@ -1,0 +1,140 @@
+"""An ONNX model as a reference, run by ONNX Runtime without optimisations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coremlscope.engines.telemetry import forbid_telemetry
+from coremlscope.errors import EngineError, UsageError
+from coremlscope.ir import Array
+from coremlscope.verification.intermediates import Intermediate, Parameter, Run
+from coremlscope.verification.references.contract import match_inputs
+
+__all__ = ["OnnxReference"]
+
+#: Types of nodes whose result is a constant of the graph.
+_CONSTANT = "Constant"
+
+
+class OnnxReference:
+    """Runs an ONNX model and records the result of every node of its main graph.
+
+    Args:
+        path: The file. Weights in other files lie beside it.
+
+    Raises:
+        UsageError: The file cannot be read, or is not an ONNX model.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import onnx
+        from google.protobuf.message import DecodeError
+
+        self.label = path.name
+        try:
+            self._model = onnx.load(str(path))
+            onnx.checker.check_model(self._model)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+        except (DecodeError, onnx.checker.ValidationError, ValueError, TypeError) as error:
+            reason = (str(error).strip() or "it is damaged").splitlines()[0]
+            raise UsageError(
+                f"{path} is not a valid ONNX model: {reason}", "export the reference again"
+            ) from None
+
+    def run(self, inputs: Mapping[str, Array]) -> Run:
+        """Runs the model; see `Reference.run`."""
+        graph = self._model.graph
+        constants = {tensor.name: tensor for tensor in graph.initializer}
+        for node in graph.node:
+            if node.op_type == _CONSTANT:
+                constants.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+        wanted = [
+            (info.name, _shape(info), _dtype(info)) for info in graph.input if info.name not in constants
+        ]
+        feeds = match_inputs(inputs, wanted)
+        names = [name for node in graph.node if node.op_type != _CONSTANT for name in node.output if name]
+        results = self._compute(feeds, names)
+        values = {name: Intermediate(name=name, array=array) for name, array in feeds.items()}
+        for node in graph.node:
+            for name in node.output:
+                if (
+                    name in results
+                    and isinstance(results[name], np.ndarray)
+                    and results[name].dtype != object
+                ):
+                    values[name] = Intermediate(
+                        name=name,
+                        array=results[name],
+                        op=node.name or name,
+                        type=node.op_type,
+                        inputs=tuple(dict.fromkeys(n for n in _reads(node) if n in values)),
+                        parameters=tuple(_parameters(node, constants)),
+                        scope=_scope(node.name),
+                    )
+        outputs = {info.name: info.name for info in graph.output if info.name in values}
+        return Run(label=f"ONNX Runtime, {self.label}", values=values, outputs=outputs)
+
+    def _compute(self, feeds: Mapping[str, Array], names: list[str]) -> dict[str, Any]:
+        """Runs the graph with every value as an output."""
+        forbid_telemetry()
+        import onnx
+        import onnxruntime
+
+        wider = onnx.ModelProto()
+        wider.CopyFrom(self._model)
+        given = {info.name for info in wider.graph.output}
+        wider.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in given)
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        try:
+            session = onnxruntime.InferenceSession(
+                wider.SerializeToString(), options, providers=["CPUExecutionProvider"]
+            )
+            outputs = [output.name for output in session.get_outputs()]
+            return dict(zip(outputs, session.run(outputs, dict(feeds)), strict=True))
+        except Exception as error:  # ONNX Runtime's exceptions have no common base class
+            reason = " ".join(str(error).split())[:300]
+            raise EngineError(f"ONNX Runtime cannot run {self.label}: {reason}") from error
+
+
+def _reads(node: Any) -> Iterator[str]:
+    """Yields the names of the values that a node reads, those inside its graphs included."""
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            yield from _reads(inner)
+
+
+def _parameters(node: Any, constants: Mapping[str, Any]) -> Iterator[Parameter]:
+    from onnx import numpy_helper
+
+    for name in node.input:
+        tensor = constants.get(name)
+        if tensor is not None:
+            size = int(np.prod(tensor.dims)) if tensor.dims else 1
+            yield Parameter(name, size, lambda tensor=tensor: numpy_helper.to_array(tensor))
+    for attribute in node.attribute:
+        if attribute.name == "epsilon":
+            yield Parameter("epsilon", 1, lambda value=attribute.f: np.array(value, np.float32))
+
+
+def _scope(name: str) -> str:
+    """Returns the module path in a node's name as PyTorch exports it: `/layer1/conv/Conv` is `layer1.conv`."""
+    return ".".join(name.strip("/").split("/")[:-1]) if "/" in name else ""
+
+
+def _shape(info: Any) -> tuple[int | None, ...]:
+    dims = info.type.tensor_type.shape.dim
+    return tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in dims)
+
+
+def _dtype(info: Any) -> np.dtype | None:
+    from onnx import helper
+
+    return np.dtype(helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type))

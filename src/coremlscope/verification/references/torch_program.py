@@ -1,0 +1,225 @@
+"""PyTorch as a reference: exported programs (`.pt2`), modules, and TorchScript."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coremlscope.errors import EngineError, MissingDependencyError, UsageError
+from coremlscope.ir import Array
+from coremlscope.verification.intermediates import Intermediate, Parameter, Run
+from coremlscope.verification.references.contract import match_inputs
+
+__all__ = ["ExportedReference", "ModuleReference", "is_module"]
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise MissingDependencyError(
+            "a reference in PyTorch needs torch, which is not installed",
+            "install it: pip install 'coremlscope[torch]'",
+        ) from None
+    return torch
+
+
+def is_module(source: object) -> bool:
+    """Returns whether an object is a module of PyTorch, without importing PyTorch."""
+    return any(
+        base.__module__.startswith("torch.nn.modules.") and base.__name__ == "Module"
+        for base in type(source).__mro__
+    )
+
+
+class ExportedReference:
+    """Runs a program that `torch.export` made, and records the result of every call in its graph.
+
+    Args:
+        source: The path of a `.pt2` file, or the program.
+
+    Raises:
+        UsageError: The file cannot be read.
+        MissingDependencyError: torch is not installed.
+    """
+
+    def __init__(self, source: Path | Any) -> None:
+        torch = _torch()
+        self.label = source.name if isinstance(source, Path) else type(source).__name__
+        if not isinstance(source, Path):
+            self._program = source
+            return
+        if not source.is_file():
+            raise UsageError(f"{source} does not exist")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._program = torch.export.load(str(source))
+        except Exception as error:  # torch raises many types for damaged files
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UsageError(
+                f"{source} is not a program of torch.export: {reason}", "save it with torch.export.save"
+            ) from None
+
+    def run(self, inputs: Mapping[str, Array]) -> Run:
+        """Runs the program; see `Reference.run`."""
+        torch = _torch()
+        module = self._program.module()
+        places = [node for node in module.graph.nodes if node.op == "placeholder"]
+        wanted = [(node.target, *_of_tensor(node.meta.get("val"))) for node in places]
+        given = match_inputs(inputs, wanted)
+        recorder = _recorder(torch, module)
+        try:
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                recorder.run(*(torch.from_numpy(np.array(array)) for array in given.values()))
+        except Exception as error:  # the author's code may raise anything
+            raise EngineError(f"PyTorch cannot run {self.label}: {str(error).splitlines()[0]}") from error
+        return _run_of(module, recorder.results, f"PyTorch, {self.label}")
+
+
+class ModuleReference:
+    """Runs a module: exported, if `torch.export` can, to record its intermediate values; else as it is.
+
+    Args:
+        module: The module, in evaluation mode.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self.label = type(module).__name__
+        self._module = module
+
+    def run(self, inputs: Mapping[str, Array]) -> Run:
+        """Runs the module; see `Reference.run`."""
+        torch = _torch()
+        arrays = [_own_type(array) for array in inputs.values()]
+        tensors = tuple(torch.from_numpy(np.array(array)) for array in arrays)
+        try:
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                program = torch.export.export(self._module, tensors)
+        except Exception:  # modules that depend on data cannot be exported, in many ways
+            return self._call(torch, inputs, tensors)
+        exported = ExportedReference(program)
+        exported.label = self.label
+        by_place = [n for n in program.module().graph.nodes if n.op == "placeholder"]
+        named = {node.target: array for node, array in zip(by_place, arrays, strict=True)}
+        return exported.run(named)
+
+    def _call(self, torch: Any, inputs: Mapping[str, Array], tensors: tuple[Any, ...]) -> Run:
+        try:
+            with torch.no_grad():
+                returned = self._module(*tensors)
+        except Exception as error:  # the author's code may raise anything
+            raise EngineError(f"PyTorch cannot run {self.label}: {str(error).splitlines()[0]}") from error
+        values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
+        outputs = {f"output_{i}": f"output_{i}" for i, _ in enumerate(_tensors(torch, returned))}
+        for name, tensor in zip(outputs, _tensors(torch, returned), strict=True):
+            values[name] = Intermediate(name=name, array=_array(tensor), op=name)
+        return Run(label=f"PyTorch, {self.label}", values=values, outputs=outputs, has_intermediates=False)
+
+
+def _recorder(torch: Any, module: Any) -> Any:
+    """Returns an interpreter of a graph that keeps the result of every node."""
+
+    class Recorder(torch.fx.Interpreter):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__(module)
+            self.results: dict[str, Any] = {}
+
+        def run_node(self, node: Any) -> Any:
+            result = super().run_node(node)
+            self.results[node.name] = result.clone() if isinstance(result, torch.Tensor) else result
+            return result
+
+    return Recorder()
+
+
+def _run_of(module: Any, results: Mapping[str, Any], label: str) -> Run:
+    torch = _torch()
+    values: dict[str, Intermediate] = {}
+    outputs: dict[str, str] = {}
+    for node in module.graph.nodes:
+        if node.op == "output":
+            flat = [n for n in _nodes(node.args) if n.name in values]
+            outputs = {n.name: n.name for n in flat}
+        elif node.op != "get_attr" and isinstance(results.get(node.name), torch.Tensor):
+            reads = tuple(dict.fromkeys(_above(node, values)))
+            values[node.name] = Intermediate(
+                name=node.name,
+                array=_array(results[node.name]),
+                op="" if node.op == "placeholder" else node.name,
+                type="" if node.op == "placeholder" else _type(node.target),
+                inputs=reads,
+                parameters=tuple(_parameters(node, results)),
+                scope=_scope(node),
+            )
+    return Run(label=label, values=values, outputs=outputs)
+
+
+def _above(node: Any, values: Mapping[str, Intermediate]) -> Iterator[str]:
+    """Yields the recorded values that a node reads, also through nodes that return tuples."""
+    for given in node.all_input_nodes:
+        if given.name in values:
+            yield given.name
+        elif given.op != "get_attr":
+            yield from _above(given, values)
+
+
+def _nodes(arguments: Any) -> Iterator[Any]:
+    for argument in arguments:
+        if isinstance(argument, (list, tuple)):
+            yield from _nodes(argument)
+        elif hasattr(argument, "name"):
+            yield argument
+
+
+def _parameters(node: Any, results: Mapping[str, Any]) -> Iterator[Parameter]:
+    """Yields the weights and the numbers that a node reads."""
+    for given in node.all_input_nodes:
+        tensor = results.get(given.name)
+        if given.op == "get_attr" and hasattr(tensor, "numel"):
+            yield Parameter(str(given.target), tensor.numel(), lambda tensor=tensor: _array(tensor))
+    for number in node.args:
+        if isinstance(number, float):
+            yield Parameter("number", 1, lambda number=number: np.array(number, np.float64))
+
+
+def _type(target: Any) -> str:
+    return str(getattr(target, "__name__", target)).removeprefix("aten.").split(".")[0]
+
+
+def _scope(node: Any) -> str:
+    stack = node.meta.get("nn_module_stack") or {}
+    return str(next(reversed(stack.values()))[0]) if stack else ""
+
+
+def _of_tensor(value: Any) -> tuple[tuple[int | None, ...] | None, np.dtype | None]:
+    if value is None or not hasattr(value, "shape"):
+        return None, None
+    shape = tuple(int(size) if isinstance(size, int) else None for size in value.shape)
+    name = str(value.dtype).removeprefix("torch.")
+    return shape, np.dtype(name) if name in np.sctypeDict else None
+
+
+def _tensors(torch: Any, returned: Any) -> list[Any]:
+    if isinstance(returned, torch.Tensor):
+        return [returned]
+    parts = returned.values() if isinstance(returned, Mapping) else returned
+    return [tensor for part in parts for tensor in _tensors(torch, part)]
+
+
+def _array(tensor: Any) -> Array:
+    plain = tensor.detach().cpu()
+    if "bfloat16" in str(plain.dtype):
+        plain = plain.float()
+    return np.asarray(plain.numpy())
+
+
+def _own_type(array: Array) -> Array:
+    """Integers of Core ML are int32; PyTorch indexes by int64."""
+    return array.astype(np.int64) if array.dtype.kind in "iu" else array
