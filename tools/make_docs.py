@@ -28,6 +28,7 @@ from coremlscope.results.gate import GateReport
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import docstring_parts, json_schema, json_schema_of
 from coremlscope.results.variants import VariantReport
+from coremlscope.results.verification import VERIFICATION, Verification
 from coremlscope.runner.record import SCHEMA, Record
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -62,6 +63,7 @@ its exit code is that of the first error.
 | 8 | the result cannot be written |
 | 9 | `compare --fail-above`: predictions are slower; `check`: a limit is not kept |
 | 10 | a measurement reached a limit of time or memory |
+| 11 | `verify`: outputs differ from those of the reference |
 | 130 | interrupted by Ctrl-C; `profile` and `matrix` keep what they measured before |
 | 141 | the reader of the output closed the pipe |"""
 
@@ -230,6 +232,29 @@ _CARRIED = ("float32", "int32", "bool", "int64", "float64")
 _OTHERS = ("float16", "int8", "uint8", "int16", "uint16")
 
 
+_VERIFICATION = f"""\
+`coremlscope verify MODEL --reference model.onnx --json FILE` writes one object with
+`"schema": "{VERIFICATION}"` and the fields of [Verification](#verification). See [Verification of conversions](verify.md).
+[verification.schema.json](verification.schema.json) describes the same as a JSON Schema. Errors that are
+infinite are null.
+
+Below, `T[]` is a JSON array of T."""
+
+
+def verification_schema() -> str:
+    """Returns the page on the JSON of verifications, with the fields of every class."""
+    parts = [_WRITTEN, "# The JSON of a verification", _VERIFICATION]
+    for kind in _reachable(Verification):
+        parts += [f"## {kind.__name__}", docstring_parts(kind.__doc__ or "")[0], _fields(kind)]
+    return "\n\n".join(parts) + "\n"
+
+
+def verification_schema_file() -> str:
+    """Returns the JSON Schema of verifications."""
+    schema = json_schema_of(Verification, "Verifications of coremlscope")
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
 def lacking_kernels() -> str:
     """Returns the page on missing kernels and their replacements."""
     summary, *more = (inspect.getdoc(kernels) or "").split("\n\n")
@@ -278,6 +303,8 @@ PAGES = {
     "runner-schema.md": runner_schema,
     "runner.schema.json": runner_schema_file,
     "variants.schema.json": variants_schema_file,
+    "verification-schema.md": verification_schema,
+    "verification.schema.json": verification_schema_file,
 }
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from coremlscope.results.trace import Trace
     from coremlscope.tracing.session import record
     from coremlscope.variants.study import apply_variant, what_if
+    from coremlscope.verification.verify import verify
 
 __all__ = [
     "Comparison",
@@ -75,6 +76,7 @@ __all__ = [
     "read",
     "record",
     "uninstall",
+    "verify",
     "what_if",
 ]
 
@@ -110,6 +112,7 @@ _MODULES = {
     "record": "tracing.session",
     "uninstall": "dropin",
     "what_if": "variants.study",
+    "verify": "verification.verify",
 }
 
 # Results do not import renderers, which stand above them.

@@ -285,7 +285,8 @@ class LogCumulative(nn.Module):
 
 
 class RootMeanSquare(nn.Module):
-    """Report 2821: the epsilon of a norm grows with the square of the largest element, as it is scaled first."""
+    """Report 2821: the epsilon of a norm grows with the square of the largest element, as it is scaled"
+    " first."""
 
     def __init__(self, *, scaled: bool) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
-"""Programs with one planted fault each, and the right ones: built by coremltools, verified against ONNX or Core ML."""
+"""Programs with one planted fault each, and the right ones: built by coremltools, verified against ONNX"
+" or Core ML."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ class Planted:
     Attributes:
         name: Its name in tables and test ids.
         build: Writes the model into a folder; returns its path and the reference: a path, a module or arrays.
-        ops: Plain names of the operations at fault, any of which is right. For an operation that is missing, the
-            ones before and behind it.
+        ops: Plain names of the operations at fault, any of which is right. For an operation that is missing,
+            the ones before and behind it.
         causes: The causes that are right.
         is_fixable: Whether a change of the program can mend it.
         inputs: Values of inputs.

@@ -276,7 +276,12 @@ def add_reports(
     parser: argparse.ArgumentParser,
     formats: str,
     table: Literal[
-        "RENDERERS", "SUMMARY_RENDERERS", "COMPARISON_RENDERERS", "MATRIX_RENDERERS", "TRACE_RENDERERS"
+        "RENDERERS",
+        "SUMMARY_RENDERERS",
+        "COMPARISON_RENDERERS",
+        "MATRIX_RENDERERS",
+        "TRACE_RENDERERS",
+        "VERIFICATION_RENDERERS",
     ],
     *,
     json: str = _WHOLE_RESULT,

@@ -33,6 +33,7 @@ from coremlscope.cli import (
     serve,
     top,
     trace,
+    verify,
     what_if,
 )
 from coremlscope.cli.command import Command, Parser
@@ -50,6 +51,7 @@ COMMANDS: tuple[Command, ...] = (
     importing.COMMAND,
     inspect.COMMAND,
     predict.COMMAND,
+    verify.COMMAND,
     export.COMMAND,
     compile.COMMAND,
     isolate.COMMAND,

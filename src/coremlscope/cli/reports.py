@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from coremlscope.render.json import Result
     from coremlscope.results.explanation import Explanations
     from coremlscope.results.gate import GateReport
+    from coremlscope.results.verification import Verification
 
 __all__ = ["write_reports"]
 
 
 def write_reports(
-    result: Result | Explanations | GateReport,
+    result: Result | Explanations | GateReport | Verification,
     arguments: argparse.Namespace,
     as_text: Callable[[int, bool], str],
     as_json: Callable[[], str] | None = None,

@@ -24,6 +24,7 @@ from coremlscope.render.markdown.gate import render_markdown_gate
 from coremlscope.render.markdown.matrix import render_markdown_matrix
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.markdown.variants import render_markdown_variants
+from coremlscope.render.markdown.verification import render_markdown_verification
 from coremlscope.render.notebook import comparison_card, matrix_card, model_card, profile_card, variants_card
 from coremlscope.render.page import (
     render_html,
@@ -42,6 +43,7 @@ from coremlscope.render.terminal.matrix import render_matrix
 from coremlscope.render.terminal.op_explanation import render_explanations
 from coremlscope.render.terminal.report import render_console
 from coremlscope.render.terminal.variants import render_variants
+from coremlscope.render.terminal.verification import render_verification
 from coremlscope.render.trace import render_trace
 from coremlscope.render.variants import variant_columns
 from coremlscope.results.explanation import Explanations
@@ -50,6 +52,7 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.trace import Trace
 from coremlscope.results.variants import VariantReport
+from coremlscope.results.verification import Verification
 from coremlscope.writing import write_file
 
 __all__ = [
@@ -61,6 +64,7 @@ __all__ = [
     "SUMMARY_RENDERERS",
     "TRACE_RENDERERS",
     "VARIANT_RENDERERS",
+    "VERIFICATION_RENDERERS",
     "Renderer",
     "find_renderer",
     "notebook_card",
@@ -72,6 +76,7 @@ __all__ = [
     "render_now",
     "render_program",
     "render_variants",
+    "render_verification",
     "renderers_of",
     "to_dataframe",
     "write_report",
@@ -173,12 +178,22 @@ EXPLANATION_RENDERERS: tuple[Renderer[Explanations], ...] = (
 )
 
 
-def renderers_of(result: Result | Explanations | GateReport) -> Sequence[Renderer[Any]]:
+#: Formats of verifications.
+VERIFICATION_RENDERERS: tuple[Renderer[Verification], ...] = (
+    Renderer(".json", "the whole result, for programs", render_json),
+    Renderer(".md", "Markdown, for a pull request", render_markdown_verification),
+    Renderer(".txt", "the tables of the console", render_verification),
+)
+
+
+def renderers_of(result: Result | Explanations | GateReport | Verification) -> Sequence[Renderer[Any]]:
     """Returns the formats of a result."""
     if isinstance(result, Explanations):
         return EXPLANATION_RENDERERS
     if isinstance(result, GateReport):
         return GATE_RENDERERS
+    if isinstance(result, Verification):
+        return VERIFICATION_RENDERERS
     if isinstance(result, Profile):
         return RENDERERS
     if isinstance(result, ModelSummary):
@@ -190,7 +205,9 @@ def renderers_of(result: Result | Explanations | GateReport) -> Sequence[Rendere
     return COMPARISON_RENDERERS if isinstance(result, Comparison) else MATRIX_RENDERERS
 
 
-def write_report(result: Result | Explanations | GateReport, path: str | os.PathLike[str]) -> None:
+def write_report(
+    result: Result | Explanations | GateReport | Verification, path: str | os.PathLike[str]
+) -> None:
     """Writes a report; the suffix of the path selects the format.
 
     Raises:

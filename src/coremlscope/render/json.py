@@ -16,6 +16,7 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, to_json
 from coremlscope.results.trace import Trace
 from coremlscope.results.variants import VariantReport
+from coremlscope.results.verification import Verification
 from coremlscope.units import escape_controls
 
 __all__ = ["Result", "displayed", "plain", "render_json", "render_values", "to_values"]
@@ -24,14 +25,14 @@ __all__ = ["Result", "displayed", "plain", "render_json", "render_values", "to_v
 Result = Profile | ModelSummary | Comparison | Trace | VariantReport | Sequence[Profile]
 
 
-def to_values(subject: Result | Explanations | GateReport) -> dict[str, Any]:
+def to_values(subject: Result | Explanations | GateReport | Verification) -> dict[str, Any]:
     """Converts a result to plain JSON values, with the schema's name."""
-    if isinstance(subject, (Comparison, Trace, VariantReport, GateReport, Explanations)):
+    if isinstance(subject, (Comparison, Trace, VariantReport, GateReport, Explanations, Verification)):
         return subject.to_json()
     return to_json(subject)
 
 
-def render_json(subject: Result | Explanations | GateReport) -> str:
+def render_json(subject: Result | Explanations | GateReport | Verification) -> str:
     """Renders a result as JSON text; infinite numbers become null."""
     return render_values(to_values(subject))
 

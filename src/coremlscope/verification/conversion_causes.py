@@ -38,15 +38,11 @@ _MOST_WEIGHTS = 1 << 24
 class Diagnosis:
     """The cause of a difference.
 
-    Attributes:
-        cause: The cause.
-        value: The name of a value of the operation at fault.
-        text: The cause as a sentence.
-        relation: How the wrong value results from the right one, where that is known.
-        target: The name of the value that the relation is about, where it is an argument.
-        parameter: The name of the constant at fault.
-        right: What the constant should be, in the shape and order of the model's.
-        changes: What constants should be, by the value of the operation and its parameter, where the reference tells.
+    Attributes: cause: The cause. value: The name of a value of the operation at fault. text: The cause as a
+        sentence. relation: How the wrong value results from the right one, where that is known. target: The
+        name of the value that the relation is about, where it is an argument. parameter: The name of the
+        constant at fault. right: What the constant should be, in the shape and order of the model's. changes:
+        What constants should be, by the value of the operation and its parameter, where the reference tells.
         also: Further arguments that a relation is about, and the relations.
     """
 
@@ -177,7 +173,8 @@ def describe_tie(
         return None
     row = int(differ[0])
     text = (
-        f"in {differ.size} of {len(table)} rows the elements at both places are equal: at {int(mine[row])} and at"
+        f"in {differ.size} of {len(table)} rows the elements at both places are equal: at"
+        f" {int(mine[row])} and at"
         f" {int(other[row])} it is {float(first[0]):.6g}, so either place is right"
     )
     return Diagnosis(cause="tie", value=value.name, text=text)
@@ -328,7 +325,10 @@ def _owner(case: Case, wrong: Array, right: Array) -> str | None:
 def _describe(relation: Relation, what: str) -> str:
     match relation.kind:
         case "permuted":
-            return f"{what} with its axes in another order: transposed by {describe_axes(relation.axes)} it equals it"
+            return (
+                f"{what} with its axes in another order: transposed by"
+                f" {describe_axes(relation.axes)} it equals it"
+            )
         case "reordered":
             return f"{what} with its elements in another order"
         case "scaled":
@@ -369,7 +369,8 @@ def _bounds(case: Case) -> Iterator[Intermediate]:
 
 
 def _check_layout_of_arguments(case: Case) -> Diagnosis | None:
-    """An argument is a transposition of that of the reference, and in the order of the reference all is right."""
+    """An argument is a transposition of that of the reference, and in the order of the reference all is
+    right."""
     for pair in case.site.bounds:
         value = case.ours.values[pair.ours]
         other = case.theirs.values[pair.theirs].array
@@ -480,7 +481,10 @@ def _check_crossing(case: Case) -> Diagnosis | None:
             if not _is_same(wrong, other) or relative_error(right, wrong) <= SAME:
                 continue
             changes[name, parameter] = right
-            text = f"its {shown(parameter)} is {shown(other.name)} of the reference; by its name it is {shown(wanted.name)}"
+            text = (
+                f"its {shown(parameter)} is {shown(other.name)} of the reference; by its name it"
+                f" is {shown(wanted.name)}"
+            )
             found.append((name, text))
     if not found:
         return None
@@ -525,7 +529,10 @@ def _check_numbers(case: Case) -> Diagnosis | None:
                 if number == mine or not case.explains(changes={(value.op, name): right}):
                     continue
                 if number == 0:
-                    text = f"its {shown(name)} of {mine:.6g} is too large for its argument: without it the result is right"
+                    text = (
+                        f"its {shown(name)} of {mine:.6g} is too large for its argument: without"
+                        " it the result is right"
+                    )
                     return Diagnosis(cause="epsilon", value=value.name, text=text)
                 text = f"its {shown(name)} is {mine:.6g}, and {number:.6g} in the reference"
                 return Diagnosis(
@@ -578,7 +585,8 @@ def _check_order_of_elements(case: Case) -> Diagnosis | None:
 
 
 def _moved(case: Case, value: Intermediate, other: Intermediate) -> Diagnosis:
-    """Returns the diagnosis of a value in another order, made by the transposition before it if there is one."""
+    """Returns the diagnosis of a value in another order, made by the transposition before it if there is
+    one."""
     names = [value.name, *(n for n in producers(case.ours, value.name, 2) if n in case.site.between)]
     maker = next((n for n in names if case.ours.values[n].type == "transpose"), value.name)
     text = (
@@ -596,7 +604,10 @@ def _check_compressed(case: Case) -> Diagnosis | None:
             for argument in given:
                 maker = case.ops.get(_MAKER + getattr(argument, "name", ""))
                 if maker is not None and maker.type.startswith("constexpr_"):
-                    text = f"its weights are compressed ({maker.type}), which moves its result by {case.site.made:.2g}"
+                    text = (
+                        f"its weights are compressed ({maker.type}), which moves its result by"
+                        f" {case.site.made:.2g}"
+                    )
                     return Diagnosis(cause="compressed weights", value=value.name, text=text)
     return None
 
@@ -614,7 +625,8 @@ def _check_undefined(case: Case) -> Diagnosis | None:
             return Diagnosis(
                 cause="undefined",
                 value=value.name,
-                text="an argument is zero, and its result is infinite or NaN, which that of the reference is not",
+                text="an argument is zero, and its result is infinite or NaN, which that of the"
+                " reference is not",
             )
     return None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from coremlscope.ir import Array
 
@@ -44,11 +45,9 @@ Kind = Literal["permuted", "reordered", "scaled", "shifted", "truncated", "negat
 class Relation:
     """How one array results from another.
 
-    Attributes:
-        kind: The kind.
-        axes: For `permuted`, the order of axes that makes the second array of the first.
-        number: For `scaled` the factor, for `shifted` the summand.
-        axis: For `scaled`, the axis of the channels to each of which a number is added as well; None if none is.
+    Attributes: kind: The kind. axes: For `permuted`, the order of axes that makes the second array of the
+        first. number: For `scaled` the factor, for `shifted` the summand. axis: For `scaled`, the axis of the
+        channels to each of which a number is added as well; None if none is.
     """
 
     kind: Kind
@@ -57,15 +56,15 @@ class Relation:
     axis: int | None = None
 
 
-def _numbers(array: Array) -> Array:
+def _numbers(array: Array) -> npt.NDArray[np.float64]:
     return np.asarray(array).astype(np.float64).reshape(-1)
 
 
 def relative_error(ours: Array, theirs: Array) -> float:
     """Returns the root mean square of the difference over that of `theirs`.
 
-    Elements that are infinite or NaN must be so in both arrays, with the same sign; else the error is infinite.
-    Arrays are compared in the order of their elements; their shapes may differ.
+    Elements that are infinite or NaN must be so in both arrays, with the same sign; else the error is
+    infinite. Arrays are compared in the order of their elements; their shapes may differ.
     """
     if np.asarray(ours).size != np.asarray(theirs).size:
         return math.inf
@@ -113,14 +112,10 @@ def signal_to_noise_db(error: float) -> float:
 def find_layout(ours: Array, theirs: Array, tolerance: float) -> tuple[int, ...] | None:
     """Finds the order of axes in which one array equals another.
 
-    Args:
-        ours: The one array.
-        theirs: The other.
-        tolerance: The largest relative error.
+    Args: ours: The one array. theirs: The other. tolerance: The largest relative error.
 
-    Returns:
-        The argument of `np.transpose` for `ours`, empty if the elements are in the same order already; None if
-        there is none.
+    Returns: The argument of `np.transpose` for `ours`, empty if the elements are in the same order already;
+        None if there is none.
     """
     if ours.size != theirs.size or not ours.size:
         return None

@@ -1,4 +1,5 @@
-"""Edits of a program: operations in float32, other constants, further operations. Each returns a new function."""
+"""Edits of a program: operations in float32, other constants, further operations. Each returns a new
+function."""
 
 from __future__ import annotations
 
@@ -110,14 +111,13 @@ def _is_half(argument: Argument) -> bool:
 
 
 def keep_fp32(function: Function, op_ids: Collection[str], wide_outputs: Collection[str] = ()) -> Function:
-    """Makes operations compute in float32: their fp16 arguments are cast before them, their results after them.
+    """Makes operations compute in float32: their fp16 arguments are cast before them, their results after
+    them.
 
     Between two of them nothing is cast. Operations with blocks stay as they are.
 
-    Args:
-        function: The function.
-        op_ids: The ids of the operations.
-        wide_outputs: Names of outputs that are returned in float32.
+    Args: function: The function. op_ids: The ids of the operations. wide_outputs: Names of outputs that are
+        returned in float32.
     """
     return _Widening(function, frozenset(op_ids), frozenset(wide_outputs)).run()
 
@@ -208,10 +208,9 @@ def _with_arguments(op: Op, instead: Mapping[str, Value]) -> Op:
 def set_constant(function: Function, changes: Mapping[tuple[str, str], Array]) -> Function:
     """Replaces constants that operations read.
 
-    Args:
-        function: The function.
-        changes: The new elements by the id of the operation and the name of its parameter. They get the type of
-            the constant that they replace; its shape if they have another one of the same size.
+    Args: function: The function. changes: The new elements by the id of the operation and the name of its
+        parameter. They get the type of the constant that they replace; its shape if they have another one of
+        the same size.
     """
     ops: list[Op] = []
     for op in function.graph.ops:
@@ -312,7 +311,8 @@ def bypass(function: Function, op_ids: Collection[str]) -> Function:
 
 
 def with_half_results(function: Function) -> Function:
-    """Declares all float32 values of a neural network as fp16: the GPU and the Neural Engine compute it so."""
+    """Declares all float32 values of a neural network as fp16: the GPU and the Neural Engine compute it
+    so."""
 
     def half(value: Value) -> Value:
         is_single = isinstance(value.type, TensorType) and value.type.dtype is DType.FP32

@@ -1,4 +1,5 @@
-"""Changes of a program that may mend a fault, the most specific first. Each is tried by running the changed program."""
+"""Changes of a program that may mend a fault, the most specific first. Each is tried by running the changed
+program."""
 
 from __future__ import annotations
 
@@ -149,7 +150,7 @@ def _scaled_weights(function: Function, diagnosis: Diagnosis, site: str, ours: R
     for parameter in value.parameters:
         if parameter.name.split(" ")[0] == "weight":
             factor = 1 / diagnosis.relation.number
-            change = {(value.op, "weight"): parameter.read() * np.float32(factor)}
+            change = {(value.op, "weight"): parameter.read().astype(np.float64) * factor}
             text = f"multiply the weight of {shown(site)} by {factor:.6g}"
             yield Candidate(text=text, ops=(value.op,), function=set_constant(function, change))
 

@@ -41,17 +41,14 @@ def choose_inputs(
 ) -> Inputs:
     """Completes given inputs by synthetic ones.
 
-    Pixels and indices are drawn from their whole range. Other floats are drawn from 0 … 255 if the model divides
-    them by a number like 255 first, else from the standard normal distribution, which normalised inputs have.
+    Pixels and indices are drawn from their whole range. Other floats are drawn from 0 … 255 if the model
+    divides them by a number like 255 first, else from the standard normal distribution, which normalised
+    inputs have.
 
-    Args:
-        chosen: The function.
-        given: Values of inputs by name.
-        shapes: Shapes of flexible inputs.
-        seed: The seed of the generator.
+    Args: chosen: The function. given: Values of inputs by name. shapes: Shapes of flexible inputs. seed: The
+        seed of the generator.
 
-    Raises:
-        InputError: A value or a shape is not allowed.
+    Raises: InputError: A value or a shape is not allowed.
     """
     description = chosen.description
     bound = bind_shapes(
@@ -131,4 +128,4 @@ def _describe(feature: Feature, step: Preprocessing | None) -> str:
 def _prepare(pixels: Array, step: Preprocessing) -> Array:
     planes = (1, -1, 1, 1)
     scale, bias = np.array(step.scale).reshape(planes), np.array(step.bias).reshape(planes)
-    return (pixels * scale + bias).astype(np.float32)
+    return np.asarray(pixels * scale + bias, np.float32)

@@ -1,7 +1,8 @@
-"""Finds the first operation where two runs part, and tells the error that it makes from the one that it inherits.
+"""Finds the first operation where two runs part, and tells the error that it makes from the one that it
+inherits.
 
-An operation makes an error if its results differ on the exact arguments of the other run. So each operation is run
-again on these, all in one run: see `run_from`.
+An operation makes an error if its results differ on the exact arguments of the other run. So each operation
+is run again on these, all in one run: see `run_from`.
 """
 
 from __future__ import annotations
@@ -18,10 +19,18 @@ from coremlscope.verification.intermediates import Run
 from coremlscope.verification.own_run import Subject, run_from
 from coremlscope.verification.pairing import Pair
 
-__all__ = ["ConversionSite", "PrecisionSite", "errors_made", "locate_conversion", "locate_precision"]
+__all__ = [
+    "ConversionSite",
+    "PrecisionSite",
+    "errors_made",
+    "locate_conversion",
+    "locate_precision",
+    "lost_elements",
+    "producers",
+]
 
-#: An operation makes an error above this relative size in a program with fp16 weights, and in one without: several
-#: times that of rounding its weights, and of sums in another order.
+#: An operation makes an error above this relative size in a program with fp16 weights, and in one without:
+#: several times that of rounding its weights, and of sums in another order.
 _MADE = {True: 1e-2, False: 1e-3}
 #: Where an output is off by more, this is a large error of an intermediate value.
 _LARGE = 2e-2
@@ -86,8 +95,8 @@ def errors_made(
 
     Pairs by order alone may be wrong, so nothing is computed from them.
 
-    Returns:
-        What the model computes, the values of the reference, and the relative errors, by the names of the model.
+    Returns: What the model computes, the values of the reference, and the relative errors, by the names of
+        the model.
     """
     given: dict[str, Array] = {}
     for pair in pairs:
@@ -205,7 +214,8 @@ def _inherited(run: Run, total: Mapping[str, float], name: str) -> float:
 
 def lost_elements(exact: Array, rounded: Array) -> Array:
     """Returns where a value became zero that is not."""
-    return (rounded == 0) & (exact != 0)
+    lost: Array = np.logical_and(rounded == 0, exact != 0)
+    return lost
 
 
 def producers(run: Run, name: str, depth: int) -> Iterator[str]:
@@ -220,9 +230,3 @@ def producers(run: Run, name: str, depth: int) -> Iterator[str]:
         ]
         seen.update(level)
         yield from dict.fromkeys(level)
-
-
-def is_smaller(array: Array, limit: float) -> bool:
-    """Returns whether all finite elements are below a limit in magnitude."""
-    finite = np.abs(array[np.isfinite(array)])
-    return bool(finite.size == 0 or finite.max() < limit)

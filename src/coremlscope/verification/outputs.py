@@ -1,4 +1,5 @@
-"""Compares outputs by what they mean: classes by the best ones, images by PSNR, masks by IoU, others by numbers."""
+"""Compares outputs by what they mean: classes by the best ones, images by PSNR, masks by IoU, others by
+numbers."""
 
 from __future__ import annotations
 
@@ -36,12 +37,10 @@ _MOST_CLASSES = 256
 class Tolerance:
     """How far outputs may be from those of the reference.
 
-    Attributes:
-        rtol: The largest difference relative to the largest magnitude of the reference; None for 0.02 for models
-            with fp16 values, 0.001 for others.
-        atol: The largest difference that is always allowed.
-        min_psnr: For images, the least PSNR in decibels; None to use `rtol`.
-        top_k: For classes, how many of the best must be the same; None to compare the numbers as well.
+    Attributes: rtol: The largest difference relative to the largest magnitude of the reference; None for 0.02
+        for models with fp16 values, 0.001 for others. atol: The largest difference that is always allowed.
+        min_psnr: For images, the least PSNR in decibels; None to use `rtol`. top_k: For classes, how many of
+        the best must be the same; None to compare the numbers as well.
     """
 
     rtol: float | None = None
@@ -197,7 +196,7 @@ def _labels(array: Array) -> Array:
     """Returns the class of each element of a mask: the best of its channels, or the element itself."""
     if array.dtype.kind != "f":
         return array
-    return np.argmax(array, axis=1) if array.ndim == 4 and array.shape[1] > 1 else array > 0.5
+    return np.argmax(array, axis=1) if array.ndim == 4 and array.shape[1] > 1 else np.greater(array, 0.5)
 
 
 def _iou(ours: Array, theirs: Array) -> float:
@@ -212,7 +211,7 @@ def _iou(ours: Array, theirs: Array) -> float:
 def _tops(ours: Array, theirs: Array, top: int) -> dict[str, float]:
     first = float(np.mean(ours.argmax(-1) == theirs.argmax(-1)))
     count = min(top, theirs.shape[-1])
-    best = [np.argsort(-rows, axis=-1, kind="stable")[:, :count] for rows in (ours, theirs)]
+    best = [np.argsort(np.negative(rows), axis=-1, kind="stable")[:, :count] for rows in (ours, theirs)]
     kept = [len(set(a.tolist()) & set(b.tolist())) / count for a, b in zip(*best, strict=True)]
     return {"top_1": first, "top_k": float(np.mean(kept))}
 

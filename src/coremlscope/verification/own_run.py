@@ -16,7 +16,7 @@ from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model
 from coremlscope.execution.codec import FeatureCodec
 from coremlscope.execution.state import State
-from coremlscope.ir import Argument, Array, Constant, Function, Model, Op, TensorType, Value
+from coremlscope.ir import Argument, Array, Constant, DType, Function, Model, Op, TensorType, Value
 from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
@@ -101,7 +101,17 @@ def record(subject: Subject, precision: Precision = "fp32", function: Function |
             parameters=tuple(_parameters(op, constants)),
         )
     outputs = {value.name: value.name for value in body.graph.outputs if value.name in values}
+    outputs.update(_scores(body, values))
     return Run(label=f"coremlscope, {precision}", values=values, outputs=outputs)
+
+
+def _scores(body: Function, values: Mapping[str, Intermediate]) -> Iterator[tuple[str, str]]:
+    """Yields the outputs of classifiers, which are dictionaries, and the values that hold their numbers."""
+    returned = {value.name for value in body.graph.outputs}
+    for op in body.graph.ops:
+        for argument in op.inputs.get("probabilities", ()) if op.type == "classify" else ():
+            if isinstance(argument, Value) and argument.name in values and op.outputs[-1].name in returned:
+                yield op.outputs[-1].name, argument.name
 
 
 def run_from(
@@ -128,7 +138,7 @@ def run_from(
     fed = {name: array for name, array in given.items() if name in types}
     graph = subject.function.graph
     extra = tuple(Value(f"{name}{_GIVEN}", types[name]) for name in fed)
-    by_name = {name: value for name, value in zip(fed, extra, strict=True)}
+    by_name = dict(zip(fed, extra, strict=True))
 
     def swap(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
         return tuple(by_name.get(a.name, a) if isinstance(a, Value) else a for a in arguments)
@@ -155,7 +165,7 @@ def _recorded(bound: BoundFunction) -> Iterator[tuple[Value, Op]]:
             if (
                 isinstance(known.type, TensorType)
                 and known.constant is None
-                and known.type.dtype.numpy != object
+                and known.type.dtype is not DType.STRING
             ):
                 total += (known.type.elements or 0) * 4
                 yield value, view.op
@@ -181,7 +191,7 @@ def _run(
     codec = FeatureCodec(program.inputs, program.outputs)
     tensors = codec.encode({**subject.inputs, **feeds})
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
-        session = engine().build(program, Path(folder), EngineOptions())
+        session = engine().build(program, Path(folder), EngineOptions(fuses=False))
         try:
             results = session.run({**tensors, **State(program.states).feeds()})
         finally:

@@ -1,7 +1,7 @@
 """Pairs the intermediate values of two runs of one network, whatever the frameworks.
 
-Values that are equal, up to the order of axes, are paired first: they show where both runs are. Names, weights, the
-flow of data and the order of operations then pair values that differ.
+Values that are equal, up to the order of axes, are paired first: they show where both runs are. Names,
+weights, the flow of data and the order of operations then pair values that differ.
 """
 
 from __future__ import annotations
@@ -82,13 +82,10 @@ _GENERAL = {name: names[0] for names in _SAME_TYPES for name in names}
 class Pair:
     """Two values of two runs that stand for the same tensor.
 
-    Attributes:
-        ours: The name of the value in the first run.
-        theirs: Its name in the second run.
-        how: How they were paired.
-        axes: The order of axes in which the first equals the second; empty if their elements have the same order,
-            or if they differ.
-        error: The relative error of the first, in that order.
+    Attributes: ours: The name of the value in the first run. theirs: Its name in the second run. how: How
+        they were paired. axes: The order of axes in which the first equals the second; empty if their
+        elements have the same order, or if they differ. error: The relative error of the first, in that
+        order.
     """
 
     ours: str
@@ -155,7 +152,8 @@ class _Print:
 
     @classmethod
     def of(cls, array: Array) -> _Print | None:
-        """Returns the statistics; None for values that say little: constants, and those that are not finite."""
+        """Returns the statistics; None for values that say little: constants, and those that are not
+        finite."""
         numbers = np.asarray(array).astype(np.float64).reshape(-1)
         if numbers.size < 2 or not np.isfinite(numbers).all():
             return None
@@ -248,8 +246,8 @@ class _Pairing:
     def by_flow(self) -> None:
         """Pairs results of operations of the same type that are computed from the same paired values.
 
-        Between these there may be operations that only one of the runs has. Several such operations are paired in
-        their order, if both runs have the same number of them.
+        Between these there may be operations that only one of the runs has. Several such operations are
+        paired in their order, if both runs have the same number of them.
         """
         for _ in range(_MOST_PASSES):
             before = len(self.pairs)
@@ -265,7 +263,8 @@ class _Pairing:
     def _by_origin(
         self, run: Run, paired: Collection[str], names: Mapping[str, str]
     ) -> dict[tuple[str, int, frozenset[str]], list[str]]:
-        """Groups the values without a pair by type, size, and the paired values that they are computed from."""
+        """Groups the values without a pair by type, size, and the paired values that they are computed
+        from."""
         groups: dict[tuple[str, int, frozenset[str]], list[str]] = defaultdict(list)
         for value in self._left(run, paired):
             above = self._paired_above(run, value.name, paired) if value.op else set()
@@ -288,8 +287,10 @@ class _Pairing:
     def by_order(self) -> None:
         """Pairs results of operations of the same type and size, in the same order."""
         mine, others = self._open()
-        keys = [[(general_type(v.type), v.array.size) for v in values] for values in (mine, others)]
-        matcher = SequenceMatcher(None, *keys, autojunk=False)
+        first_keys, second_keys = (
+            [(general_type(v.type), v.array.size) for v in values] for values in (mine, others)
+        )
+        matcher = SequenceMatcher(None, first_keys, second_keys, autojunk=False)
         for first, second, length in matcher.get_matching_blocks():
             for step in range(length):
                 if mine[first + step].op:

@@ -138,10 +138,10 @@ def _check_zero(case: RoundedCase) -> Diagnosis | None:
 
 
 def _near_its_end(case: RoundedCase, argument: Intermediate, rounded: Array) -> Diagnosis | None:
-    """Returns a diagnosis if small elements of an argument are far off, as something saturates before them."""
-    exact = argument.array
+    """Returns a diagnosis if small elements of an argument are far off: something saturates before them."""
+    exact = argument.array.astype(np.float64)
     with np.errstate(all="ignore"):
-        off = np.abs(rounded - exact) / np.abs(exact)
+        off = np.abs(rounded.astype(np.float64) - exact) / np.abs(exact)
     worst = float(np.nan_to_num(off, posinf=0.0).max(initial=0.0))
     saturated = next(
         (n for n in (argument.name, *producers(case.exact, argument.name, 2)) if _saturates(case, n)), None
@@ -179,12 +179,14 @@ def _origin_of_zero(case: RoundedCase, name: str) -> Diagnosis:
     if saturated is not None:
         value = case.exact.values[saturated]
         text = (
-            f"it saturates: {count} {noun} of up to {largest:.2g} from 0 or 1 become exactly 0 or 1 in fp16, and"
+            f"it saturates: {count} {noun} of up to {largest:.2g} from 0 or 1 become exactly 0 or 1 in"
+            " fp16, and"
             f" {shown(case.value.type)} {shown(case.site.value)} of that is infinite"
         )
         return Diagnosis(cause="saturation", value=value.name, text=text)
     text = (
-        f"{count} {noun} of up to {largest:.2g} become zero, as the smallest fp16 number is {SMALLEST_FP16:.2g};"
+        f"{count} {noun} of up to {largest:.2g} become zero, as the smallest fp16 number is"
+        f" {SMALLEST_FP16:.2g};"
         f" {shown(case.value.type)} {shown(case.site.value)} is undefined there"
     )
     return Diagnosis(cause="underflow", value=current.name, text=text)
@@ -211,7 +213,8 @@ def _check_underflow(case: RoundedCase) -> Diagnosis | None:
     if lost.sum() + small.sum() == 0 or _largest(exact) > 16 * smallest_normal:
         return None
     text = (
-        f"its result reaches only {_largest(exact):.2g}: {int(lost.sum())} of {exact.size} elements become zero, and"
+        f"its result reaches only {_largest(exact):.2g}: {int(lost.sum())} of {exact.size} elements"
+        " become zero, and"
         f" fp16 keeps less than 11 bits of numbers below {smallest_normal:.2g}"
     )
     return Diagnosis(cause="underflow", value=case.value.name, text=text)
@@ -240,7 +243,8 @@ def _check_accumulation(case: RoundedCase) -> Diagnosis | None:
         return Diagnosis(cause="accumulation", value=value.name, text=text)
     if case.site.is_gradual:
         text = (
-            "no single operation stands out: roundings add up over the network, and this operation adds the most,"
+            "no single operation stands out: roundings add up over the network, and this operation adds"
+            " the most,"
             f" from {case.site.inherited:.2g} to {case.site.total:.2g}"
         )
         return Diagnosis(cause="accumulation", value=value.name, text=text)
@@ -259,10 +263,14 @@ def _check_cancellation(case: RoundedCase) -> Diagnosis | None:
         return None
     saturated = next((n for n in producers(case.exact, value.name, 1) if _saturates(case, n)), None)
     if saturated is not None:
-        text = f"it saturates: its result is so near to 0 or 1 that {shown(value.name)} keeps few digits of the rest"
+        text = (
+            f"it saturates: its result is so near to 0 or 1 that {shown(value.name)} keeps few"
+            " digits of the rest"
+        )
         return Diagnosis(cause="saturation", value=saturated, text=text)
     text = (
-        f"numbers of up to {max(sizes):.3g} nearly cancel each other: {typical:.2g} remains, and their rounding of"
+        f"numbers of up to {max(sizes):.3g} nearly cancel each other: {typical:.2g} remains, and their"
+        " rounding of"
         f" {max(sizes) * 2.0**-11:.2g} with it"
     )
     return Diagnosis(cause="cancellation", value=value.name, text=text)

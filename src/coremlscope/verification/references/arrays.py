@@ -23,7 +23,8 @@ def read_arrays(path: Path) -> dict[str, Array]:
         UsageError: The file cannot be read, or holds other objects than arrays of numbers.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # NumPy leaves a file open that it finds damaged.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or 'it is damaged'}") from None

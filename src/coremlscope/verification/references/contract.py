@@ -53,9 +53,9 @@ def match_inputs(
     left = dict(given)
     chosen: dict[str, Array] = {}
     by_name = {plain_name(name): name for name in given}
-    for name, _, _ in wanted:
+    for name, shape, _ in wanted:
         found = name if name in left else by_name.get(plain_name(name))
-        if found in left:
+        if found in left and _fits(left[found], shape):
             chosen[name] = left.pop(found)
     for name, shape, _ in wanted:
         if name not in chosen:
@@ -64,7 +64,8 @@ def match_inputs(
                 sizes = describe_shape(shape) if shape else "any"
                 raise InputError(
                     f"the reference has an input {name!r} of shape {sizes}, and the model has none for it",
-                    f"inputs of the model: {', '.join(given)}; give it the same names, or a value with --input",
+                    f"inputs of the model: {', '.join(given)}; give it the same names, or a value with"
+                    " --input",
                 )
             chosen[name] = left.pop(found)
     return {name: _shaped(chosen[name], shape, dtype) for name, shape, dtype in wanted}

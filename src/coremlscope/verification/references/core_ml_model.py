@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from coremlscope.formats import container
 from coremlscope.ir import Array, Model, TensorType
 from coremlscope.verification.intermediates import Run
@@ -34,10 +32,11 @@ class CoreMLReference:
     def run(self, inputs: Mapping[str, Array]) -> Run:
         """Runs the model; see `Reference.run`."""
         subject = Subject.of(self._model, None, {})
-        wanted: list[tuple[str, tuple[int | None, ...] | None, np.dtype | None]] = []
-        for value in subject.function.graph.inputs:
-            if isinstance(value.type, TensorType):
-                wanted.append((value.name, value.type.shape, value.type.dtype.numpy))
+        wanted = [
+            (value.name, value.type.shape, value.type.dtype.numpy)
+            for value in subject.function.graph.inputs
+            if isinstance(value.type, TensorType)
+        ]
         given = match_inputs(inputs, wanted)
         run = record(Subject.of(self._model, None, given))
         return dataclasses.replace(run, label=f"coremlscope, {self.label}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,14 +119,15 @@ def _parameters(node: Any, constants: Mapping[str, Any]) -> Iterator[Parameter]:
         tensor = constants.get(name)
         if tensor is not None:
             size = int(np.prod(tensor.dims)) if tensor.dims else 1
-            yield Parameter(name, size, lambda tensor=tensor: numpy_helper.to_array(tensor))
+            yield Parameter(name, size, partial(numpy_helper.to_array, tensor))
     for attribute in node.attribute:
         if attribute.name == "epsilon":
-            yield Parameter("epsilon", 1, lambda value=attribute.f: np.array(value, np.float32))
+            yield Parameter("epsilon", 1, partial(np.array, attribute.f, np.float32))
 
 
 def _scope(name: str) -> str:
-    """Returns the module path in a node's name as PyTorch exports it: `/layer1/conv/Conv` is `layer1.conv`."""
+    """Returns the module path in a node's name as PyTorch exports it: `/layer1/conv/Conv` is
+    `layer1.conv`."""
     return ".".join(name.strip("/").split("/")[:-1]) if "/" in name else ""
 
 

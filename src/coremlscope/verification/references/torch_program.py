@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ class ModuleReference:
 def _recorder(torch: Any, module: Any) -> Any:
     """Returns an interpreter of a graph that keeps the result of every node."""
 
-    class Recorder(torch.fx.Interpreter):  # type: ignore[misc, name-defined]
+    class Recorder(torch.fx.Interpreter):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__(module)
             self.results: dict[str, Any] = {}
@@ -182,11 +183,11 @@ def _parameters(node: Any, results: Mapping[str, Any]) -> Iterator[Parameter]:
     """Yields the weights and the numbers that a node reads."""
     for given in node.all_input_nodes:
         tensor = results.get(given.name)
-        if given.op == "get_attr" and hasattr(tensor, "numel"):
-            yield Parameter(str(given.target), tensor.numel(), lambda tensor=tensor: _array(tensor))
+        if given.op == "get_attr" and tensor is not None and hasattr(tensor, "numel"):
+            yield Parameter(str(given.target), tensor.numel(), partial(_array, tensor))
     for number in node.args:
         if isinstance(number, float):
-            yield Parameter("number", 1, lambda number=number: np.array(number, np.float64))
+            yield Parameter("number", 1, partial(np.array, number, np.float64))
 
 
 def _type(target: Any) -> str:

@@ -1,0 +1,180 @@
+"""`coremlscope verify`: a model beside the network that it was converted from."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, cast
+
+from coremlscope.cli.command import (
+    EVERY,
+    Command,
+    add_inputs,
+    add_model,
+    add_reports,
+    add_shape,
+    at_least,
+    one_of,
+)
+from coremlscope.cli.inputs import read_inputs
+from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.repetitions import add_function, add_seed
+from coremlscope.cli.reports import write_reports
+from coremlscope.cli.terminal import print_note
+from coremlscope.devices.unit import SETTINGS, ComputeUnits
+from coremlscope.errors import UsageError
+
+__all__ = ["COMMAND"]
+
+#: The exit code if outputs differ.
+_DIFFERS = 11
+_EPILOG = """\
+The model runs on the same inputs as the reference: with float32 results, and with fp16 results rounded
+after each operation, as on the Neural Engine and the GPU. Arithmetic inside an operation stays in
+float32. Intermediate values are paired, and each operation runs again on the reference's own values: so
+the error that it makes is told from the one that it inherits. If float32 differs as well, the conversion
+is at fault, else the precision. Changes that may mend the fault are tried on the model, which runs
+again; --apply writes it with those that work.
+
+Classes are compared by the best ones, images by PSNR, masks by IoU, other outputs by their numbers.
+References in PyTorch need torch; reading a .pt2 file can run code of its author. On a Mac,
+--compute-units runs Core ML as well, with all values as outputs; not yet confirmed on a device.
+
+examples:
+  coremlscope verify model.mlpackage --reference model.onnx
+  coremlscope verify model.mlpackage --reference program.pt2 --input image=photo.jpg --pairs
+  coremlscope verify model.mlpackage --reference saved.npz --rtol 1e-3 --quiet --json result.json
+  coremlscope verify model.mlpackage --reference fp32.mlpackage --apply -o fixed.mlpackage
+"""
+
+
+def _positive(text: str) -> float:
+    """Parses a number that is not negative."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a tolerance\ngive a number such as 1e-3")
+    return number
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument(
+        "--reference",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help=".onnx, .pt2 (torch.export), another Core ML model, or .npz with outputs, inputs and"
+        " intermediate"
+        " values by name",
+    )
+    add_inputs(parser)
+    add_function(parser, "to verify")
+    add_shape(parser)
+    add_seed(parser, "synthetic inputs")
+    _add_tolerances(parser)
+    parser.add_argument(
+        "--compute-units",
+        metavar="UNITS",
+        type=one_of("compute units", *SETTINGS, EVERY),
+        action="append",
+        default=[],
+        help=f"on a Mac, also run Core ML under {', '.join(SETTINGS)}, or {EVERY} (repeatable)",
+    )
+    parser.add_argument("--pairs", action="store_true", help="list all paired values")
+    parser.add_argument(
+        "--apply", action="store_true", help="write the model with the changes that work to -o"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        dest="fixed",
+        metavar="OUT.mlpackage",
+        type=Path,
+        help="the package that --apply writes",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing package")
+    add_reports(parser, ".json, .md or .txt", "VERIFICATION_RENDERERS", flags=("--report",))
+
+
+def _add_tolerances(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--rtol",
+        metavar="SHARE",
+        type=_positive,
+        help="largest difference relative to the largest magnitude of the reference (default: 0.02"
+        " for models with"
+        " fp16 values, 0.001 for others)",
+    )
+    parser.add_argument(
+        "--atol",
+        metavar="NUMBER",
+        type=_positive,
+        default=0.0,
+        help="difference that is always allowed (default: 0)",
+    )
+    parser.add_argument(
+        "--min-psnr", metavar="DB", type=_positive, help="for images: least PSNR, instead of --rtol"
+    )
+    parser.add_argument(
+        "--top-k",
+        metavar="K",
+        type=at_least(1),
+        help="for classes: the best K must be the same ones, instead of --rtol",
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope import api
+    from coremlscope.execution.binding import choose_function
+    from coremlscope.render import render_verification
+    from coremlscope.verification.verify import verify
+
+    if arguments.apply != (arguments.fixed is not None):
+        raise UsageError("--apply and -o belong together", "write --apply -o fixed.mlpackage")
+    model, shapes = api.read(arguments.model), dict(arguments.shape)
+    inputs: dict[str, Any] = {}
+    if arguments.input:
+        description = choose_function(model, arguments.function).description
+        inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
+    with progress_bars(not arguments.quiet) as bars:
+        found = verify(
+            model,
+            arguments.reference,
+            function=arguments.function,
+            inputs=inputs,
+            shapes=shapes,
+            seed=arguments.seed,
+            rtol=arguments.rtol,
+            atol=arguments.atol,
+            min_psnr=arguments.min_psnr,
+            top_k=arguments.top_k,
+            compute_units=_units(arguments.compute_units),
+            apply=arguments.fixed,
+            overwrite=arguments.overwrite,
+            progress=None if bars is None else lambda text: bars(text, 0, 1),
+        )
+    if arguments.fixed is not None and not arguments.quiet:
+        print_note("nothing to change" if found.passed else f"wrote {arguments.fixed}")
+
+    def tables(width: int, color: bool) -> str:
+        return render_verification(found, width=width, color=color, has_pairs=arguments.pairs)
+
+    write_reports(found, arguments, tables)
+    return 0 if found.passed else _DIFFERS
+
+
+def _units(names: list[str]) -> list[ComputeUnits]:
+    chosen = list(SETTINGS) if EVERY in names else list(dict.fromkeys(names))
+    return cast("list[ComputeUnits]", chosen)
+
+
+COMMAND = Command(
+    name="verify",
+    doc="Find where a model and the network that it was converted from part, and mend it.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

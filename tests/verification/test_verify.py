@@ -1,0 +1,190 @@
+"""Verification: the operation at fault, its cause, changes that mend it; a sentence for what is damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from coremltools.converters.mil.frontend.milproto.load import load
+
+from coremlscope import verify
+from coremlscope.cli import main
+from coremlscope.dropin import install, uninstall
+from coremlscope.errors import InputError, OutputError, UsageError
+from coremlscope.formats import container
+from coremlscope.render import render_json, render_verification
+from coremlscope.render.markdown.verification import render_markdown_verification
+from coremlscope.results.verification import VERIFICATION, Verification
+from coremlscope.verification.pairing import plain_name
+from tests.support.faulty_programs import PROGRAMS, Planted
+
+#: One of each way to go wrong; the long suite has them all.
+_SAMPLE = (
+    "dropped-scale",
+    "swapped-gamma-beta",
+    "layout-heads",
+    "cast",
+    "overflow-attention",
+    "epsilon-log",
+    "tie",
+)
+
+
+def _planted(name: str) -> Planted:
+    return next(planted for planted in PROGRAMS if planted.name == name)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any]]:
+    return {name: _planted(name).build(tmp_path_factory.mktemp(name)) for name in _SAMPLE}
+
+
+@pytest.fixture(scope="module")
+def overflowing(built: dict[str, tuple[Path, Any]]) -> Verification:
+    return verify(*built["overflow-attention"])
+
+
+@pytest.mark.parametrize("name", [name for name in _SAMPLE if name != "overflow-attention"])
+def test_a_planted_fault_is_named_and_mended(name: str, built: dict[str, tuple[Path, Any]]) -> None:
+    planted = _planted(name)
+    found = verify(*built[name], inputs=planted.inputs)
+    assert not found.passed
+    assert plain_name(found.faults[0].name) in planted.ops
+    assert found.faults[0].cause in planted.causes
+    assert any(fix.works for fix in found.fixes)
+
+
+def test_an_overflow_is_told_from_a_fault_of_the_conversion(overflowing: Verification) -> None:
+    [fault] = overflowing.faults
+    assert (fault.kind, fault.cause, fault.type) == ("precision", "overflow", "matmul")
+    assert "65504" in fault.text
+    assert [output.passed for output in overflowing.outputs] == [True, False]
+    [fix] = overflowing.fixes
+    assert fix.works
+    assert fix.before is None
+    assert fix.after is not None
+    assert fix.after < 1e-3
+
+
+def test_errors_are_told_from_inherited_ones(built: dict[str, tuple[Path, Any]]) -> None:
+    found = verify(*built["dropped-scale"])
+    pairs = {pair.name: pair for pair in found.pairs}
+    assert pairs["shifted"].made == pytest.approx(pairs["shifted"].fp32)
+    assert pairs["right_relu"].made == 0
+    assert (pairs["right_relu"].fp32 or 0) > 0.5
+    assert pairs["stem"].how == "value"
+
+
+def test_the_mended_model_is_written_and_passes(
+    built: dict[str, tuple[Path, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, reference = built["overflow-attention"]
+    fixed = tmp_path / "fixed.mlpackage"
+    arguments = ["verify", str(model), "--reference", str(reference)]
+    assert main([*arguments, "--apply", "-o", str(fixed), "--quiet"]) == 11
+    assert main(["verify", str(fixed), "--reference", str(reference), "--quiet"]) == 0
+    assert load(*_specification(fixed)) is not None  # coremltools checks the types of all operations
+    assert capsys.readouterr().out == ""
+
+
+def _specification(path: Path) -> tuple[Any, int, str]:
+    import coremltools as ct
+
+    spec = ct.utils.load_spec(str(path))
+    return spec, spec.specificationVersion, str(path / "Data" / "com.apple.CoreML" / "weights")
+
+
+def test_outputs_alone_are_compared_with_a_function(built: dict[str, tuple[Path, Any]]) -> None:
+    model, _ = built["dropped-scale"]
+    good = verify(model, lambda values: _predict(model, values))
+    assert good.passed
+    assert (good.outputs[0].relative or 0) < 1e-6
+    bad = verify(model, lambda values: _predict(model, values) * 2)
+    assert not bad.passed
+    assert [finding.id for finding in bad.findings] == ["no-intermediates"]
+
+
+def _predict(model: Path, values: dict[str, np.ndarray]) -> np.ndarray:
+    from coremlscope import predict
+
+    result: np.ndarray = predict(model, values)["y"]
+    return result
+
+
+def test_saved_values_bring_their_inputs(built: dict[str, tuple[Path, Any]], tmp_path: Path) -> None:
+    model, _ = built["dropped-scale"]
+    x = np.full((1, 3, 16, 16), 0.25, np.float32)
+    np.savez(tmp_path / "saved.npz", x=x, y=_predict(model, {"x": x}))
+    found = verify(model, tmp_path / "saved.npz")
+    assert found.passed
+    assert found.inputs == ("x: given",)
+
+
+def test_tolerances_decide(built: dict[str, tuple[Path, Any]]) -> None:
+    model, _ = built["dropped-scale"]
+    moved = {"y": _predict(model, {"x": np.ones((1, 3, 16, 16), np.float32)}) + 0.01}
+    inputs = {"x": np.ones((1, 3, 16, 16), np.float32)}
+    assert not verify(model, moved, inputs=inputs).passed
+    assert verify(model, moved, inputs=inputs, atol=0.02).passed
+    assert verify(model, moved, inputs=inputs, rtol=0.5).passed
+
+
+def test_reports_have_every_part(overflowing: Verification) -> None:
+    text = render_verification(overflowing, width=80, has_pairs=True)
+    for part in ("precision fault (fp16)", "multiply by 0.00195", "query_cast_fp16", "SNR"):
+        assert part in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "| y | fp16 | array | ✗ |" in render_markdown_verification(overflowing)
+    values = json.loads(render_json(overflowing))
+    assert values["schema"] == VERIFICATION
+    assert values["fixes"][0]["before"] is None
+
+
+def test_core_ml_is_verified_over_the_drop_in(built: dict[str, tuple[Path, Any]]) -> None:
+    model, _ = built["overflow-attention"]
+    install()
+    try:
+        found = verify(model, model, compute_units=["cpu_only"])
+    finally:
+        uninstall()
+    runs = {output.run: output.relative or 0.0 for output in found.outputs}
+    assert runs["fp32"] == 0
+    assert runs["cpu_only"] < 2e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("reference.txt", b"", "is not a reference of a known kind"),
+        ("absent.onnx", None, "cannot be read"),
+        ("damaged.onnx", b"\x08\x01\xff\xff", "is not a valid ONNX model"),
+        ("damaged.npz", b"PK\x03\x04 and no more", "does not hold arrays"),
+        ("absent.npz", None, "cannot be read"),
+    ],
+)
+def test_damaged_references_get_a_sentence(
+    name: str, content: bytes | None, message: str, built: dict[str, tuple[Path, Any]], tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=message):
+        verify(built["cast"][0], tmp_path / name)
+
+
+def test_references_of_another_network_get_a_sentence(built: dict[str, tuple[Path, Any]]) -> None:
+    model, _ = built["cast"]
+    with pytest.raises(InputError, match="no output of the reference has the size"):
+        verify(model, {"other": np.zeros(7)})
+    with pytest.raises(InputError, match="has an input 'x' of shape"):
+        verify(model, built["dropped-scale"][1])
+    with pytest.raises(OutputError, match="no change of the model"):
+        verify(model, lambda values: np.zeros((2, 4)), apply="fixed.mlpackage")
+
+
+def test_models_are_not_changed_by_what_is_tried(built: dict[str, tuple[Path, Any]]) -> None:
+    model = container.read(built["cast"][0])
+    verify(model, built["cast"][1])
+    assert model == container.read(built["cast"][0])
