@@ -234,7 +234,8 @@ _OTHERS = ("float16", "int8", "uint8", "int16", "uint16")
 
 _VERIFICATION = f"""\
 `coremlscope verify MODEL --reference model.onnx --json FILE` writes one object with
-`"schema": "{VERIFICATION}"` and the fields of [Verification](#verification). See [Verification of conversions](verify.md).
+`"schema": "{VERIFICATION}"` and the fields of [Verification](#verification). See
+[Verification of conversions](verify.md).
 [verification.schema.json](verification.schema.json) describes the same as a JSON Schema. Errors that are
 infinite are null.
 

@@ -219,7 +219,7 @@ def precision_candidates(function: Function, diagnosis: Diagnosis, case: Rounded
             seen.add(frozenset(ids))
             is_all = len(ids) == len({v.op for v in run.values.values() if v.op})
             what = "all operations" if is_all else _listed(run, ids)
-            wide = [name for name in run.outputs if not _fits(run.values[name].array)]
+            wide = [n for n, value in run.outputs.items() if n == value and not _fits(run.values[n].array)]
             more = f", and return {', '.join(map(shown, wide))} in float32" if wide else ""
             yield Candidate(
                 text=f"keep {what} in float32{more}",
