@@ -18,7 +18,7 @@ await look(async (page, url) => {
     bySetting: await text(".setting-chips b"),
     facts: await text(".fact"),
     lead: await text(".lead"),
-    menus: await text(".context option"),
+    menus: await text(".context select > option"),
     sections: await text("main h2"),
     deadLinks: await page.evaluate(() =>
       [...document.querySelectorAll(".topbar a")].map((link) => link.hash).filter((hash) => !document.querySelector(hash)),
@@ -33,6 +33,17 @@ await look(async (page, url) => {
     })),
     light: await ground(),
   };
+  const others = page.locator(".context optgroup option");
+  if (await others.count()) {
+    const chip = await others.first().getAttribute("value");
+    await page.locator("select[name=device]").selectOption(chip);
+    seen.otherDevice = {
+      chip,
+      text: await page.locator(".other-device").textContent(),
+      shown: await page.locator("select[name=device]").inputValue(),
+    };
+    await page.locator(".other-device button", { hasText: "Close" }).click();
+  }
   await page.locator(".theme-switch").click();
   await page.locator(".theme-switch").click();
   await page.waitForSelector("html[data-theme=dark]");

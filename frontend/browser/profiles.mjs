@@ -31,7 +31,10 @@ await look(
     for (let index = 0; index < seen.rows.length; index++) {
       await page.locator(".overview tbody a").nth(index).click();
       await page.locator(".back").waitFor();
-      seen.opened.push({ heading: await page.locator("h1").textContent(), latencies: await page.locator(".latency-value").allTextContents() });
+      seen.opened.push({
+        heading: await page.locator("h1").textContent(),
+        latencies: await page.locator(".latency-value").allTextContents(),
+      });
       await page.locator(".topbar nav a").first().click();
       seen.isStillOpen = (await page.locator(".back").count()) === 1;
       await page.locator(".back").click();

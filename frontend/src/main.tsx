@@ -22,7 +22,7 @@ function Page(props: { payload: Payload }) {
   switch (result.schema) {
     case "coremlscope.profile/2":
     case "coremlscope.model/2":
-      return <ReportPage result={result} />;
+      return <ReportPage result={result} chips={props.payload.chips} isExtensible={props.payload.connects} />;
     case "coremlscope.profiles/2":
       return <ProfilesPage result={result} />;
     case "coremlscope.comparison/2":

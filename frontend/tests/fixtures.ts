@@ -104,6 +104,7 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
     terms: [],
     own: null,
     load: null,
+    memory: null,
     near: [],
     kernel_s: [],
     kernel_unit: [],

@@ -932,10 +932,10 @@ def _check_is_of(profile: Profile, model: Model | None, source: str | os.PathLik
 
 
 def _devices(devices: str | Sequence[str], os_version: str | None) -> list[Device]:
-    from coremlscope.devices import find_device
+    from coremlscope.devices import expand_names, find_device
 
     names = [devices] if isinstance(devices, str) else devices
-    return [find_device(name, os_version) for name in names]
+    return [find_device(name, os_version) for name in expand_names(names)]
 
 
 def _name(source: Source | Profile) -> str:

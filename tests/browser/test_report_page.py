@@ -111,6 +111,13 @@ def test_numbers_of_the_first_screen_equal_the_data(seen: dict[str, Any], looped
     )
 
 
+def test_a_device_that_is_not_in_the_report_comes_with_its_command(seen: dict[str, Any]) -> None:
+    other = seen["otherDevice"]
+    assert other["chip"] not in ("m1", "m4")
+    assert f"coremlscope profile m.mlpackage --device m1,m4,{other['chip']} -o report.html" in other["text"]
+    assert other["shown"] == "0"
+
+
 def test_themes_and_phones(seen: dict[str, Any]) -> None:
     assert seen["light"] != seen["dark"] == seen["darkOfSystem"]
     assert seen["phoneOverflow"] <= 0

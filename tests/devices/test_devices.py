@@ -8,6 +8,7 @@ from coremlscope.devices import (
     NEURAL_ENGINE,
     UNITS,
     all_chips,
+    expand_names,
     find_device,
     ios,
     macos,
@@ -126,3 +127,15 @@ def test_a_device_is_named_by_its_identifier() -> None:
     }
     assert product_name("iPhone16,1") == "iPhone 15 Pro"
     assert product_name("iPhone99,1") == ""
+
+
+def test_names_of_groups_stand_for_their_chips() -> None:
+    assert set(expand_names(["every"])) == set(all_chips())
+    current = expand_names(["m1", "all-current", "m5"])
+    assert current[0] == "m1"
+    assert len(set(current)) == len(current)
+    newest = {"A": max(int(c.family[1:]) for c in all_chips().values() if c.family.startswith("a"))}
+    newest["M"] = max(int(c.family[1:]) for c in all_chips().values() if c.family.startswith("m"))
+    families = {all_chips()[name].family for name in current[1:]}
+    assert families == {f"{line.lower()}{last - older}" for line, last in newest.items() for older in (0, 1)}
+    assert expand_names(["m1", "iPhone 15"]) == ("m1", "iPhone 15")

@@ -13,6 +13,9 @@ const KINDS: Record<string, string> = {
 
 export const kindName = (kind: string): string => KINDS[kind] ?? kind;
 
+/** Whether Core ML plans models of this kind: programs, networks and pipelines that contain them. */
+export const isPlanned = (kind: string): boolean => /^(mlProgram|neuralNetwork|pipeline)/.test(kind);
+
 /** Why the evidence does not decide between two units. */
 export const UNDECIDED_WORDS: Record<Undecided, string> = {
   tie: "the plan costs the same there",

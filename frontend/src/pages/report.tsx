@@ -1,4 +1,5 @@
 import type { ComponentChild, ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import type { ModelForm, ProfileForm } from "../data/schema";
 import { type Report, ReportProvider, useReport } from "../report";
 import { TopBar } from "../ui/topbar";
@@ -10,6 +11,7 @@ import { Graph } from "../views/graph";
 import { Header, ModelFacts } from "../views/header";
 import { Layers } from "../views/layers";
 import { Memory } from "../views/memory";
+import { OtherDevice } from "../views/other-device";
 import { Phases } from "../views/phases";
 import { Roofline } from "../views/roofline";
 import { Settings } from "../views/settings";
@@ -70,21 +72,30 @@ function hasTimes(report: Report): boolean {
 }
 
 /** The page of a profile, or of a model without one. */
-export function ReportPage(props: { result: ProfileForm | ModelForm; back?: ComponentChildren }) {
+export function ReportPage(props: {
+  result: ProfileForm | ModelForm;
+  back?: ComponentChildren;
+  /** The chips that devices can be chosen from. */
+  chips?: readonly [id: string, name: string][] | undefined;
+  /** Whether the server that the page comes from adds devices. */
+  isExtensible?: boolean | undefined;
+}) {
   return (
     <ReportProvider result={props.result}>
-      <Views back={props.back} />
+      <Views back={props.back} chips={props.chips ?? []} isExtensible={props.isExtensible ?? false} />
     </ReportProvider>
   );
 }
 
-function Views(props: { back: ComponentChildren }) {
+function Views(props: { back: ComponentChildren; chips: readonly [string, string][]; isExtensible: boolean }) {
   const report = useReport();
   const views = VIEWS.filter((view) => view.applies(report));
+  const [wanted, want] = useState<string | null>(null);
   return (
     <>
-      <TopBar views={views} back={props.back} />
+      <TopBar views={views} back={props.back} chips={props.chips} onWant={want} />
       <main>
+        {wanted && <OtherDevice chip={wanted} isExtensible={props.isExtensible} onClose={() => want(null)} />}
         <Header />
         {views.map((view) => (
           <view.view key={view.id} />

@@ -1,13 +1,20 @@
 import type { ComponentChildren } from "preact";
 import { measurementName, targetName } from "../data/profile";
 import type { ComputeUnits } from "../data/schema";
-import { SETTING_NAMES } from "../data/words";
+import { isPlanned, SETTING_NAMES } from "../data/words";
 import { fileName } from "../format";
 import { useReport } from "../report";
 import { ThemeSwitch } from "../theme";
 
 /** The bar that stays in view: links to the sections, and menus for the measurement, the device and the setting. */
-export function TopBar(props: { views: readonly { id: string; title: string }[]; back?: ComponentChildren }) {
+export function TopBar(props: {
+  views: readonly { id: string; title: string }[];
+  back?: ComponentChildren;
+  /** Chips that can be asked for, whether or not the report has them. */
+  chips: readonly [id: string, name: string][];
+  /** Asks for a chip that the report does not have. */
+  onWant: (id: string) => void;
+}) {
   const { model } = useReport();
   return (
     <div class="topbar">
@@ -22,15 +29,17 @@ export function TopBar(props: { views: readonly { id: string; title: string }[];
           </a>
         ))}
       </nav>
-      <Choices />
+      <Choices chips={props.chips} onWant={props.onWant} />
       <ThemeSwitch />
     </div>
   );
 }
 
-function Choices() {
-  const { measurements, measurement, targets, target, setting, chooseMeasurement, chooseTarget } = useReport();
-  if (!target && measurements.length < 2) return null;
+function Choices(props: { chips: readonly [string, string][]; onWant: (id: string) => void }) {
+  const { model, measurements, measurement, targets, target, setting, chooseMeasurement, chooseTarget } = useReport();
+  const known = new Set(targets.map((one) => one.plan?.chip ?? [...one.estimates.values()][0]?.chip));
+  const others = isPlanned(model.kind) ? props.chips.filter(([id]) => !known.has(id)).reverse() : [];
+  if (!target && others.length === 0 && measurements.length < 2) return null;
   return (
     <div class="context">
       {measurements.length > 1 && (
@@ -51,35 +60,49 @@ function Choices() {
           </select>
         </label>
       )}
+      {(target || others.length > 0) && (
+        <label class="menu">
+          <span>Device</span>
+          <select
+            name="device"
+            value={target ? targets.indexOf(target) : ""}
+            onChange={(event) => {
+              const { value } = event.currentTarget;
+              const chosen = targets[Number(value)];
+              if (chosen) chooseTarget(chosen);
+              else props.onWant(value);
+              event.currentTarget.value = target && !chosen ? String(targets.indexOf(target)) : value;
+            }}
+          >
+            {!target && <option value="">Device</option>}
+            {targets.map((one, index) => (
+              <option key={one.key} value={index}>
+                {targetName(one)}
+              </option>
+            ))}
+            {others.length > 0 && (
+              <optgroup label="Not in this report">
+                {others.map(([id, name]) => (
+                  <option key={id} value={id}>
+                    {name}
+                  </option>
+                ))}
+              </optgroup>
+            )}
+          </select>
+        </label>
+      )}
       {target && (
-        <>
-          <label class="menu">
-            <span>Device</span>
-            <select
-              value={targets.indexOf(target)}
-              onChange={(event) => {
-                const chosen = targets[Number(event.currentTarget.value)];
-                if (chosen) chooseTarget(chosen);
-              }}
-            >
-              {targets.map((one, index) => (
-                <option key={one.key} value={index}>
-                  {targetName(one)}
-                </option>
-              ))}
-            </select>
-          </label>
-          <label class="menu">
-            <span>Units</span>
-            <select value={setting} onChange={(event) => chooseTarget(target, event.currentTarget.value as ComputeUnits)}>
-              {target.settings.map((one) => (
-                <option key={one} value={one}>
-                  {SETTING_NAMES[one]}
-                </option>
-              ))}
-            </select>
-          </label>
-        </>
+        <label class="menu">
+          <span>Units</span>
+          <select value={setting} onChange={(event) => chooseTarget(target, event.currentTarget.value as ComputeUnits)}>
+            {target.settings.map((one) => (
+              <option key={one} value={one}>
+                {SETTING_NAMES[one]}
+              </option>
+            ))}
+          </select>
+        </label>
       )}
     </div>
   );

@@ -8,7 +8,7 @@ import { OriginTag } from "../ui/origin";
 import { Section } from "../ui/section";
 import { Answers } from "./answers";
 
-/** The model's name, what it is in a line, and the answers; where there is no profile, its facts. */
+/** The model's name, what it is in a line, and the answers; for a model without a profile, its facts. */
 export function Header() {
   const { model, profile } = useReport();
   return (
@@ -33,7 +33,7 @@ function summary(model: ModelSummary): string {
   return first.filter(Boolean).join(" · ");
 }
 
-/** What the model is, what it needs, and who measured it. */
+/** What the model is, what it needs, and the machine of the measurement. */
 export function ModelFacts() {
   return (
     <Section id="model" title="Model">

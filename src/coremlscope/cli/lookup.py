@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from coremlscope.devices import Device, all_chips, find_device
+from coremlscope.devices import Device, expand_names, find_device
 from coremlscope.errors import UsageError
 
 __all__ = ["add_device", "add_devices", "chosen_device", "require_devices"]
@@ -46,11 +46,11 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 
 
 def _device_names(text: str) -> tuple[str, ...]:
-    """A type of arguments: devices by name, or `every` for all chips."""
+    """A type of arguments: devices by name, `every` for all chips, `all-current` for the newest ones."""
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
         raise argparse.ArgumentTypeError("no device is named\nwrite it as --device iphone-13,m1")
-    return tuple(all_chips()) if names == ("every",) else names
+    return expand_names(names)
 
 
 def chosen_device(arguments: argparse.Namespace) -> Device | None:

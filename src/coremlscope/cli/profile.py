@@ -100,8 +100,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_engine_options(parser)
     add_devices(
         parser,
-        "also plan and estimate for these chips or devices, without measurements: m1, iphone-15-pro"
-        " (see `coremlscope estimate`)",
+        "also plan and estimate for these chips or devices, without measurements: m1, iphone-15-pro, or"
+        " all-current for the newest ones (see `coremlscope estimate`)",
     )
     add_on_device(parser, "")
     add_reports(parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS", json="the profile")

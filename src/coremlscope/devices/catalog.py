@@ -6,7 +6,7 @@ import difflib
 import functools
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import Any
 
@@ -15,8 +15,11 @@ from coremlscope.devices.release import NEWEST, ONLY_IOS, OSRelease, Platform, p
 from coremlscope.devices.unit import UNITS
 from coremlscope.errors import UsageError
 
-__all__ = ["all_chips", "find_device", "product_name"]
+__all__ = ["all_chips", "expand_names", "find_device", "product_name"]
 
+#: Names that stand for several chips: all of them, and the newest two generations of phones and of Macs.
+_EVERY, _CURRENT = "every", "all-current"
+_GENERATIONS = 2
 _SUGGESTIONS = 3
 #: Names with a lower similarity are not suggested.
 _SIMILARITY = 0.5
@@ -34,6 +37,22 @@ def all_chips() -> Mapping[str, Chip]:
         if file.name.endswith(".toml")
     ]
     return {chip.id: chip for chip in sorted(chips, key=_age)}
+
+
+def expand_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Replaces `every` and `all-current` by the ids of their chips; a name is kept once."""
+    chips = all_chips().values()
+    generations: dict[str, list[str]] = {}
+    for chip in chips:
+        line = generations.setdefault(chip.family[0], [])
+        if chip.family not in line:
+            line.append(chip.family)
+    newest = {family for line in generations.values() for family in line[-_GENERATIONS:]}
+    groups = {
+        _EVERY: [chip.id for chip in chips],
+        _CURRENT: [chip.id for chip in chips if chip.family in newest],
+    }
+    return tuple(dict.fromkeys(name for one in names for name in groups.get(one, [one])))
 
 
 def product_name(identifier: str) -> str:

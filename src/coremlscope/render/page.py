@@ -16,6 +16,7 @@ from importlib import resources
 from typing import Any
 
 from coremlscope.comparison.profiles import Comparison
+from coremlscope.devices import all_chips
 from coremlscope.escaping import html_text
 from coremlscope.render.json import Result, displayed, to_values
 from coremlscope.render.words import model_name, plural
@@ -62,15 +63,20 @@ _PAGE = """\
 """
 
 
-def render_html(subject: Profile | ModelSummary | Sequence[Profile]) -> str:
-    """A report as a page."""
+def render_html(subject: Profile | ModelSummary | Sequence[Profile], *, is_extensible: bool = False) -> str:
+    """A report as a page.
+
+    Args:
+        subject: What it shows.
+        is_extensible: Whether the server that it comes from adds devices to it on request.
+    """
     if isinstance(subject, Profile):
         title = model_name(subject.model.path)
     elif isinstance(subject, ModelSummary):
         title = model_name(subject.path)
     else:
         title = plural(len(subject), "model")
-    return build_page(to_page_values(subject), title)
+    return build_page(to_page_values(subject), title, connects=is_extensible)
 
 
 def render_html_trace(trace: Trace) -> str:
@@ -128,7 +134,12 @@ def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False)
         ]
     )
     payload = json.dumps(
-        {"version": __version__, "result": displayed(result)},
+        {
+            "version": __version__,
+            "result": displayed(result),
+            "chips": [[chip.id, chip.name] for chip in all_chips().values()],
+            "connects": connects,
+        },
         ensure_ascii=False,
         separators=(",", ":"),
         allow_nan=False,

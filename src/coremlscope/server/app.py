@@ -141,7 +141,9 @@ class App:
         if name.endswith(".json"):
             return respond(self.store.content(name.removesuffix(".json")), "application/json")
         profiles = self.store.read(name)
-        return respond(render_html(profiles[0] if len(profiles) == 1 else profiles).encode(), _HTML)
+        subject = profiles[0] if len(profiles) == 1 else profiles
+        page = render_html(subject, is_extensible=name in self.models.ids())
+        return respond(page.encode(), _HTML)
 
     def _compare(self, request: Request) -> Response:
         """Shows what differs between entries; the first one is the base."""

@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import { elsewhere, unitSeconds } from "../../data/answers";
 import { plannedColumns, unitShares } from "../../data/totals";
-import { UNIT_NAMES, UNIT_SHORT } from "../../data/words";
+import { isPlanned, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { duration, fileName, plural, share } from "../../format";
 import { useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
@@ -130,8 +130,7 @@ function OpLink(props: { id: string }) {
 
 function NotPlanned() {
   const { model, target } = useReport();
-  const isPlanned = model.kind === "mlProgram" || model.kind.startsWith("neuralNetwork") || model.kind.startsWith("pipeline");
-  if (!isPlanned)
+  if (!isPlanned(model.kind))
     return (
       <p class="answer-text">Not known: Core ML's plans cover programs and neural networks, and nothing is published on other models.</p>
     );
