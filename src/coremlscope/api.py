@@ -479,6 +479,9 @@ def compare(
     seed: int = 0,
     random_weights: bool = False,
     engine: str | None = None,
+    isolate: bool = False,
+    timeout_s: float | None = None,
+    memory_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Compares models or profiles, and distinguishes changes from noise.
@@ -504,6 +507,9 @@ def compare(
         seed: Seed of synthetic inputs and weights.
         random_weights: Replaces absent weights by synthetic ones.
         engine: `coreml` or `onnxruntime`, as for `profile`.
+        isolate: Runs engines in processes of their own; see `profile`.
+        timeout_s: Seconds that each measurement, and all rounds, may take; implies `isolate`.
+        memory_bytes: Resident memory that each process may take; implies `isolate`.
         progress: Called with the phase, the repetitions done, and how many there will be.
 
     Raises:
@@ -511,10 +517,11 @@ def compare(
         InputError: A value or a shape is not allowed.
         UsageError: An argument is wrong, or a saved profile cannot be read.
         EngineError: The engine failed.
+        LimitError: A limit was reached.
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.comparison.models import compare_on_devices, compare_sources
-    from coremlscope.measure.engine import EngineMeasurer
+    from coremlscope.measure.choice import choose_embedded
     from coremlscope.measure.repetitions import choose_repetitions
     from coremlscope.results.measurement import Settings
 
@@ -548,6 +555,8 @@ def compare(
         seed=seed,
         random_weights=random_weights,
         engine="coreml",
+        timeout_s=timeout_s,
+        memory_bytes=memory_bytes,
         progress=progress,
     )
     embedded = threads is not None or random_weights
@@ -558,7 +567,7 @@ def compare(
         devices=chosen,
         compute_units=units,
         inputs=inputs,
-        measurer=EngineMeasurer(threads=threads),
+        measurer=choose_embedded("onnxruntime", threads, isolate, (timeout_s, memory_bytes)),
         progress=progress,
         own=own,
         findings=findings,
@@ -678,6 +687,9 @@ def predict(
     *,
     function: str | None = None,
     precision: Precision = "fp32",
+    isolate: bool = False,
+    timeout_s: float | None = None,
+    memory_bytes: int | None = None,
 ) -> dict[str, Any]:
     """Makes one prediction.
 
@@ -686,6 +698,9 @@ def predict(
         values: Arrays, Pillow images, numbers, strings or dictionaries, by name of the input.
         function: The function; None for the default one.
         precision: `fp16` rounds every result that is declared as fp16, as a device does.
+        isolate: Reads and runs the model in a process of its own.
+        timeout_s: Seconds that it may take; implies `isolate`.
+        memory_bytes: Resident memory that it may take; implies `isolate`.
 
     Returns:
         The outputs by name, with the types of coremltools on a Mac.
@@ -693,9 +708,18 @@ def predict(
     Raises:
         ModelError: The model cannot be read or run.
         InputError: A value is missing, unknown, or has the wrong shape or type.
-        UsageError: The model has no such function.
-        EngineError: The engine failed.
+        UsageError: The model has no such function, or is not in a file and is to be isolated.
+        EngineError: The engine failed, or reached a limit.
     """
+    if isolate or timeout_s or memory_bytes:
+        from coremlscope.measure.child import Limits
+        from coremlscope.measure.isolated import call_isolated, file_of
+
+        given = {"source": file_of(source) if isinstance(source, Model) else source, "values": values}
+        limits = Limits(time_s=timeout_s, memory_bytes=memory_bytes)
+        options = {"function": function, "precision": precision}
+        found: dict[str, Any] = call_isolated(predict, {**given, **options}, limits=limits)
+        return found
     with open(source, function=function, precision=precision) as predictor:
         return predictor.predict(values)
 

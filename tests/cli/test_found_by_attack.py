@@ -14,6 +14,7 @@ from coremlscope.cli.main import main
 _FOLDER = Path(__file__).parents[1] / "data" / "found"
 #: The file, the verb that reads it, the exit code, and a part of the sentence.
 _FOUND = (
+    ("classify-without-classes.mlmodel", "inspect", 0, ""),
     ("not-utf-8.json", "trace", 2, "is not valid JSON"),
     ("runner-without-measurements.json", "import", 2, "holds no results"),
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from coremlscope import api
@@ -26,7 +28,8 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.measure.child import Limits
 from coremlscope.measure.contract import Subject, resolve_settings
 from coremlscope.measure.engine import EngineMeasurer
-from coremlscope.measure.isolated import IsolatedMeasurer
+from coremlscope.measure.isolated import IsolatedMeasurer, call_isolated
+from coremlscope.measure.partial import check_whole
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile
 from tests.support.ir_models import perceptron
@@ -211,3 +214,48 @@ def test_a_partial_profile_says_so_in_every_format(sample: Path, tmp_path: Path)
         assert "partial" in (tmp_path / f"report{suffix}").read_text(encoding="utf-8"), suffix
     assert "partial" in profile._repr_html_()
     assert Profile.load(tmp_path / "report.json") == profile
+
+
+def _called(code: str, limits: Limits | None = None) -> object:
+    """Calls a function in a process that runs other code."""
+    command = (
+        sys.executable,
+        "-c",
+        "import os, sys, time\nfrom coremlscope.measure.channel import tell\n" + code,
+    )
+    return call_isolated(os.getpid, {}, limits=limits or Limits(), command=command)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "text"),
+    [
+        ("os.abort()", EngineError, "the engine failed: it aborted the process (SIGABRT)"),
+        ("raise ValueError('x')", EngineError, "the engine failed: ValueError: x"),
+        ("tell(error='InputError', message='a value is missing', hint='')", InputError, "a value is missing"),
+        ("pass", EngineError, "the engine sent no result"),
+        ("time.sleep(60)", LimitError, "the engine took longer than 0.2 s"),
+    ],
+)
+def test_a_call_that_fails_is_one_sentence(code: str, kind: type[EngineError], text: str) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
+        _called(code, Limits(time_s=0.2) if "sleep" in code else None)
+
+
+def test_a_prediction_in_a_process_of_its_own_is_the_same(sample: Path) -> None:
+    image = np.zeros((32, 32, 3), np.uint8)
+    here, apart = (api.predict(sample, {"image": image}, isolate=isolate) for isolate in (False, True))
+    assert here.keys() == apart.keys()
+    assert here["classLabel"] == apart["classLabel"]
+    with pytest.raises(InputError, match="the input 'image'"):
+        api.predict(sample, {}, timeout_s=300)
+    with pytest.raises(UsageError, match="in memory"):
+        api.predict(sample_model(size=32, width=0.5, classes=4), {}, isolate=True)
+
+
+def test_a_partial_measurement_is_not_compared(sample: Path) -> None:
+    partial = scripted(TELL + "os.abort()").measure(*subject_of(sample))
+    with pytest.raises(EngineError, match=r"m\.mlpackage: the engine failed: it aborted"):
+        check_whole(partial, "m.mlpackage")
+    limited = scripted(TELL + "time.sleep(60)", Limits(time_s=0.3)).measure(*subject_of(sample))
+    with pytest.raises(LimitError, match="took longer than"):
+        check_whole(limited, "m.mlpackage")

@@ -24,6 +24,7 @@ import coremlscope
 from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
+from coremlscope.measure.child import Limits as JobLimits
 from coremlscope.measure.child import python_child
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, Provenance, write_profiles
@@ -53,6 +54,8 @@ if content == "asks":
     sys.exit(3)
 if content == "dies":
     sys.exit(-9)
+if content == "aborts":
+    os.abort()
 if content == "bad":
     print(json.dumps({"error": "it is damaged", "hint": "export it again"}), flush=True)
     sys.exit(3)
@@ -249,12 +252,12 @@ def test_damaged_uploads_are_told_in_a_sentence(
     content: bytes,
     error: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / name).write_bytes(content)
     monkeypatch.chdir(tmp_path)
+    told: dict[str, str] = {}
+    monkeypatch.setattr(worker, "tell", lambda **message: told.update(message))
     assert worker.main([name, "profile.json", "{}"]) > 0
-    told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert error in told["error"]
     assert str(tmp_path) not in told["error"] + told["hint"]
     assert not (tmp_path / "profile.json").exists()
@@ -264,13 +267,28 @@ def test_damaged_uploads_are_told_in_a_sentence(
     ("content", "error"),
     [
         (b"bad", "it is damaged"),
-        (b"dies", "the profiler ended unexpectedly"),
+        (b"dies", "the job failed: exit code 247"),
+        (b"aborts", "the job failed: it aborted the process (SIGABRT)"),
         (b"asks", "temporary files are in ."),  # which are removed with the folder of the job
     ],
 )
 def test_a_job_that_fails_says_why(app: App, content: bytes, error: str) -> None:
     _upload(app, content)
     assert error in _wait(app, "failed").error
+
+
+def test_a_job_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    model = tmp_path / "job" / "m.mlmodel"
+    model.parent.mkdir()
+    model.write_bytes(b"slow")
+    command = (sys.executable, "-I", "-S", "-c", _PROFILER)
+    queue = JobQueue(lambda *_: "", command, JobLimits(time_s=0.5))
+    queue.add(model, {})
+    while (job := queue.jobs()[0]).status in ("waiting", "running"):
+        time.sleep(0.01)
+    queue.close()
+    assert (job.status, job.error) == ("failed", "the job took longer than 0.5 s")
+    assert not model.parent.exists()
 
 
 def test_jobs_run_one_at_a_time_and_can_be_cancelled(app: App, profile_json: str) -> None:
@@ -308,7 +326,9 @@ def test_modules_beside_an_upload_are_not_run(tmp_path: Path) -> None:
     for name in ("json", "numpy", "onnx", "onnxruntime"):
         (tmp_path / f"{name}.py").write_text("open('was-run', 'w')", encoding="utf-8")
     command = [*python_child("coremlscope.server.worker"), "absent.mlmodel", "profile.json", "{}"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    read, write = os.pipe()  # The worker ends at the end of its standard input.
+    with os.fdopen(read), os.fdopen(write, "w"):
+        done = subprocess.run(command, cwd=tmp_path, stdin=read, capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert "does not exist" in done.stdout or "not a file" in done.stdout
     assert not (tmp_path / "was-run").exists()

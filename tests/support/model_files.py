@@ -23,7 +23,7 @@ from tests.support.compiled_networks import WeightTable, exact, write_classifier
 from tests.support.constant_programs import linear_model
 from tests.support.graphs import const, function, op, tensor, value
 
-__all__ = ["Files", "all_seeds", "corpus_seeds", "write_files"]
+__all__ = ["Files", "all_seeds", "corpus_seeds", "model_of_function", "write_files"]
 
 #: The content of a file or folder by path; one path without a folder is a file.
 Files = Mapping[str, bytes]
@@ -50,7 +50,9 @@ def write_files(files: Files, folder: Path) -> Path:
     return folder / next(iter(files)).partition("/")[0]
 
 
-def _model(main: ir.Function) -> ir.Model:
+def model_of_function(main: ir.Function) -> ir.Model:
+    """A program of one function, whose inputs and outputs are arrays."""
+
     def features(values: tuple[ir.Value, ...]) -> tuple[ir.Feature, ...]:
         types = (v.type for v in values)
         shapes = (tuple(d or 1 for d in t.shape or ()) for t in types if isinstance(t, ir.TensorType))
@@ -117,7 +119,7 @@ def _network() -> ir.Model:
         given = {name: argument(content) for name, content in arguments.items()}
         values.update({name: value(name, type_) for name, type_ in results.items()})
         ops.append(op(kind, tuple(values[name] for name in results), **given))
-    return _model(function((x,), tuple(ops), (values["y"],)))
+    return model_of_function(function((x,), tuple(ops), (values["y"],)))
 
 
 def _layers() -> bytes:

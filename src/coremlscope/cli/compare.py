@@ -12,7 +12,9 @@ from coremlscope.cli.repetitions import (
     add_engine,
     add_engine_options,
     add_function,
+    add_limits,
     add_repetitions,
+    limit_options,
     measurement_options,
 )
 from coremlscope.cli.reports import write_reports
@@ -73,6 +75,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add_compute_units(parser, "for plans and estimates")
     add_repetitions(parser)
+    add_limits(parser)
     add_function(parser, "to time")
     add_shape(parser)
     add_engine(parser)
@@ -93,6 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
             compute_units=arguments.compute_units,
             progress=progress,
             **measurement_options(arguments),
+            **limit_options(arguments),
         )
 
     def tables(width: int, color: bool) -> str:

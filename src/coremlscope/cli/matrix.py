@@ -60,7 +60,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="off a Mac: threads per operation (default: one per physical core)",
     )
     add_seed(parser, "synthetic inputs")
-    add_limits(parser)
+    add_limits(parser, keeps=True)
     add_reports(parser, ".html, .json, .md, .csv or .txt", "MATRIX_RENDERERS", json="the profiles")
 
 

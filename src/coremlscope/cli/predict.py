@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coremlscope.cli.command import (
     Command,
@@ -20,12 +20,15 @@ from coremlscope.cli.command import (
     write_result,
 )
 from coremlscope.cli.inputs import read_inputs
-from coremlscope.cli.repetitions import add_function
+from coremlscope.cli.repetitions import add_function, add_limits
 from coremlscope.cli.terminal import print_note
 from coremlscope.findings import Finding
 from coremlscope.writing import check_folder, new_content, open_draft, write_draft
 
-__all__ = ["COMMAND"]
+if TYPE_CHECKING:
+    from coremlscope.results.measurement import Precision
+
+__all__ = ["COMMAND", "predict_files"]
 
 _EPILOG = """\
 examples:
@@ -47,6 +50,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_function(parser, "to run")
     add_shape(parser)
     add_precision(parser)
+    add_limits(parser, "the prediction")
     parser.add_argument(
         "-o",
         "--output",
@@ -60,19 +64,21 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope import api
-    from coremlscope.execution.pipeline import open_predictor
-    from coremlscope.execution.wiring import bodies_of
-    from coremlscope.measure.overflow import note_ranges
+    from coremlscope.measure.child import Limits
+    from coremlscope.measure.isolated import call_isolated
     from coremlscope.render.terminal.prediction import render_prediction, render_prediction_json
 
-    model = api.read(arguments.model)
-    with open_predictor(model, arguments.function, precision=arguments.precision) as predictor:
-        shapes = dict(arguments.shape)
-        values = read_inputs(predictor.description, arguments.input, shapes, arguments.resize)
-        results, ranges = predictor.predict_with_ranges(values)
-    if arguments.precision == "fp16":
-        _warn(note_ranges([body.graph for body in bodies_of(model, arguments.function)], ranges))
+    given = {
+        "path": arguments.model,
+        "inputs": arguments.input,
+        "shapes": dict(arguments.shape),
+        "resize": arguments.resize,
+        "function": arguments.function,
+        "precision": arguments.precision,
+    }
+    limits = Limits(time_s=arguments.timeout, memory_bytes=arguments.memory)
+    results, findings = call_isolated(predict_files, given, limits=limits)
+    _warn(findings)
     if arguments.output is not None:
         for file in _save(results, arguments.output):
             if not arguments.quiet:
@@ -84,6 +90,41 @@ def _run(arguments: argparse.Namespace) -> int:
         lambda width, color: render_prediction(results, width=width, color=color, hint=hint),
     )
     return 0
+
+
+def predict_files(
+    path: Path,
+    inputs: Sequence[tuple[str, str]],
+    shapes: Mapping[str, Sequence[int]],
+    resize: str,
+    function: str | None,
+    precision: Precision,
+) -> tuple[dict[str, Any], tuple[Finding, ...]]:
+    """Makes one prediction from files. It is called in a process of its own, whose memory is limited.
+
+    Args:
+        path: The model.
+        inputs: Names of inputs, and the file or value of each.
+        shapes: Requested shapes of flexible inputs.
+        resize: How images of another size are resized.
+        function: The function; None for the default one.
+        precision: `fp16` also rounds every fp16 result.
+
+    Returns:
+        The outputs by name, and what rounding to fp16 does to the model.
+    """
+    from coremlscope import api
+    from coremlscope.execution.pipeline import open_predictor
+    from coremlscope.execution.wiring import bodies_of
+    from coremlscope.measure.overflow import note_ranges
+
+    model = api.read(path)
+    with open_predictor(model, function, precision=precision) as predictor:
+        values = read_inputs(predictor.description, inputs, shapes, resize)
+        results, ranges = predictor.predict_with_ranges(values)
+    if precision != "fp16":
+        return results, ()
+    return results, tuple(note_ranges([body.graph for body in bodies_of(model, function)], ranges))
 
 
 def _warn(findings: Iterable[Finding]) -> None:

@@ -73,7 +73,7 @@ examples:
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_repetitions(parser)
-    add_limits(parser)
+    add_limits(parser, keeps=True)
     parser.add_argument(
         "--compute-units",
         metavar="UNITS",

@@ -96,20 +96,34 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_limits(parser: argparse.ArgumentParser) -> None:
-    """Adds `--timeout` and `--memory`."""
+def add_limits(
+    parser: argparse.ArgumentParser,
+    what: str = "each measurement",
+    *,
+    keeps: bool = False,
+    default_s: int | None = None,
+) -> None:
+    """Adds `--timeout` and `--memory`.
+
+    Args:
+        parser: The verb's parser.
+        what: What is ended.
+        keeps: Whether what was measured before is kept.
+        default_s: The default of `--timeout`; None for no limit.
+    """
+    then = ", and keep what it measured" if keeps else ""
     parser.add_argument(
         "--timeout",
         metavar="SECONDS",
         type=at_least(1),
-        help="end each measurement after that time, and keep what it measured (default: no limit)",
+        default=default_s,
+        help=f"end {what} after that time{then} (default: {default_s or 'no limit'})",
     )
     parser.add_argument(
         "--memory",
         metavar="SIZE",
         type=_memory,
-        help="end a measurement whose process takes more memory, such as 4GB, and keep what it measured"
-        " (default: no limit)",
+        help=f"end {what} if its process takes more memory, such as 4GB{then} (default: no limit)",
     )
 
 

@@ -8,6 +8,7 @@ import webbrowser
 from pathlib import Path
 
 from coremlscope.cli.command import Command, at_least
+from coremlscope.cli.repetitions import add_limits
 from coremlscope.cli.terminal import print_note, print_result
 
 __all__ = ["COMMAND"]
@@ -26,6 +27,8 @@ examples:
   coremlscope serve profiles/ --port 8642 --max-upload 4000
 """
 _MEGABYTE = 1 << 20
+#: Seconds of a job: its model may be a stranger's, and others wait for it.
+_JOB_S = 3600
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -57,16 +60,21 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         default=1024,
         help="the largest model that can be uploaded (default: 1024)",
     )
+    add_limits(parser, "a job", default_s=_JOB_S)
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.measure.child import Limits as JobLimits
     from coremlscope.server.limits import Limits
     from coremlscope.server.server import Address, serve
 
     address = Address(host=arguments.host, port=arguments.port, is_remote_allowed=arguments.allow_remote)
     limits = Limits(upload_bytes=arguments.max_upload * _MEGABYTE)
-    with serve(arguments.folder, address, limits) as (url, answer):
+    job_limits = JobLimits(
+        silence_s=arguments.timeout, time_s=arguments.timeout, memory_bytes=arguments.memory
+    )
+    with serve(arguments.folder, address, limits, job_limits) as (url, answer):
         print_result(f"{url}\n")
         print_note("press Ctrl-C to stop the server")
         if arguments.open:

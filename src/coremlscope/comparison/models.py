@@ -23,7 +23,8 @@ from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.ir import Model
 from coremlscope.measure.contract import Progress, Subject, resolve_settings
 from coremlscope.measure.engine import EngineMeasurer
-from coremlscope.measure.interleaved import time_interleaved
+from coremlscope.measure.isolated import IsolatedMeasurer
+from coremlscope.measure.partial import check_whole
 from coremlscope.results.measurement import Phase, Settings
 from coremlscope.results.profile import Profile
 
@@ -38,7 +39,7 @@ def compare_sources(
     devices: Sequence[Device] = (),
     compute_units: Sequence[ComputeUnits] = ("all",),
     inputs: Mapping[str, Any] | None = None,
-    measurer: EngineMeasurer | None = None,
+    measurer: EngineMeasurer | IsolatedMeasurer | None = None,
     progress: Progress | None = None,
     own: Own = NOTHING_OWN,
     findings: Sequence[Finding] = (),
@@ -72,6 +73,7 @@ def compare_sources(
             subject = Subject.of(source, wanted)
             found = _on_devices(subject, wanted, devices, compute_units, own)
             measured = chosen.measure(subject, wanted, inputs=given, progress=progress)
+            check_whole(measured, subject.summary.path or "the model")
             source = assemble(
                 subject.summary, subject.ops, measurements=[measured], forecast=found, findings=findings
             )
@@ -89,7 +91,7 @@ def _interleave(
     sources: Sequence[Model | Profile],
     profiles: list[Profile],
     inputs: Mapping[str, Any] | None,
-    measurer: EngineMeasurer,
+    measurer: EngineMeasurer | IsolatedMeasurer,
     progress: Progress | None,
 ) -> list[Rounds]:
     """Times interleaved rounds; the profiles of models get these samples of predictions."""
@@ -97,13 +99,10 @@ def _interleave(
     models = [(index, source) for index, source in enumerate(sources) if isinstance(source, Model)]
     if len(models) < 2:
         return rounds
-    taken = time_interleaved(
+    taken = measurer.time_interleaved(
         [model for _, model in models],
         [profiles[index].measurement.settings for index, _ in models],
         inputs=inputs,
-        threads=measurer.threads,
-        engine=measurer.engine,
-        clock=measurer.clock,
         progress=progress,
     )
     for (index, _), seconds in zip(models, taken, strict=True):

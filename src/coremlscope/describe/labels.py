@@ -29,11 +29,13 @@ def find_labels(model: Model, function: str) -> ClassLabels | None:
 
 
 def _labels_of_graph(graph: Graph) -> ClassLabels | None:
-    constants = {op.outputs[0].name: op.constant for op in graph.ops if op.constant is not None}
+    constants = {
+        value.name: op.constant for op in graph.ops for value in op.outputs if op.constant is not None
+    }
     for op in graph.ops:
         if op.type != "classify":
             continue
-        argument = op.inputs["classes"][0]
+        argument = next(iter(op.inputs.get("classes", ())), None)
         classes = constants.get(argument.name) if isinstance(argument, Value) else argument
         if isinstance(classes, Constant) and classes.is_available:
             labels = _items(classes)

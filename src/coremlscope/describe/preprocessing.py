@@ -99,7 +99,9 @@ def find_preprocessing(function: Function, description: FunctionDescription) -> 
     or one each, and casts between them.
     """
     graph = function.graph
-    constants = {op.outputs[0].name: op.constant for op in graph.ops if op.constant is not None}
+    constants = {
+        value.name: op.constant for op in graph.ops for value in op.outputs if op.constant is not None
+    }
     return tuple(
         _follow(graph, constants, feature.name, feature.type)
         for feature in description.inputs
@@ -122,6 +124,8 @@ def _follow(graph: Graph, constants: dict[str, Constant], name: str, image: Imag
     has_mean_image = False
     while len(users[current]) == 1:
         op = users[current][0]
+        if not op.outputs:
+            break
         if op.type == "cast":
             pending.append(op.id)
         else:
@@ -147,7 +151,7 @@ def _follow(graph: Graph, constants: dict[str, Constant], name: str, image: Imag
 def _is_mean_image(op: Op, current: str, image: ImageFeature, planes: int) -> bool:
     if op.type != "sub":
         return False
-    x, y = op.inputs["x"][0], op.inputs["y"][0]
+    x, y = (next(iter(op.inputs.get(name, ())), None) for name in ("x", "y"))
     is_image = isinstance(y, Constant) and y.type == TensorType(
         DType.FP32, (planes, image.height, image.width)
     )
@@ -160,10 +164,10 @@ def _step(
     """Returns scale and offset of one operation; None for other operations."""
     if op.type not in ("mul", "add", "sub", "real_div"):
         return None
-    x, y = (op.inputs[side][0] for side in ("x", "y"))
+    x, y = (next(iter(op.inputs.get(side, ())), None) for side in ("x", "y"))
     is_first = isinstance(x, Value) and x.name == current
     other = y if is_first else x
-    constant = other if isinstance(other, Constant) else constants.get(other.name)
+    constant = constants.get(other.name) if isinstance(other, Value) else other
     operand = None if constant is None else _per_channel(constant, channels)
     if operand is None:
         return None

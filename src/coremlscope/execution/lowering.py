@@ -13,6 +13,7 @@ from coremlscope.ir import Classical, Model
 from coremlscope.lower import lower, lower_classical
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.program import OnnxProgram, Precision
+from coremlscope.ops.view import CONTRADICTIONS
 from coremlscope.units import shown
 
 __all__ = ["Lowered", "lower_function"]
@@ -73,7 +74,7 @@ def lower_function(
     bound = bind_model(model, chosen.name, shapes)
     try:
         program = _lower(model, bound, precision)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except CONTRADICTIONS as error:
         raise CorruptModelError(
             f"the function {chosen.name!r} cannot be lowered: {error}",
             "an operation's arguments contradict its definition",

@@ -99,6 +99,8 @@ def _state_writes(views: Iterable[OpView]) -> Iterator[_Write]:
     content: dict[str, str] = {}
     for view in views:
         traits, op = traits_of(view.op.type), view.op
+        if not op.outputs:
+            continue
         if Trait.STATE_READ in traits:
             content[op.outputs[0].name] = _argument(view, "input")
         elif Trait.UPDATE in traits and _argument(view, "x") in content:

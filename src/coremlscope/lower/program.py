@@ -28,7 +28,7 @@ from coremlscope.ops.program import (
     copy_out,
 )
 from coremlscope.ops.scope import nested
-from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
+from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 from coremlscope.units import shown
 
 __all__ = ["finish", "lower"]
@@ -256,7 +256,7 @@ class _Lowerer:
             return tensors if self.rounding is None else self.rounding.results(lowering, tensors)
         except (CannotLower, CannotInfer) as error:
             return self.refuse(op, str(error))
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except CONTRADICTIONS as error:
             # Damaged files hold arguments of any type, which lowerings do not check.
             text = f"its arguments contradict its definition ({type(error).__name__}: {error})"
             return self.refuse(op, text)

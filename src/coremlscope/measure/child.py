@@ -89,6 +89,7 @@ class Child:
         environment: Variables that are added to those of this process.
         inherited: The variables of this process that the child gets; None for all.
         is_attached: True for a process that reads its standard input, and ends when that ends.
+        folder: The folder in which it runs; None for that of this process.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Child:
         environment: Mapping[str, str] | None = None,
         inherited: Collection[str] | None = None,
         is_attached: bool = False,
+        folder: Path | None = None,
     ) -> None:
         passed = {n: value for n, value in os.environ.items() if inherited is None or n in inherited}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
@@ -108,6 +110,7 @@ class Child:
                 stdin=subprocess.PIPE if is_attached else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
+                cwd=folder,
                 env={**passed, **(environment or {}), VARIABLE: "1"},
             )
         except BaseException:
@@ -163,6 +166,11 @@ class Child:
         if code:
             message, advice = explain(code, self._last_words(), task.failures)
             raise EngineError(f"{task.name} failed: {message}", advice or task.hint)
+
+    def stop(self) -> None:
+        """Ends the process from another thread; its messages end then."""
+        with suppress(OSError):
+            self._process.kill()
 
     def close(self) -> None:
         """Ends the process."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from typing import TYPE_CHECKING
 
 from coremlscope.engines import engine as engine_of
 from coremlscope.errors import UsageError
@@ -12,7 +13,11 @@ from coremlscope.measure.contract import Measurer
 from coremlscope.measure.coreml.files import require_coremltools
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 
-__all__ = ["choose_measurer"]
+if TYPE_CHECKING:
+    from coremlscope.measure.engine import EngineMeasurer
+    from coremlscope.measure.isolated import IsolatedMeasurer
+
+__all__ = ["choose_embedded", "choose_measurer"]
 
 
 def choose_measurer(
@@ -36,21 +41,13 @@ def choose_measurer(
             on a Mac.
         MissingDependencyError: Core ML is asked for, and coremltools is not installed.
     """
-    from coremlscope.measure.isolated import IsolatedMeasurer
-
     time_s, memory = limits
     if engine != "coreml":
         if others:
             raise UsageError(
                 "--other-predictions times Core ML through pyobjc, on a Mac only", "profile without it"
             )
-        if isolate or time_s or memory:
-            return IsolatedMeasurer(
-                engine=engine, threads=threads, limits=Limits(time_s=time_s, memory_bytes=memory)
-            )
-        from coremlscope.measure.engine import EngineMeasurer
-
-        return EngineMeasurer(engine=engine_of(engine), threads=threads)
+        return choose_embedded(engine, threads, isolate, limits)
     if sys.platform != "darwin":
         raise UsageError(
             "Core ML can be measured only on a Mac",
@@ -64,3 +61,22 @@ def choose_measurer(
         CORE_ML_LIMITS, time_s=time_s, memory_bytes=memory or CORE_ML_LIMITS.memory_bytes
     )
     return CoreMLMeasurer(limits=held, others=OtherPredictions() if others else None)
+
+
+def choose_embedded(
+    engine: str, threads: int | None, isolate: bool, limits: tuple[float | None, int | None]
+) -> EngineMeasurer | IsolatedMeasurer:
+    """Returns what measures with an embedded engine: in a process of its own if there are limits.
+
+    Raises:
+        UsageError: The engine is unknown.
+    """
+    time_s, memory = limits
+    if isolate or time_s or memory:
+        from coremlscope.measure.isolated import IsolatedMeasurer
+
+        held = Limits(time_s=time_s, memory_bytes=memory)
+        return IsolatedMeasurer(engine=engine, threads=threads, limits=held)
+    from coremlscope.measure.engine import EngineMeasurer
+
+    return EngineMeasurer(engine=engine_of(engine), threads=threads)

@@ -41,6 +41,7 @@ from coremlscope.ir import Array, Model
 from coremlscope.measure.attribution import NodeGroup, attribute
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.findings import Evidence, remark_on
+from coremlscope.measure.interleaved import time_interleaved
 from coremlscope.measure.overflow import note_ranges
 from coremlscope.measure.profiler_cost import GroupTimes, time_groups
 from coremlscope.measure.repetitions import ends_predictions, phase_budget_s, repetition_findings
@@ -138,6 +139,25 @@ class EngineMeasurer:
             measured_at=now(),
         )
         return _assemble(bare, subject, parts, ranges)
+
+    def time_interleaved(
+        self,
+        models: Sequence[Model],
+        settings: Sequence[Settings],
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> list[list[tuple[float, ...]]]:
+        """Times predictions of each model in interleaved rounds; see `interleaved.time_interleaved`."""
+        return time_interleaved(
+            models,
+            settings,
+            inputs=inputs,
+            threads=self.threads,
+            engine=self.engine,
+            clock=self.clock,
+            progress=progress,
+        )
 
 
 def _tensors(

@@ -21,7 +21,7 @@ from coremlscope.ir import Array, Model
 from coremlscope.measure.contract import Progress
 from coremlscope.results.measurement import Settings
 
-__all__ = ["ROUNDS", "time_interleaved"]
+__all__ = ["ROUNDS", "time_files", "time_interleaved"]
 
 #: Number of rounds: enough for an interval of the median, few enough to be fast.
 ROUNDS = 16
@@ -73,6 +73,24 @@ def time_interleaved(
     if progress is not None:
         progress("interleaved", ROUNDS, ROUNDS)
     return taken
+
+
+def time_files(
+    files: Sequence[Path],
+    settings: Sequence[Settings],
+    inputs: Mapping[str, Any],
+    threads: int | None,
+    engine: str,
+    progress: Progress | None = None,
+) -> list[list[tuple[float, ...]]]:
+    """Reads models, and times them as `time_interleaved` does."""
+    from coremlscope.formats import container
+
+    models = [container.read(file) for file in files]
+    chosen = default_engine(engine)
+    return time_interleaved(
+        models, settings, inputs=inputs, threads=threads, engine=chosen, progress=progress
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Measures with an embedded engine in a process of its own, and keeps what it measured if that ends early."""
+"""Runs an embedded engine in a process of its own, and keeps what was measured if that ends early."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pickle
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,21 +16,24 @@ from coremlscope import errors
 from coremlscope.engines.base import EngineOptions
 from coremlscope.engines.host import conditions, this_machine
 from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedOpError, UsageError
+from coremlscope.ir import Model
+from coremlscope.measure import engine_child
 from coremlscope.measure.child import Child, Limits, Task, python_child
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.endings import Failure, Failures
-from coremlscope.measure.engine_child import Request
+from coremlscope.measure.interleaved import time_files
 from coremlscope.measure.partial import explain_partial
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.encoding import decode
 from coremlscope.results.measurement import Measurement, Phase, Runtime, Settings
 from coremlscope.writing import write_draft
 
-__all__ = ["CHILD", "IsolatedMeasurer", "rebuild_error"]
+__all__ = ["CHILD", "ENGINE", "IsolatedMeasurer", "call_isolated", "file_of", "rebuild_error"]
 
 CHILD = python_child("coremlscope.measure.engine_child")
 _HINT = "`coremlscope inspect` and `coremlscope estimate` work without running the model"
-_FAILURES = Failures(
+#: What is known of the failures of a process that runs an embedded engine.
+ENGINE = Failures(
     "it",
     (
         Failure(
@@ -40,7 +43,56 @@ _FAILURES = Failures(
         ),
     ),
 )
-_TASK = Task("the engine", _HINT, _FAILURES)
+_TASK = Task("the engine", _HINT, ENGINE)
+_NO_LIMITS = Limits()
+
+
+def call_isolated(
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    *,
+    limits: Limits = _NO_LIMITS,
+    progress: Progress | None = None,
+    command: Sequence[str] = CHILD,
+) -> Any:
+    """Calls a function that runs an engine in a process that may crash, hang or take too much memory.
+
+    Args:
+        function: A function of a module. It takes the argument `progress` if that is given here.
+        arguments: Its arguments, which can be pickled.
+        limits: When to give up.
+        progress: Called with the phase, the repetitions done, and how many there will be.
+        command: The child process to run; tests give another one.
+
+    Returns:
+        What the function returned.
+
+    Raises:
+        CoremlscopeError: The function raised it.
+        EngineError: The process failed.
+        LimitError: A limit was reached.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    process = _Process(command)
+    try:
+        heard = _Heard(progress)
+        process.ask(
+            engine_child.call,
+            limits,
+            function=function,
+            arguments=arguments,
+            result=process.folder / "result",
+            has_progress=progress is not None,
+        )
+        error = process.follow(heard, limits) or heard.error
+        if error is not None:
+            raise error
+        if not heard.result:
+            raise EngineError("the engine sent no result", _HINT)
+        # It is a process of this package with our own rights, and its folder is private.
+        return pickle.loads((process.folder / "result").read_bytes())
+    finally:
+        process.close()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,7 +116,7 @@ class IsolatedMeasurer:
     _ready: _Process | None = None
 
     def __enter__(self) -> IsolatedMeasurer:
-        self._ready = _Process(self.command)
+        self._ready = self._ready or _Process(self.command)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -93,8 +145,9 @@ class IsolatedMeasurer:
         before = conditions()
         options = EngineOptions(self.threads)
         heard = _Heard(progress)
+        request = self._request(subject, settings, inputs or {})
         with self._process() as process:
-            process.ask(self._request(subject, settings, inputs or {}))
+            process.ask(engine_child.measure, self.limits, **request)
             error = process.follow(heard, self.limits)
         if heard.measurement is not None:
             measured = decode(heard.measurement, Measurement)
@@ -123,23 +176,41 @@ class IsolatedMeasurer:
             measured_at=now(),
         )
 
-    def _request(self, subject: Subject, settings: Settings, inputs: Mapping[str, Any]) -> Request:
-        if subject.model.source is None:
-            raise UsageError(
-                "a model in memory cannot be measured in a process of its own",
-                "save it to a file, or leave out isolate and limits",
-            )
-        fields = (f.name for f in dataclasses.fields(subject) if f.name != "model")
-        return Request(
-            model=subject.model.source.absolute(),
-            subject={name: getattr(subject, name) for name in fields},
-            settings=settings,
-            inputs=inputs,
-            engine=self.engine,
-            threads=self.threads,
-            time_s=self.limits.time_s,
-            memory_bytes=self.limits.memory_bytes,
+    def time_interleaved(
+        self,
+        models: Sequence[Model],
+        settings: Sequence[Settings],
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> list[list[tuple[float, ...]]]:
+        """Times predictions of each model in interleaved rounds, in one process; see `time_interleaved`.
+
+        Raises:
+            CoremlscopeError: A model cannot be run; or see `call_isolated`.
+        """
+        arguments = {
+            "files": [file_of(model) for model in models],
+            "settings": settings,
+            "inputs": inputs or {},
+            "threads": self.threads,
+            "engine": self.engine,
+        }
+        taken: list[list[tuple[float, ...]]] = call_isolated(
+            time_files, arguments, limits=self.limits, progress=progress or _ignore, command=self.command
         )
+        return taken
+
+    def _request(self, subject: Subject, settings: Settings, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        fields = (f.name for f in dataclasses.fields(subject) if f.name != "model")
+        return {
+            "engine": self.engine,
+            "threads": self.threads,
+            "model": file_of(subject.model),
+            "subject": {name: getattr(subject, name) for name in fields},
+            "settings": settings,
+            "inputs": inputs,
+        }
 
     @contextmanager
     def _process(self) -> Iterator[_Process]:
@@ -148,6 +219,24 @@ class IsolatedMeasurer:
             yield process
         finally:
             process.close()
+
+
+def file_of(model: Model) -> Path:
+    """Returns the path of a model.
+
+    Raises:
+        UsageError: It is not in a file.
+    """
+    if model.source is None:
+        raise UsageError(
+            "a model in memory cannot be run in a process of its own",
+            "save it to a file, or leave out isolate and limits",
+        )
+    return model.source.absolute()
+
+
+def _ignore(phase: str, done: int, total: int) -> None:
+    """Ignores progress, which shows that the process is alive."""
 
 
 class _Process:
@@ -163,9 +252,17 @@ class _Process:
             self._folder.cleanup()
             raise
 
-    def ask(self, request: Request) -> None:
-        """Sends the request."""
-        file = Path(self._folder.name) / "request"
+    @property
+    def folder(self) -> Path:
+        """The private folder."""
+        return Path(self._folder.name)
+
+    def ask(self, work: Callable[..., None], limits: Limits, **arguments: Any) -> None:
+        """Sends a request; see `engine_child.Request`."""
+        file = self.folder / "request"
+        request = engine_child.Request(
+            work=work, arguments=arguments, time_s=limits.time_s, memory_bytes=limits.memory_bytes
+        )
         write_draft(file, pickle.dumps(request))
         self._child.send(str(file))
 
@@ -196,6 +293,7 @@ class _Heard:
         self.phase = ""
         self.runtime = Runtime("", "")
         self.measurement: object = None
+        self.result = ""
         self.error: CoremlscopeError | None = None
         self._seconds: dict[str, list[float]] = {}
 
@@ -216,6 +314,7 @@ class _Heard:
         elif "error" in message:
             self.error = rebuild_error(message)
         self.measurement = message.get("measurement", self.measurement)
+        self.result = str(message.get("result", self.result))
 
     def repeated(self, phase: str) -> Phase | None:
         """Returns a phase whose first repetition is a warm-up if there are others; None if there is none."""

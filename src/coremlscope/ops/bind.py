@@ -22,7 +22,7 @@ from coremlscope.ir import (
 from coremlscope.ops.folding import effort_of
 from coremlscope.ops.scope import nested
 from coremlscope.ops.spec import OpSpec
-from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
+from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
 __all__ = ["Binder", "BoundFunction", "bind", "simulation_effort"]
 
@@ -176,14 +176,15 @@ class Binder:
         except (CannotInfer, CannotLower) as error:
             self.problems.append((op.id, str(error)))
             return tuple(map(BoundValue, declared))
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except CONTRADICTIONS as error:
             # A damaged file may hold arguments of any kind; a rule need not check for all of them.
             text = f"its arguments do not match its definition ({type(error).__name__}: {error})"
             self.problems.append((op.id, text))
             return tuple(map(BoundValue, declared))
         if constants is None:
             return view.outputs
-        return tuple(BoundValue(c.type, c) for c in constants)
+        # A damaged file may declare fewer results than the operation has.
+        return tuple(BoundValue(c.type, c) for c, _ in zip(constants, declared, strict=False))
 
     def _fold(self, spec: OpSpec, view: OpView) -> Sequence[Constant] | None:
         """Computes results before run time where the budget allows it; leaves others to run time."""

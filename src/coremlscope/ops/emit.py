@@ -28,7 +28,7 @@ from coremlscope.ir import (
     ValueType,
 )
 from coremlscope.ops import kernels
-from coremlscope.ops.view import BoundGraph, CannotLower, OpView
+from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotLower, OpView
 from coremlscope.units import format_bytes, shown
 
 __all__ = ["ONNX_OPSET", "Emitter", "Lowering", "Tensor", "WeightSlot", "carry", "range_state"]
@@ -110,7 +110,7 @@ class WeightSlot:
         try:
             array = np.ascontiguousarray(self.constant.numpy(), dtype=self.dtype)
             return array.reshape(self.shape)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except CONTRADICTIONS as error:
             # Damaged files hold data of any kind, which the operations that unpack it do not check entirely.
             raise CorruptModelError(
                 f"the weight {shown(self.name)} cannot be computed from its data: {shown(str(error))}",

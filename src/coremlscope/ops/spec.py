@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from coremlscope.ir import Constant, ListType, StateType, TensorType, ValueType
 from coremlscope.ops.emit import Lowering, Tensor
 from coremlscope.ops.traits import NO_TRAITS, Trait
-from coremlscope.ops.view import CannotInfer, CannotLower, OpView
+from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
 
 __all__ = ["Infer", "Lower", "OpSpec", "Work", "bytes_of", "free", "moved", "moved_output", "work_of"]
 
@@ -82,7 +82,7 @@ def work_of(spec: OpSpec, view: OpView) -> Work | None:
     """The work of a bound operation; None where its arguments contradict its definition."""
     try:
         return spec.work(view)
-    except (CannotInfer, CannotLower, ArithmeticError, LookupError, TypeError, ValueError):
+    except (CannotInfer, CannotLower, *CONTRADICTIONS):
         return None
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from coremlscope.ir import Array, Constant, Graph, Op, Shape, StateType, TensorType, ValueType
 
-__all__ = ["BoundGraph", "BoundValue", "CannotInfer", "CannotLower", "OpView"]
+__all__ = ["CONTRADICTIONS", "BoundGraph", "BoundValue", "CannotInfer", "CannotLower", "OpView"]
 
 _REQUIRED: Any = object()
 _Result = TypeVar("_Result")
@@ -22,6 +22,14 @@ class CannotInfer(Exception):  # noqa: N818
 
 class CannotLower(Exception):  # noqa: N818
     """A form of an operation that has no lowering. The message says which form."""
+
+
+#: What rules raise for arguments of the wrong kinds: damaged files may hold any, and rules need not check
+#: all.
+CONTRADICTIONS = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError),
+    *(NotImplementedError, TypeError, ValueError),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import UNITS, ComputeUnit
 from coremlscope.errors import MissingWeightsError
 from coremlscope.ir import Value
-from coremlscope.ops.view import CannotInfer, CannotLower, OpView
+from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.rules import GRAPH_RULES, RULES
 from coremlscope.placement.rules.rule import (
@@ -37,7 +37,7 @@ Reach = Callable[[ComputeUnit, Verdicts], Container[str]]
 #: operation.
 _NOT_TOLD = (
     *(CannotInfer, CannotLower, MissingWeightsError),
-    *(ArithmeticError, LookupError, TypeError, ValueError),
+    *CONTRADICTIONS,
 )
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import shutil
-import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,15 +13,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from coremlscope.errors import CoremlscopeError, UsageError
-from coremlscope.measure.child import python_child
+from coremlscope.measure.child import Child, Limits, Task, python_child
+from coremlscope.measure.isolated import ENGINE
 
-__all__ = ["Job", "JobQueue", "JobStatus"]
+__all__ = ["NO_LIMITS", "Job", "JobQueue", "JobStatus"]
 
 JobStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
 #: Maximum number of waiting jobs, and of ended jobs in the list.
 _MOST_WAITING, _REMEMBERED = 20, 20
-#: Seconds between asking a process to end and killing it.
+#: Seconds that a process has to end after it was stopped.
 _GRACE_S = 3.0
+NO_LIMITS = Limits()
+_TASK = Task(
+    "the job", "`coremlscope inspect` and `coremlscope estimate` work without running the model", ENGINE
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,20 +65,22 @@ class JobQueue:
         keep: Called with the JSON file of a profile, the job and the uploaded file; returns the profile's id.
         command: The command that profiles a model. Its arguments are the model, the file to write, and the
             request as JSON.
+        limits: When to give up a job.
     """
 
     def __init__(
         self,
         keep: Callable[[Path, Job, Path], str],
         command: tuple[str, ...] = python_child("coremlscope.server.worker"),
+        limits: Limits = NO_LIMITS,
     ) -> None:
-        self._keep, self._command = keep, command
+        self._keep, self._command, self._limits = keep, command, limits
         self._ids = itertools.count(1)
         self._jobs: dict[int, tuple[Job, Path]] = {}
         #: Changes with each change of a job.
         self.revision = 0
         self._changed = threading.Condition()
-        self._process: subprocess.Popen[str] | None = None
+        self._child: Child | None = None
         self._is_open = True
         self._thread = threading.Thread(target=self._work, name="profiles", daemon=True)
         self._thread.start()
@@ -131,8 +136,8 @@ class JobQueue:
             if job.status in ("waiting", "running"):
                 was_running, job.status = job.status == "running", "cancelled"
                 self._note_change()
-                if was_running and self._process is not None:
-                    self._process.terminate()
+                if was_running and self._child is not None:
+                    self._child.stop()
 
     def close(self) -> None:
         """Stops all jobs, and waits until they have stopped."""
@@ -143,8 +148,8 @@ class JobQueue:
                     shutil.rmtree(model.parent, ignore_errors=True)
                 if job.status in ("waiting", "running"):
                     job.status = "cancelled"
-            if self._process is not None:
-                self._process.terminate()
+            if self._child is not None:
+                self._child.stop()
             self._changed.notify_all()
         self._thread.join(timeout=2 * _GRACE_S)
 
@@ -181,44 +186,39 @@ class JobQueue:
 
     def _profile(self, job: Job, model: Path) -> None:
         target = model.parent / "profile.json"
+        held = {"time_s": self._limits.time_s, "memory_bytes": self._limits.memory_bytes}
         # Run in the model's folder, so that messages and the report contain its name instead of its path.
-        arguments = [*self._command, model.name, target.name, json.dumps(dict(job.request))]
+        arguments = [*self._command, model.name, target.name, json.dumps({**job.request, "limits": held})]
         with self._changed:
             if job.status != "running":
                 return
-            self._process = subprocess.Popen(
+            # Temporary files of a process that is stopped are removed with the folder.
+            self._child = child = Child(
                 arguments,
-                cwd=model.parent,
-                # Temporary files of a process that is stopped are removed with the folder.
-                env={**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(model.parent))},
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                environment=dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(model.parent)),
+                is_attached=True,
+                folder=model.parent,
             )
-            process = self._process
         failure = {"error": "", "hint": ""}
         try:
-            assert process.stdout is not None
-            with process.stdout:
-                for line in process.stdout:
-                    self._record(job, line, failure)
-            code = self._wait(process)
+            for message in child.messages(self._limits, _TASK):
+                self._record(job, message, failure)
+            if not failure["error"]:
+                child.check_end(_TASK)
         finally:
             with self._changed:
-                self._process = None
-        if code == 0 and target.is_file():
+                self._child = None
+            child.close()
+        if failure["error"]:
+            self._end(job, "failed", **failure)
+        elif target.is_file():
             self._end(job, "done", profile=self._keep(target, job, model))
-            return
-        failure["error"] = failure["error"] or f"the profiler ended unexpectedly (exit code {code})"
-        self._end(job, "failed", **failure)
+        else:
+            self._end(job, "failed", error="the profiler wrote no profile")
 
-    def _record(self, job: Job, line: str, failure: dict[str, str]) -> None:
-        """Records a line of the profiler's output: its progress or its failure; other lines are ignored."""
+    def _record(self, job: Job, message: Mapping[str, Any], failure: dict[str, str]) -> None:
+        """Records a message of the profiler: its progress or its failure; others are ignored."""
         with contextlib.suppress(KeyError, TypeError, ValueError):
-            message = json.loads(line)
             if "error" in message:
                 failure.update(error=str(message["error"]), hint=str(message.get("hint", "")))
             else:
@@ -226,14 +226,6 @@ class JobQueue:
                 with self._changed:
                     job.phase, job.done, job.total = phase, done, total
                     self._note_change()
-
-    def _wait(self, process: subprocess.Popen[str]) -> int:
-        """Waits for a process whose output has ended, and kills it if it does not exit."""
-        try:
-            return process.wait(timeout=_GRACE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait()
 
     def _end(
         self, job: Job, status: JobStatus, *, profile: str = "", error: str = "", hint: str = ""

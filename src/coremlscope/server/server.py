@@ -19,9 +19,10 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from coremlscope.errors import UsageError
+from coremlscope.measure.child import Limits as JobLimits
 from coremlscope.server.app import App
 from coremlscope.server.connections import limited_connection
-from coremlscope.server.jobs import JobQueue
+from coremlscope.server.jobs import NO_LIMITS, JobQueue
 from coremlscope.server.kept_models import KeptModels, save_result
 from coremlscope.server.limits import Limits
 from coremlscope.server.store import ProfileStore
@@ -77,13 +78,16 @@ class Application(Protocol):
 
 
 @contextlib.contextmanager
-def serve(folder: Path, address: Address, limits: Limits) -> Iterator[tuple[str, Callable[[], None]]]:
+def serve(
+    folder: Path, address: Address, limits: Limits, job_limits: JobLimits = NO_LIMITS
+) -> Iterator[tuple[str, Callable[[], None]]]:
     """Runs the server while the context lasts.
 
     Args:
         folder: The saved profiles.
         address: Where to listen.
         limits: Limits of requests.
+        job_limits: When to give up a job.
 
     Yields:
         The address of the page, its token included, and a function that answers requests until the process is
@@ -98,7 +102,8 @@ def serve(folder: Path, address: Address, limits: Limits) -> Iterator[tuple[str,
     with contextlib.ExitStack() as stack:
         uploads = stack.enter_context(contextlib.closing(Uploads()))
         models = KeptModels(_KEPT_UPLOADS * limits.upload_bytes)
-        queue = stack.enter_context(contextlib.closing(JobQueue(partial(save_result, store, models))))
+        jobs = JobQueue(partial(save_result, store, models), limits=job_limits)
+        queue = stack.enter_context(contextlib.closing(jobs))
         app = App(store, queue, uploads, limits, models)
         yield stack.enter_context(run_app(app, address, limits))
 

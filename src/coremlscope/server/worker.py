@@ -1,7 +1,7 @@
 """Profiles a model, adds devices to its profile, or imports a file, in a process of its own.
 
-After each repetition it prints to standard output `{"phase": "predict", "done": 3, "total": 50}`, and if it
-fails `{"error": "…", "hint": "…"}`.
+After each repetition it sends `{"phase": "predict", "done": 3, "total": 50}`, and if it fails
+`{"error": "…", "hint": "…"}`. It holds itself to the limits of the request, and ends with the server.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from coremlscope.errors import CoremlscopeError
 from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.importers.archive import unpack_report
 from coremlscope.importers.profiles import read_any
+from coremlscope.measure.channel import open_channel, tell
+from coremlscope.measure.restraint import end_with_parent, hold_to_limits
 from coremlscope.own_measurements.report import use_own
 from coremlscope.results.profile import Profile, write_profiles
 
@@ -34,14 +36,16 @@ def main(arguments: list[str]) -> int:
 
     Args:
         arguments: The model or the file, the file to write, and the request as JSON: `iterations`, `devices`,
-            `compute_units`, `random_weights`; for an imported file the first device is the one that it is
-            from, with the system `os`. With `profile`, the name of a saved profile of the model, plans and
-            estimates for `devices` are added to it, and nothing is measured.
+            `compute_units`, `random_weights`, `limits`; for an imported file the first device is the one that
+            it is from, with the system `os`. With `profile`, the name of a saved profile of the model, plans
+            and estimates for `devices` are added to it, and nothing is measured.
 
     Returns:
         The exit code.
     """
     model, target, request = Path(arguments[0]), Path(arguments[1]), json.loads(arguments[2])
+    if "limits" in request:
+        hold_to_limits(**request["limits"])
     try:
         if "profile" in request:
             made: Sequence[Profile] = [_planned(model, request)]
@@ -49,10 +53,10 @@ def main(arguments: list[str]) -> int:
             made = _imported(model, request) or [_profiled(model, request)]
         write_profiles(target, made)
     except CoremlscopeError as error:
-        _report({"error": error.message, "hint": error.hint})
+        tell(error=error.message, hint=error.hint)
         return error.exit_code
     except (MemoryError, OSError) as error:
-        _report({"error": f"{type(error).__name__}: {error}", "hint": "free some memory or disk space"})
+        tell(error=f"{type(error).__name__}: {error}", hint="free some memory or disk space")
         return 1
     return 0
 
@@ -89,12 +93,10 @@ def _profiled(model: Path, request: Mapping[str, Any]) -> Profile:
 
 
 def _report_progress(phase: str, done: int, total: int) -> None:
-    _report({"phase": phase, "done": done, "total": total})
-
-
-def _report(message: Mapping[str, Any]) -> None:
-    print(json.dumps(message), flush=True)
+    tell(phase=phase, done=done, total=total)
 
 
 if __name__ == "__main__":
+    open_channel()
+    end_with_parent()
     sys.exit(main(sys.argv[1:]))

@@ -92,7 +92,7 @@ def kind_of(view: OpView, geometry: Geometry) -> KernelKind:
 
 def moves_channels(view: OpView) -> bool:
     """True where a transposition moves one axis from the front to the back, or the reverse."""
-    shape = shape_of(view.bound("x"))
+    shape = shape_of(view.bound("x")) if view.has("x") else None
     if shape is None or not view.is_known("perm"):
         return False
     order = [axis % len(shape) for axis in view.integers("perm")]

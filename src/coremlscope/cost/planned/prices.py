@@ -19,7 +19,7 @@ from coremlscope.cost.planned.rates import RateTable
 from coremlscope.ir import DType, ListType, StateType, TensorType, ValueType
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
-from coremlscope.ops.view import CannotInfer, CannotLower, OpView
+from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
 from coremlscope.placement.backend import BACKENDS_OF, Backend, CostBasis, PlannedCost, Rate
 
 __all__ = ["PlannedCosts", "price"]
@@ -38,7 +38,7 @@ def price(view: OpView, rates: RateTable) -> PlannedCosts:
     formula = _formula(view.op.type)
     try:
         prices = formula(view, rates)
-    except (CannotInfer, CannotLower, ArithmeticError, LookupError, TypeError, ValueError):
+    except (CannotInfer, CannotLower, *CONTRADICTIONS):
         # What a formula counts is only known at run time, or has another form in a damaged file: the bytes
         # moved are the best estimate.
         prices = _assumed(view, rates)

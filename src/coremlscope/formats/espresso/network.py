@@ -30,6 +30,7 @@ from coremlscope.ir import (
     constant,
     default_shape,
 )
+from coremlscope.ops.view import CONTRADICTIONS
 
 __all__ = ["CompiledFiles", "read_network"]
 
@@ -193,7 +194,7 @@ class _Network(Boundary):
             results, doubts = self.translated(layer, inputs)
         except CannotTranslate as error:
             problem = str(error)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except CONTRADICTIONS as error:
             # A damaged file may contain arbitrary attributes, which translations do not check completely.
             problem = f"its attributes do not match its type ({type(error).__name__}: {error})"
         else:

@@ -14,6 +14,7 @@ from coremlscope.formats.neuralnetwork.layers import LAYERS
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
 from coremlscope.formats.neuralnetwork.translation import Translation
 from coremlscope.ir import Function, FunctionDescription, Layer, Program, Shape
+from coremlscope.ops.view import CONTRADICTIONS
 from coremlscope.schema import Message
 
 __all__ = ["read_network"]
@@ -145,7 +146,7 @@ class _Network(Boundary):
             return self.translated(message, type_, inputs)
         except CannotTranslate as error:
             problem = str(error)
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except CONTRADICTIONS as error:
             # A damaged file may contain arbitrary parameters, which translations do not check completely.
             problem = f"its parameters do not match its definition ({type(error).__name__}: {error})"
         b.undo_from(mark)

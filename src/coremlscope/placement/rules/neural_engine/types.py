@@ -64,7 +64,7 @@ def _fp32_input(view: OpView, context: RuleContext) -> str:
 
 def _reads_input(view: OpView, context: RuleContext) -> bool:
     """True where the operation reads an input of the model, not the result of another operation."""
-    (given,) = view.op.inputs["x"]
+    given = next(iter(view.op.inputs.get("x", ())), None)
     maker = context.producers.get(given.name) if isinstance(given, Value) else None
     return maker is None or maker.op.type in BUFFERS
 
