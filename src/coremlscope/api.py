@@ -527,12 +527,9 @@ def compare(
 
     chosen, units = _devices(devices, os), _settings(compute_units)
     own, findings = _own(used=bool(chosen))
+    tuples = {name: tuple(shape) for name, shape in (shapes or {}).items()}
     settings = Settings(
-        function=function or "",
-        warmups=warmups,
-        seed=seed,
-        shapes={name: tuple(shape) for name, shape in (shapes or {}).items()},
-        random_weights=random_weights,
+        function=function or "", warmups=warmups, seed=seed, shapes=tuples, random_weights=random_weights
     )
     settings = choose_repetitions(settings, iterations, compile_iterations, load_iterations)
     opened = [(name, one) for source in sources for name, one in _opened(source)]
