@@ -23,6 +23,7 @@ from coremlscope.results.profile import Profile
 from coremlscope.results.schema import docstring_parts
 from coremlscope.results.trace import SCHEMA as TRACE
 from coremlscope.results.trace import Trace
+from coremlscope.results.variants import VARIANTS, VariantReport
 from coremlscope.server.state import SCHEMA as SERVER
 from coremlscope.server.state import State
 
@@ -40,9 +41,10 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ModelForm": ("ModelSummary", {"schema": f'"{MODEL}"'}),
     "ComparisonForm": ("Comparison", {"schema": f'"{COMPARISON}"', "differing": "string[]"}),
     "TraceForm": ("Trace", {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "live?": "boolean"}),
+    "VariantsForm": ("VariantReport", {"schema": f'"{VARIANTS}"'}),
     "ServerForm": ("State", {"schema": f'"{SERVER}"'}),
 }
-_ROOTS = (Profile, ModelSummary, Comparison, Trace, EventKind, State)
+_ROOTS = (Profile, ModelSummary, Comparison, Trace, EventKind, VariantReport, State)
 #: The maximum line length of the front end's formatter.
 _WIDTH = 140
 

@@ -4,6 +4,7 @@ import { ProfilesPage } from "./pages/profiles";
 import { ReportPage } from "./pages/report";
 import { ServerPage } from "./pages/server";
 import { TracePage } from "./pages/trace";
+import { VariantsPage } from "./pages/variants";
 import { type Payload, readPayload } from "./payload";
 import { Footer } from "./ui/footer";
 import "./styles/base.css";
@@ -29,6 +30,8 @@ function Page(props: { payload: Payload }) {
       return <ComparePage result={result} />;
     case "coremlscope.trace/1":
       return <TracePage result={result} />;
+    case "coremlscope.variants/1":
+      return <VariantsPage result={result} />;
     case "coremlscope.server/2":
       return <ServerPage result={result} />;
   }

@@ -15,9 +15,9 @@ from coremlscope.results.memory import MemoryEstimate
 from coremlscope.results.profile import Provenance
 from coremlscope.results.schema import json_schema_of
 from coremlscope.results.variants import (
-    Difference,
     OutputDifference,
     Variant,
+    VariantDifference,
     VariantForecast,
     VariantReport,
 )
@@ -56,7 +56,7 @@ def _variant(name: str, size: int, psnr: float | None, top1: float | None = 1.0)
         storage="LUT 4-bit",
         platforms="iOS 16, macOS 13",
         forecasts=(_forecast("iPhone 11", size / 1e9, 9), _forecast("M1", size / 2e9, 4)),
-        difference=Difference(samples=2, synthetic=2, outputs=(output,)),
+        difference=VariantDifference(samples=2, synthetic=2, outputs=(output,)),
         notes=("a note",),
     )
 

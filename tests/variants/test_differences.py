@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from coremltools.converters.mil.testing_utils import compute_snr_and_psnr
 
-from coremlscope.results.variants import Difference, OutputDifference, pareto_front
+from coremlscope.results.variants import OutputDifference, VariantDifference, pareto_front
 from coremlscope.variants.differences import Differences, renamed
 
 RANDOM = np.random.default_rng(0)
@@ -80,7 +80,7 @@ def test_the_worst_output_speaks_for_a_variant() -> None:
         OutputDifference(name=n, elements=1, is_equal=n == "c", psnr_db=p, top1=t)
         for n, p, t in (("a", 50.0, 1.0), ("b", 20.0, 0.5), ("c", None, None))
     )
-    difference = Difference(samples=1, synthetic=0, outputs=outputs)
+    difference = VariantDifference(samples=1, synthetic=0, outputs=outputs)
     assert difference.worst is outputs[1]
     assert difference.top1 == 0.5
     assert not difference.is_equal

@@ -801,6 +801,31 @@ export interface OpTable {
   live_bytes: (number | null)[];
 }
 
+/** How far an output of a variant is from that of the original, over all samples. */
+export interface OutputDifference {
+  /** The output. */
+  name: string;
+  /** Number of elements that were compared. */
+  elements: number;
+  /** true if all elements are equal. */
+  is_equal: boolean;
+  /** The largest difference; null for outputs without numbers. */
+  max_abs: number | null;
+  /** The largest magnitude in the original's output. */
+  largest: number | null;
+  /**
+   * Ratio of the energy of the original's output to that of the difference, in decibels; null where the outputs are equal, or without
+   * numbers.
+   */
+  snr_db: number | null;
+  /** The same for the square of the largest magnitude instead of the energy per element. */
+  psnr_db: number | null;
+  /** The share of rows whose largest element, or whose class, is the same; null where the output does not rank classes. */
+  top1: number | null;
+  /** Elements that are NaN or infinite in the variant, and finite in the original. */
+  not_finite: number;
+}
+
 /** How a user's own measurements changed an estimate. */
 export interface OwnCalibration {
   /** Number of measurements in use, of the chip and the units of the estimate. */
@@ -1382,6 +1407,90 @@ export interface UnitTerms {
   launch_s: number;
 }
 
+/** A model after one transform or several, or why there is none. */
+export interface Variant {
+  /** Its name, which `--apply` takes: `palettize-4`, `prune-50+int8`. */
+  name: string;
+  /** The same in words. */
+  title: string;
+  /** Bytes of the package or file. */
+  size_bytes: number | null;
+  /** Bytes of the weights in it. */
+  weights_bytes: number | null;
+  /** How most of the weights are stored: `LUT 4-bit`. */
+  storage: string;
+  /** The oldest systems that read it. */
+  platforms: string;
+  /** Plans and estimates, by device and setting. */
+  forecasts: VariantForecast[];
+  /** How far its outputs are from the original's; null for the original, and where they were not compared. */
+  difference: VariantDifference | null;
+  /** Remarks. */
+  notes: string[];
+  /** Why the variant, or a part of what is asked of it, is missing; empty if nothing is. */
+  failure: string;
+  /** What to do about it. */
+  hint: string;
+  /** The exit code of that error. */
+  exit_code: number;
+  /** How long the transform took. */
+  seconds: number | null;
+}
+
+/** How far the outputs of a variant are from those of the original. */
+export interface VariantDifference {
+  /** Number of inputs that were predicted. */
+  samples: number;
+  /** How many of them are synthetic. */
+  synthetic: number;
+  /** The arithmetic of the predictions: `fp32`, or `fp16` where each fp16 result was rounded. */
+  precision: string;
+  /** The outputs. */
+  outputs: OutputDifference[];
+}
+
+/** What is planned and estimated for a variant on a device under one setting. */
+export interface VariantForecast {
+  /** The device, or its chip. */
+  device: string;
+  /** The chip's id. */
+  chip: string;
+  /** The system. */
+  os: string;
+  /** The setting. */
+  compute_units: ComputeUnits;
+  /** Estimated seconds, with an 80 % interval. */
+  latency: Figure;
+  /** Whether the model of latencies was fitted to this chip and unit. */
+  basis: EstimateBasis;
+  /** The memory of a prediction. */
+  memory: MemoryEstimate;
+  /** Number of operations on each unit, as planned. */
+  operations: Partial<Record<ComputeUnit, number>>;
+  /** The share of each unit in the estimated time. */
+  share: Partial<Record<ComputeUnit, number>>;
+  /** Times of loading; null where they are not known. */
+  load: LoadEstimate | null;
+  /** What the estimate does not include. */
+  left_out: string[];
+}
+
+/** A model and its variants. */
+export interface VariantReport {
+  /** The path of the model. */
+  path: string;
+  /** Apple's name of the model type. */
+  kind: string;
+  /** When, where and by which version. */
+  made: Provenance;
+  /** The original first. */
+  variants: Variant[];
+  /** The version of coremltools that applied the transforms. */
+  coremltools: string;
+  /** Remarks on all of them. */
+  findings: Finding[];
+}
+
 /** The weights that are stored in one way. */
 export interface WeightGroup {
   /** `fp16`, `LUT 4-bit`, `affine int8`, `sparse fp16`. */
@@ -1471,9 +1580,13 @@ export interface TraceForm extends Trace {
   live?: boolean;
 }
 
+export interface VariantsForm extends VariantReport {
+  schema: "coremlscope.variants/1";
+}
+
 export interface ServerForm extends State {
   schema: "coremlscope.server/2";
 }
 
 /** What a page shows; `schema` tells the kinds apart. */
-export type Result = ProfileForm | ProfilesForm | ModelForm | ComparisonForm | TraceForm | ServerForm;
+export type Result = ProfileForm | ProfilesForm | ModelForm | ComparisonForm | TraceForm | VariantsForm | ServerForm;

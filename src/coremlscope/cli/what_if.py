@@ -44,7 +44,7 @@ transforms, several of them joined by +, as in prune-50+palettize-4:
 
 examples:
   coremlscope what-if model.mlpackage --device iphone-13
-  coremlscope what-if model.mlpackage --try int8,palettize-4 --input image=photos/ -o variants.md
+  coremlscope what-if model.mlpackage --try int8,palettize-4 --input image=photos/ -o variants.html
   coremlscope what-if model.mlpackage --apply palettize-4 -o small.mlpackage
 """
 
@@ -97,7 +97,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="write a report: .json, .md, .csv or .txt (repeatable); with --apply the model",
+        help="write a report: .html, .json, .md, .csv or .txt (repeatable); with --apply the model",
     )
     add_json(parser)
     add_quiet(parser)

@@ -30,6 +30,7 @@ from coremlscope.render.page import (
     render_html,
     render_html_comparison,
     render_html_trace,
+    render_html_variants,
 )
 from coremlscope.render.program.card import trace_card
 from coremlscope.render.program.csv import render_program_csv, total_columns
@@ -153,6 +154,7 @@ TRACE_RENDERERS: tuple[Renderer[Trace], ...] = (
 
 #: Formats of variants of a model.
 VARIANT_RENDERERS: tuple[Renderer[VariantReport], ...] = (
+    Renderer(".html", "one self-contained page, to view and to send", render_html_variants),
     Renderer(".json", "the whole result, for programs", render_json),
     Renderer(".md", "Markdown, for a pull request", render_markdown_variants),
     Renderer(".csv", "one row a variant and device, for spreadsheets", render_variants_csv),

@@ -18,9 +18,9 @@ from coremlscope.results.profile import Provenance
 __all__ = [
     "ORIGINAL",
     "VARIANTS",
-    "Difference",
     "OutputDifference",
     "Variant",
+    "VariantDifference",
     "VariantForecast",
     "VariantReport",
     "pareto_front",
@@ -62,7 +62,7 @@ class OutputDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class VariantDifference:
     """How far the outputs of a variant are from those of the original.
 
     Attributes:
@@ -158,7 +158,7 @@ class Variant:
     storage: str = ""
     platforms: str = ""
     forecasts: tuple[VariantForecast, ...] = ()
-    difference: Difference | None = None
+    difference: VariantDifference | None = None
     notes: tuple[str, ...] = ()
     failure: str = ""
     hint: str = ""

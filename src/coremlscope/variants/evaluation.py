@@ -20,7 +20,7 @@ from coremlscope.ir import Model
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import unit_counts
-from coremlscope.results.variants import Difference, Variant, VariantForecast
+from coremlscope.results.variants import Variant, VariantDifference, VariantForecast
 from coremlscope.variants.differences import Differences, renamed
 from coremlscope.writing import write_draft
 
@@ -170,7 +170,7 @@ def forecasts_of(found: Forecast, ops: OpTable) -> Iterator[VariantForecast]:
 
 def _run(
     model: Model, question: Question, notes: list[str], *, is_original: bool, fp16: bool
-) -> Difference | None:
+) -> VariantDifference | None:
     samples = read_samples(question.samples)
     precision: Any = "fp16" if fp16 else "fp32"
     with open_predictor(model, precision=precision, threads=question.threads) as predictor:
@@ -184,7 +184,7 @@ def _run(
             differences.add(outputs, predictor.predict(sample))
     names = renamed(list(expected[0]), [feature.name for feature in predictor.description.outputs])
     notes += (f"coremltools renamed the output {old} to {new}" for old, new in names.items())
-    return Difference(
+    return VariantDifference(
         samples=question.sample_count,
         synthetic=question.synthetic,
         precision=precision,

@@ -60,7 +60,9 @@ def render_variants(
         screen.bullet(FINDING_MARKS["warning"], text, advice, "yellow")
     if hint:
         screen.line()
-        screen.line("more: --apply NAME -o model.mlpackage writes one; -o report.md, .csv, .json", "dim")
+        screen.line(
+            "more: --apply NAME -o model.mlpackage writes one; -o report.html, .md, .csv, .json", "dim"
+        )
     return screen.text
 
 

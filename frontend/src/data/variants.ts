@@ -1,0 +1,81 @@
+import type { OutputDifference, Variant, VariantDifference, VariantForecast, VariantsForm } from "./schema";
+
+/** What the horizontal axis of the chart shows. */
+export type Cost = "size" | "latency" | "memory";
+
+/** A variant in the chart. */
+export interface Point {
+  name: string;
+  cost: number;
+  /** Null where the outputs are equal to the original's: above all numbers. */
+  psnr: number | null;
+  /** True if no other variant costs less and is closer to the original. */
+  isBest: boolean;
+}
+
+/** The key of a device, system and setting. */
+export const forecastKey = (one: VariantForecast): string => `${one.device}, ${one.os}, ${one.compute_units}`;
+
+/** The devices, systems and settings of all variants. */
+export function forecastKeys(report: VariantsForm): string[] {
+  return [...new Set(report.variants.flatMap((variant) => variant.forecasts.map(forecastKey)))];
+}
+
+/** The forecast of a variant for a device, system and setting. */
+export const forecastOf = (variant: Variant, key: string): VariantForecast | undefined =>
+  variant.forecasts.find((one) => forecastKey(one) === key);
+
+/** The output with the least PSNR; null where all are equal or without numbers. */
+export function worstOutput(difference: VariantDifference): OutputDifference | null {
+  const numeric = difference.outputs.filter((output) => output.psnr_db !== null);
+  return numeric.reduce<OutputDifference | null>((worst, one) => (worst && (worst.psnr_db ?? 0) <= (one.psnr_db ?? 0) ? worst : one), null);
+}
+
+/** The least agreement on the first class; null where no output ranks classes. */
+export function sameClass(difference: VariantDifference): number | null {
+  const known = difference.outputs.flatMap((output) => (output.top1 === null ? [] : [output.top1]));
+  return known.length ? Math.min(...known) : null;
+}
+
+/** The variants whose cost and outputs are known; the best ones are marked. */
+export function pointsOf(report: VariantsForm, cost: Cost, key: string): Point[] {
+  const points = report.variants.flatMap<Point>((variant, index) => {
+    const amount = costOf(variant, cost, key);
+    const { difference } = variant;
+    if (amount === null) return [];
+    const isEqual = index === 0 || (difference?.outputs.every((output) => output.is_equal) ?? false);
+    if (isEqual) return [{ name: variant.name, cost: amount, psnr: null, isBest: false }];
+    const psnr = difference ? (worstOutput(difference)?.psnr_db ?? null) : null;
+    return psnr === null ? [] : [{ name: variant.name, cost: amount, psnr, isBest: false }];
+  });
+  markBest(points);
+  return points;
+}
+
+function costOf(variant: Variant, cost: Cost, key: string): number | null {
+  if (cost === "size") return variant.size_bytes;
+  const forecast = forecastOf(variant, key);
+  if (!forecast) return null;
+  return cost === "latency" ? forecast.latency.value : (forecast.memory.peak?.value ?? null);
+}
+
+function markBest(points: Point[]) {
+  const quality = (point: Point) => point.psnr ?? Number.POSITIVE_INFINITY;
+  const ordered = [...points].sort((a, b) => a.cost - b.cost || quality(b) - quality(a));
+  let best: number | null = null;
+  for (const point of ordered) {
+    if (best === null || quality(point) > best) {
+      point.isBest = true;
+      best = quality(point);
+    }
+  }
+}
+
+/** Each note once, with the names of the variants that it concerns. */
+export function notesOf(report: VariantsForm): [string, string[]][] {
+  const found = new Map<string, string[]>();
+  for (const variant of report.variants) {
+    for (const note of variant.notes) found.set(note, [...(found.get(note) ?? []), variant.name]);
+  }
+  return [...found];
+}

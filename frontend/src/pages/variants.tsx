@@ -1,0 +1,33 @@
+import type { VariantsForm } from "../data/schema";
+import { kindName } from "../data/words";
+import { fileName, plural } from "../format";
+import { ThemeSwitch } from "../theme";
+import { VariantChart, VariantForecasts, VariantTable } from "../views/variants";
+
+/** The page of a model's variants. */
+export function VariantsPage(props: { result: VariantsForm }) {
+  const { result } = props;
+  return (
+    <>
+      <div class="topbar">
+        <a class="brand" href="#top">
+          Variants
+        </a>
+        <nav aria-label="Parts of the page" />
+        <ThemeSwitch />
+      </div>
+      <main>
+        <header class="report-head" id="top">
+          <h1 title={result.path}>{fileName(result.path)}</h1>
+          <p class="dim">
+            {kindName(result.kind)}, {plural(result.variants.length - 1, "variant")}
+            {result.coremltools && ` by coremltools ${result.coremltools}`}
+          </p>
+        </header>
+        <VariantChart report={result} />
+        <VariantTable report={result} />
+        <VariantForecasts report={result} />
+      </main>
+    </>
+  );
+}

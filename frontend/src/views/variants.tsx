@@ -1,0 +1,274 @@
+import { scaleLinear } from "d3-scale";
+import { useMemo, useState } from "preact/hooks";
+import type { Variant, VariantForecast, VariantsForm } from "../data/schema";
+import { type Cost, forecastKey, forecastKeys, forecastOf, notesOf, type Point, pointsOf, sameClass, worstOutput } from "../data/variants";
+import { bytes, duration, plural } from "../format";
+import { Choice } from "../ui/choice";
+import { OriginTag } from "../ui/origin";
+import { ScrollRegion } from "../ui/scroll";
+import { Section } from "../ui/section";
+import { useWidth } from "../ui/width";
+
+const COSTS: readonly (readonly [Cost, string])[] = [
+  ["size", "Size"],
+  ["latency", "Latency"],
+  ["memory", "Memory"],
+];
+
+/** Cost against closeness to the original; the line joins the variants that no other one beats. */
+export function VariantChart(props: { report: VariantsForm }) {
+  const { report } = props;
+  const keys = useMemo(() => forecastKeys(report), [report]);
+  const [cost, chooseCost] = useState<Cost>("size");
+  const [key, chooseKey] = useState(keys[0] ?? "");
+  const points = useMemo(() => pointsOf(report, cost, key), [report, cost, key]);
+  const costs = keys.length ? COSTS : COSTS.slice(0, 1);
+  return (
+    <Section
+      id="chart"
+      title="Cost against quality"
+      note={cost === "size" ? null : <OriginTag origin="estimated" on={key} />}
+      actions={
+        <>
+          <Choice label="Cost" options={costs} value={cost} onChange={chooseCost} />
+          {cost !== "size" && <Choice label="Device" options={keys.map((one) => [one, one] as const)} value={key} onChange={chooseKey} />}
+        </>
+      }
+    >
+      {points.length > 1 ? <Plot points={points} cost={cost} /> : <p class="dim">No outputs were compared.</p>}
+      <p class="dim caption">
+        PSNR of the output with the least, {comparedOn(report)}. The line joins the variants than which no other costs less and is closer to
+        the original.
+      </p>
+    </Section>
+  );
+}
+
+function comparedOn(report: VariantsForm): string {
+  const known = report.variants.find((variant) => variant.difference)?.difference;
+  if (!known) return "not compared";
+  return `on ${plural(known.samples, known.synthetic ? "synthetic input" : "input")}, computed where this report was made`;
+}
+
+const HEIGHT = 360;
+const EDGE = { left: 76, right: 24, top: 18, bottom: 44 };
+/** The room of outputs that are equal to the original's, above all ratios. */
+const ABOVE = 34;
+
+/** The room of a label, and the height of a line. */
+const LABEL = 160;
+const LINE = 13;
+
+/** The names of points whose labels do not cover others; the best ones first. */
+function uncovered(points: readonly Point[], place: (point: Point) => readonly [number, number]): Set<string> {
+  const taken: (readonly [number, number])[] = [];
+  const shown = [...points]
+    .sort((a, b) => Number(b.isBest) - Number(a.isBest))
+    .filter((point) => {
+      const [left, top] = place(point);
+      const isFree = taken.every(([x, y]) => Math.abs(x - left) > LABEL || Math.abs(y - top) >= LINE);
+      if (isFree) taken.push([left, top]);
+      return isFree;
+    });
+  return new Set(shown.map((point) => point.name));
+}
+
+function Plot(props: { points: readonly Point[]; cost: Cost }) {
+  const { points, cost } = props;
+  const [ref, width] = useWidth<HTMLDivElement>();
+  const format = cost === "latency" ? duration : bytes;
+  const x = scaleLinear([0, Math.max(...points.map((point) => point.cost)) * 1.08], [EDGE.left, width - EDGE.right]);
+  const ratios = points.flatMap((point) => (point.psnr === null ? [] : [point.psnr]));
+  const ends: [number, number] = ratios.length ? [Math.min(...ratios) - 2, Math.max(...ratios) + 2] : [0, 1];
+  const y = scaleLinear(ends, [HEIGHT - EDGE.bottom, EDGE.top + ABOVE]).nice();
+  const place = (point: Point) => [x(point.cost), point.psnr === null ? EDGE.top + 8 : y(point.psnr)] as const;
+  const labelled = uncovered(points, place);
+  const best = points.filter((point) => point.isBest).sort((a, b) => a.cost - b.cost);
+  return (
+    <div ref={ref}>
+      <svg
+        width={width}
+        height={HEIGHT}
+        class="variants-chart"
+        role="img"
+        aria-label={`${plural(points.length, "variant")}; the best are ${best.map((point) => point.name).join(", ")}`}
+      >
+        {y.ticks(5).map((tick) => (
+          <g key={`y${tick}`}>
+            <line class="grid" x1={EDGE.left} x2={width - EDGE.right} y1={y(tick)} y2={y(tick)} />
+            <text class="tick" x={EDGE.left - 6} y={y(tick)} dy="0.32em" text-anchor="end">
+              {tick} dB
+            </text>
+          </g>
+        ))}
+        <text class="tick" x={EDGE.left - 6} y={EDGE.top + 8} dy="0.32em" text-anchor="end">
+          equal
+        </text>
+        {x.ticks(5).map((tick) => (
+          <g key={`x${tick}`}>
+            <line class="grid" x1={x(tick)} x2={x(tick)} y1={EDGE.top} y2={HEIGHT - EDGE.bottom} />
+            <text class="tick" x={x(tick)} y={HEIGHT - EDGE.bottom + 16} text-anchor="middle">
+              {tick ? format(tick) : "0"}
+            </text>
+          </g>
+        ))}
+        <polyline class="roof" points={best.map((point) => place(point).join(",")).join(" ")} />
+        {points.map((point) => {
+          const [left, top] = place(point);
+          const isFar = left > width - LABEL;
+          return (
+            <g key={point.name}>
+              <circle class={`point ${point.isBest ? "fill-neural_engine" : "fill-measured"}`} cx={left} cy={top} r={point.isBest ? 6 : 4}>
+                <title>{`${point.name}: ${format(point.cost)}, ${point.psnr === null ? "equal outputs" : `${point.psnr.toFixed(1)} dB`}`}</title>
+              </circle>
+              {labelled.has(point.name) && (
+                <text class="tick" x={left + (isFar ? -9 : 9)} y={top} dy="0.32em" text-anchor={isFar ? "end" : "start"}>
+                  {point.name}
+                </text>
+              )}
+            </g>
+          );
+        })}
+      </svg>
+    </div>
+  );
+}
+
+/** Size and outputs of all variants, one row each. */
+export function VariantTable(props: { report: VariantsForm }) {
+  const { variants } = props.report;
+  const whole = variants[0]?.size_bytes ?? null;
+  return (
+    <Section id="variants" title="Size and outputs">
+      <ScrollRegion label="Variants">
+        <table class="plain overview">
+          <thead>
+            <tr>
+              <th scope="col">Variant</th>
+              <th scope="col" class="number">
+                Size
+              </th>
+              <th scope="col">Weights</th>
+              <th scope="col" class="number">
+                PSNR
+              </th>
+              <th scope="col" class="number">
+                Largest difference
+              </th>
+              <th scope="col" class="number">
+                Same class
+              </th>
+              <th scope="col">Needs</th>
+            </tr>
+          </thead>
+          <tbody>
+            {variants.map((variant) => (
+              <VariantRow key={variant.name} variant={variant} whole={whole} />
+            ))}
+          </tbody>
+        </table>
+      </ScrollRegion>
+      {notesOf(props.report).map(([note, names]) => (
+        <p key={note} class="dim caption">
+          {names.join(", ")}: {note}
+        </p>
+      ))}
+    </Section>
+  );
+}
+
+function VariantRow(props: { variant: Variant; whole: number | null }) {
+  const { variant, whole } = props;
+  const { difference } = variant;
+  const worst = difference ? worstOutput(difference) : null;
+  const same = difference ? sameClass(difference) : null;
+  return (
+    <tr>
+      <th scope="row" class="label" title={variant.title}>
+        {variant.name}
+        {variant.failure && <div class="row-error">{[variant.failure, variant.hint].filter(Boolean).join(": ")}</div>}
+      </th>
+      <td class="number">
+        {variant.size_bytes === null ? "–" : bytes(variant.size_bytes)}
+        {variant.size_bytes !== null && whole ? <div class="faint">{((variant.size_bytes / whole) * 100).toFixed(0)} %</div> : null}
+      </td>
+      <td>{variant.storage}</td>
+      <td class="number">{difference ? (worst?.psnr_db == null ? "equal" : `${worst.psnr_db.toFixed(1)} dB`) : ""}</td>
+      <td class="number">{worst?.max_abs == null ? "" : worst.max_abs.toPrecision(3)}</td>
+      <td class="number">{same === null ? "" : `${(same * 100).toFixed(0)} %`}</td>
+      <td>{variant.platforms.split(",")[0]}</td>
+    </tr>
+  );
+}
+
+/** What is planned and estimated on each device. */
+export function VariantForecasts(props: { report: VariantsForm }) {
+  const { report } = props;
+  return (
+    <>
+      {forecastKeys(report).map((key, index) => (
+        <Section key={key} id={`device-${index}`} title={key} note={<OriginTag origin="estimated" />}>
+          <ScrollRegion label={`Estimates on ${key}`}>
+            <table class="plain overview">
+              <thead>
+                <tr>
+                  <th scope="col">Variant</th>
+                  <th scope="col" class="number">
+                    Latency
+                  </th>
+                  <th scope="col" class="number">
+                    Operations on the Neural Engine
+                  </th>
+                  <th scope="col" class="number">
+                    Of the time
+                  </th>
+                  <th scope="col" class="number">
+                    Memory
+                  </th>
+                  <th scope="col" class="number">
+                    First load
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {report.variants.map((variant) => {
+                  const one = forecastOf(variant, key);
+                  return one && <ForecastRow key={variant.name} name={variant.name} forecast={one} />;
+                })}
+              </tbody>
+            </table>
+          </ScrollRegion>
+          <p class="dim caption">
+            Below latencies: the interval that holds 80 % of the cases. Memory is stored weights, states and live results, from the file.
+          </p>
+        </Section>
+      ))}
+    </>
+  );
+}
+
+function ForecastRow(props: { name: string; forecast: VariantForecast }) {
+  const { name, forecast } = props;
+  const { latency, memory, load, operations } = forecast;
+  const total = Object.values(operations).reduce((sum, one) => sum + (one ?? 0), 0);
+  return (
+    <tr>
+      <th scope="row" class="label" title={forecastKey(forecast)}>
+        {name}
+      </th>
+      <td class="number">
+        {duration(latency.value)}
+        {forecast.basis === "extrapolated" && " *"}
+        <div class="faint">
+          {duration(latency.low)} – {duration(latency.high)}
+        </div>
+      </td>
+      <td class="number">
+        {operations.neural_engine ?? 0} of {total}
+      </td>
+      <td class="number">{((forecast.share.neural_engine ?? 0) * 100).toFixed(0)} %</td>
+      <td class="number">{memory.peak ? bytes(memory.peak.value) : "–"}</td>
+      <td class="number">{load ? duration(load.first_s.value) : ""}</td>
+    </tr>
+  );
+}
