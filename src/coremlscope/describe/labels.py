@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coremlscope.execution.binding import choose_function
-from coremlscope.ir import Constant, External, Graph, Model, Nested, Pipeline, Program, Value
+from coremlscope.ir import Constant, External, Graph, Model, Nested, Pipeline, Program, Value, ops_of_type
 from coremlscope.results.model import ClassLabels
 
 __all__ = ["find_labels"]
@@ -29,18 +29,19 @@ def find_labels(model: Model, function: str) -> ClassLabels | None:
 
 
 def _labels_of_graph(graph: Graph) -> ClassLabels | None:
-    constants = {
-        value.name: op.constant for op in graph.ops for value in op.outputs if op.constant is not None
-    }
-    for op in graph.ops:
-        if op.type != "classify":
-            continue
+    for op in ops_of_type(graph, lambda type_: type_ == "classify"):
         argument = next(iter(op.inputs.get("classes", ())), None)
-        classes = constants.get(argument.name) if isinstance(argument, Value) else argument
+        classes = _content(graph, argument.name) if isinstance(argument, Value) else argument
         if isinstance(classes, Constant) and classes.is_available:
             labels = _items(classes)
             return ClassLabels(len(labels), tuple(labels[:_FIRST_LABELS]))
     return None
+
+
+def _content(graph: Graph, name: str) -> Constant | None:
+    """Returns the value of a `const` operation of a graph by the name of its result."""
+    constants = ops_of_type(graph, lambda type_: type_ == "const")
+    return next((op.constant for op in constants if any(out.name == name for out in op.outputs)), None)
 
 
 def _items(classes: Constant) -> list[str | int]:

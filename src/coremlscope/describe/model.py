@@ -42,7 +42,9 @@ from coremlscope.ir import (
     Pipeline,
     StateFeature,
     TensorType,
+    count_types,
     describe_type,
+    result_types,
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
@@ -211,7 +213,7 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
     )
     if bound is None:
         return summary
-    types = Counter(op.type for op in body.graph.walk())
+    types, compute = _count(body.graph)
     constants = types.pop("const", 0)
     return dataclasses.replace(
         summary,
@@ -221,8 +223,8 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
         layers=dict(Counter(layer.type for layer in body.layers).most_common()),
         ops=dict(types.most_common()),
         constants=constants,
-        compute=_compute(body.graph),
-        work=_work(bound),
+        compute=dict(compute.most_common()),
+        work=_work(bound, types),
     )
 
 
@@ -272,25 +274,25 @@ def _allowed(type_: FeatureType) -> str:
     return " or ".join(parts)
 
 
-def _compute(graph: Graph) -> dict[str, int]:
-    """Counts results of operations by element type, without decompression."""
-    counts = Counter(
-        output.type.dtype.value
-        for op in graph.walk()
-        if op.constant is None and not op.type.startswith("constexpr_")
-        for output in op.outputs
-        if isinstance(output.type, TensorType) and output.type.dtype is not DType.STRING
-    )
-    return dict(counts.most_common())
+def _count(graph: Graph) -> tuple[Counter[str], Counter[str]]:
+    """Counts operations by type, and their results by element type, without constants and decompression."""
+    types = count_types(graph)
+    results: Counter[DType] = Counter()
+    for op_type, type_ in result_types(graph):
+        if op_type == "const" or op_type.startswith("constexpr_"):
+            continue
+        if isinstance(type_, TensorType) and type_.dtype is not DType.STRING:
+            results[type_.dtype] += 1
+    return types, Counter({dtype.value: number for dtype, number in results.items()})
 
 
-def _work(bound: BoundFunction) -> WorkSummary:
+def _work(bound: BoundFunction, types: Mapping[str, int]) -> WorkSummary:
     total = Work()
     # What is inside nested blocks is part of their owner's work.
     for view in bound.graph.ops:
         work = _work_of(view)
         total += work if work is not None else Work(is_complete=view.op.constant is not None)
-    unknown = Counter(op.type for op in bound.function.graph.walk() if _is_unknown(op.type))
+    unknown = Counter({type_: number for type_, number in types.items() if _is_unknown(type_)})
     return WorkSummary(
         flops=total.flops,
         read_bytes=total.read_bytes,

@@ -98,15 +98,18 @@ def find_preprocessing(function: Function, description: FunctionDescription) -> 
     It consists of multiplications, additions, subtractions and divisions by constants, one for all channels
     or one each, and casts between them.
     """
+    images = [
+        (feature.name, feature.type)
+        for feature in description.inputs
+        if isinstance(feature.type, ImageFeature)
+    ]
+    if not images:
+        return ()
     graph = function.graph
     constants = {
         value.name: op.constant for op in graph.ops for value in op.outputs if op.constant is not None
     }
-    return tuple(
-        _follow(graph, constants, feature.name, feature.type)
-        for feature in description.inputs
-        if isinstance(feature.type, ImageFeature)
-    )
+    return tuple(_follow(graph, constants, name, image) for name, image in images)
 
 
 def _follow(graph: Graph, constants: dict[str, Constant], name: str, image: ImageFeature) -> Preprocessing:

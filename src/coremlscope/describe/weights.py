@@ -8,7 +8,19 @@ from dataclasses import dataclass, field
 from coremlscope.formats.espresso.weights import CompiledWeights, UnknownWeights
 from coremlscope.formats.neuralnetwork.weights import EncodedWeights
 from coremlscope.formats.weights import BlobData
-from coremlscope.ir import Argument, Constant, Function, Immediate, Op, Program, TensorType, Value
+from coremlscope.ir import (
+    Argument,
+    Constant,
+    Function,
+    Graph,
+    Immediate,
+    Op,
+    Program,
+    TensorType,
+    Value,
+    arguments_of,
+    ops_of_type,
+)
 from coremlscope.results.model import WeightGroup
 
 __all__ = ["group_weights"]
@@ -57,7 +69,7 @@ class _Tally:
 def _identity(constant: Constant) -> object:
     if isinstance(constant.data, BlobData):
         return id(constant.data.storage), constant.data.offset
-    return id(constant.data)
+    return constant.data  # Data is equal only to itself.
 
 
 def _nbytes(constant: Constant) -> int:
@@ -68,45 +80,72 @@ def _nbytes(constant: Constant) -> int:
     return constant.data.stored_bytes if packed is None else packed
 
 
-def _collect(function: Function, tally: _Tally) -> None:
-    makers = {
-        output.name: op
-        for op in function.graph.walk()
-        if op.constant is not None or _is_decompression(op)
+@dataclass(frozen=True, slots=True)
+class _Makers:
+    """Where the weights of a function come from.
+
+    Attributes:
+        constants: The values of constants that count as weights or are decompressed, by name.
+        unpacking: The decompressing operations, by the names of their results.
+    """
+
+    constants: Mapping[str, Constant]
+    unpacking: Mapping[str, Op]
+
+
+def _find_makers(graph: Graph) -> _Makers:
+    unpacking = {output.name: op for op in ops_of_type(graph, _is_decompression) for output in op.outputs}
+    read = {a.name for op in unpacking.values() for _, a in _sources(op) if isinstance(a, Value)}
+    constants = {
+        output.name: op.constant
+        for op in ops_of_type(graph, lambda type_: type_ == "const")
+        if op.constant is not None
         for output in op.outputs
+        if output.name in read or _is_weight(op.constant)
     }
-    for op in function.graph.walk():
-        if op.constant is not None or _is_decompression(op):
-            continue
-        for arguments in op.inputs.values():
-            for argument in arguments:
-                _count(argument, makers, tally)
+    return _Makers(constants, unpacking)
+
+
+def _collect(function: Function, tally: _Tally) -> None:
+    makers = _find_makers(function.graph)
+    for argument in arguments_of(function.graph, _is_constant):
+        _count(argument, makers, tally)
     for result in function.graph.outputs:
         _count(result, makers, tally)
 
 
-def _count(argument: Argument, makers: Mapping[str, Op], tally: _Tally) -> None:
-    maker = makers.get(argument.name) if isinstance(argument, Value) else None
-    if maker is not None and _is_decompression(maker):
-        type_ = maker.outputs[0].type
+def _count(argument: Argument, makers: _Makers, tally: _Tally) -> None:
+    unpacking = makers.unpacking.get(argument.name) if isinstance(argument, Value) else None
+    if unpacking is not None:
+        type_ = unpacking.outputs[0].type
         if isinstance(type_, TensorType):
-            leaves = list(_leaves(maker, makers))
+            leaves = list(_leaves(unpacking, makers))
             key = tuple(_identity(leaf) for leaf in leaves)
-            tally.add(_describe(maker, makers), type_, key, leaves)
+            tally.add(_describe(unpacking, makers), type_, key, leaves)
         return
-    constant = argument if isinstance(argument, Constant) else maker.constant if maker else None
-    if constant is None or not isinstance(constant.type, TensorType):
-        return
-    is_inline = isinstance(constant.data, Immediate)
-    if is_inline and (not constant.type.dtype.is_float or (constant.type.elements or 0) < 2):
+    constant = argument if isinstance(argument, Constant) else makers.constants.get(argument.name)
+    if constant is None or not isinstance(constant.type, TensorType) or not _is_weight(constant):
         return
     data = constant.data
     storage = data.storage if isinstance(data, _ENCODED) else constant.type.dtype.value
     tally.add(storage, constant.type, _identity(constant), [constant])
 
 
-def _is_decompression(op: Op) -> bool:
-    return op.type.startswith("constexpr_")
+def _is_weight(constant: Constant) -> bool:
+    """True for constants in files, and for several floating-point numbers in the program."""
+    type_ = constant.type
+    if not isinstance(type_, TensorType):
+        return False
+    is_inline = isinstance(constant.data, Immediate)
+    return not is_inline or (type_.dtype.is_float and (type_.elements or 0) >= 2)
+
+
+def _is_constant(type_: str) -> bool:
+    return type_ == "const" or _is_decompression(type_)
+
+
+def _is_decompression(type_: str) -> bool:
+    return type_.startswith("constexpr_")
 
 
 def _sources(op: Op) -> Iterator[tuple[str, Argument]]:
@@ -119,21 +158,17 @@ def _sources(op: Op) -> Iterator[tuple[str, Argument]]:
             yield name, constant
 
 
-def _leaves(op: Op, makers: Mapping[str, Op]) -> Iterator[Constant]:
+def _leaves(op: Op, makers: _Makers) -> Iterator[Constant]:
     for _, argument in _sources(op):
         if isinstance(argument, Constant):
             yield argument
-            continue
-        maker = makers.get(argument.name)
-        if maker is None:
-            continue
-        if maker.constant is not None:
-            yield maker.constant
-        else:
-            yield from _leaves(maker, makers)
+        elif argument.name in makers.constants:
+            yield makers.constants[argument.name]
+        elif argument.name in makers.unpacking:
+            yield from _leaves(makers.unpacking[argument.name], makers)
 
 
-def _describe(op: Op, makers: Mapping[str, Op]) -> str:
+def _describe(op: Op, makers: _Makers) -> str:
     """Names all compressions of a weight, in the order sparsity, table, scale: `sparse LUT 4-bit`."""
     parts = list(_parts(op, makers))
     kinds = {kind for kind, _ in parts}
@@ -145,7 +180,7 @@ def _describe(op: Op, makers: Mapping[str, Op]) -> str:
     return " ".join(words) or op.type
 
 
-def _parts(op: Op, makers: Mapping[str, Op]) -> Iterator[tuple[str, str]]:
+def _parts(op: Op, makers: _Makers) -> Iterator[tuple[str, str]]:
     sources = dict(_sources(op))
     types = {
         name: argument.type for name, argument in sources.items() if isinstance(argument.type, TensorType)
@@ -161,8 +196,8 @@ def _parts(op: Op, makers: Mapping[str, Op]) -> Iterator[tuple[str, str]]:
     elif "nonzero_data" in types:
         yield "dense", types["nonzero_data"].dtype.value
     for argument in sources.values():
-        maker = makers.get(argument.name) if isinstance(argument, Value) else None
-        if maker is not None and _is_decompression(maker):
+        maker = makers.unpacking.get(argument.name) if isinstance(argument, Value) else None
+        if maker is not None:
             yield from _parts(maker, makers)
 
 

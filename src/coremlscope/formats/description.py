@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from coremlscope import ir, schema
 from coremlscope.errors import CorruptModelError
+from coremlscope.formats.wire import Part
 from coremlscope.schema import Message
 from coremlscope.units import shown
 
@@ -41,22 +42,25 @@ def read_metadata(message: Message) -> ir.Metadata:
     )
 
 
-def read_description(message: Message, functions: tuple[str, ...] = ()) -> ir.Description:
+def read_description(part: Part, functions: tuple[str, ...] = ()) -> ir.Description:
     """Reads a `ModelDescription` message.
 
     Args:
-        message: The message.
+        part: The message.
         functions: Names of the program's functions; empty if the model is not a program.
 
     Raises:
         CorruptModelError: A feature has no known type, or the default function has no description.
     """
-    training = _read_features(message.trainingInput)
+    message, training = part.message, _read_features(part.list("trainingInput"))
     if not message.functions:
         default = functions[0] if functions and "main" not in functions else "main"
-        return ir.Description({default: _read_function(message, training)}, default)
+        return ir.Description({default: _read_function(part, training)}, default)
     default = message.defaultFunctionName or message.functions[0].name
-    described = {f.name: _read_function(f, training if f.name == default else ()) for f in message.functions}
+    described = {
+        f.message.name: _read_function(f, training if f.message.name == default else ())
+        for f in part.parts("functions")
+    }
     if default not in described:
         raise CorruptModelError(
             f"the model's default function '{shown(default)}' has no description", _DAMAGED
@@ -64,22 +68,23 @@ def read_description(message: Message, functions: tuple[str, ...] = ()) -> ir.De
     return ir.Description(described, default)
 
 
-def _read_function(message: Message, training: tuple[ir.Feature, ...]) -> ir.FunctionDescription:
+def _read_function(part: Part, training: Sequence[ir.Feature]) -> ir.FunctionDescription:
     return ir.FunctionDescription(
-        inputs=_read_features(message.input),
-        outputs=_read_features(message.output),
-        states=_read_features(message.state),
-        predicted_feature=message.predictedFeatureName,
-        predicted_probabilities=message.predictedProbabilitiesName,
+        inputs=_read_features(part.list("input")),
+        outputs=_read_features(part.list("output")),
+        states=_read_features(part.list("state")),
+        predicted_feature=part.message.predictedFeatureName,
+        predicted_probabilities=part.message.predictedProbabilitiesName,
         training_inputs=training,
     )
 
 
-def _read_features(messages: Iterable[Message]) -> tuple[ir.Feature, ...]:
-    return tuple(
+def _read_features(messages: Sequence[Message]) -> Sequence[ir.Feature]:
+    features = (
         ir.Feature(m.name, _read_feature_type(m.name, m.type), m.type.isOptional, m.shortDescription)
         for m in messages
     )
+    return ir.as_list(features, len(messages))
 
 
 def _read_feature_type(name: str, message: Message) -> ir.FeatureType:

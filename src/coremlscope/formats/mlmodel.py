@@ -13,6 +13,7 @@ from coremlscope.formats.description import read_description, read_metadata, wri
 from coremlscope.formats.external import EXTERNAL_READERS, read_external
 from coremlscope.formats.program import ValueWriter, read_program, write_program
 from coremlscope.formats.weights import BlobData, WeightStorage
+from coremlscope.formats.wire import Part, parse_model
 from coremlscope.schema import Message
 from coremlscope.units import shown
 
@@ -101,16 +102,16 @@ def read_spec(
         CorruptModelError: The model is damaged.
         UnsupportedModelError: The type of the model is unknown.
     """
-    spec = _parse(data, source)
-    if spec.WhichOneof("Type") is None:
-        raise _no_content(spec, data, source)
+    from google.protobuf.message import DecodeError
+
     try:
-        model = _read_model(spec, open_storage)
+        model = _read_bytes(data, open_storage, source)
+    except (DecodeError, UnicodeDecodeError):  # the latter is raised by protobuf's Python backend
+        raise _cannot_parse(data, source) from None
     except RecursionError:
         raise CorruptModelError(
             f"the messages in {_display_name(source)} are nested too deeply", _DAMAGED
         ) from None
-    del spec
     if len(data) > _LARGE_SPEC_BYTES:
         return_memory()
     weights_bytes = sum(file.size or 0 for file in model.weight_files)
@@ -122,8 +123,16 @@ def read_spec(
     )
 
 
-def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
+def _read_bytes(data: bytes, open_storage: StorageOpener, source: Path | None) -> ir.Model:
+    spec = parse_model(data)
+    if spec.message.WhichOneof("Type") is None:
+        raise _no_content(spec.message, data, source)
+    return _read_model(spec, open_storage)
+
+
+def _read_model(part: Part, open_storage: StorageOpener) -> ir.Model:
     """Reads a model, or a stage of a pipeline."""
+    spec = part.message
     storages: dict[str, WeightStorage] = {}
 
     def open_blob(name: str, offset: int, type_: ir.TensorType) -> BlobData:
@@ -135,18 +144,18 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
     functions: tuple[str, ...] = ()
     content: ir.Program | ir.Pipeline | ir.Classical | ir.External | ir.Opaque
     if kind == "mlProgram":
-        content = read_program(spec.mlProgram, open_blob)
+        content = read_program(part.part("mlProgram"), open_blob)
         functions = tuple(content.functions)
     elif kind in _PIPELINES:
-        content = _read_pipeline(spec, kind, open_storage)
+        content = _read_pipeline(part, kind, open_storage)
     elif kind in EXTERNAL_READERS:
         content = read_external(kind, getattr(spec, kind))
     elif kind in _NETWORKS:
         # Imports the operations, which take long to load.
         from coremlscope.formats.neuralnetwork import read_network, with_sequences
 
-        description = with_sequences(read_description(spec.description), getattr(spec, kind))
-        content = read_network(kind, getattr(spec, kind), description.default, description.main)
+        description = with_sequences(read_description(part.part("description")), getattr(spec, kind))
+        content = read_network(kind, part.part(kind), description.default, description.main)
     else:
         # Imports the operations, which take long to load.
         from coremlscope.classical import CLASSICAL_TYPES
@@ -154,7 +163,7 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
         row = CLASSICAL_TYPES.get(kind)
         content = ir.Opaque(kind) if row is None else row.read(getattr(spec, kind))
     if kind not in _NETWORKS:
-        description = read_description(spec.description, functions)
+        description = read_description(part.part("description"), functions)
     files = {str(resolve_weight_name(s.name)): s.size for s in storages.values()}
     if isinstance(content, ir.Pipeline):
         files = {file.name: file.size for stage in content.models for file in stage.weight_files}
@@ -219,27 +228,18 @@ def looks_like_spec(head: bytes) -> bool:
     return start + 1 >= len(head) or head[start] == 0 or head[start + 1] in _DESCRIPTION_FIELD_TAGS
 
 
-def _parse(data: bytes, source: Path | None) -> Message:
-    from google.protobuf.message import DecodeError
-
-    try:
-        return schema.message_class("Model").FromString(data)
-    except (
-        DecodeError,
-        RecursionError,
-        UnicodeDecodeError,
-    ):  # the last two are raised by protobuf's Python backend
-        pass
+def _cannot_parse(data: bytes, source: Path | None) -> CorruptModelError | NotAModelError:
+    """Returns the error for bytes that cannot be parsed."""
     what, hint = _other_content(data, source)
     if what:
-        raise NotAModelError(f"{_display_name(source)} is {what}, not a Core ML model", hint)
+        return NotAModelError(f"{_display_name(source)} is {what}, not a Core ML model", hint)
     if looks_like_spec(data[:16]):
-        raise CorruptModelError(
+        return CorruptModelError(
             f"{_display_name(source)} starts like a Core ML model, but its content is damaged, truncated or "
             "in an unpublished format",
             _DAMAGED,
         )
-    raise NotAModelError(f"{_display_name(source)} is not a Core ML model", hint)
+    return NotAModelError(f"{_display_name(source)} is not a Core ML model", hint)
 
 
 def _no_content(
@@ -280,9 +280,9 @@ def _display_name(source: Path | None) -> str:
     return "the data" if source is None else str(source)
 
 
-def _read_pipeline(spec: Message, kind: str, open_storage: StorageOpener) -> ir.Pipeline:
+def _read_pipeline(part: Part, kind: str, open_storage: StorageOpener) -> ir.Pipeline:
     inner = _PIPELINES[kind]
-    pipeline = getattr(spec, kind) if inner is None else getattr(getattr(spec, kind), inner)
-    models = tuple(_read_model(stage, open_storage) for stage in pipeline.models)
-    names = [*pipeline.names, *[""] * len(models)][: len(models)]
+    pipeline = part.part(kind) if inner is None else part.part(kind).part(inner)
+    models = tuple(_read_model(stage, open_storage) for stage in pipeline.parts("models"))
+    names = [*pipeline.message.names, *[""] * len(models)][: len(models)]
     return ir.Pipeline(kind, tuple(names), models)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from sys import intern
 from typing import Protocol
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.values import BlobOpener, read_type, read_value, write_type
+from coremlscope.formats.wire import Part
 from coremlscope.schema import Message
 from coremlscope.units import shown
 
@@ -20,10 +21,10 @@ _DAMAGED = "the file is damaged or malicious; export or download the model again
 #: Roles of the blocks of control flow operations, in Apple's order.
 BLOCK_NAMES = {"cond": ("true", "false"), "while_loop": ("cond", "body")}
 
-_Scope = MutableMapping[str, ir.Value]
+_Scope = Mapping[str, ir.Value]
 
 
-def read_program(message: Message, open_blob: BlobOpener) -> ir.Program:
+def read_program(part: Part, open_blob: BlobOpener) -> ir.Program:
     """Reads a `Program` message.
 
     For each function, the block of its operation set is read. protobuf limits nesting to 100 levels, so
@@ -32,8 +33,11 @@ def read_program(message: Message, open_blob: BlobOpener) -> ir.Program:
     Raises:
         CorruptModelError: The program uses an undefined value, or a value does not match its type.
     """
-    reader = _Reader(open_blob)
-    functions = {entry.key: reader.read_function(entry.key, entry.value) for entry in message.functions}
+    reader, message = _Reader(open_blob), part.message
+    functions = {
+        entry.message.key: reader.read_function(entry.message.key, entry.part("value"))
+        for entry in part.parts("functions")
+    }
     if not functions:
         raise CorruptModelError("the program has no functions", _DAMAGED)
     return ir.Program(
@@ -48,6 +52,23 @@ def read_program(message: Message, open_blob: BlobOpener) -> ir.Program:
 _NO_ATTRIBUTES: Mapping[str, ir.Constant] = {}
 
 
+class _LongScope(Mapping[str, ir.Value]):
+    """The values of a long graph by name, and those of the graphs around it."""
+
+    def __init__(self, ops: ir.LongOps, outer: _Scope) -> None:
+        self._ops, self._outer = ops, outer
+
+    def __getitem__(self, name: str) -> ir.Value:
+        found = self._ops.find(name)
+        return self._outer[name] if found is None else found
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.fromkeys(value.name for op in self._ops for value in op.outputs) | dict(self._outer)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
 class _Reader:
     """Reads functions. Equal names and types, of which a program has thousands, are one object."""
 
@@ -55,17 +76,18 @@ class _Reader:
         self._open_blob = open_blob
         self._types: dict[ir.ValueType, ir.ValueType] = {}
 
-    def read_function(self, name: str, message: Message) -> ir.Function:
-        blocks = {entry.key: entry.value for entry in message.block_specializations}
+    def read_function(self, name: str, part: Part) -> ir.Function:
+        message = part.message
+        blocks = {entry.message.key: entry for entry in part.parts("block_specializations")}
         block = blocks.get(message.opset)
         if block is None:
             raise CorruptModelError(
                 f"the function {shown(name)} has no block for its operation set '{shown(message.opset)}'",
                 _DAMAGED,
             )
-        inputs = self._read_values(message.inputs)
-        scope: _Scope = {value.name: value for value in inputs}
-        graph = self._read_block(name, block, name, scope)
+        inputs = self._read_values(part.list("inputs"))
+        scope = {value.name: value for value in inputs}
+        graph = self._read_block(name, block.part("value"), name, scope)
         graph = ir.Graph(
             name=name, inputs=inputs, ops=graph.ops, outputs=graph.outputs, attributes=graph.attributes
         )
@@ -77,27 +99,49 @@ class _Reader:
         found = {intern(entry.key): read_value(entry.value, self._open_blob) for entry in entries}
         return found or _NO_ATTRIBUTES
 
-    def _read_values(self, messages: Iterable[Message]) -> tuple[ir.Value, ...]:
-        types = (read_type(message.type) for message in messages)
-        shared = (self._types.setdefault(type_, type_) for type_ in types)
-        return tuple(ir.Value(message.name, type_) for message, type_ in zip(messages, shared, strict=True))
+    def _read_values(self, messages: Sequence[Message]) -> Sequence[ir.Value]:
+        values = (ir.Value(message.name, self._shared(read_type(message.type))) for message in messages)
+        return ir.as_list(values, len(messages))
 
-    def _read_block(self, name: str, message: Message, path: str, scope: _Scope) -> ir.Graph:
+    def _shared(self, type_: ir.ValueType) -> ir.ValueType:
+        return self._types.setdefault(type_, type_)
+
+    def _read_block(self, name: str, part: Part, path: str, scope: MutableMapping[str, ir.Value]) -> ir.Graph:
+        message = part.message
         inputs = self._read_values(message.inputs)
         scope.update((value.name, value) for value in inputs)
-        ops = []
-        for index, operation in enumerate(message.operations):
-            op = self._read_operation(operation, f"{path}/{index}", scope)
-            scope.update((value.name, value) for value in op.outputs)
-            ops.append(op)
-        outputs = tuple(_lookup(output, scope, f"the result of {path}") for output in message.outputs)
+        operations = part.list("operations")
+        is_long = len(operations) > ir.MANY
+        ops, inner = (self._read_many if is_long else self._read_few)(operations, path, scope)
+        outputs = tuple(_lookup(output, inner, f"the result of {path}") for output in message.outputs)
         return ir.Graph(
             name=name,
             inputs=inputs,
-            ops=tuple(ops),
+            ops=ops.finish() if isinstance(ops, ir.LongOps) else ops,
             outputs=outputs,
             attributes=self.read_attributes(message.attributes),
         )
+
+    def _read_few(
+        self, messages: Iterable[Message], path: str, scope: MutableMapping[str, ir.Value]
+    ) -> tuple[Sequence[ir.Op], _Scope]:
+        """Reads operations, and adds their results to the values by name."""
+        ops = []
+        for index, message in enumerate(messages):
+            op = self._read_operation(message, f"{path}/{index}", scope)
+            scope.update((value.name, value) for value in op.outputs)
+            ops.append(op)
+        return tuple(ops), scope
+
+    def _read_many(
+        self, messages: Iterable[Message], path: str, outer: _Scope
+    ) -> tuple[Sequence[ir.Op], _Scope]:
+        """Reads a long list of operations, one after the other."""
+        ops = ir.LongOps(path)
+        scope = _LongScope(ops, outer)
+        for index, message in enumerate(messages):
+            ops.append(self._read_operation(message, f"{path}/{index}", scope))
+        return ops, scope
 
     def _read_operation(self, message: Message, op_id: str, scope: _Scope) -> ir.Op:
         inputs = {
@@ -110,11 +154,12 @@ class _Reader:
         blocks = []
         for index, block in enumerate(message.blocks):
             name = names[index] if index < len(names) else str(index)
-            inner: _Scope = ChainMap({}, scope)
-            blocks.append(self._read_block(name, block, f"{op_id}/{name}", inner))
+            # Only the first of the maps is changed.
+            inner: ChainMap[str, ir.Value] = ChainMap({}, scope)  # type: ignore[arg-type]
+            blocks.append(self._read_block(name, Part(block), f"{op_id}/{name}", inner))
         try:
             attributes = self.read_attributes(message.attributes)
-            outputs = self._read_values(message.outputs)
+            outputs = tuple(self._read_values(message.outputs))
         except CorruptModelError as error:
             where = f"{shown(message.type)} at {shown(op_id)}"
             raise CorruptModelError(f"{error.message} (in {where})", error.hint) from None

@@ -209,6 +209,8 @@ def _convert(elements: ir.Array, dtype: ir.DType) -> ir.Array:
         return elements.view(np.uint64)
     if dtype is ir.DType.UINT32 and elements.dtype == np.int32:
         return elements.view(np.uint32)
+    if elements.dtype == dtype.numpy:
+        return elements
     with np.errstate(all="ignore"):
         converted = elements.astype(dtype.numpy, copy=False)
     if dtype.is_int and not np.array_equal(converted, elements):

@@ -19,6 +19,16 @@ from coremlscope.ir.external import (
     how_to_run,
 )
 from coremlscope.ir.graph import CORE_AI, Argument, Function, Graph, Layer, Op, Program, Value
+from coremlscope.ir.long import (
+    MANY,
+    LongOps,
+    LongSequence,
+    arguments_of,
+    as_list,
+    count_types,
+    ops_of_type,
+    result_types,
+)
 from coremlscope.ir.model import (
     ArrayFeature,
     Description,
@@ -56,6 +66,7 @@ from coremlscope.ir.types import (
 
 __all__ = [
     "CORE_AI",
+    "MANY",
     "Argument",
     "Array",
     "ArrayFeature",
@@ -86,6 +97,8 @@ __all__ = [
     "Layer",
     "LinkedModel",
     "ListType",
+    "LongOps",
+    "LongSequence",
     "Metadata",
     "Model",
     "Nested",
@@ -111,9 +124,14 @@ __all__ = [
     "WeightFile",
     "WordEmbedding",
     "WordTagger",
+    "arguments_of",
+    "as_list",
     "channels",
     "constant",
+    "count_types",
     "default_shape",
     "describe_type",
     "how_to_run",
+    "ops_of_type",
+    "result_types",
 ]

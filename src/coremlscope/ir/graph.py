@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coremlscope.ir.data import Constant
@@ -86,7 +86,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """A list of operations in execution order.
+    """A list of operations in execution order. Very long lists are kept in columns; see `ir.long`.
 
     Attributes:
         name: The name of the function, or the role of a block: `body`, `cond`, `true`, `false`.
@@ -97,8 +97,8 @@ class Graph:
     """
 
     name: str
-    inputs: tuple[Value, ...]
-    ops: tuple[Op, ...]
+    inputs: Sequence[Value]
+    ops: Sequence[Op]
     outputs: tuple[Value, ...]
     attributes: Mapping[str, Constant] = field(default_factory=dict)
 

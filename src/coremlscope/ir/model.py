@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -155,12 +155,12 @@ class FunctionDescription:
         training_inputs: The inputs for training of an updatable model.
     """
 
-    inputs: tuple[Feature, ...]
-    outputs: tuple[Feature, ...]
-    states: tuple[Feature, ...] = ()
+    inputs: Sequence[Feature]
+    outputs: Sequence[Feature]
+    states: Sequence[Feature] = ()
     predicted_feature: str = ""
     predicted_probabilities: str = ""
-    training_inputs: tuple[Feature, ...] = ()
+    training_inputs: Sequence[Feature] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,9 @@ class DType(enum.Enum):
     BOOL = "bool"
     STRING = "string"
 
+    # Enumerations hash the names of their members in Python, which takes long for so common a key.
+    __hash__ = object.__hash__
+
     @property
     def bits(self) -> int:
         """Size of an element in a weight file, in bits (strings: 0)."""
@@ -142,15 +145,15 @@ class TensorType:
     @property
     def elements(self) -> int | None:
         """The number of elements; None if a dimension is unknown."""
-        if self.shape is None:
+        if self.shape is None or None in self.shape:
             return None
-        known = [d for d in self.shape if d is not None]
-        return math.prod(known) if len(known) == len(self.shape) else None
+        return math.prod(self.shape)  # type: ignore[arg-type]
 
     @property
     def nbytes(self) -> int | None:
         """Size of the packed tensor in bytes; None if a dimension is unknown."""
-        return None if self.elements is None else (self.elements * self.dtype.bits + 7) // 8
+        count = self.elements
+        return None if count is None else (count * self.dtype.bits + 7) // 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from coremlscope.ir import (
     Function,
     Graph,
     ListType,
+    LongOps,
     Op,
     Shape,
     StateType,
@@ -20,6 +21,7 @@ from coremlscope.ir import (
     ValueType,
 )
 from coremlscope.ops.folding import effort_of
+from coremlscope.ops.long_views import LongViews
 from coremlscope.ops.scope import nested
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
@@ -74,10 +76,10 @@ def bind(
     binder = Binder(table, _opset_number(function.opset), budget)
     inputs = []
     for value in function.graph.inputs:
-        type_ = value.type
         if shapes and value.name in shapes:
-            type_ = _with_shape(type_, shapes[value.name])
-        inputs.append(BoundValue(type_))
+            inputs.append(BoundValue(_with_shape(value.type, shapes[value.name])))
+        else:
+            inputs.append(binder.declared(value))
     graph = binder.graph(function.graph, tuple(inputs), {})
     return BoundFunction(function, graph, tuple(binder.problems), binder.budget)
 
@@ -131,8 +133,18 @@ class Binder:
         self._repeats_left = _FREE_REPEATS
         self._is_repeating = False
         self._simulations = _Effort()
+        self._declared: dict[int, BoundValue] = {}
+
+    def declared(self, value: Value) -> BoundValue:
+        """Returns what the type of a value tells: one object for all values of a type that is one object."""
+        found = self._declared.get(id(value.type))
+        if found is None:
+            found = self._declared[id(value.type)] = BoundValue(value.type)  # It keeps the type alive.
+        return found
 
     def graph(self, graph: Graph, inputs: tuple[BoundValue, ...], scope: Scope) -> BoundGraph:
+        if isinstance(graph.ops, LongOps):
+            return self._long_graph(graph, graph.ops, inputs, scope)
         views = []
         with nested(scope) as define:
             define(graph.inputs, inputs)
@@ -142,18 +154,44 @@ class Binder:
             outputs = tuple(_look_up(value, scope) for value in graph.outputs)
         return BoundGraph(graph, inputs, tuple(views), outputs)
 
+    def _long_graph(
+        self, graph: Graph, ops: LongOps, inputs: tuple[BoundValue, ...], scope: Scope
+    ) -> BoundGraph:
+        """Binds a graph with so many operations that only one of them is in memory at a time."""
+        views = LongViews(ops, self.opset, scope)
+        wanted = {value.name for value in graph.outputs}
+        with nested(scope) as define:
+            define(graph.inputs, inputs)
+            for index in range(len(ops)):
+                view = views.begin(index)
+                self._complete(view, scope)
+                views.finish(index, view)
+                for value, bound in zip(view.op.outputs, view.outputs, strict=True):
+                    # What is not in the scope has its declared type.
+                    is_declared = bound.constant is None and bound.type == value.type
+                    is_read = ops.has_blocks or value.name in wanted
+                    if value.name in scope or (is_read and not is_declared):
+                        define((value,), (bound,))
+            outputs = tuple(_look_up(value, scope) for value in graph.outputs)
+        views.release()
+        return BoundGraph(graph, inputs, views, outputs)
+
     def op(self, op: Op, scope: Scope) -> OpView:
         """Binds an operation, given what is known of its arguments."""
-        self.bound += 1
-        self._repeats_left += -1 if self._is_repeating else _REPEATS
         arguments = {
             name: tuple(_look_up(argument, scope) for argument in given) for name, given in op.inputs.items()
         }
         view = OpView(op=op, inputs=arguments, opset=self.opset)
-        if op.blocks:
+        self._complete(view, scope)
+        return view
+
+    def _complete(self, view: OpView, scope: Scope) -> None:
+        """Binds the graphs in an operation and its results."""
+        self.bound += 1
+        self._repeats_left += -1 if self._is_repeating else _REPEATS
+        if view.op.blocks:
             self.blocks(view, scope)
         view.outputs = self.results(view)
-        return view
 
     def results(self, view: OpView) -> tuple[BoundValue, ...]:
         op = view.op

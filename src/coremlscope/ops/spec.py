@@ -90,7 +90,8 @@ def bytes_of(type_: ValueType) -> tuple[int, bool]:
     """Packed bytes of a value and whether its shape is fully known."""
     match type_:
         case TensorType():
-            return (type_.nbytes or 0), type_.nbytes is not None
+            size = type_.nbytes
+            return size or 0, size is not None
         case StateType(wrapped):
             return bytes_of(wrapped)
         case ListType(element, length):

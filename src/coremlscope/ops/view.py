@@ -51,7 +51,7 @@ class BoundGraph:
 
     graph: Graph
     inputs: tuple[BoundValue, ...]
-    ops: tuple[OpView, ...]
+    ops: Sequence[OpView]
     outputs: tuple[BoundValue, ...]
 
 

@@ -14,12 +14,13 @@ import functools
 from importlib import resources
 from typing import Any
 
-__all__ = ["Message", "enum_names", "message_class"]
+__all__ = ["PACKAGE", "Message", "enum_names", "message_class"]
 
 #: An instance of a class created from the schema at run time; its fields are unknown to the type checker.
 Message = Any
 
-_PACKAGE = "CoreML.Specification."
+#: The package of all message types.
+PACKAGE = "CoreML.Specification."
 
 
 @functools.cache
@@ -40,10 +41,10 @@ def message_class(name: str) -> Any:
     """Returns the class of a message by its name in the specification: `Model`, `MILSpec.Program`."""
     from google.protobuf import message_factory
 
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(_PACKAGE + name))
+    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(PACKAGE + name))
 
 
 @functools.cache
 def enum_names(name: str) -> dict[int, str]:
     """Returns the names of an enumeration by number: `MILSpec.DataType`, `ImageFeatureType.ColorSpace`."""
-    return {value.number: value.name for value in _pool().FindEnumTypeByName(_PACKAGE + name).values}
+    return {value.number: value.name for value in _pool().FindEnumTypeByName(PACKAGE + name).values}

@@ -10,6 +10,7 @@ from coremlscope.errors import NotAModelError
 from coremlscope.formats.compiled.coremldata import COREMLDATA, CompiledData, read_compiled_data
 from coremlscope.formats.compiled.metadata import METADATA, CompiledMetadata, read_metadata_file
 from coremlscope.formats.description import read_description, read_metadata
+from coremlscope.formats.wire import Part
 
 __all__ = ["Interface", "find_interface"]
 
@@ -68,7 +69,7 @@ def find_interface(folder: Path, functions: tuple[str, ...] = ()) -> Interface |
 
 
 def _from_data(data: CompiledData, functions: tuple[str, ...]) -> Interface:
-    description = read_description(data.description, functions)
+    description = read_description(Part(data.description), functions)
     return Interface(
         kind=data.kind,
         spec_version=data.spec_version,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from sys import intern
 
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork.boundary import DAMAGED, Boundary
@@ -13,6 +14,7 @@ from coremlscope.formats.neuralnetwork.custom import custom_layer, why_not_run
 from coremlscope.formats.neuralnetwork.layers import LAYERS
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
 from coremlscope.formats.neuralnetwork.translation import Translation
+from coremlscope.formats.wire import Part
 from coremlscope.ir import Function, FunctionDescription, Layer, Program, Shape
 from coremlscope.ops.view import CONTRADICTIONS
 from coremlscope.schema import Message
@@ -24,7 +26,7 @@ __all__ = ["read_network"]
 _FREE_LAYERS, _REPEATS = 4_000, 16
 
 
-def read_network(kind: str, message: Message, name: str, interface: FunctionDescription) -> Program:
+def read_network(kind: str, part: Part, name: str, interface: FunctionDescription) -> Program:
     """Translates a neural network into a program of one function.
 
     An inconsistent layer, or one without a translation, becomes an operation without a definition and with
@@ -32,7 +34,7 @@ def read_network(kind: str, message: Message, name: str, interface: FunctionDesc
 
     Args:
         kind: `neuralNetwork`, `neuralNetworkClassifier` or `neuralNetworkRegressor`.
-        message: The message of the same name.
+        part: The message of the same name.
         name: The name of the function.
         interface: The inputs and outputs of the model.
 
@@ -41,7 +43,7 @@ def read_network(kind: str, message: Message, name: str, interface: FunctionDesc
     """
 
     def translate(shapes: Mapping[str, Shape]) -> Function:
-        function = _Network(kind, message, name, interface, shapes).translate()
+        function = _Network(kind, part, name, interface, shapes).translate()
         return replace(function, specialise=translate)
 
     return Program(functions={name: translate({})}, kind=kind)
@@ -51,7 +53,7 @@ class _Network(Boundary):
     def __init__(
         self,
         kind: str,
-        message: Message,
+        part: Part,
         name: str,
         interface: FunctionDescription,
         shapes: Mapping[str, Shape],
@@ -61,24 +63,16 @@ class _Network(Boundary):
             name=name,
             interface=interface,
             shapes=shapes,
-            is_exact=message.arrayInputShapeMapping == 1,
-            is_rank_4=message.imageInputShapeMapping == 1,
-            written=written(message.layers),
+            is_exact=part.message.arrayInputShapeMapping == 1,
+            is_rank_4=part.message.imageInputShapeMapping == 1,
+            written=written(part.list("layers")),
         )
-        self.message = message
-        # Layers are identified by their messages, because loops are translated more than once.
-        self.messages = tuple(walk(message.layers))
-        self.builder.layers_left = _FREE_LAYERS + _REPEATS * len(self.messages)
-        self.known: dict[int, Layer] = {
-            id(layer): Layer(
-                name=layer.name,
-                type=_type(layer),
-                problem="",
-                inputs=tuple(layer.input),
-                outputs=tuple(layer.output),
-            )
-            for layer in self.messages
-        }
+        self.message, self.messages = part.message, part.list("layers")
+        self.builder.layers_left = _FREE_LAYERS + _REPEATS * sum(1 for _ in walk(self.messages))
+        #: The layer that is translated, and those in it, by the identities of their messages: loops are
+        #: translated more than once.
+        self.known: dict[int, Layer] = {}
+        self.listed: list[Layer] = []
         #: The blobs that depend on a guessed shape of a custom layer, with a clause on the guess.
         self.guesses: dict[str, str] = {}
 
@@ -86,7 +80,8 @@ class _Network(Boundary):
         b = self.builder
         inputs = [self.input(feature) for feature in self.interface.inputs]
         preprocess(b, self.message.preprocessing, self.interface.inputs)
-        self.layers(self.message, is_nested=False)
+        for message in self.messages:
+            self.top_layer(message)
         b.layer = None
         outputs = [
             *self.classes(),
@@ -97,7 +92,7 @@ class _Network(Boundary):
             name=self.name,
             opset=f"CoreML{OPSET}",
             graph=graph,
-            layers=tuple(self.known[id(m)] for m in self.messages),
+            layers=tuple(self.listed),
         )
 
     def classes(self) -> list[Blob]:
@@ -106,16 +101,28 @@ class _Network(Boundary):
             return []
         field = self.message.WhichOneof("ClassLabels")
         labels = list(getattr(self.message, field).vector) if field else []
-        layers = self.message.layers
+        layers = self.messages
         source = self.message.labelProbabilityLayerName or (layers[-1].output[0] if layers else "")
         return self.label(labels, source, are_strings=field == "stringClassLabels")
 
     # Layers
 
-    def layers(self, network: Message, *, is_nested: bool) -> None:
-        """Translates the layers of a network, and writes their results to the builder's scope."""
+    def top_layer(self, message: Message) -> None:
+        """Translates a layer of the network, and lists it with the layers in it."""
+        inside = tuple(walk([message]))
+        self.known = {id(layer): self.untranslated(layer) for layer in inside}
+        self.layers([message], is_nested=False)
+        self.listed += (self.known[id(layer)] for layer in inside)
+
+    def untranslated(self, message: Message) -> Layer:
+        """Describes a layer."""
+        inputs, outputs = (tuple(map(intern, names)) for names in (message.input, message.output))
+        return Layer(name=intern(message.name), type=_type(message), inputs=inputs, outputs=outputs)
+
+    def layers(self, messages: Iterable[Message], *, is_nested: bool) -> None:
+        """Translates layers, and writes their results to the builder's scope."""
         outer = self.builder.layer
-        for message in network.layers:
+        for message in messages:
             mark = self.builder.mark
             results = self.layer(message)
             self.define(message.output, results, mark, is_nested=is_nested)
@@ -177,7 +184,7 @@ class _Network(Boundary):
             params=params,
             inputs=inputs,
             outputs=outputs,
-            network=lambda network: self.layers(network, is_nested=True),
+            network=lambda network: self.layers(network.layers, is_nested=True),
         )
         result = spec.translate(translation)
         results = [result] if isinstance(result, Blob) else list(result)
