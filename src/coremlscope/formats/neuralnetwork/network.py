@@ -113,6 +113,7 @@ class _Network(Boundary):
         self.known = {id(layer): self.untranslated(layer) for layer in inside}
         self.layers([message], is_nested=False)
         self.listed += (self.known[id(layer)] for layer in inside)
+        self.builder.settle()
 
     def untranslated(self, message: Message) -> Layer:
         """Describes a layer."""
