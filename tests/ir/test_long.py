@@ -82,7 +82,7 @@ def test_sequence(many: pytest.MonkeyPatch) -> None:
     assert [each.name for each in ops] == ["v1", "v2", "v3", "v4", "v5"]
     assert ops[-1].id == "main/4"
     assert ops[1:3] == (ops[1], ops[2])
-    assert [each.id for each in reversed(ops)][0] == "main/4"
+    assert next(each.id for each in reversed(ops)) == "main/4"
     assert ops != ops[:4]
     with pytest.raises(IndexError):
         ops[5]

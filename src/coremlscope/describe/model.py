@@ -200,7 +200,7 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
     preprocessing: dict[str, str] = {}
     bound: BoundFunction | None = None
     if not isinstance(model.content, (Pipeline, Opaque, External)):
-        bound = bind_model(model, name, shapes)
+        bound = bind_model(model, name, shapes, keeps_columns=True)
         body = bound.function
         preprocessing = {found.input: found.text for found in find_preprocessing(body, interface)}
     summary = FunctionSummary(

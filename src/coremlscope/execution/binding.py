@@ -23,6 +23,7 @@ from coremlscope.ir import (
     TensorType,
     ValueType,
     how_to_run,
+    with_objects,
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
@@ -125,7 +126,11 @@ def _of_stage(function: Function, stage: str) -> Function:
 
 
 def bind_model(
-    model: Model, function: str | None = None, shapes: Mapping[str, Sequence[int]] | None = None
+    model: Model,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    keeps_columns: bool = False,
 ) -> BoundFunction:
     """Binds a function of a model to input shapes.
 
@@ -133,24 +138,36 @@ def bind_model(
         model: The model.
         function: The function's name; None selects the default function.
         shapes: Shapes of inputs and states by name. The others get the defaults of the description.
+        keeps_columns: True if the operations of long programs stay in columns, which takes least memory. They
+            are then made anew whenever they are read.
 
     Raises:
         InputError: A name is unknown, or a shape is not allowed.
         UsageError: The function is unknown.
         UnsupportedModelError: Models of this kind cannot be run.
     """
-    chosen = choose_function(model, function)
+    body, fitting = _prepare(choose_function(model, function), shapes)
+    if not keeps_columns:
+        body = with_objects(body)
+    return bind(body, OPS, fitting, Budget.of_model(model.size_bytes))
+
+
+def _prepare(chosen: Chosen, shapes: Mapping[str, Sequence[int]] | None) -> tuple[Function, dict[str, Shape]]:
+    """Returns a function, specialised for shapes, and the shapes that are to be bound."""
     wanted = bind_shapes(chosen.description, shapes)
     body = _specialised(chosen.function, wanted)
-    inputs = {value.name: value.type for value in body.graph.inputs}
-    fitting = {name: shape for name, shape in wanted.items() if _fits(inputs.get(name), shape)}
-    return bind(body, OPS, fitting, Budget.of_model(model.size_bytes))
+    types = ((value.name, value.type) for value in body.graph.inputs)
+    return body, {
+        name: wanted[name] for name, type_ in types if name in wanted and _fits(type_, wanted[name])
+    }
 
 
 def _specialised(function: Function, wanted: Mapping[str, Shape]) -> Function:
     """Specialises a function for input shapes, if it supports that and a shape differs from its own."""
-    types = [(value.type, wanted.get(value.name)) for value in function.graph.inputs]
-    if function.specialise is None or all(
+    if function.specialise is None:
+        return function
+    types = ((value.type, wanted.get(value.name)) for value in function.graph.inputs)
+    if all(
         shape is None or (isinstance(type_, TensorType) and type_.shape == tuple(shape))
         for type_, shape in types
     ):
@@ -158,7 +175,7 @@ def _specialised(function: Function, wanted: Mapping[str, Shape]) -> Function:
     return function.specialise(wanted)
 
 
-def _fits(type_: ValueType | None, shape: Shape) -> bool:
+def _fits(type_: ValueType, shape: Shape) -> bool:
     """True if the program leaves dimensions unknown and the shape matches the known ones.
 
     A shape that the program declares completely takes precedence over the description.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from coremlscope.ir import (
@@ -53,6 +54,7 @@ def _describe_bounds(low: int, high: int) -> str:
     return str(low) if low == high else f"({low}…{'∞' if high < 0 else high})"
 
 
+@functools.lru_cache(maxsize=4096)
 def describe_feature(type_: FeatureType) -> str:
     """Describes a feature's type in one line, without its flexibility. Images are width × height."""
     match type_:

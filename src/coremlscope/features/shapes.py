@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from coremlscope.errors import InputError
 from coremlscope.features.description import describe_flexibility, describe_shape
@@ -130,13 +131,15 @@ def bind_shapes(
     Raises:
         InputError: A name is unknown, or a shape is not allowed.
     """
-    features = {feature.name: feature for feature in (*description.inputs, *description.states)}
     given = given or {}
-    for name in given:
-        if name not in features:
-            raise InputError(f"the model has no input {name!r}", suggest_name(name, features, "input"))
+    if given:
+        names = [feature.name for feature in chain(description.inputs, description.states)]
+        for name in given:
+            if name not in names:
+                raise InputError(f"the model has no input {name!r}", suggest_name(name, names, "input"))
     shapes = {}
-    for name, feature in features.items():
+    for feature in chain(description.inputs, description.states):
+        name = feature.name
         shape = check_shape(feature, given[name]) if name in given else default_shape(feature.type)
         if shape is not None:
             shapes[name] = shape

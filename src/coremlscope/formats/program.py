@@ -10,7 +10,7 @@ from typing import Protocol
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.values import BlobOpener, read_type, read_value, write_type
-from coremlscope.formats.wire import Part
+from coremlscope.formats.wire import Elements, Part
 from coremlscope.schema import Message
 from coremlscope.units import shown
 
@@ -111,7 +111,7 @@ class _Reader:
         inputs = self._read_values(message.inputs)
         scope.update((value.name, value) for value in inputs)
         operations = part.list("operations")
-        is_long = len(operations) > ir.MANY
+        is_long = isinstance(operations, Elements)
         ops, inner = (self._read_many if is_long else self._read_few)(operations, path, scope)
         outputs = tuple(_lookup(output, inner, f"the result of {path}") for output in message.outputs)
         return ir.Graph(

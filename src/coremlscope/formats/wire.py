@@ -15,7 +15,7 @@ from coremlscope import schema
 from coremlscope.ir import MANY
 from coremlscope.schema import Message
 
-__all__ = ["Part", "parse_model"]
+__all__ = ["Elements", "Part", "parse_model"]
 
 #: Wire types of protobuf's encoding.
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
@@ -68,8 +68,8 @@ class _Lists:
     inside: dict[tuple[int, int], _Lists] = field(default_factory=dict)
 
 
-class _Elements(Sequence[Message]):
-    """Messages that are parsed when they are read, every time."""
+class Elements(Sequence[Message]):
+    """The messages of a long list. Each is parsed when it is read, every time."""
 
     def __init__(self, data: bytes, places: array[int], kind: str) -> None:
         self._data, self._places = data, places
@@ -112,7 +112,7 @@ class Part:
             places = self._lists.long.get(descriptor.number)
             if places is not None:
                 kind = descriptor.message_type.full_name.removeprefix(schema.PACKAGE)
-                return _Elements(self._lists.data, places, kind)
+                return Elements(self._lists.data, places, kind)
         elements: Sequence[Message] = getattr(self.message, name)
         return elements
 

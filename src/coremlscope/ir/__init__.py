@@ -28,6 +28,7 @@ from coremlscope.ir.long import (
     count_types,
     ops_of_type,
     result_types,
+    with_objects,
 )
 from coremlscope.ir.model import (
     ArrayFeature,
@@ -134,4 +135,5 @@ __all__ = [
     "how_to_run",
     "ops_of_type",
     "result_types",
+    "with_objects",
 ]

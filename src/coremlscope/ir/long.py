@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar, overload
 import numpy as np
 
 from coremlscope.ir.data import Constant, Immediate
-from coremlscope.ir.graph import Argument, Graph, Layer, Op, Value
+from coremlscope.ir.graph import Argument, Function, Graph, Layer, Op, Value
 from coremlscope.ir.types import DType, TensorType, ValueType
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "count_types",
     "ops_of_type",
     "result_types",
+    "with_objects",
 ]
 
 #: Longer lists are kept in columns. The longest graph of a published model that we know has 2,972 operations.
@@ -448,6 +449,14 @@ def ops_of_type(graph: Graph, is_wanted: Callable[[str], bool]) -> Iterator[Op]:
             yield op
         for block in op.blocks:
             yield from ops_of_type(block, is_wanted)
+
+
+def with_objects(function: Function) -> Function:
+    """Returns a function whose operations are objects, which stay the same whenever they are read."""
+    graph = function.graph
+    if not isinstance(graph.ops, LongOps):
+        return function
+    return dataclasses.replace(function, graph=dataclasses.replace(graph, ops=tuple(graph.ops)))
 
 
 def count_types(graph: Graph) -> Counter[str]:
