@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,7 +83,7 @@ def choose_inputs(
     return Inputs(tensors=tensors, prepared=prepared, notes=tuple(notes))
 
 
-def _type(features: tuple[Feature, ...], name: str) -> object:
+def _type(features: Sequence[Feature], name: str) -> object:
     return next(feature.type for feature in features if feature.name == name)
 
 
