@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from coremlscope.isolation.bisect import bisect
     from coremlscope.isolation.isolate import isolate
     from coremlscope.on_device import measure_on_device
+    from coremlscope.probing.probe import probe
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.profile import Profile
     from coremlscope.results.trace import Trace
@@ -71,6 +72,7 @@ __all__ = [
     "open",
     "plan",
     "predict",
+    "probe",
     "profile",
     "profile_power_modes",
     "read",
@@ -106,6 +108,7 @@ _MODULES = {
     "open": "api",
     "plan": "api",
     "predict": "api",
+    "probe": "probing.probe",
     "profile": "api",
     "profile_power_modes": "api",
     "read": "api",

@@ -24,6 +24,7 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.render import (
     COMPARISON_RENDERERS,
     EXPLANATION_RENDERERS,
+    LAYER_RENDERERS,
     MATRIX_RENDERERS,
     RENDERERS,
     SUMMARY_RENDERERS,
@@ -51,6 +52,7 @@ _RESULTS: dict[str, Callable[[str], Any]] = {
     "explanation": lambda text: with_text(EXPLANATIONS, text),
     "program": lambda text: with_text(recorded_program(3), text),
     "matrix": lambda text: tuple(with_text(profile, text) for profile in host_matrix()),
+    "layers": lambda text: tuple(with_text(profile, text) for profile in host_matrix()),
 }
 _FORMULA = re.compile(r"\s*[=+\-@]")
 
@@ -69,6 +71,7 @@ _CASES = [
         "explanation": EXPLANATION_RENDERERS,
         "program": TRACE_RENDERERS,
         "matrix": MATRIX_RENDERERS,
+        "layers": LAYER_RENDERERS,
     }.items()
     for renderer in renderers
 ]

@@ -279,6 +279,7 @@ def add_reports(
         "RENDERERS",
         "SUMMARY_RENDERERS",
         "COMPARISON_RENDERERS",
+        "LAYER_RENDERERS",
         "MATRIX_RENDERERS",
         "TRACE_RENDERERS",
         "VERIFICATION_RENDERERS",

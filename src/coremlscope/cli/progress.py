@@ -24,6 +24,7 @@ _WORDS = {
     "record": "starting to record",
     "export": "exporting tables",
     "bisect": "testing parts",
+    "probe": "probing layers",
 }
 
 

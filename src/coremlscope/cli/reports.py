@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from coremlscope.cli.command import write_result
 from coremlscope.cli.terminal import print_note
 
 if TYPE_CHECKING:
+    from coremlscope.render import Renderer
     from coremlscope.render.json import Result
     from coremlscope.results.explanation import Explanations
     from coremlscope.results.gate import GateReport
@@ -23,6 +24,7 @@ def write_reports(
     arguments: argparse.Namespace,
     as_text: Callable[[int, bool], str],
     as_json: Callable[[], str] | None = None,
+    renderers: Sequence[Renderer[Any]] | None = None,
 ) -> None:
     """Writes the reports of `-o`, then prints the tables, or JSON instead of them.
 
@@ -31,6 +33,7 @@ def write_reports(
         arguments: The parsed arguments, with those of `add_reports`.
         as_text: Returns the tables, given the number of columns and whether to colour them.
         as_json: Returns what `--json` writes; the whole result where it is None.
+        renderers: The formats of `-o`; None for those of the result.
 
     Raises:
         OutputError: A file cannot be written.
@@ -38,7 +41,7 @@ def write_reports(
     from coremlscope.render import render_json, write_report
 
     for path in arguments.output:
-        write_report(result, path)
+        write_report(result, path, renderers)
         if not arguments.quiet:
             print_note(f"wrote {path}")
     write_result(arguments, as_json or (lambda: render_json(result)), as_text)

@@ -18,6 +18,7 @@ from coremlscope.render.columns import change_columns, data_frame, figure_column
 from coremlscope.render.csv import render_csv, render_figures_csv, render_variants_csv
 from coremlscope.render.gate import render_junit, render_sarif
 from coremlscope.render.json import Result, render_json
+from coremlscope.render.layers import render_layers, render_layers_csv, render_layers_markdown
 from coremlscope.render.markdown.comparison import render_markdown_comparison
 from coremlscope.render.markdown.explanation import render_markdown_explanations
 from coremlscope.render.markdown.gate import render_markdown_gate
@@ -60,6 +61,7 @@ __all__ = [
     "COMPARISON_RENDERERS",
     "EXPLANATION_RENDERERS",
     "GATE_RENDERERS",
+    "LAYER_RENDERERS",
     "MATRIX_RENDERERS",
     "RENDERERS",
     "SUMMARY_RENDERERS",
@@ -141,6 +143,15 @@ MATRIX_RENDERERS: tuple[Renderer[Sequence[Profile]], ...] = (
     Renderer(".txt", "the tables of the console", render_matrix),
 )
 
+#: Formats of single layers under several options.
+LAYER_RENDERERS: tuple[Renderer[Sequence[Profile]], ...] = (
+    Renderer(".html", "one self-contained page, to view and to send", render_html),
+    Renderer(".json", "the whole result, for programs", render_json),
+    Renderer(".md", "Markdown, for a pull request", render_layers_markdown),
+    Renderer(".csv", "one row a layer, device and setting, for spreadsheets", render_layers_csv),
+    Renderer(".txt", "the tables of the console", render_layers),
+)
+
 #: Formats of recorded programs; a suffix precedes shorter suffixes with which it ends.
 TRACE_RENDERERS: tuple[Renderer[Trace], ...] = (
     Renderer(".trace.json", "a trace for Perfetto (ui.perfetto.dev)", render_program_perfetto),
@@ -208,16 +219,23 @@ def renderers_of(result: Result | Explanations | GateReport | Verification) -> S
 
 
 def write_report(
-    result: Result | Explanations | GateReport | Verification, path: str | os.PathLike[str]
+    result: Result | Explanations | GateReport | Verification,
+    path: str | os.PathLike[str],
+    renderers: Sequence[Renderer[Any]] | None = None,
 ) -> None:
     """Writes a report; the suffix of the path selects the format.
+
+    Args:
+        result: The result.
+        path: The file.
+        renderers: The formats; None for those of the result.
 
     Raises:
         UsageError: No format has that suffix.
         OutputError: The file cannot be written.
     """
     target = Path(path)
-    text = find_renderer(target, renderers_of(result)).render(result)
+    text = find_renderer(target, renderers or renderers_of(result)).render(result)
     write_file(target, text)
 
 

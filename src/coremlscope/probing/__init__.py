@@ -1,0 +1,1 @@
+"""Single layers as models: built by kind and options, planned, estimated and timed."""
