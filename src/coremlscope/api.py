@@ -421,7 +421,6 @@ def estimate(
         settings,
         function=function,
         shapes=shapes,
-        with_advice=False,
         with_evidence=explain,
         own=own,
     )

@@ -6,7 +6,9 @@ import { TopBar } from "../ui/topbar";
 import { Agreements } from "../views/agreement";
 import { BusyUnits } from "../views/busy";
 import { EnergyUse } from "../views/energy";
+import { EstimateTerms } from "../views/estimate";
 import { Findings } from "../views/findings";
+import { Generation } from "../views/generation";
 import { Graph } from "../views/graph";
 import { Header, ModelFacts } from "../views/header";
 import { Layers } from "../views/layers";
@@ -40,6 +42,8 @@ const VIEWS: readonly View[] = [
   { id: "times", title: "Times", applies: (report) => report.measurement !== null, view: () => <Phases /> },
   { id: "busy", title: "Busy units", applies: (report) => !!report.measurement?.recording, view: () => <BusyUnits /> },
   { id: "energy", title: "Energy", applies: (report) => !!report.measurement?.energy, view: () => <EnergyUse /> },
+  { id: "estimate", title: "Estimate", applies: (report) => report.estimate !== null, view: () => <EstimateTerms /> },
+  { id: "generation", title: "Tokens", applies: (report) => !!report.profile?.rates.length, view: () => <Generation /> },
   {
     id: "agreement",
     title: "Agreement",

@@ -20,7 +20,7 @@ from coremlscope.results.plan import (
 from coremlscope.results.profile import Profile
 from coremlscope.results.what_if import WhatIf
 
-__all__ = ["SCHEMA", "plan_to_json", "render_plan_json"]
+__all__ = ["SCHEMA", "plan_to_json", "render_plan_json", "what_if_to_json"]
 
 #: Name and version of the form.
 SCHEMA = "coremlscope.plan/1"
@@ -70,6 +70,29 @@ def plan_to_json(profile: Profile, plan: Plan | None = None) -> dict[str, Any]:
     }
 
 
+def what_if_to_json(view: PlanView, one: WhatIf) -> dict[str, Any]:
+    """What a reason costs, as plain values."""
+    saved = one.saved_s
+    return {
+        "hypothesis": one.hypothesis,
+        "unit": one.unit,
+        "rule": one.rule,
+        "reason": one.reason,
+        "effect": one.effect,
+        "fix": one.fix,
+        "confidence": one.confidence,
+        "source": one.source,
+        "operations": [op.id for op in view.at(one.ops)],
+        "moved": dict(one.moved),
+        "planned_ms": one.planned_ms,
+        "planned_saving_ms": one.saved_ms,
+        "estimated_saving_ms": None
+        if saved is None
+        else {"value": saved.value * 1e3, "low": saved.low * 1e3, "high": saved.high * 1e3},
+        "switches": one.switches,
+    }
+
+
 class _Function:
     """One function under all settings; `sides` holds its operations under each."""
 
@@ -90,7 +113,9 @@ class _Function:
             ],
             **self._others(self._totals),
             "what_ifs": [
-                self._what_if(one) for one in self._views[0].setting.what_ifs if one.function == self._name
+                what_if_to_json(self._views[0], one)
+                for one in self._views[0].setting.what_ifs
+                if one.function == self._name
             ],
             "operations": [self._operation(index) for index in range(len(self._sides[0]))],
         }
@@ -111,27 +136,6 @@ class _Function:
             "counts": {**units, "unknown": counts[None]},
             "undecided": {"tie": undecided["tie"], "rates": undecided["rates"]},
             "cost_ms": unit_costs_ms(ops, view.compute_units),
-        }
-
-    def _what_if(self, one: WhatIf) -> dict[str, Any]:
-        saved = one.saved_s
-        return {
-            "hypothesis": one.hypothesis,
-            "unit": one.unit,
-            "rule": one.rule,
-            "reason": one.reason,
-            "effect": one.effect,
-            "fix": one.fix,
-            "confidence": one.confidence,
-            "source": one.source,
-            "operations": [op.id for op in self._views[0].at(one.ops)],
-            "moved": dict(one.moved),
-            "planned_ms": one.planned_ms,
-            "planned_saving_ms": one.saved_ms,
-            "estimated_saving_ms": None
-            if saved is None
-            else {"value": saved.value * 1e3, "low": saved.low * 1e3, "high": saved.high * 1e3},
-            "switches": one.switches,
         }
 
     def _operation(self, index: int) -> dict[str, Any]:

@@ -9,7 +9,15 @@ from coremlscope.devices.unit import CPU, SETTINGS, ComputeUnit
 from coremlscope.results.plan import COST_RULE, PlannedOp, PlanView, Reason
 from coremlscope.results.what_if import Hypothesis, WhatIf
 
-__all__ = ["ReasonGroup", "group_advice", "group_reasons", "group_what_ifs", "unknown_ops"]
+__all__ = [
+    "ReasonGroup",
+    "find_savings",
+    "group_advice",
+    "group_reasons",
+    "group_savings",
+    "group_what_ifs",
+    "unknown_ops",
+]
 
 _Members = list[tuple[PlannedOp, Reason]]
 
@@ -53,6 +61,23 @@ def group_what_ifs(view: PlanView, function: str, *hypotheses: Hypothesis) -> li
         for one in view.setting.what_ifs
         if one.function == function and one.hypothesis in hypotheses
     ]
+
+
+def find_savings(view: PlanView) -> list[WhatIf]:
+    """Returns the reasons without which a prediction is planned or estimated to take less time.
+
+    They are in the order of the plan: the largest planned saving first.
+    """
+    return [one for one in view.setting.what_ifs if one.hypothesis in ("without", "moved") and _saves(one)]
+
+
+def _saves(one: WhatIf) -> bool:
+    return bool(one.moved) and (one.saved_ms > 0 or (one.saved_s is not None and one.saved_s.low > 0))
+
+
+def group_savings(view: PlanView) -> list[ReasonGroup]:
+    """Returns the reasons of `find_savings` as groups of operations."""
+    return [_group_of(view, one) for one in find_savings(view)]
 
 
 def _group_of(view: PlanView, one: WhatIf) -> ReasonGroup:

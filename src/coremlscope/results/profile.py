@@ -17,7 +17,7 @@ from coremlscope.results.generation import TokenRate
 from coremlscope.results.measurement import Machine, Measurement
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import Plan
+from coremlscope.results.plan import Plan, PlanView
 from coremlscope.results.presentation import Presented
 from coremlscope.results.upgrade import upgrade_profile
 
@@ -119,6 +119,15 @@ class Profile(Presented):
             if (e.device, e.os) not in seen:
                 seen.add((e.device, e.os))
                 yield e
+
+    def view_of(self, estimate: Estimate) -> PlanView | None:
+        """Returns the plan by rules that an estimate follows from; None if the profile does not have it."""
+        for plan in self.plans:
+            if plan.planner == "rules" and (plan.device, plan.os) == (estimate.device, estimate.os):
+                for setting in plan.settings:
+                    if setting.compute_units == estimate.compute_units:
+                        return plan.view(self.ops, setting)
+        return None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the profile as JSON; `Profile.load` reads it.

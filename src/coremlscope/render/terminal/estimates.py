@@ -10,9 +10,12 @@ from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.figures import Figure
 from coremlscope.render.json import render_values
+from coremlscope.render.plan_json import what_if_to_json
+from coremlscope.render.reasons import find_savings
 from coremlscope.render.terminal.explanation import show_explanations
 from coremlscope.render.terminal.findings import show_findings
 from coremlscope.render.terminal.generation import show_rates
+from coremlscope.render.terminal.savings import show_savings
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import SHORT_UNIT_NAMES, describe_own, model_name, plural
 from coremlscope.results.encoding import plain
@@ -91,6 +94,8 @@ def render_estimates(
     note = "estimated from published latencies, not measured; assumes that nothing else runs on the device"
     screen.line(note if results else "no estimate", "dim", indent=2)
     show_rates(screen, [rate for profile in profiles for rate in profile.rates])
+    if len(profiles) == 1:
+        show_savings(screen, profiles[0], profiles[0].estimates)
     if explained:
         show_explanations(screen, (estimate for _, estimate in results))
     elif len(results) == 1:
@@ -238,6 +243,7 @@ def show_device_latencies(screen: Screen, profile: Profile) -> None:
     _show_marks(screen, estimates)
     if estimates[0].left_out:
         screen.line(f"without {', '.join(estimates[0].left_out)}: unknown", "yellow", indent=2)
+    show_savings(screen, profile, list(profile.headline_estimates()))
 
 
 def listed_estimates(profile: Profile) -> list[Estimate]:
@@ -283,8 +289,15 @@ def _to_json(profile: Profile, e: Estimate) -> dict[str, Any]:
         "kernels": [_kernel_to_json(profile, e, index) for index in _costliest(profile, e)],
         "load": None if e.load is None else plain(e.load),
         "near": [plain(row) for row in e.near],
+        "savings": _savings_to_json(profile, e),
         "tokens_per_second": [plain(rate) for rate in profile.rates if _is_of(rate, e)],
     }
+
+
+def _savings_to_json(profile: Profile, e: Estimate) -> list[dict[str, Any]]:
+    """The reasons without which a prediction would take less time, as in the form of a plan."""
+    view = profile.view_of(e)
+    return [] if view is None else [what_if_to_json(view, one) for one in find_savings(view)]
 
 
 def _is_of(rate: TokenRate, e: Estimate) -> bool:

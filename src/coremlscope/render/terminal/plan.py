@@ -41,6 +41,7 @@ __all__ = [
     "describe_planner",
     "render_plan",
     "setting_rows",
+    "show_group",
     "show_plan",
     "show_settings",
 ]
@@ -282,7 +283,7 @@ def _show_reasons(screen: Screen, view: PlanView, name: str, ops: Sequence[Plann
         again = "; planned again without each reason" if view.setting.what_ifs else ""
         screen.heading(f"Why not the {UNIT_NAMES[unit]}", f"{plural(len(held), 'operation')}{again}")
         for group in of_unit[:_LISTED_GROUPS]:
-            _show_group(screen, group)
+            show_group(screen, group)
         if len(of_unit) > _LISTED_GROUPS:
             screen.line(f"and {plural(len(of_unit) - _LISTED_GROUPS, 'more reason')}", "dim", indent=2)
         for group in group_what_ifs(view, name, "without all"):
@@ -292,19 +293,20 @@ def _show_reasons(screen: Screen, view: PlanView, name: str, ops: Sequence[Plann
     if doubts:
         screen.heading("In doubt", "known by anecdote only; the plan does not rely on it")
         for group in doubts:
-            _show_group(screen, group)
+            show_group(screen, group)
     advice = group_advice(ops)
     if advice:
         screen.heading("Remarks", "without effect on the plan")
         for group in advice[:_LISTED_GROUPS]:
-            _show_group(screen, group)
+            show_group(screen, group)
     for unit, unknown in unknown_ops(view, ops).items():
         screen.heading(f"Unknown on the {UNIT_NAMES[unit]}", "no rule covers these, so they are not placed")
         kinds = Counter(op.type for op in unknown)
         screen.line(histogram(dict(kinds.most_common()), most=12), indent=2)
 
 
-def _show_group(screen: Screen, group: ReasonGroup) -> None:
+def show_group(screen: Screen, group: ReasonGroup) -> None:
+    """Prints a reason with its operations, what the plan would be without it, and what to do."""
     reason = group.reason
     names = [f"such as {group.example}" if len(group.ops) > 1 else group.example] if group.example else []
     names += ["the numbers of others differ"] if group.varies else []
