@@ -33,9 +33,11 @@ _ROWS: Mapping[str, Row] = {
     **contraction.ROWS,
     **compression.ROWS,
 }
-#: How deeply graphs may call each other, and how many operations all of them may have.
+#: How deeply graphs may call each other.
 _MOST_CALLS = 16
-_MOST_OPERATIONS = 200_000
+#: How many operations a program may have once its graphs are in place of their calls: these, and some for
+#: each operation of the file. Composites of attention have about 15 operations.
+_FREE_OPERATIONS, _RATIO = 10_000, 32
 #: The largest and smallest numbers of int32, to which wider constants are limited.
 _INT32 = np.iinfo(np.int32)
 #: Operations of which the file has the parts of a loop or a branch instead of a decomposition.
@@ -68,7 +70,8 @@ class _Network:
         outputs = [feature.name for feature in _tensors(graph)]
         self.builder = Builder(graph.name, outputs)
         self.layers: list[Layer] = []
-        self._translated = 0
+        stored = sum(len(graph.body.ops) for graph in content.graphs.values())
+        self._left = _FREE_OPERATIONS + _RATIO * stored
         self._calls: list[str] = []
         #: The layer of the composite that is being translated.
         self._whole: Layer | None = None
@@ -127,11 +130,11 @@ class _Network:
         scope: dict[Value, Operand] = dict(given)
         constants: dict[Value, Constant] = {}
         types: dict[Value, TensorType] = {}
+        for value in (*body.arguments, *(value for op in body.ops for value in op.results)):
+            type_ = self.content.type(value)
+            if isinstance(type_, TensorType):
+                types[value] = plain_type(type_)
         for op in body.ops:
-            for value in op.results:
-                type_ = self.content.type(value)
-                if isinstance(type_, TensorType):
-                    types[value] = plain_type(type_)
             if op.name == "constant" and len(op.results) == 1:
                 found = self._constant(op)
                 if found is not None:
@@ -176,9 +179,9 @@ class _Network:
         self, op: StoredOp, joined: Joined | None, scope: Mapping[Value, Operand]
     ) -> list[tuple[Value, Operand]]:
         """Translates an operation, and returns its results, or those of what is joined with it."""
-        self._translated += 1
-        if self._translated > _MOST_OPERATIONS:
-            raise damaged(f"its graphs have more than {_MOST_OPERATIONS:,} operations")
+        self._left -= 1
+        if self._left < 0:
+            raise damaged("its graphs call each other too often")
         b = self.builder
         outer, mark = b.layer, b.mark
         b.layer = self._note(op)

@@ -1,0 +1,335 @@
+"""Networks converted to Core AI: what is read equals coreai-core's walk, predictions equal PyTorch's."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import resource
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coremlscope import api, ir
+from coremlscope.errors import CoremlscopeError
+from coremlscope.formats.aimodel import read_aimodel
+from coremlscope.formats.aimodel.bundle import open_program
+from coremlscope.formats.aimodel.content import Content, StoredData, read_content
+from coremlscope.formats.aimodel.dialect import OtherType, Type
+from tests.support.aimodels import SAMPLES, copy_bundle, sample
+from tests.support.coreai_walk import walk
+
+torch = pytest.importorskip("torch", exc_type=ImportError)
+coreai_torch = pytest.importorskip("coreai_torch", exc_type=ImportError)
+
+import torch.nn.functional as F  # noqa: E402, N812
+from torch import nn  # noqa: E402
+
+from benchmarks.networks import NETWORKS, Network  # noqa: E402
+
+#: Largest error relative to the largest absolute value of the reference: only the order of sums differs.
+_TOLERANCE = 1e-4
+
+#: Names of element types in coreai-core.
+_ELEMENTS = {
+    ir.DType.FP32: "f32",
+    ir.DType.FP16: "f16",
+    ir.DType.BOOL: "i1",
+    ir.DType.INT8: "si8",
+    ir.DType.INT16: "si16",
+    ir.DType.INT32: "si32",
+    ir.DType.INT64: "si64",
+    ir.DType.INT4: "si4",
+    ir.DType.UINT8: "ui8",
+    ir.DType.UINT16: "ui16",
+    ir.DType.UINT32: "ui32",
+    ir.DType.UINT64: "ui64",
+    ir.DType.UINT4: "ui4",
+    ir.DType.UINT2: "ui2",
+}
+
+
+class _Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.GRU(8, 12, batch_first=True), nn.LSTM(12, 6, batch_first=True)
+
+    def forward(self, x: Any) -> Any:
+        return self.second(self.first(x)[0])[0]
+
+
+class _Attention(nn.Module):
+    """Attention with a causal mask, with another scale, and with normalisations of two kinds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inputs, self.outputs = nn.Linear(32, 96), nn.Linear(32, 32, bias=False)
+        self.layer, self.root = nn.LayerNorm(32), nn.RMSNorm(32)
+
+    def forward(self, x: Any) -> Any:
+        batch, length, width = x.shape
+        parts = self.inputs(self.layer(x)).chunk(3, -1)
+        q, k, v = (part.view(batch, length, 4, 8).transpose(1, 2) for part in parts)
+        first = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        both = first + F.scaled_dot_product_attention(q, k, v, scale=0.3)
+        return self.root(x + self.outputs(both.transpose(1, 2).reshape(batch, length, width)))
+
+
+class _Images(nn.Module):
+    """Poolings, paddings, resizing, transposed convolutions and normalisations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.up = nn.Conv2d(3, 8, 4, 2, 1), nn.ConvTranspose2d(8, 3, 3, 2, 1, output_padding=1)
+        self.instance, self.group = nn.InstanceNorm2d(8, affine=True), nn.GroupNorm(2, 8)
+
+    def forward(self, x: Any) -> Any:
+        y = self.up(F.leaky_relu(self.group(self.instance(self.down(x))), 0.1))
+        return (
+            y,
+            F.avg_pool2d(x, 3, 2, 1),
+            F.max_pool2d(x, 3, 2, 1),
+            F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
+            F.adaptive_avg_pool2d(x, 2),
+            F.pad(x, (1, 2, 3, 0)),
+            F.pad(x, (1, 2, 0, 1), mode="reflect"),
+            F.pad(x, (2, 1, 1, 3), mode="replicate"),
+            F.interpolate(x, size=(9, 13), mode="bilinear", align_corners=True),
+            F.interpolate(x, size=(9, 13), mode="bilinear", align_corners=False),
+            F.interpolate(x, scale_factor=2, mode="nearest"),
+            F.pixel_shuffle(y.repeat(1, 4, 1, 1), 2),
+        )
+
+
+class _Elements(nn.Module):
+    def forward(self, x: Any, y: Any) -> Any:
+        return (
+            x.exp() + y.abs().log1p(),
+            torch.atan2(x, y),
+            x.clamp(-0.5, 0.5) ** 2,
+            torch.floor(x * 3) + torch.ceil(y) + torch.round(x * 2.3) + torch.trunc(y * 4),
+            torch.remainder(x * 5, y.abs() + 1),
+            torch.where(x > y, x, y.neg()),
+            torch.erf(x) + torch.sin(y) + torch.cosh(x) + torch.sign(y),
+            torch.rsqrt(x.abs() + 1) + torch.asinh(x) + torch.tan(y),
+            F.softplus(x) + F.hardswish(y) + F.mish(x),
+            F.gelu(x, approximate="tanh") + F.gelu(y),
+        )
+
+
+class _Indices(nn.Module):
+    def forward(self, x: Any, indices: Any) -> Any:
+        return (
+            torch.gather(x, 1, indices),
+            x.cumsum(1),
+            x.topk(3, 1)[0],
+            x.argmax(1),
+            x.flip(1),
+            x[:, 1:7:2],
+            torch.roll(x, 2, 1),
+            x.index_select(0, torch.tensor([1, 0])),
+            x.amax(1),
+            torch.scatter(x, 1, indices, 1.5),
+            torch.einsum("bi,bj->bij", x, x),
+        )
+
+
+class _Branch(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.cond(x.sum() > 0, lambda z: z * 2, lambda z: z - 1, (x,))
+
+
+class _Volumes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv3d(2, 4, 3, padding=1, stride=2)
+        self.second = nn.Conv1d(4, 4, 3, padding=2, dilation=2, groups=2)
+
+    def forward(self, x: Any) -> Any:
+        return self.second(F.relu6(self.first(x)).mean((2, 3)))
+
+
+_MODULES = {
+    "recurrent": (_Recurrent, lambda: (torch.randn(1, 5, 8),)),
+    "attention": (_Attention, lambda: (torch.randn(2, 7, 32),)),
+    "images": (_Images, lambda: (torch.randn(1, 3, 12, 12),)),
+    "elements": (_Elements, lambda: (torch.randn(2, 5), torch.randn(2, 5))),
+    "indices": (_Indices, lambda: (torch.randn(2, 8), torch.tensor([[0, 3, 1], [7, 2, 6]]))),
+    "branch": (_Branch, lambda: (torch.randn(3, 4),)),
+    "volumes": (_Volumes, lambda: (torch.randn(1, 2, 8, 8, 8),)),
+}
+
+#: Networks of timm and torchvision.
+_PUBLISHED = (
+    *("convnext_atto", "efficientformer_l1", "ghostnet_100", "levit_128s", "mixer_s32_224", "mobilevit_xxs"),
+    *("poolformer_s12", "pvt_v2_b0", "regnety_004", "resmlp_12_224", "vit_tiny_patch16_224", "densenet121"),
+    *("googlenet", "mnasnet0_5", "resnet18", "shufflenet_v2_x0_5", "squeezenet1_1"),
+)
+
+
+def _convert(module: nn.Module, inputs: tuple[Any, ...], bundle: Path) -> None:
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exported = torch.export.export(module.eval(), inputs)
+        exported = exported.run_decompositions(coreai_torch.get_decomp_table())
+        try:
+            program = coreai_torch.TorchConverter().add_exported_program(exported).to_coreai()
+        except ValueError as error:
+            if "unsupported ATen ops" in str(error):
+                pytest.skip(f"coreai-torch: {error}")
+            raise
+    program.save_asset(bundle)
+
+
+def _check(module: nn.Module, inputs: tuple[Any, ...], bundle: Path) -> None:
+    """Compares predictions with those of PyTorch."""
+    with torch.no_grad():
+        result = module.eval()(*inputs)
+    expected = [one.numpy() for one in (result if isinstance(result, tuple) else (result,))]
+    model = read_aimodel(bundle)
+    given = [one.numpy().astype(np.int32) if not one.is_floating_point() else one.numpy() for one in inputs]
+    names = [feature.name for feature in model.description.main.inputs]
+    found = api.predict(bundle, dict(zip(names, given, strict=True)))
+    for feature, reference in zip(model.description.main.outputs, expected, strict=True):
+        error = np.abs(found[feature.name] - reference).max() / max(np.abs(reference).max(), 1e-6)
+        assert found[feature.name].shape == reference.shape
+        assert error <= _TOLERANCE, f"{feature.name}: off by {error:.2e}"
+
+
+def _spelled(type_: Type) -> str:
+    """Returns a type as coreai-core spells it."""
+    if isinstance(type_, ir.StateType):
+        assert isinstance(type_.wrapped, ir.TensorType)
+        return f"!coreai.handle<{_spelled(type_.wrapped)}>"
+    if isinstance(type_, OtherType):
+        return f"!coreai.{type_.name}"
+    dims = "".join(f"{'?' if size is None else size}x" for size in type_.shape or ())
+    return f"tensor<{dims}{_ELEMENTS[type_.dtype]}>"
+
+
+def _bytes_of(constant: ir.Constant) -> bytes:
+    """Returns the elements of a constant: packed from a resource, or as NumPy has them."""
+    if isinstance(constant.data, StoredData) and constant.data.is_packed:
+        return bytes(constant.data.packed())
+    return constant.numpy().tobytes()
+
+
+def _check_walk(bundle: Path) -> None:
+    """Compares operations, types and the bytes of all constants with those that coreai-core reads."""
+    content: Content = read_content(open_program(bundle)[0])
+    theirs = walk(bundle)
+    assert list(content.graphs) == list(theirs)
+    assert content.unknown == {}
+    for name, graph in content.graphs.items():
+        assert [_spelled(feature.type) for feature in graph.inputs] == theirs[name]["inputs"]
+        assert len(graph.body.ops) == len(theirs[name]["ops"])
+        for ours, other in zip(graph.body.ops, theirs[name]["ops"], strict=True):
+            plain = other["name"].rpartition(".")[2]
+            assert ours.name.replace("logical_", "") == plain.replace("logical_", "")
+            assert [_spelled(content.type(value)) for value in ours.results] == other["types"]
+            assert len(ours.operands) == other["operands"]
+            if "sha256" in other:
+                assert hashlib.sha256(_bytes_of(content.constant(ours))).hexdigest() == other["sha256"]
+
+
+@pytest.mark.parametrize("name", _MODULES)
+def test_modules(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    make, draw = _MODULES[name]
+    module, inputs = make(), draw()
+    bundle = tmp_path / "net.aimodel"
+    _convert(module, inputs, bundle)
+    _check_walk(bundle)
+    _check(module, inputs, bundle)
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
+def test_networks(network: Network, tmp_path: Path) -> None:
+    if network.script:
+        pytest.skip("scripts are not exported")
+    module = network.make()
+    inputs = tuple(torch.from_numpy(value) for value in network.draw(0).values())
+    bundle = tmp_path / "net.aimodel"
+    _convert(module, inputs, bundle)
+    _check_walk(bundle)
+    _check(module, inputs, bundle)
+
+
+@pytest.mark.parametrize("name", _PUBLISHED)
+def test_published_networks(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(8)
+    if name in ("googlenet", "mnasnet0_5", "resnet18", "shufflenet_v2_x0_5", "squeezenet1_1"):
+        models = pytest.importorskip("torchvision.models", exc_type=ImportError)
+        options = {"aux_logits": False, "init_weights": True} if name == "googlenet" else {}
+        module = getattr(models, name)(weights=None, **options)
+    else:
+        module = pytest.importorskip("timm", exc_type=ImportError).create_model(name, pretrained=False)
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm2d):  # Or else it is the identity.
+            part.running_mean.uniform_(-0.1, 0.1)
+            part.running_var.uniform_(0.8, 1.2)
+    size = 256 if name == "mobilevit_xxs" else 224
+    inputs = (torch.randn(1, 3, size, size),)
+    bundle = tmp_path / "net.aimodel"
+    _convert(module, inputs, bundle)
+    _check_walk(bundle)
+    _check(module, inputs, bundle)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples_are_read_as_by_coreai_core(name: str) -> None:
+    _check_walk(sample(name))
+
+
+def test_compressed_weights(tmp_path: Path) -> None:
+    """Weights in blocks are read, and are close to those that they were made from."""
+    utils = pytest.importorskip("coreai_opt.coreai_utils", exc_type=ImportError)
+    torch.manual_seed(6)
+    module = nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32 * 36, 16))
+    inputs = (torch.randn(1, 3, 8, 8),)
+    for name, change in (
+        ("int8", lambda p: utils.quantize_weights(p, dtype=utils.DType.INT8, weight_num_threshold=100)),
+        ("int4", lambda p: utils.quantize_weights(p, dtype=utils.DType.INT4, weight_num_threshold=100)),
+    ):
+        bundle = tmp_path / f"{name}.aimodel"
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exported = torch.export.export(module.eval(), inputs)
+            exported = exported.run_decompositions(coreai_torch.get_decomp_table())
+            program = coreai_torch.TorchConverter().add_exported_program(exported).to_coreai()
+            change(program).save_asset(bundle)
+        _check_walk(bundle)
+        model = read_aimodel(bundle)
+        feature = model.description.main.inputs[0].name
+        (found,) = api.predict(bundle, {feature: inputs[0].numpy()}).values()
+        with torch.no_grad():
+            exact = module(*inputs).numpy()
+        assert 1e-6 < np.abs(found - exact).max() / np.abs(exact).max() < 0.3
+        assert api.inspect(bundle).weights_bytes < 0.4 * 32 * 36 * 16 * 4
+
+
+def test_mutated_bundles(tmp_path: Path) -> None:
+    """Of 10,000 mutations, each is read or is an error with a sentence; memory stays bounded."""
+    bundles = [copy_bundle(name, tmp_path) for name in SAMPLES]
+    programs = [(bundle / "main.mlirb").read_bytes() for bundle in bundles]
+    chance = random.Random(7)
+    read = failed = 0
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for index in range(10_000):
+        bundle, program = bundles[index % len(bundles)], bytearray(programs[index % len(bundles)])
+        for _ in range(chance.choice((1, 1, 2, 4, 16))):
+            program[chance.randrange(4, len(program))] = chance.choice((0, 1, 255, chance.randrange(256)))
+        if chance.random() < 0.05:
+            del program[chance.randrange(4, len(program)) :]
+        (bundle / "main.mlirb").write_bytes(program)
+        (bundle / "main.hash").write_bytes(hashlib.sha256(program).digest())
+        try:
+            read_aimodel(bundle)
+            read += 1
+        except CoremlscopeError as error:
+            failed += " " in error.message
+    assert read > 1000
+    assert failed == 10_000 - read > 1000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 512 * 1024
