@@ -48,6 +48,8 @@ _FAILURES = range(1, 11)
 #: Verbs that print or write a result that says what failed, and exit with that failure's code.
 _CONTINUING = ("matrix", "profile", "compare")
 _WARNING = re.compile(r"^\S+\.py:\d+: \w*Warning: ", re.M)
+#: An exception that a process of the engine did not expect.
+_HIDDEN = re.compile(r"^error: .*the engine failed: \w*(Error|Exception|Infer|Lower)\b", re.M)
 _LONGEST_MESSAGE = 2000
 
 
@@ -287,6 +289,8 @@ def _judge(verb: str, code: int | None, folder: Path) -> str:
         return "traceback"
     if _WARNING.search(said):
         return "warning"
+    if _HIDDEN.search(said):
+        return "an exception in the engine's process"
     errors = [line for line in said.splitlines() if line.startswith("error: ")]
     if any(len(line) > _LONGEST_MESSAGE for line in errors) or len(errors) > 1:
         return "an unclear message"
