@@ -252,3 +252,26 @@ def test_checks_of_places_that_cannot_be_written(tmp_path: Path) -> None:
         tmp_path.chmod(0o500)
         assert "Permission denied" in _message(check_file, tmp_path / "r.txt")
         tmp_path.chmod(0o700)
+
+
+def test_drafts_of_killed_writers_are_removed_after_a_day(tmp_path: Path) -> None:
+    old, new, other = (
+        tmp_path / name for name in (f".coremlscope-{'0' * 16}", f".coremlscope-{'1' * 16}", ".x")
+    )
+    folder = tmp_path / f".coremlscope-{'2' * 16}"
+    folder.mkdir()
+    for file in (old, new, other, folder / "weights"):
+        file.write_bytes(b"half")
+    for path in (old, other, folder / "weights", folder):
+        os.utime(path, (0, 0))
+    write_file(tmp_path / "r.txt", "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"r.txt", new.name, other.name}
+
+
+def test_a_draft_folder_that_is_written_to_stays(tmp_path: Path) -> None:
+    folder = tmp_path / f".coremlscope-{'2' * 16}"
+    folder.mkdir()
+    (folder / "weights").write_bytes(b"half")
+    os.utime(folder, (0, 0))
+    write_file(tmp_path / "r.txt", "whole")
+    assert folder.is_dir()

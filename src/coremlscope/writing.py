@@ -3,8 +3,9 @@
 What a person or another process may read gets its name only when it is complete and on the disk
 (`write_file`, `create_file`, `new_content`, `new_folder`): a draft beside it is written, flushed and renamed.
 After a failure the earlier content is there and no draft is left; of several writers at the same time the
-last one's content stays, whole. What nobody reads yet, in a draft or in a temporary folder, is written as it
-is (`write_draft`, `open_draft`).
+last one's content stays, whole. Drafts of a writer that was killed are removed by a later one, after a day.
+What nobody reads yet, in a draft or in a temporary folder, is written as it is (`write_draft`,
+`open_draft`).
 
 A file keeps its permissions and, where the system allows that, its owner; through a symbolic link the file
 that it names is written. Hard links to a file keep the earlier content. Pipes and devices are written
@@ -20,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -43,8 +45,13 @@ __all__ = [
     "write_file",
 ]
 
-#: How the names of drafts begin.
+#: How the names of drafts begin, and the names themselves.
 _DRAFT = ".coremlscope-"
+_DRAFT_NAME = re.compile(r"\.coremlscope-[0-9a-f]{16}")
+#: Seconds after which a draft that nobody writes is that of a killed writer, and the folders that were
+#: searched for such drafts.
+_STALE_S = 24 * 3600
+_SEARCHED: set[str] = set()
 _IS_WINDOWS = os.name == "nt"
 #: Attempts to replace a file that another program holds open on Windows, and seconds between them.
 _TRIES, _PAUSE_S = 20, 0.05
@@ -110,6 +117,7 @@ def new_content(folder: Path, last: str = "", *, create: bool = False) -> Iterat
             for entry in entries:
                 _publish(entry, folder / entry.name)
             _flush_folder(folder)
+            _remove_stale_drafts(folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
             if is_new:
@@ -142,6 +150,7 @@ def new_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
             elif not place_folder(draft, target):
                 raise _exists(target)
             _flush_folder(target.parent)
+            _remove_stale_drafts(target.parent)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -276,6 +285,26 @@ def _draft_name() -> str:
     return f"{_DRAFT}{secrets.token_hex(8)}"
 
 
+def _remove_stale_drafts(folder: Path) -> None:
+    """Removes drafts that killed writers left in a folder, once for each folder."""
+    place = os.path.realpath(folder)
+    if place in _SEARCHED:
+        return
+    _SEARCHED.add(place)
+    with contextlib.suppress(OSError):
+        for entry in folder.iterdir():
+            if _DRAFT_NAME.fullmatch(entry.name) and time.time() - _written_at(entry) > _STALE_S:
+                if entry.is_dir() and not entry.is_symlink():
+                    shutil.rmtree(entry, ignore_errors=True)
+                else:
+                    entry.unlink()
+
+
+def _written_at(draft: Path) -> float:
+    """Returns the time at which a draft, or anything in it, was written last."""
+    return max(path.lstat().st_mtime for path in (draft, *draft.rglob("*")))
+
+
 def _final(target: Path) -> Path:
     """Returns the path that a symbolic link names, or the path itself."""
     return Path(os.path.realpath(target))
@@ -325,6 +354,7 @@ def _write_beside(target: Path, content: bytes, place: Callable[[Path, Path], No
             os.fsync(file.fileno())
         place(draft, target)
         _flush_folder(target.parent)
+        _remove_stale_drafts(target.parent)
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)

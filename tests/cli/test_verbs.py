@@ -203,7 +203,8 @@ def test_exported_classifier_runs_elsewhere(
     path = tmp_path / "m.onnx"
     model = container.read(sample)
     files = export_onnx(model, path, **({} if limit is None else {"largest_embedded": limit}))
-    assert [file.name for file in files] == (["m.onnx"] if limit is None else ["m.onnx", "m.onnx.data"])
+    assert [file.name for file in files][:1] == ["m.onnx"]
+    assert len(files) == (1 if limit is None else 2)
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     pixels = np.empty((1, 3, 32, 32), np.float32)
     pixels[:] = np.float32([10, 20, 200]).reshape(1, 3, 1, 1)

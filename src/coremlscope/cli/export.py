@@ -19,7 +19,8 @@ _EPILOG = """\
 Inputs and outputs keep their names. A classifier returns the index of its label and the
 probabilities; the labels are in the metadata, as JSON under coremlscope.labels. A pipeline is
 exported as a folder: a file for each stage, and pipeline.json, which describes how they connect.
-Weights of more than 2 GB are written to a second file, OUT.onnx.data.
+Weights of more than 2 GB are written to a second file, OUT.onnx.HASH.data; replacing an export
+removes the one of before.
 
 examples:
   coremlscope export model.mlpackage model.onnx

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,10 +20,12 @@ from coremlscope.ops.program import OnnxProgram
 from coremlscope.version import __version__
 from coremlscope.writing import new_content, write_draft
 
-__all__ = ["export_onnx"]
+__all__ = ["export_onnx", "remove_earlier_data"]
 
 #: The limit of one protobuf message (2 GiB), less a reserve for the graph itself.
 _LARGEST_EMBEDDED = 2**31 - 2**26
+#: The length of the hash in the name of a file of weights.
+_DIGITS = 16
 
 
 def export_onnx(
@@ -43,7 +48,7 @@ def export_onnx(
         function: The function's name; None selects the default function.
         shapes: Shapes of flexible inputs by name. The others get their default shapes.
         largest_embedded: The maximum size of embedded weights, in bytes. Larger weights go into a file beside
-            `path`.
+            `path`, whose name contains a hash of its content.
 
     Returns:
         The files that were written.
@@ -65,14 +70,14 @@ def export_onnx(
 
 
 def _write(graph: onnx.ModelProto, program: OnnxProgram, path: Path, is_embedded: bool) -> tuple[Path, ...]:
-    beside = path.with_name(path.name + ".data")
+    beside: list[str] = []
     try:
         with new_content(path.parent, last=path.name) as draft:
             if is_embedded:
                 _embed(graph, program)
             else:
-                program.write_weights(draft / beside.name)
-                _refer(graph, beside.name)
+                beside.append(_write_data(program, draft, path.name))
+                _refer(graph, beside[0])
             write_draft(draft / path.name, graph.SerializeToString())
             onnx.checker.check_model(str(draft / path.name), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, EncodeError) as error:
@@ -80,7 +85,37 @@ def _write(graph: onnx.ModelProto, program: OnnxProgram, path: Path, is_embedded
             f"ONNX rejects the exported graph: {str(error).strip().splitlines()[0]}",
             "please report this with the model",
         ) from None
-    return (path,) if is_embedded else (path, beside)
+    remove_earlier_data(path.parent, [path.name], beside)
+    return (path, *(path.with_name(name) for name in beside))
+
+
+def _write_data(program: OnnxProgram, draft: Path, name: str) -> str:
+    """Writes the weights of a file into a draft folder; returns their name.
+
+    It is derived from their content: whoever reads while an export is replaced never gets a graph with the
+    weights of another one.
+    """
+    program.write_weights(draft / "weights")
+    with (draft / "weights").open("rb") as file:
+        digest = hashlib.file_digest(file, "blake2b").hexdigest()[:_DIGITS]
+    beside = f"{name}.{digest}.data"
+    (draft / "weights").rename(draft / beside)
+    return beside
+
+
+def remove_earlier_data(folder: Path, names: Sequence[str], kept: Sequence[str]) -> None:
+    """Removes weights that earlier exports wrote, to which their files no longer refer.
+
+    Args:
+        folder: The folder of the exports.
+        names: The names of the ONNX files.
+        kept: The names of the weights to which they refer.
+    """
+    earlier = re.compile(rf"({'|'.join(map(re.escape, names))})\.[0-9a-f]{{{_DIGITS}}}\.data")
+    with contextlib.suppress(OSError):
+        for entry in folder.iterdir():
+            if earlier.fullmatch(entry.name) and entry.name not in kept:
+                entry.unlink()
 
 
 def _keep_names(graph: onnx.ModelProto, program: OnnxProgram) -> None:

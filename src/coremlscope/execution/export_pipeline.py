@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.execution.export import export_onnx
+from coremlscope.execution.export import export_onnx, remove_earlier_data
 from coremlscope.execution.pipeline import check_runnable
 from coremlscope.execution.wiring import Stage, Wire, Wiring, bind_stages, in_stage, is_external, wire
 from coremlscope.features import describe_feature
@@ -56,6 +56,9 @@ def export_pipeline(
             "outputs": {name: _source(source, wiring) for name, source in wiring.outputs.items()},
         }
         write_draft(draft / WIRING_FILE, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    graphs = [name for name in names if name.endswith(".onnx")]
+    if graphs:
+        remove_earlier_data(folder, graphs, names)
     return tuple(folder / name for name in (*names, WIRING_FILE))
 
 
